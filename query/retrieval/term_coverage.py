@@ -67,11 +67,14 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
 
 
 def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str, float]:
-    """Inverse document frequency of the question's terms in the whole version, smoothed as for `term_coverage`, by term: maxima over the languages."""
+    """Inverse document frequency of the question's terms in the whole version, smoothed as for `term_coverage`, by term.
+
+    Minima over the languages: a word that is common in its own is rare in all others.
+    """
     found: dict[str, float] = {}
     for query in analyzed:
         for term, weight in _weights(query, question).items():
-            found[term] = max(math.sqrt(weight), found.get(term, 0.0))
+            found[term] = min(math.sqrt(weight), found.get(term, math.inf))
     return found
 
 

@@ -26,7 +26,7 @@ from almanac.query.evaluation.fitting import fit_curve
 from almanac.query.retrieval.relevance import Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
-from almanac.query.retrieval.term_coverage import term_coverage
+from almanac.query.retrieval.term_coverage import term_coverage, term_weights
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.hashing import canonical_json
@@ -104,6 +104,14 @@ def test_a_question_of_a_common_word_is_never_covered_in_full(question: str, lea
     best = max(term_coverage([reading._replace(frequencies=counted)], question, texts))
     assert best.share > 0.8
     assert least <= best.cautious < (0.3 if least == 0 else best.share)
+
+
+def test_a_common_word_weighs_little_though_another_language_of_the_version_does_not_know_it() -> None:
+    german, vietnamese = (AnalyzedQuery(language, False, {"der": 0, "kraulkurs": 0}, 60) for language in ("de", "vi"))
+    for readings in ([german, vietnamese], [vietnamese, german]):
+        weights = term_weights(readings, "der Kraulkurs")
+        assert weights == term_weights([german], "der Kraulkurs")
+        assert weights["der"] < weights["kraulkurs"] / 5
 
 
 def test_only_what_was_measured_is_calibrated() -> None:
