@@ -250,7 +250,8 @@ def _field_asked_for(compared: Compared, part: Part, scored: Scored, order: Sequ
 def _about_the_day(compared: Compared, part: Part, scored: Scored, order: Sequence[int]) -> int | None:
     """The best further sentence about a day that the question names and the best sentence does not: on such a day, "Open from 9 to 6." may be wrong.
 
-    It need not hold what is asked for: "Closed on Mondays." One of the same passage goes before all others, which may be about another thing.
+    It need not hold what is asked for: "Closed on Mondays." One of the same passage goes before all others, which may be about another thing, and of these one
+    whose paragraph has up to there most of the question's words: "On Saturdays from 10 to 2." is about the hall of the sentence before it.
     """
     best, sentences = order[0], compared.sentences
     asked = days_in(part.text) - days_in(sentences[best].text)
@@ -258,7 +259,8 @@ def _about_the_day(compared: Compared, part: Part, scored: Scored, order: Sequen
         asked -= days_in(sentences[best].context)  # the head of its table
     about = [i for i in order[1:] if asked & days_in(sentences[i].text)] if asked else []
     near = [i for i in about if scored.scores[i] >= scored.scores[best] - _ELSEWHERE and scored.overlaps[i] >= _AS_MANY_WORDS * scored.overlaps[best]]
-    return next((i for i in about if sentences[i].passage == sentences[best].passage), next(iter(near), None))
+    own = [i for i in about if sentences[i].passage == sentences[best].passage]
+    return max(own, key=lambda i: compared.overlap_so_far(i, part), default=next(iter(near), None))
 
 
 def _companion(compared: Compared, best: int, part: Part, *, is_settled: bool) -> int | None:

@@ -120,6 +120,13 @@ class Compared:
         found = [coverage(asked[tag], {**dict.fromkeys(_kin(asked[tag], own), _ALIKE), **counted}, self._weights) for tag, counted, own in rows]
         return np.array(found, dtype=np.float32)
 
+    def overlap_so_far(self, number: int, part: Part) -> float:
+        """Share of the weight of the part's words that the paragraph of a sentence has up to its end, those of the context counted in part."""
+        sentence = self.sentences[number]
+        read = [n for n in range(number) if (self.sentences[n].passage, self.sentences[n].paragraph) == (sentence.passage, sentence.paragraph)]
+        found = {**self._counted[number], **dict.fromkeys((word for n in (*read, number) for word in self.own[n]), 1.0)}
+        return coverage(self.words.of(part.text, self.tags[number]), found, self._weights)
+
     def scored(self, part: Part, cosines: Floats) -> Scored:
         """The sentences scored for a part of the question. `cosines` are those of the sentences in their context with it."""
         asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}

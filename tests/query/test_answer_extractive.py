@@ -352,6 +352,12 @@ def test_an_hour_is_not_told_without_the_exception_for_the_day_that_is_asked_for
     assert expected in ask(question, [make_hit(1, f"{text} Dogs stay outside.")]).reply
 
 
+def test_of_two_sentences_about_the_day_the_one_about_what_is_asked_for_is_told() -> None:
+    pool = "The large pool opens at 7 on weekdays. On Saturdays it opens at 10.\n\nThe paddling pool opens at 12 on weekdays and at 11 on Saturdays."
+    found = ask("What time does the large pool open on Saturday?", [make_hit(1, f"{pool}\n\nIn August the large pool opens at 8 in the morning.")])
+    assert "On Saturdays it opens at 10." in found.reply
+
+
 def test_each_part_of_a_question_gets_its_answer() -> None:
     found = ask("What does the junk cost for an adult and when does it depart?", [_tour()])
     assert found.reply == "Departure: 14/11/2026 [1] Price, adult: 9.500.000 ₫ [1]"
