@@ -118,7 +118,7 @@ def extract(
     # A sentence is embedded together with its context: "Three days." answers nothing without its question.
     vectors = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
     parts = asked_parts(question)
-    scored = [compared.scored(part, vectors @ asked) for part, asked in zip(parts, _vectors_of(parts, vector, embedder), strict=True)]
+    scored = [compared.scored(part, vectors @ asked, parts[0].text) for part, asked in zip(parts, _vectors_of(parts, vector, embedder), strict=True)]
     chosen: dict[int, tuple[Part, Scored]] = {}
     missing = []
     if len(parts) > 1:

@@ -37,6 +37,7 @@ _AMONG_HITS = 1.5  # overlap of the sentence's own words, weighted by their rari
 _HOLDS = 1.3  # for a sentence with what is asked for; as much less for one without
 _HIT = 1.5  # for the relevance of the hit, relative to the best one
 _TITLE = 3.0  # less for each share of the question that the title of another hit has, and that of the sentence's hit has not
+_BARELY = 0.5  # share of what the first part has of a title, up to which another part is about the things that the first one names
 _RULES = 0.5  # for a sentence that allows, forbids or denies, where the question is answered by yes or no
 _LABELLED = 1.2  # for a label that the question asks for: "Battery: …"
 _FIELD = 2.0  # times as much for a record's field that is what is asked for: "Price: …" where something costs
@@ -127,17 +128,27 @@ class Compared:
         found = {**self._counted[number], **dict.fromkeys((word for n in (*read, number) for word in self.own[n]), 1.0)}
         return coverage(self.words.of(part.text, self.tags[number]), found, self._weights)
 
-    def scored(self, part: Part, cosines: Floats) -> Scored:
-        """The sentences scored for a part of the question. `cosines` are those of the sentences in their context with it."""
+    def scored(self, part: Part, cosines: Floats, about: str) -> Scored:
+        """The sentences scored for a part of the question. `cosines` are those of the sentences in their context with it.
+
+        `about` is the first part, which may name what the others are about: "What does the junk cost, and who is its captain?"
+        """
         asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}
         overlaps = self.overlaps(part.text)
         among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
         holds = [_held(s.text, label.named(part.kinds), part) for s, label in zip(self.sentences, self._labels, strict=True)]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
-        named = np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)])
+        named = self._named_by_title(part.text)
+        if named.max() < _BARELY * (first := self._named_by_title(about)).max():
+            named = first
         scores += _TITLE * (named - named.max())
         scores += [self._bonus(number, part, held, set(asked[self.tags[number]])) for number, held in enumerate(holds)]
         return Scored(cosines, overlaps, holds, scores.astype(np.float32))
+
+    def _named_by_title(self, text: str) -> Floats:
+        """Share of the weight of the words of `text` that the title of each sentence's hit has."""
+        asked = {tag: self.words.of(text, tag) for tag in set(self.tags)}
+        return np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)], dtype=np.float32)
 
     def is_asked_field(self, number: int, part: Part) -> bool:
         """Whether a sentence is a field of a record whose label says what is asked for, and nothing besides: "Price: 72.95" where something costs."""

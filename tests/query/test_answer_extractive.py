@@ -358,6 +358,15 @@ def test_of_two_sentences_about_the_day_the_one_about_what_is_asked_for_is_told(
     assert "On Saturdays it opens at 10." in found.reply
 
 
+def test_a_further_part_is_about_the_record_that_the_first_one_names() -> None:
+    passage = "Price: 95 €\n\nAbout:\nFor beginners. The skipper is Ann Reed."
+    lesson = make_hit(2, "Sailing lesson", start=None, passage=passage, title="Sailing lesson")
+    other = make_hit(1, "Here you meet Tom Hale.", title="The harbour")
+    found = ask("What does the sailing lesson cost and who leads it?", [other, lesson])
+    assert "Ann Reed" in found.reply
+    assert {source.document_id for source in found.sources} == {"d2"}
+
+
 def test_each_part_of_a_question_gets_its_answer() -> None:
     found = ask("What does the junk cost for an adult and when does it depart?", [_tour()])
     assert found.reply == "Departure: 14/11/2026 [1] Price, adult: 9.500.000 ₫ [1]"
