@@ -328,6 +328,20 @@ NAMED = _table(
             zh 日期
             ja 日付
         """,
+        "place": """
+            en (?<!in )(?<!take )(?<!takes )(?<!took )place|location|venue|meeting point
+            fr (?<!a )(?<!au )lieu|point de rendez-vous
+            es (?<!en )(?<!tiene )lugar|punto de encuentro
+            de (?<!vor )ort|veranstaltungsort|treffpunkt
+            it (?<!ha )luogo
+            pt local
+            nl locatie
+            vi địa điểm
+            he מיקום
+            ru место
+            zh 地点|地點
+            ja 場所
+        """,
         "duration": """
             en duration|notice period|battery life
             fr durée

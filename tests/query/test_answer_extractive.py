@@ -327,6 +327,8 @@ def test_a_label_is_asked_for_by_a_word_of_its_kind_though_other_lines_hold_hour
         ("How much is the lantern?", "Price: 72.95\nBody: A lantern of tin. A glass for the lantern is 19 euros.", "Price: 72.95"),
         ("Was kostet die Laterne?", "Preis: 72,95 €\nText: Die Laterne ist aus Blech. Ein Glas für die Laterne kostet 19 €.", "Preis: 72,95 €"),
         ("Wie lange dauert die Safari?", "Dauer in Tagen: 14\nText: Die Safari beginnt am Morgen. Impfungen braucht die Safari nicht.", "Dauer in Tagen: 14"),
+        ("Wo trifft sich der Chor?", "Place: Aula\nText: Der Chor trifft sich zum Singen. Wo der Chor singt, ist es laut.", "Place: Aula"),
+        ("Wo trifft sich der Chor?", "Ort: Aula\nText: Der Chor trifft sich zum Singen. Wo der Chor singt, ist es laut.", "Ort: Aula"),
     ],
 )
 def test_a_field_whose_label_names_what_is_asked_for_answers_before_what_is_said_in_passing(question: str, passage: str, expected: str) -> None:
