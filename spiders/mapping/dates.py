@@ -4,7 +4,8 @@ A date needs day, month and year. Relative ones such as "yesterday" are refused,
 """
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import Any
 
@@ -45,6 +46,8 @@ _LEVANTINE_MONTHS = dict(
     )
 )
 _LEVANTINE = re.compile(rf"(?<!\w)({'|'.join(_LEVANTINE_MONTHS)})(?!\w)")
+# As feeds, mails and HTTP headers are dated, always with English names: Wed, 02 Dec 2026 10:00:00 +0100 (RFC 5322, 3.3 and 4.3).
+_INTERNET = re.compile(r"(?:[A-Z]{3}, ?)?\d\d? [A-Z]{3} \d\d(?:\d\d)? \d\d:\d\d(?::\d\d)? (?:[+-]\d{4}|UTC?|GMT|Z|[ECMP][SD]T)", re.IGNORECASE)
 _DAY_END = re.compile(r"(?<=T)24(?=:00(?::00(?:\.0+)?)?(?![\d:.]))")  # ISO 8601 gives the end of a day so, too
 _THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
 _THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
@@ -58,9 +61,9 @@ _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id", "prs": "fa"}  #
 def read_date(text: str, language: str, date_format: str | None = None) -> datetime:
     """The datetime that a text names: midnight if it has no time, with a UTC offset if it has one. Raises ValueError if it cannot be read.
 
-    With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise ISO 8601, or the language's own notation:
-    03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the language is not known, a date
-    with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist: both are converted.
+    With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise ISO 8601, the form of feeds and
+    mails, or the language's own notation: 03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the
+    language is not known, a date with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist: both are converted.
     """
     plain = plain_digits(text)
     if date_format in UNIX_FORMATS:
@@ -69,7 +72,7 @@ def read_date(text: str, language: str, date_format: str | None = None) -> datet
         return _by_format(plain, date_format, language)
     if is_dated_by_sun(language):
         plain = with_gregorian_dates(plain)
-    moment = _by_iso(plain)
+    moment = _by_iso(plain) or _by_internet(plain)
     if moment is None:
         numeric = _NUMERIC.fullmatch(plain)
         moment = _by_order(numeric, language) if numeric else _by_words(plain, language)
@@ -96,6 +99,17 @@ def _by_iso(text: str) -> datetime | None:
         return datetime.fromisoformat(begun) + timedelta(days=is_end)
     except (ValueError, OverflowError):
         return None
+
+
+def _by_internet(text: str) -> datetime | None:
+    """The datetime of a text in the form of feeds, mails and HTTP headers; None where it is none."""
+    if not _INTERNET.fullmatch(text):
+        return None
+    try:
+        moment = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # -0000: in UTC, where the place is not told
 
 
 def _compact(digits: str) -> datetime:
