@@ -14,6 +14,7 @@ import dateparser  # type: ignore[import-untyped]  # ships no types
 from almanac.core.locales import primary
 from almanac.schemas.declaration.field_values import UNIX_FORMATS
 from almanac.spiders.mapping.casing import has_two_i, lower
+from almanac.spiders.mapping.eras import with_common_years
 from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
 from almanac.spiders.mapping.solar_hijri import check_year, is_dated_by_sun, with_gregorian_dates
@@ -63,7 +64,8 @@ def read_date(text: str, language: str, date_format: str | None = None) -> datet
 
     With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise ISO 8601, the form of feeds and
     mails, or the language's own notation: 03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the
-    language is not known, a date with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist: both are converted.
+    language is not known, a date with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist, Japanese
+    and Taiwanese ones may be of an era: all are converted.
     """
     plain = plain_digits(text)
     if date_format in UNIX_FORMATS:
@@ -196,7 +198,7 @@ def _written_out(text: str, language: str) -> str:
     It knows few notations of times, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January and Thai years of two digits for those of
     the common era.
     """
-    text = with_plain_times(_MARK.sub(", ", _ORDINAL.sub("", text)), language)
+    text = with_plain_times(_MARK.sub(", ", _ORDINAL.sub("", with_common_years(text, language))), language)
     if has_two_i(language):
         return lower(text, language)
     if language == "ar":

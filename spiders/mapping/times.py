@@ -5,6 +5,7 @@ import re
 from almanac.core.locales import primary
 
 _HOUR = re.compile(r"(?<![\d:.,])([01]?\d|2[0-3])\s?h(?:\s?([0-5]\d))?(?:\s?min)?(?!\w)", re.IGNORECASE)  # 21h30, 20 h
+_HALF_PAST = re.compile("(?<=[時时點点])半")  # 午後7時半
 _HALF_OF_DAY = re.compile(r"(?<=\d)\s?([ap])\.?\sm\b\.?", re.IGNORECASE)  # p. m., as Spanish writes it
 # What stands behind a full hour, and what before one; either makes a number an hour.
 _BEHIND = {
@@ -43,7 +44,7 @@ _NUMBER = r"([01]?\d|2[0-3])(?::([0-5]\d)|\.([0-5]\d)(?![.\d]))?"
 
 def with_plain_times(text: str, language: str) -> str:
     """The text with its time of day as `18:30`, where dateparser would not read it; a half of the day as `pm`."""
-    text = _HALF_OF_DAY.sub(r" \1m", _HOUR.sub(_plain, text))
+    text = _HALF_OF_DAY.sub(r" \1m", _HALF_PAST.sub("30分", _HOUR.sub(_plain, text)))
     for pattern in _patterns(primary(language)):
         text = pattern.sub(_plain, text)
     return " ".join(text.split())
