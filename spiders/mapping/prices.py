@@ -20,9 +20,28 @@ _SHOWN = {"ja": "¥", "ko": "₩"}
 _COLON = re.compile(r"(?<=\d):(?=\d\d\s?(?:kr|sek|nok|dkk|:-)(?!\w))", re.IGNORECASE)  # 1299:50 kr
 _FREE = frozenset(
     {"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "безкоштовно", "חינם", "無料", "免费", "免費", "무료", "ฟรี"}
-    | {"مجاني", "مجانا", "مجانًا", "ücretsiz", "bedava", "za darmo", "bezpłatnie", "bezpłatny", "darmowy", "zdarma", "zadarmo", "ingyenes", "ilmainen"}
-    | {"δωρεάν", "मुफ़्त", "निःशुल्क"}
+    | {"مجاني", "مجانية", "مجانا", "ücretsiz", "bedava", "za darmo", "bezpłatnie", "bezpłatny", "bezpłatna", "bezpłatne", "darmowy", "zdarma", "zadarmo"}
+    | {"ingyenes", "ilmainen", "δωρεάν", "मुफ़्त", "निःशुल्क", "free of charge", "kostenfrei", "gratuita"}
+    # As events say it of their admission; in the letters of str.casefold, which knows no final ς.
+    | {"free entry", "free admission", "admission free", "entrée libre", "entrée gratuite", "entrada libre", "entrada gratuita", "entrada gratis"}
+    | {"entrada livre", "ingresso libero", "ingresso gratuito", "entrata libera", "eintritt frei", "freier eintritt", "gratis toegang", "toegang gratis"}
+    | {"wstęp wolny", "wstęp bezpłatny", "vstup zdarma", "vstup volný", "vstup voľný", "вход свободный", "вход бесплатный", "вхід вільний", "intrare liberă"}
+    | {"fri entré", "gratis entré", "gratis inngang", "vapaa pääsy", "ücretsiz giriş", "giriş ücretsiz", "ελεύθερη είσοδοσ", "είσοδοσ ελεύθερη"}
+    | {
+        "الدخول مجاني",
+        "دخول مجاني",
+        "כניסה חופשית",
+        "vào cửa miễn phí",
+        "vào cửa tự do",
+        "入場無料",
+        "入场免费",
+        "免费入场",
+        "免費入場",
+        "무료입장",
+        "무료 입장",
+    }
 )
+_TANWIN = "\u064b"  # مجانًا is written مجاناً and مجانا, too
 
 
 @lru_cache(maxsize=4096)
@@ -35,7 +54,7 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     ("mil"), and several numbers without a currency. `currency` is the one that is named elsewhere, such as in a column of its own.
     """
     plain = plain_digits(unicodedata.normalize("NFC", text))
-    if plain.casefold() in _FREE:
+    if plain.casefold().replace(_TANWIN, "").strip(" .!！") in _FREE:
         return "0", None
     plain = _COLON.sub(",", plain)
     if shown_as := _SHOWN.get(primary(language)):
