@@ -13,14 +13,14 @@ from almanac.spiders.store.raw import RawStore
 def reusable_crawl(source: Source, raw: RawStore, previous: PreviousCrawls) -> str | None:
     """The run id of the last concluded crawl if a new one would request the same pages as the same requester; None if the site must be crawled.
 
-    The crawl must be complete and less than a day old, every body intact, and no failed or interrupted crawl newer. Files are never reused: reading them
-    costs no more than checking whether they changed.
+    The crawl must be complete and less than a day old, every body intact, and no failed or interrupted crawl newer. No page or sitemap of it may have
+    failed: that may be there by now, and would not be counted. Files are never reused: reading them costs no more than checking whether they changed.
     """
     crawl = previous.concluded
     if crawl is None or previous.failed or previous.interrupted or not isinstance(source, SiteSource):
         return None
     index, stats = raw.index(crawl), read_stats(raw, crawl)
-    if stats is None or stats.finish != "finished" or index.damaged or not is_fresh(index.checked_at):
+    if stats is None or stats.finish != "finished" or stats.pages.failed or stats.sitemaps_failed or index.damaged or not is_fresh(index.checked_at):
         return None
     if index.head.fetching != fetching_of(source) or index.requester != requester_fingerprint(source):
         return None

@@ -58,10 +58,13 @@ def test_what_would_be_asked_otherwise_is_asked(tmp_path: Path, other: dict[str,
     assert reusable_crawl(site(**other), crawled(tmp_path, site()), _BASE) is None
 
 
-@pytest.mark.parametrize("lack", ["old", "from the future", "cut", "no stats", "no body", "no crawl", "never"])
+@pytest.mark.parametrize("lack", ["old", "from the future", "cut", "a page", "a sitemap", "no stats", "no body", "no crawl", "never"])
 def test_a_crawl_that_is_not_whole_or_not_young_is_made_anew(tmp_path: Path, lack: str) -> None:
     raw = crawled(tmp_path, site(), hours={"old": 25, "from the future": -50_000}.get(lack, 1), finish="pages" if lack == "cut" else "finished")
-    if lack == "no stats":
+    if lack in ("a page", "a sitemap"):
+        failed = {"pages": PageCounts(fetched=3, failed=1)} if lack == "a page" else {"sitemaps_failed": ["http://x.test/sitemap.xml"]}
+        raw.stats_path("r1").write_text(CrawlStats.model_validate({"source": "s", **failed}).model_dump_json())
+    elif lack == "no stats":
         raw.stats_path("r1").unlink()
     elif lack == "no body":
         next(tmp_path.glob("bodies/*/*.gz")).write_bytes(b"")
