@@ -43,6 +43,15 @@ _LINES = 2000  # of stderr that are kept: a crash tells each thread's
 _HEARTBEAT_S = 1.0
 _NONE = PreviousCrawls()
 _TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
+# What to look at where no page arrived. test-url would fetch the same page, and say the same.
+_NEXT_STEPS = {
+    "gone": "is the address right? curl -I {url}",
+    "refused_by_robots": "read the site's robots.txt; declare politeness: {{robots: false}} if you may fetch it all the same",
+    "too_large": "raise limits: {{bytes_per_page: …}}",
+    "off_site": "it leads to another host: curl -I {url}; if that is the one you want, declare it as start URL, or in allowed_domains",
+    "denied": "follow.deny of the source matches it, or what it leads to",
+}
+_BY_HAND = "does a browser show it? curl -I {url}"
 
 
 def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: OnProgress = ignore) -> CrawlOutcome:
@@ -298,12 +307,15 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         hint = f"it is a {kind} document: declare {remedy(source, kind)} on the source" if kind in READABLE else remedy(source, kind)
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=hint)
     if is_partial:
-        raise NoRecords(f"no page arrived: {findings}", where=where, hint=f"almanac test-url KB {failures[0].url}")
+        raise NoRecords(f"no page arrived: {findings}", where=where, hint=_next_step(failures[0]))
     if len(withheld) == len(failures):
         hint = "declare politeness: {noindex: false} if you may index them" if withheld[0].reason == "noindex" else "declare each: for the entries of a feed"
         raise NoRecords(f"no page that arrived may yield items: {findings}", where=where, hint=hint)
-    what = "start URL or sitemap" if source.sitemaps else "start URL"
-    raise NoRecords(f"no {what} gives a page: {findings}", where=where, hint=f"almanac test-url KB {first}" if source.start_urls else f"curl -I {first}")
+    raise NoRecords(f"no page arrived: {findings}", where=where, hint=_next_step(failures[0]))
+
+
+def _next_step(failure: FailedPage) -> str:
+    return _NEXT_STEPS.get(failure.reason, _BY_HAND).format(url=failure.url)
 
 
 def _wants_credentials(source: SiteSource) -> set[int]:

@@ -232,9 +232,9 @@ def test_collected_redirects_all_end(loopback_site: "Site", tmp_path: Path) -> N
 
 
 def test_start_url_that_is_gone_means_no_records(loopback_site: "Site", tmp_path: Path) -> None:
-    with pytest.raises(NoRecords, match=r"/: gone \(status 404\)") as caught:
+    with pytest.raises(NoRecords, match=r"no page arrived: .*/: gone \(status 404\)") as caught:
         crawled(loopback_site, tmp_path)
-    assert caught.value.hint == f"almanac test-url KB {loopback_site.base}/"
+    assert caught.value.hint == f"is the address right? curl -I {loopback_site.base}/"
 
 
 @pytest.mark.parametrize(
@@ -252,8 +252,9 @@ def test_refused_credentials_are_told_from_a_page_that_is_not_there(
 def test_start_url_refused_by_robots_means_no_records(loopback_site: "Site", tmp_path: Path) -> None:
     loopback_site.page("/", "x")
     loopback_site.page("/robots.txt", "User-agent: *\nDisallow: /", content_type="text/plain")
-    with pytest.raises(NoRecords, match="refused_by_robots"):
+    with pytest.raises(NoRecords, match="refused_by_robots") as caught:
         crawled(loopback_site, tmp_path)
+    assert "politeness: {robots: false}" in str(caught.value.hint)
     outcome, _ = crawled(loopback_site, tmp_path / "rude", politeness={"robots": False})
     assert outcome.pages.fetched == 1
 
@@ -407,8 +408,9 @@ def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> Non
     listing = inspect_url(declared, f"{site.base}/tours", "en")
     assert listing.role == "listing" and listing.items[0].fields["date"].value == "05/06/2025"
     assert site.asked["/tours/b"] == 0
-    with pytest.raises(NoRecords):
+    with pytest.raises(NoRecords, match="no page arrived") as caught:
         inspect_url(declared, f"{site.base}/nowhere", "en")
+    assert caught.value.hint == f"is the address right? curl -I {site.base}/nowhere", "not the command that was just given"
 
 
 def _wait_for(is_true: Callable[[], bool]) -> None:
