@@ -112,7 +112,8 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
     if outcome.finish not in ("finished", "partial"):
         log.warning("crawl cut short", **where, limit=outcome.finish, pages=outcome.pages.present)
     if outcome.kept:
-        log.warning("pages that could not be fetched are kept as they were", **where, pages=outcome.kept)
+        tell = log.warning if outcome.pages.failed else log.info  # the others were not asked for, as with --url, or no link led to them
+        tell("pages that this crawl did not get are kept as they were", **where, pages=outcome.kept, failed=outcome.pages.failed)
     if outcome.nofollow:
         log.info("pages ask that their links are not followed", **where, pages=outcome.nofollow)
     for one in outcome.unknown_urls:

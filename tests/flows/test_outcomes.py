@@ -225,6 +225,16 @@ def test_a_site_that_wants_other_credentials_ends_a_run_as_such_and_the_report_n
     assert [(failure["url"], failure["status"]) for failure in report["sources"][0]["failures"]] == [(f"{loopback_site.base}/", 401)]
 
 
+def test_a_run_of_one_page_warns_of_pages_that_failed_and_of_none_that_it_did_not_ask_for(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
+    declared = _site(tmp_path, loopback_site, pages=3)
+    assert almanac("run", declared).code == 0
+    one = almanac("run", declared, "--source", "pages", "--url", f"{loopback_site.base}/1")
+    assert one.code == 0 and "WARNING" not in one.stderr and "pages=3" in one.stderr, one.stderr
+    loopback_site.page("/1", status=500)
+    failed = almanac("run", declared)
+    assert "WARNING pages that this crawl did not get are kept as they were failed=1" in failed.stderr, failed.stderr
+
+
 def _until_still(count: Callable[[], int]) -> None:
     """Waits until a count has not moved for a second."""
     before, since = count(), time.monotonic()
