@@ -15,6 +15,8 @@ _NO_FUNCTIONS = frozenset({"text", "node", "comment", "processing-instruction", 
 _XPATH_LITERAL = re.compile(r"\"[^\"]*\"|'[^']*'")
 _XPATH_CALL = re.compile(r"(?<![\w.:-])([^\W\d][\w.-]*)\s*\(")
 _XPATH_VARIABLE = re.compile(r"\$\s*[^\W\d][\w.:-]*")
+_JMESPATH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_JMESPATH_SYNTAX = re.compile(r"""["'`\[\]{}|&@*<>=!,]""")
 # What authors of XPath 2.0 and XSLT look for, and how XPath 1.0 says it.
 _INSTEAD = {
     "matches": "re:test(., 'pattern')",
@@ -84,8 +86,17 @@ def _jmespath(value: str) -> str:
     try:
         jmespath.compile(value)
     except JMESPathError as error:
-        raise ValueError(f"not a JMESPath expression: {error}") from error
+        raise ValueError(f"not a JMESPath expression{_quoting(value)}: {error}") from error
     return value
+
+
+def _quoting(value: str) -> str:
+    """How to write a path of names that JMESPath knows in quotes only, such as columns with spaces or accents; empty for what is no such path."""
+    names = value.split(".")
+    if _JMESPATH_SYNTAX.search(value) or not all(names):
+        return ""
+    quoted = ".".join(name if _JMESPATH_NAME.fullmatch(name) else f'"{name}"' for name in names)
+    return f"; a name with such characters is quoted, in YAML '{quoted}'"
 
 
 Regex = Annotated[str, AfterValidator(check_regex)]
