@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # A code: letters, then digits. "5G" and "4x4" are none, nor is "7-day"; in other scripts, particles are written onto a number ("ב-2024", "在2024年").
 _LETTER = r"[\p{Latin}\p{Greek}\p{Cyrillic}]"
 _CODE = regex.compile(rf"(?<![\p{{L}}\p{{M}}\p{{N}}.@/_-]){_LETTER}{{1,5}}-?\d{{1,6}}{_LETTER}?(?![\p{{L}}\p{{M}}\p{{N}}]|[.,:]\d)")
-_NO_CODE = regex.compile(r"\p{Ll}\d{1,2}|\p{Ll}{2}\d|v\d+|\p{L}\p{Ll}{2,}\d{1,2}\p{L}?")  # in small letters, these are rarely one: "u18", "mp3", "top10"
+_NO_CODE = regex.compile(r"\p{Ll}\d|\p{Ll}{2}\d|v\d+|\p{L}\p{Ll}{2,}\d{1,2}\p{L}?")  # in small letters, these are rarely one: "u2", "mp3", "top10"
 # Nor are an English word and a number, "under-18", and in capitals, too, a word and a year, "DEC-2024"; with the frequencies from which on it is such a word.
 _WORDS = ((4e-6, regex.compile(r"(\p{L}{3,})-?(?:19|20)\d\d")), (2e-5, regex.compile(r"(\p{L}\p{Ll}{2,})-?\d+\p{L}?")))
 _PARTS = regex.compile(r"(\p{L}+)-?(.+)")
