@@ -29,7 +29,7 @@ from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pa
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
 log = structlog.get_logger("almanac.map")
-_LEAST_PAGES, _MOST_PAGES = 32, 160  # of a batch, 64 on average: half a second or a second of work
+_LEAST_PAGES, _MOST_PAGES = 32, 160  # of a batch, 64 on average: a fifth to half a second of work
 _WORTH_SHARING = 512
 _LISTED_ROWS = 1000
 _SCHEMA = pa.schema([("source", pa.string()), ("key", pa.string()), ("page", pa.binary())])
