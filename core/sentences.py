@@ -79,11 +79,10 @@ _BEFORE_AN_ORDINAL = _sets(
 )
 # Months written big, German ones: behind a day they continue a date, also where German text stands in a knowledge base of another language.
 _MONTH = re.compile(
-    r"(?:(Jänner|Januar|Feber|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember)\b(?P<year>\s\d{4}\b)?"
+    r"(?:(?:Jänner|Januar|Feber|Februar|März|Juni|Juli|Oktober|Dezember|(?P<word>April|Mai|August|September|November))\b(?P<year>\s\d{4}[.,;:)]*(?:\n|$))?"
     r"|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
 )
-# Those that are words of another language, or names there: months only before a year, or after a German word.
-_MONTH_AND_WORD = _sets({"": "August", "en": "April August September November", "fr": "August Mai", "it": "August Mai", "vi": "August Mai"})
+# What shows that a month which is a word of many languages, or a name, is one: a German word before the day. In English, "I am" is none.
 _BEFORE_A_DAY = frozenset(("ab", "bis", "dem", "den", "der", "seit", "vom", "zum"))
 _LAST_DAY = 31
 _KIN = {"nb": "no", "nn": "no", "bs": "hr", "lb": "de", "fo": "da"}
@@ -127,8 +126,8 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
     if last.isdecimal():
         is_day = 0 < int(last) <= _LAST_DAY and text[end - 1].isspace()
         if is_day and (month := _MONTH.match(text, end)):
-            may_be_word = tag not in _ORDINALS and tag != "und" and month[1] in _MONTH_AND_WORD.get(tag, _MONTH_AND_WORD[""])
-            is_am = before is not None and before[1] in (("Am",) if tag == "en" else ("am", "Am"))
+            may_be_word = month["word"] is not None and tag not in _ORDINALS and tag != "und"
+            is_am = before is not None and (before[1] == "Am" or (before[1] == "am" and (tag != "en" or month["word"] == "Mai")))
             if not may_be_word or month["year"] or word_before in _BEFORE_A_DAY or is_am:
                 return True
         return _is_ordinal(last, word_before, following, tag, is_first=begin + found.start(1) == start)

@@ -18,6 +18,7 @@ from almanac.query.answering.asked_words import (
     CLAUSE,
     CONDITION,
     FURTHER,
+    IN_LABELS,
     JOINED,
     JOINING,
     NAMED,
@@ -120,7 +121,7 @@ def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[P
 def named_in(label: str) -> list[tuple[Kinds, str]]:
     """The kinds that a label of a field names, each with the words that name it, in lower case without diacritics: "Dauer in Tagen" a duration."""
     plain = _folded(label)
-    return [(kinds, match[0]) for kinds, pattern in NAMED if (match := pattern.search(plain))]
+    return [(kinds, match[0]) for kinds, pattern in (*NAMED, *IN_LABELS) if (match := pattern.search(plain))]
 
 
 def days_in(text: str) -> frozenset[str]:

@@ -328,20 +328,6 @@ NAMED = _table(
             zh 日期
             ja 日付
         """,
-        "place": """
-            en (?<!in )(?<!take )(?<!takes )(?<!took )place|location|venue|meeting point
-            fr (?<!a )(?<!au )lieu|point de rendez-vous
-            es (?<!en )(?<!tiene )lugar|punto de encuentro
-            de (?<!vor )ort|veranstaltungsort|treffpunkt
-            it (?<!ha )luogo
-            pt local
-            nl locatie
-            vi địa điểm
-            he מיקום
-            ru место
-            zh 地点|地點
-            ja 場所
-        """,
         "duration": """
             en duration|notice period|battery life
             fr durée
@@ -528,3 +514,23 @@ PREPOSITION = re.compile(
         r"|từ|vào|lúc|cho|ở)\s+"
     )
 )
+
+IN_LABELS = _table(
+    {
+        "place": """
+            en place|location|venue|meeting point
+            fr lieu|point de rendez-vous
+            es lugar|punto de encuentro
+            de ort|veranstaltungsort|treffpunkt
+            it luogo
+            pt local
+            nl locatie
+            vi địa điểm
+            he מיקום
+            ru место
+            zh 地点|地點
+            ja 場所
+        """,
+    }
+)
+"""Words that name a kind where they are the label of a field. In questions they may say something else: "What takes place?", "Qué comida local hay?"."""

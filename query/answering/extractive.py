@@ -251,7 +251,7 @@ def _about_the_day(compared: Compared, part: Part, scored: Scored, order: Sequen
     """The best further sentence about a day that the question names and the best sentence does not: on such a day, "Open from 9 to 6." may be wrong.
 
     It need not hold what is asked for: "Closed on Mondays." One of the same passage goes before all others, which may be about another thing, and of these one
-    whose paragraph has up to there most of the question's words: "On Saturdays from 10 to 2." is about the hall of the sentence before it.
+    that has most of the question's words with the sentences before it: "On Saturdays from 10 to 2." is about the hall that these are about.
     """
     best, sentences = order[0], compared.sentences
     asked = days_in(part.text) - days_in(sentences[best].text)
@@ -260,7 +260,7 @@ def _about_the_day(compared: Compared, part: Part, scored: Scored, order: Sequen
     about = [i for i in order[1:] if asked & days_in(sentences[i].text)] if asked else []
     near = [i for i in about if scored.scores[i] >= scored.scores[best] - _ELSEWHERE and scored.overlaps[i] >= _AS_MANY_WORDS * scored.overlaps[best]]
     own = [i for i in about if sentences[i].passage == sentences[best].passage]
-    return max(own, key=lambda i: compared.overlap_so_far(i, part), default=next(iter(near), None))
+    return max(own, key=lambda i: compared.overlap_so_far(i, part, own.__contains__), default=next(iter(near), None))
 
 
 def _companion(compared: Compared, best: int, part: Part, *, is_settled: bool) -> int | None:

@@ -2,7 +2,8 @@
 
 Names and abbreviations are those of CLDR. "So", "Do" and "Mi", "sun" and "sat", "mar" and "mer" are words, too, so an abbreviation names a day only beside
 another one ("Sa. u. So."), before a colon, a time or more of its sentence after a full stop ("Mo.: Ruhetag", "Fri 9–5"), or alone in the cell of a table.
-"Segunda" and "quinta" are ordinal numbers, too: they name days so, in a range ("segunda a sexta"), beside a day, and after "toda" or "às".
+"Segunda" and "quinta" are ordinal numbers, too: they name days in a range ("segunda a sexta"), beside "terça-feira" and its kind, and after "às" or "todas
+as", unless a noun follows.
 """
 
 import re
@@ -15,11 +16,11 @@ from almanac.query.answering.figure_words import LANGUAGES, PREFIXES
 
 _ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"  # languages whose abbreviations are known; in Czech, "so" is another day than in German
 _OTHER_ABBREVIATIONS = {"mo": 0, "tu": 1, "tues": 1, "we": 2, "weds": 2, "th": 3, "thur": 3, "thurs": 3, "sa": 5, "su": 6}
-_ORDINALS = {"segunda": 0, "quarta": 2, "quinta": 3, "sexta": 4}  # Portuguese days without "-feira" are ordinal numbers, in Spanish, too
-_OTHER_NAMES = {"sonnabend": 5, "terça": 1, "terças-feira": 1} | {f"{name}s-feira": number for name, number in _ORDINALS.items()}
-_EACH = re.compile(r"(?<!\w)(?:(?P<each>toda|às|nas|todas as)|à|na) $", re.IGNORECASE)
-_WORD_FOLLOWS = re.compile(r"\s+\w")
-_LONGEST_EACH = 10
+_ORDINALS = {"segunda": 0, "terça": 1, "quarta": 2, "quinta": 3, "sexta": 4}  # Portuguese days without "-feira" are ordinal numbers, in Spanish, too
+_OTHER_NAMES = {"sonnabend": 5} | {f"{name}s-feira": number for name, number in _ORDINALS.items()}
+_EACH = re.compile(r"(?<!\w)(?:às|todas? as|toda) $", re.IGNORECASE)
+_NOUN_FOLLOWS = re.compile(r"\s+(?!(?:e|ou|a|à|às|até|das)\b)[^\W\d]", re.IGNORECASE)
+_LONGEST_EACH = 10  # characters
 _CHINESE = {"一": 0, "二": 1, "三": 2, "四": 3, "五": 4, "六": 5, "日": 6, "天": 6}
 
 _DASH = re.compile(r"\.?\s?(?:[-–—~～]|bis|au|t/m|tot en met|по)\s?", re.IGNORECASE)
@@ -37,7 +38,8 @@ def weekdays_in(text: str) -> frozenset[int]:
     """The days of the week that a text names, Monday being 0; of "Tuesday to Friday", the days between, too."""
     found = list(_days().finditer(text))
     numbers = [_number(match) for match in found]
-    days = {(first + n) % 7 for first, match in zip(numbers, found, strict=True) if match["last"] for n in range((_CHINESE[match["last"]] - first) % 7 + 1)}
+    lasts = [(first, match["last"] or match["until"]) for first, match in zip(numbers, found, strict=True)]
+    days = {(first + n) % 7 for first, last in lasts if last for n in range((_CHINESE[last] - first) % 7 + 1)}
     named = [match["name"] is not None or match["chinese"] is not None or _stands_as_day(text, match) for match in found]
     pairs = list(pairwise(enumerate(found)))
     for (a, first), (b, last) in [*pairs, *reversed(pairs)]:
@@ -46,9 +48,9 @@ def weekdays_in(text: str) -> frozenset[int]:
         if numbers[a] == numbers[b] or not (is_dash or _OTHER_RANGE.fullmatch(link) or _LIST.fullmatch(link)):
             continue
         is_range = not _LIST.fullmatch(link)
-        is_beside = is_range or named[a] or named[b]
+        is_beside = is_range or any(named[n] and (_is_ordinal(found[n]) or found[n][0].casefold().endswith(("-feira", "-feiras"))) for n in (a, b))
         # "He sat in the sun and sat on": in small letters, without full stops, only a dash makes days of two words.
-        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) or (is_beside and _is_ordinal(found[n])) for n in (a, b)):
+        if is_dash or all(named[n] or _is_written_as_day(text, found[n]) or (is_beside and _may_be_day(text, found[n])) for n in (a, b)):
             named[a] = named[b] = True
             if is_range:
                 days.update((numbers[a] + n) % 7 for n in range(1, (numbers[b] - numbers[a]) % 7))
@@ -60,7 +62,7 @@ def _stands_as_day(text: str, match: re.Match[str]) -> bool:
     is_written = _is_written_as_day(text, match)
     if _TIME.match(text, match.end() + text.startswith(".", match.end())):
         return is_written or len(match[0]) >= _LONG
-    if _is_ordinal(match) and _is_each(text, match):
+    if _may_be_day(text, match) and _EACH.search(text[max(0, match.start() - _LONGEST_EACH) : match.start()]):
         return True
     if not is_written:
         return False
@@ -78,10 +80,9 @@ def _begins_cell(text: str, place: int) -> bool:
     return not place or text[place - 1] == "|"
 
 
-def _is_each(text: str, match: re.Match[str]) -> bool:
-    """Whether what stands before an ordinal number makes a day of it: "às quintas", "toda segunda", "à segunda." and not "à segunda sala"."""
-    before = _EACH.search(text[max(0, match.start() - _LONGEST_EACH) : match.start()])
-    return before is not None and (before["each"] is not None or not _WORD_FOLLOWS.match(text, match.end()))
+def _may_be_day(text: str, match: re.Match[str]) -> bool:
+    """Whether it is a Portuguese ordinal number without a noun: "às quintas", and not "às quintas salas"."""
+    return _is_ordinal(match) and not _NOUN_FOLLOWS.match(text, match.end())
 
 
 def _is_ordinal(match: re.Match[str]) -> bool:
@@ -107,9 +108,12 @@ def _key(name: str) -> str:
 def _days() -> re.Pattern[str]:
     names, short = ("|".join(sorted(map(re.escape, known), key=len, reverse=True)) for known in (_names(), _abbreviations()))
     chinese = "".join(_CHINESE)
+    to = chinese.replace("天", "")
     return re.compile(
         rf"(?<!\w)(?:[{PREFIXES}]?(?P<name>{names})(?:s|e|en)?|(?P<short>{short}))(?!\w)"
-        rf"|[星周]期?(?P<chinese>[{chinese}])(?:[至到–~～-](?P<last>[{chinese}])(?=\Z|[^\w]|\d{{1,2}}[:：点點时時]|[早上下中晚全开開营營休闭閉]))?",
+        # "周一至五" is a range; "每周三至五天", "周五至日本" and "周五到天津" are none.
+        rf"|(?:[星周]期?|礼拜)(?P<chinese>[{chinese}])(?:[至–~～-](?P<last>[{to}])(?![天次人个個月号號日小年节節周楼樓本亚亞川十百])"
+        rf"|到(?P<until>[{to}])(?=\Z|[^\w]|\d{{1,2}}[:：点點时時]))?",
         re.IGNORECASE,
     )
 

@@ -1,6 +1,7 @@
 """Names with a number, such as Heron 2: another number makes another thing of it, which an embedder hardly sees."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
@@ -8,7 +9,7 @@ from almanac.query.answering.figure_words import month_of, units
 from almanac.query.retrieval.word_frequencies import word_frequencies
 from almanac.schemas.results import Hit
 
-_NUMBERED = regex.compile(r"(?<![\p{L}\p{M}\p{N}])(\p{L}[\p{L}\p{M}]{2,})\s(\d{1,4})(?![\p{L}\p{N}]|[.,:/-]\d)(?:\s([\p{L}\p{M}]+))?")
+_NUMBERED = regex.compile(r"(?<![\p{L}\p{M}\p{N}])(\p{L}[\p{L}\p{M}]{2,})\s(\d{1,4})(?![\p{L}\p{N}]|[.,:/-]\d|\.\s)(?:\s([\p{L}\p{M}]+))?")
 _NUMBERS = regex.compile(r"\d+")
 _USUAL = 3e-5  # frequency from which on a word with a number is taken for no name: "room" and "adults" have it, "iPhone" just not
 _YEARS = range(1900, 2100)
@@ -16,8 +17,9 @@ _YEARS = range(1900, 2100)
 _COUNTED = frozenset(
     word
     for words in (
-        "people persons person guests adults kids children pax personnes pers adultes enfants convives personen erwachsene erwachsenen kinder gäste",
-        "personas adultos niños huéspedes persone adulti bambini ospiti pessoas crianças hóspedes",
+        "people persons person guests adults kids children child adult pax",
+        "personnes pers adultes enfants convives enfant adulte personen erwachsene kinder kind gäste",
+        "personas adultos adulto niños niño huéspedes persone adulti bambini bambino ospiti pessoas crianças hóspedes",
         "volwassenen kinderen gasten osoby osób dorosłych dzieci personer voksne børn barn vuxna gäster kişi kişilik người khách",
         "человек человека людей взрослых детей гостей אנשים נפשות איש מבוגרים ילדים أشخاص شخص بالغين أطفال",
     )
@@ -46,13 +48,18 @@ def without_other_numbers(question: str, named: Named, hits: Sequence[Hit]) -> S
     """
     if not named:
         return hits
-    words, numbers = {word for word, _ in named}, set(_NUMBERS.findall(question))
+    numbers = set(_NUMBERS.findall(question))
     titles = [_numbered_in(hit.title, is_capitalised=True) if hit.passage is not None else () for hit in hits]
-    of_years = {word for word in words if all(int(number) in _YEARS for name, number in named if name == word)}
-    titled = [{number for word, number in title if word in words and not (word in of_years and int(number) in _YEARS)} for title in titles]
+    titled = [{number for word, number in title if any(name == word and _compare(asked, number) for name, asked in named)} for title in titles]
     left = [hit for hit, own in zip(hits, titled, strict=True) if not own or own & numbers]
     is_there = left[:1] == list(hits[:1]) or any(named & _numbered_in(f"{hit.title} {hit.readable}") for hit in left)
     return left if is_there else []
+
+
+def _compare(asked: str, found: str) -> bool:
+    """Whether two numbers tell things of a name apart: a Peugeot 3008 and a 2008 are two; a fair of 2026 and one of 2025, or 2 tickets for it, are not."""
+    years = [int(number) in _YEARS for number in (asked, found)]
+    return not any(years) or (len(asked) == len(found) and not all(years))
 
 
 def _numbered_in(text: str, *, is_capitalised: bool = False) -> Named:
@@ -60,5 +67,10 @@ def _numbered_in(text: str, *, is_capitalised: bool = False) -> Named:
     return frozenset(
         (word.casefold(), number)
         for word, number, behind in _NUMBERED.findall(text)
-        if not (is_capitalised and word.islower()) and behind.casefold() not in _COUNTED | units() and month_of(word) is None
+        if not (is_capitalised and word.islower()) and behind.casefold() not in _counted() and month_of(word) is None
     )
+
+
+@cache
+def _counted() -> frozenset[str]:
+    return _COUNTED | units()

@@ -1,7 +1,8 @@
 """Scores of sentences as answers to a question: by meaning, by the question's words, and by whether they hold the kind of thing that it asks for."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -121,11 +122,14 @@ class Compared:
         found = [coverage(asked[tag], {**dict.fromkeys(_kin(asked[tag], own), _ALIKE), **counted}, self._weights) for tag, counted, own in rows]
         return np.array(found, dtype=np.float32)
 
-    def overlap_so_far(self, number: int, part: Part) -> float:
-        """Share of the weight of the part's words that the paragraph of a sentence has up to its end, those of the context counted in part."""
-        sentence = self.sentences[number]
-        read = [n for n in range(number) if (self.sentences[n].passage, self.sentences[n].paragraph) == (sentence.passage, sentence.paragraph)]
-        found = {**self._counted[number], **dict.fromkeys((word for n in (*read, number) for word in self.own[n]), 1.0)}
+    def overlap_so_far(self, number: int, part: Part, begin: Callable[[int], bool]) -> float:
+        """Share of the weight of the part's words that a sentence has with those before it in its paragraph, those of the context counted in part.
+
+        `begin` says of the number of a sentence before it whether what is said from there on is about something else.
+        """
+        place = (self.sentences[number].passage, self.sentences[number].paragraph)
+        earlier = takewhile(lambda n: not begin(n) and (self.sentences[n].passage, self.sentences[n].paragraph) == place, range(number - 1, -1, -1))
+        found = {**self._counted[number], **dict.fromkeys((word for n in (number, *earlier) for word in self.own[n]), 1.0)}
         return coverage(self.words.of(part.text, self.tags[number]), found, self._weights)
 
     def scored(self, part: Part, cosines: Floats, about: str) -> Scored:

@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
-from almanac.query.retrieval.word_frequencies import word_frequencies
-
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
     from almanac.schemas.results import Hit
@@ -14,9 +12,11 @@ if TYPE_CHECKING:
 # A code: letters, then digits. "5G" and "4x4" are none, nor is "7-day"; in other scripts, particles are written onto a number ("ב-2024", "在2024年").
 _LETTER = r"[\p{Latin}\p{Greek}\p{Cyrillic}]"
 _CODE = regex.compile(rf"(?<![\p{{L}}\p{{M}}\p{{N}}.@/_-]){_LETTER}{{1,5}}-?\d{{1,6}}{_LETTER}?(?![\p{{L}}\p{{M}}\p{{N}}]|[.,:]\d)")
-_NO_CODE = regex.compile(r"\p{Ll}\d|\p{Ll}{2}\d|v\d+|\p{L}\p{Ll}{2,}\d{1,2}\p{L}?")  # in small letters, these are rarely one: "u2", "mp3", "top10"
-# Nor are an English word and a number, "under-18", and in capitals, too, a word and a year, "DEC-2024"; with the frequencies from which on it is such a word.
-_WORDS = ((4e-6, regex.compile(r"(\p{L}{3,})-?(?:19|20)\d\d")), (2e-5, regex.compile(r"(\p{L}\p{Ll}{2,})-?\d+\p{L}?")))
+# In small letters, these are rarely one: "u2", "mp3", "top10"; nor is a word with a day, an age or a year: "under-18", "Juni-2024", "DEC-2024".
+_NO_CODE = regex.compile(
+    r"\p{Ll}\d|\p{Ll}{2}\d|v\d+|\p{L}\p{Ll}{2,}(?:\d{1,2}|-\d{1,2}|-?(?:19|20)\d\d)\p{L}?"
+    r"|(?:JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEPT?|OCT|NOV|DEC)-?(?:19|20)\d\d"
+)
 _PARTS = regex.compile(r"(\p{L}+)-?(.+)")
 # Chunks, or share of them if that is more, up to which a code names a thing: CO2 and A4 are what a text is about, or said in passing.
 _RARE, _RARE_SHARE = 10, 0.01
@@ -24,12 +24,7 @@ _RARE, _RARE_SHARE = 10, 0.01
 
 def codes_in(question: str) -> list[str]:
     """The codes in a question, as they stand there."""
-    return [code for code in dict.fromkeys(_CODE.findall(question)) if not (_NO_CODE.fullmatch(code) or _is_word(code))]
-
-
-def _is_word(code: str) -> bool:
-    found = ((usual, pattern.fullmatch(code)) for usual, pattern in _WORDS)
-    return any(match and word_frequencies("en").get(match[1].casefold(), 0.0) >= usual for usual, match in found)
+    return [code for code in dict.fromkeys(_CODE.findall(question)) if not _NO_CODE.fullmatch(code)]
 
 
 def rare_codes(question: str, readings: "Sequence[AnalyzedQuery]") -> list[str]:

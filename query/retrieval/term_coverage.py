@@ -69,7 +69,7 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
 def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str, float]:
     """Inverse document frequency of the question's terms in the whole version, smoothed as for `term_coverage`, by term.
 
-    Minima over the languages: a word that is common in its own is rare in all others.
+    Minima over the languages: a word that is common in its own is mostly rare in the others.
     """
     found: dict[str, float] = {}
     for query in analyzed:

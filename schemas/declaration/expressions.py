@@ -16,7 +16,7 @@ _XPATH_LITERAL = re.compile(r"\"[^\"]*\"|'[^']*'")
 _XPATH_CALL = re.compile(r"(?<![\w.:-])([^\W\d][\w.-]*)\s*\(")
 _XPATH_VARIABLE = re.compile(r"\$\s*[^\W\d][\w.:-]*")
 _JMESPATH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_JMESPATH_SYNTAX = re.compile(r"""["'`\[\]{}|&@*<>=!,]""")
+_QUOTABLE = re.compile(r"@?[^\W\d][\w -]*(?:\([^()]*\))?")  # as keys are named, "Cena (zł)"; `$`, `/` and digits are of other languages
 # What authors of XPath 2.0 and XSLT look for, and how XPath 1.0 says it.
 _INSTEAD = {
     "matches": "re:test(., 'pattern')",
@@ -93,7 +93,7 @@ def _jmespath(value: str) -> str:
 def _quoting(value: str) -> str:
     """How to write a path of names that JMESPath knows in quotes only, such as columns with spaces or accents; empty for what is no such path."""
     names = value.split(".")
-    if _JMESPATH_SYNTAX.search(value) or not all(names):
+    if not all(_QUOTABLE.fullmatch(name) for name in names):
         return ""
     quoted = ".".join(name if _JMESPATH_NAME.fullmatch(name) else f'"{name}"' for name in names)
     return f"; a name with such characters is quoted, in YAML '{quoted}'"

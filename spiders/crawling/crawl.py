@@ -311,10 +311,12 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     if len(withheld) == len(failures):
         hint = "declare politeness: {noindex: false} if you may index them" if withheld[0].reason == "noindex" else "declare each: for the entries of a feed"
         raise NoRecords(f"no page that arrived may yield items: {findings}", where=where, hint=hint)
-    raise NoRecords(f"no page arrived: {findings}", where=where, hint=_next_step(failures[0]))
+    raise NoRecords(f"no page arrived: {findings}", where=where, hint=_next_step(next(failure for failure in failures if failure not in withheld)))
 
 
 def _next_step(failure: FailedPage) -> str:
+    if failure.detail.startswith("sitemap"):
+        return f"curl -I {failure.url}"
     return _NEXT_STEPS.get(failure.reason, _BY_HAND).format(url=failure.url)
 
 

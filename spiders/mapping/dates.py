@@ -30,6 +30,7 @@ _BUDDHIST_ERA = 543
 _BUDDHIST_CENTURY = 2500  # of a Thai year of two digits
 _LUNAR = frozenset(("ar", "ur"))  # pages in them also give Hijri dates, which depend on sightings of the moon: 1445/08/20 is in 2024
 _LUNAR_YEARS = range(1300, 1501)
+_COMMON_YEARS = range(1600, 2300)
 _YEAR_FIRST = frozenset(("ko", "ja", "zh", "hu"))  # also where the year has two digits: 24. 1. 25.
 _THAI_MONTHS = dict(
     zip(
@@ -111,6 +112,8 @@ def _by_internet(text: str) -> datetime | None:
         moment = parsedate_to_datetime(text)
     except ValueError:
         return None
+    if moment.year not in _COMMON_YEARS:
+        return None  # of another calendar
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)  # -0000: in UTC, where the place is not told
 
 

@@ -54,7 +54,7 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     ("mil"), and several numbers without a currency. `currency` is the one that is named elsewhere, such as in a column of its own.
     """
     plain = plain_digits(unicodedata.normalize("NFC", text))
-    if plain.casefold().replace(_TANWIN, "").strip(" .!！") in _FREE:
+    if plain.casefold().replace(_TANWIN, "").strip(" .!！¡。()") in _FREE:
         return "0", None
     plain = _COLON.sub(",", plain)
     if shown_as := _SHOWN.get(primary(language)):

@@ -40,7 +40,9 @@ _ASKED: list[tuple[set[str], tuple[str, ...]]] = [
                      "Mag mijn hond mee?", "Trẻ em có được miễn phí không?", "האם מותר לצלם?", "I am ill, can I cancel?", "狗可以进吗？")),
     ({"explanation"}, ("Why is it closed?", "Comment réserver ?", "Warum ist es geschlossen?", "Làm sao để đặt chỗ?", "איך מזמינים?")),
     (set(), ("What is the IP address of the server?", "What is it when the display shows E3?", "I put in the dates, now what?", "Tell me more",
-            "What about the days when it rains?", "People hear an echo when I phone", "17 × 23", "What takes place in May?", "Mehr über das Essen vor Ort")),
+            "What about the days when it rains?", "People hear an echo when I phone", "17 × 23", "What takes place in May?",
+            "Mehr über das Essen vor Ort",
+            "What local specialities do you have?")),
 ]  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from tests.query.answering import make_hit
 def test_codes_are_letters_with_digits_behind_them() -> None:
     assert codes_in("What do GR-16 and TO1101 cost, and GR-16 with 5G in q3?") == ["GR-16", "TO1101"]
     assert codes_in("how much are to1101, gr16 and abc123?") == ["to1101", "gr16", "abc123"]
-    assert codes_in("iso-9001, abc-123, Ref-4711, TOP-10") == ["iso-9001", "abc-123", "Ref-4711", "TOP-10"]
+    assert codes_in("iso-9001, abc-123, Ref-4711, TOP-10, LED-2025") == ["iso-9001", "abc-123", "Ref-4711", "TOP-10", "LED-2025"]
     assert codes_in("Сколько стоит ТО-1101?") == ["ТО-1101"]
 
 
@@ -25,6 +25,10 @@ def test_codes_are_letters_with_digits_behind_them() -> None:
         "top10 hotels",
         "an mp3 guide",
         "DEC-2024",
+        "Rabatt für über-60?",
+        "Was läuft im Juni-2024?",
+        "Fährt die Linie-5 hierher?",
+        "¿Qué pasa en enero-2024?",
     ],
 )
 def test_a_word_written_onto_a_number_is_no_code(question: str) -> None:

@@ -26,8 +26,10 @@ _MON, _TUE, _WED, _THU, _FRI, _SAT, _SUN = range(7)
         ("周六至周日", {_SAT, _SUN}), ("周一至五月底", {_MON}),
         ("todas as quintas-feiras", {_THU}), ("Aberto segundas e quartas-feiras", {_MON, _WED}), ("segunda e terça-feira", {_MON, _TUE}),
         ("Às terças e quintas: 9h", {_TUE, _THU}), ("segunda, quarta e sexta-feira", {_MON, _WED, _FRI}), ("SEGUNDA A SEXTA", {_MON, _TUE, _WED, _THU, _FRI}),
-        ("encerra à segunda.", {_MON}), ("toda quinta", {_THU}), ("às segundas e quartas", {_MON, _WED}), ("周一至五早上", {_MON, _TUE, _WED, _THU, _FRI}),
+        ("toda quinta", {_THU}), ("礼拜三休息", {_WED}), ("às segundas e quartas", {_MON, _WED}), ("周一至五早上", {_MON, _TUE, _WED, _THU, _FRI}),
         ("周五到天津", {_FRI}), ("周六到三亚旅游", {_SAT}), ("每周三至五天", {_WED}), ("周一到五号", {_MON}),
+        ("周一至五及公众假期", {_MON, _TUE, _WED, _THU, _FRI}), ("周二至日均可参观", {_TUE, _WED, _THU, _FRI, _SAT, _SUN}), ("周五到天全县", {_FRI}),
+        ("El sábado, segunda función", {_SAT}), ("domenica, quinta edizione", {_SUN}), ("quarta-feira e segunda edição", {_WED}),
     ],
 )  # fmt: skip
 def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
@@ -41,6 +43,7 @@ def test_days_of_the_week_are_found(text: str, days: set[int]) -> None:
         "He sat in the sun and sat there.", "The sun: a star", "Il va à la mer. Ses amis aussi.", "vers le mar", "March 3", "so-so", "Do you open at 10?",
         "ein Glas Wein di Roma", "Wed | ".replace("Wed", "wed"),
         "¿A qué hora abre la segunda planta?", "A che ora apre la quarta sala?", "Quinta da Regaleira", "la quinta y sexta planta", "sobe à segunda sala",
+        "A terça parte do preço", "Fica na quinta, longe da cidade", "todas as quintas do Douro",
         "Apre la quinta. Poi si va.",
     ],
 )  # fmt: skip
