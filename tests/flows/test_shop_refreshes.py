@@ -86,7 +86,7 @@ def shop(loopback_site: Site) -> Shop:
 def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Carries out a run, and where that is asked for, the plan of it before; all real but the model and Prefect. Fails where the plan said something else."""
     monkeypatch.setenv("SITE", loopback_site.base)
-    monkeypatch.setattr("almanac.spiders.crawling.crawl._PROCESS", "tests.spiders.hasty")
+    monkeypatch.setattr("almanac.spiders.crawling.start._PROCESS", "tests.spiders.hasty")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
     monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: Noting(tmp_path / "embedded"))
