@@ -41,7 +41,7 @@ class Mapped:
         without_text: pages without any text, where that is not a fault.
         beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its text is no main text of a page.
         little: URLs of pages of which extraction kept little, with or without an item.
-        payload: its JSON, where it was read from a cache; empty otherwise.
+        payload: its JSON, where it was read from a cache, which is what a `MappedWriter` writes: such a batch is not to be changed. Empty otherwise.
     """
 
     items: list[Item] = field(default_factory=list)

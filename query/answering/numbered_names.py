@@ -33,11 +33,10 @@ def numbered_names(question: str, language: str | None) -> Named:
 
     `language` is the primary BCP 47 tag of the question's language, None where it is not known.
     """
-    if not word_frequencies(language or ""):
+    named = _numbered_in(question, is_capitalised=question[:1].isupper())  # who writes capitals, writes names so, too
+    if not named or not word_frequencies(language or ""):
         return frozenset()
-    has_capitals = question[:1].isupper()  # who writes them, writes names so, too
     usual = [word_frequencies(tag) for tag in dict.fromkeys((language or "", "en"))]
-    named = _numbered_in(question, is_capitalised=has_capitals)
     return frozenset(one for one in named if all(frequencies.get(one[0], 0.0) < _USUAL for frequencies in usual))
 
 

@@ -143,7 +143,7 @@ class Compared:
         holds = [_held(s.text, label.named(part.kinds), part) for s, label in zip(self.sentences, self._labels, strict=True)]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
         named = self._named_by_title(part.text)
-        if named.max() < _BARELY * (first := self._named_by_title(about)).max():
+        if part.text != about and named.max() < _BARELY * (first := self._named_by_title(about)).max():
             named = first
         scores += _TITLE * (named - named.max())
         scores += [self._bonus(number, part, held, set(asked[self.tags[number]])) for number, held in enumerate(holds)]
