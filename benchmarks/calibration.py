@@ -142,7 +142,7 @@ def _hits_in(folder: Path, part: str, kept: list[dict[str, Any]], groups: Sequen
             for (query, text), vector in zip(group.texts.items(), vectors, strict=True):
                 request = Request(text, vector, _HITS, "hybrid")
                 found = retriever.find(request)
-                for hit, (features, curve) in zip(found.hits, retriever.features(request, found.hits, found.rivals), strict=True):
+                for hit, (features, curve) in zip(found.hits, retriever.judge.features(request, found.hits, found.rivals), strict=True):
                     is_answer = hit.document_id in group.answers.get(query, set())
                     name = f"{folder.parent.name}/{folder.name}" if len(folder.name) == 2 else folder.name
                     yield Judged(name, group.kind, hit.rank, features, curve, is_answer, _fits(query, is_parted=len(halves) == 2))

@@ -30,8 +30,8 @@ from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.arguments import require_floor, require_hits, require_parts, require_text
 from almanac.query.retrieval.query_expansion import PATIENCE
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode
-from almanac.query.retrieval.retriever import Retriever, required_vector
+from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode, required_vector
+from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
@@ -391,7 +391,7 @@ class PublishedIndex:
             raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
         needs_vector = asked != "lexical" or floor is not None or declared.tags is not None
         request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
-        retriever.require_filter(request)
+        retriever.access.require_filter(request)
         return replace(request, vector=self.embedder.embed_queries([text])[0]) if needs_vector else request
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
@@ -543,7 +543,7 @@ def _is_confident(retriever: Retriever, text: str, hits: Sequence[Hit], declared
     """
     if declared is None and any(hit.relevance is not None for hit in hits):
         return any(hit.confidence == "high" for hit in hits)
-    found = retriever.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
+    found = retriever.judge.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
     return any(one.reaches(measured if declared is None else declared) for one in found.values())
 
 

@@ -58,7 +58,7 @@ def read_resource(view: View, uri: str) -> dict[str, Any]:
 
     Raises:
         NotFound: The URI, the knowledge base, the document or the passage does not exist.
-        UsageError: The offset is not a whole number of at most nine digits, or errors as `Retriever.visible`.
+        UsageError: The offset is not a whole number of at most nine digits, or errors as `Access.visible`.
         AlmanacError: The errors of `View.index` and `PublishedIndex.reading`.
     """
     for template, read in ((_SOURCES, _sources), (_DOCUMENT, _document), (_PASSAGE, _passage)):
@@ -73,7 +73,7 @@ def read_resource(view: View, uri: str) -> dict[str, Any]:
 
 def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
     keys = ["source", "document_id", "title", "url"]
-    found = retriever.opened.table(keys, retriever.visible(workspace)).group_by(keys, use_threads=False).aggregate([([], "count_all")])
+    found = retriever.opened.table(keys, retriever.access.visible(workspace)).group_by(keys, use_threads=False).aggregate([([], "count_all")])
     page = _page("documents", found, named, _SOURCES)
     page["documents"] = [
         {"document_id": row["document_id"], "source": row["source"], "title": row["title"], "url": row["url"], "passages": row["count_all"],
@@ -84,7 +84,7 @@ def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | No
 
 
 def _document(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
-    visible = retriever.visible(workspace)
+    visible = retriever.access.visible(workspace)
     found = retriever.opened.chunks_of(named["source"], named["document_id"])
     own = [chunk_id for _, chunk_id in found if visible is None or chunk_id in visible]
     if not own:
@@ -103,7 +103,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
         (row,) = retriever.opened.rows([named["chunk_id"]])
     except KeyError:
         row = None
-    visible = retriever.visible(workspace)
+    visible = retriever.access.visible(workspace)
     if row is None or (visible is not None and named["chunk_id"] not in visible):
         raise NotFound(
             f"the live version of '{named['kb']}' has no passage {named['chunk_id'][:80]!r}",
@@ -111,7 +111,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
         )
     document = {"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}
     kept = ("chunk_id", "document_id", "source", "title", "url", "kind", "ordinal", "start", "end", "text", "passage", "metadata", "fetched_at")
-    metadata = retriever.metadata_for(workspace, row["metadata"])
+    metadata = retriever.access.metadata_for(workspace, row["metadata"])
     return {name: row[name] for name in kept} | {"metadata": metadata, "document": _DOCUMENT.expand(document)}
 
 

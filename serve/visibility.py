@@ -92,6 +92,6 @@ class View:
         if self.workspace is None:
             return Held(manifest.version, manifest.counts.documents, manifest.counts.records, declared)
         keys = ["source", "document_id", "kind"]
-        items = retriever.opened.table(keys, retriever.visible(self.workspace)).group_by(keys, use_threads=False).aggregate([])
+        items = retriever.opened.table(keys, retriever.access.visible(self.workspace)).group_by(keys, use_threads=False).aggregate([])
         kinds, sources = items.column("kind").to_pylist(), set(items.column("source").to_pylist())
         return Held(manifest.version, kinds.count("document"), kinds.count("record"), tuple(name for name in declared if name in sources))

@@ -121,7 +121,7 @@ def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, 
     if not closest:
         return Grounds()
     best = max(closest, key=lambda hit: hit.relevance or 0.0)
-    evidence = retriever.evidence(asked.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
+    evidence = retriever.judge.evidence(asked.text, {best.chunk_id: best.scores.get("dense")})[best.chunk_id]
     readings = retriever.opened.readings(asked.text)
     language = retriever.languages.of_question(asked.text).tag
     texts = [f"{hit.title} {hit.readable}" for hit in closest]

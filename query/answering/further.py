@@ -37,7 +37,7 @@ def further_hits(retriever: Retriever, request: Request, hits: Sequence[Hit], qu
     wider = replace(request, k=_NEXT, closest=0, ranking=True)
     found = [hit for among in (None, beside) for hit in retriever.find(wider, among).hits]
     holding = {hit.chunk_id: hit for hit in found if hit.chunk_id not in known and holds_any(hit.readable, kinds, question)}
-    covered = retriever.evidence(request.text, dict.fromkeys([*known, *holding]))
+    covered = retriever.judge.evidence(request.text, dict.fromkeys([*known, *holding]))
     least = _AS_MANY * max(covered[chunk_id].term_coverage for chunk_id in known)
     chosen = [hit for hit in holding.values() if covered[hit.chunk_id].term_coverage >= least][:_MOST]
-    return retriever.judged(request, chosen, [hit.chunk_id for hit in hits])
+    return retriever.judge.judged(request, chosen, [hit.chunk_id for hit in hits])

@@ -51,7 +51,7 @@ def fit_calibration(
     for one, text, vector in zip(golden, texts, embed_queries(texts), strict=True):
         request = Request(text, vector, max(declared.k, _LEAST_HITS), declared.mode)
         retrieved = retriever.find(request)
-        found += [of for of, _ in retriever.features(request, retrieved.hits, retrieved.rivals)]
+        found += [of for of, _ in retriever.judge.features(request, retrieved.hits, retrieved.rivals)]
         answers += map(one.is_answered_by, retrieved.hits)
     if not _LEAST_ANSWERS <= sum(answers) <= len(answers) - _LEAST_ANSWERS:
         log.warning(

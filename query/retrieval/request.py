@@ -1,7 +1,7 @@
 """What is asked of a version's retriever, and what it finds."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -10,6 +10,7 @@ from almanac.core.given_up import require_wanted
 from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.schemas.results import Hit
 
+EmbedQueries = Callable[[Sequence[str]], Vectors]
 SearchMode = Literal["dense", "lexical", "hybrid"]
 SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
 
@@ -67,3 +68,10 @@ class Retrieved:
         yield told
         told["ms"] = round(1000 * (time.perf_counter() - start), 2)
         self.trace.append(told)
+
+
+def required_vector(vector: Vectors | None) -> Vectors:
+    """The vector. Raises ValueError where there is none."""
+    if vector is None:
+        raise ValueError("this search needs the question's vector")
+    return vector

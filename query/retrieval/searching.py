@@ -106,8 +106,8 @@ class Search:
         if respelt.replaced:
             meant = self._request_for(respelt.text)
             found = self._in_other_wordings(meant)
-            found.hits = self._retriever.bearing(request, found.hits, found.rivals)
-            found.closest = self._retriever.judged(request, found.closest, found.rivals)
+            found.hits = self._retriever.judge.bearing(request, found.hits, found.rivals)
+            found.closest = self._retriever.judge.judged(request, found.closest, found.rivals)
             if found.hits:
                 return self._searched(found, asked.respelt(respelt), meant, request)
         return self._searched(self._in_other_wordings(request), asked, request, request)
@@ -153,7 +153,7 @@ class Search:
         best = max(both, key=lambda hit: hit.relevance or 0.0)
         fits = best.chunk_id in {hit.chunk_id for hit in alone}
         if not fits:
-            covered = self._retriever.evidence(requests[0].text, dict.fromkeys([best.chunk_id, *(hit.chunk_id for hit in alone)]))
+            covered = self._retriever.judge.evidence(requests[0].text, dict.fromkeys([best.chunk_id, *(hit.chunk_id for hit in alone)]))
             share = covered[best.chunk_id].term_coverage
             fits = share > 0 and share >= _AS_MANY * max(one.term_coverage for one in covered.values())
         return Found(max((hit.relevance or 0.0 for hit in alone), default=0.0), best.relevance or 0.0, fits)
@@ -183,5 +183,5 @@ class Search:
         others = [self._retriever.find(replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
         merged = merge([found, *others], request.k)
         if request.vector is not None:  # relevance is that to the question, whatever wording found the hit
-            merged.hits = self._retriever.judged(request, merged.hits, merged.rivals)
+            merged.hits = self._retriever.judge.judged(request, merged.hits, merged.rivals)
         return merged

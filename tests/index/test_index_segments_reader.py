@@ -183,7 +183,7 @@ def test_misspelt_words_are_looked_for_in_a_sample_of_many_chunks(pair: Pair, mo
     retriever = Retriever(Declaration.model_validate(_DECLARED), pair.several, _vectors)
     smallest = sorted(pair.one.chunk_ids)[:10]
     assert sorted(retriever._texts_in(None)) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(smallest))
-    visible = retriever.visible("blue")
+    visible = retriever.access.visible("blue")
     assert visible is not None
     assert sorted(retriever._texts_in("blue")) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(sorted(visible)[:10]))
 

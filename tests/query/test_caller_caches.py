@@ -91,7 +91,7 @@ def test_a_path_that_no_row_has_is_refused_by_name(opened: OpenVersion, path: st
         refusal = _refusal(retriever, where)
         assert f"no field '{path[:80]}" in refusal
         assert len(refusal) < 600
-    assert set(retriever._columns) == {"price.amount"}
+    assert set(retriever.access._columns) == {"price.amount"}
 
 
 def test_a_refusal_says_what_there_is(opened: OpenVersion) -> None:
@@ -149,7 +149,7 @@ def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) 
     finally:
         tracemalloc.stop()
     assert left < 500_000, left
-    assert set(retriever._columns) <= {"team", "title", "tags"}
+    assert set(retriever.access._columns) <= {"team", "title", "tags"}
 
 
 def test_workspaces_are_kept_by_their_rows() -> None:

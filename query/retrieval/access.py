@@ -1,0 +1,144 @@
+"""Which chunks of an open version a caller may see, and which of them pass its filter.
+
+A workspace restricts everything: the rows, the fields that a filter may name, and the values that it may compare. What only other workspaces have shows in no
+result and in no refusal.
+"""
+
+import threading
+from functools import partial
+from typing import Any
+
+import numpy as np
+from cachetools import LRUCache
+
+from almanac.core.coded import Coded
+from almanac.index.chunk_set import ChunkSet
+from almanac.index.reader import OpenVersion
+from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
+from almanac.query.retrieval.known_fields import KnownFields, metadata_paths
+from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.workspace_cache import WorkspaceCache
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.errors import UsageError
+from almanac.schemas.hashing import sha256
+
+_ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
+_FILTERS = 16  # filters whose matching chunks are cached
+_COLUMNS = 32  # fields whose values are cached: four bytes a row, and each distinct value
+
+
+class Access:
+    """What callers may see of one open version, as declared. Safe to share among threads."""
+
+    def __init__(self, declaration: Declaration, opened: OpenVersion) -> None:
+        self._declaration, self._opened = declaration, opened
+        self._declared = declaration.retrieve.workspace
+        self._workspace_field = None if self._declared is None else self._declared.field
+        self._chunks = opened.manifest.counts.chunks
+        self._known = WorkspaceCache[KnownFields](self._chunks, self.rows_in)
+        self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
+        self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
+        self._lock = threading.Lock()  # of these two
+
+    def require_workspace(self, workspace: str | None) -> None:
+        """Raises UsageError where a caller names no workspace and the declaration requires one."""
+        if workspace is None and self._declared is not None and self._declared.required:
+            hint = "--workspace W, `workspace` of a request, or a key that is restricted to one"
+            raise UsageError(f"{self._declaration.name} answers within a workspace only, and none is named", where="--workspace", hint=hint)
+
+    def visible(self, workspace: str | None) -> ChunkSet | None:
+        """Chunk ids that a caller of a workspace may see; None for all chunks.
+
+        Raises UsageError for a workspace where none is declared, and for none where one is required.
+        """
+        self.require_workspace(workspace)
+        return self.chunks_in(workspace)
+
+    def require_filter(self, request: Request) -> None:
+        """Raises UsageError for a filter or a workspace that `allowed` would refuse, and for none where callers have to name one.
+
+        The matching ids are cached.
+        """
+        self.require_workspace(request.workspace)
+        self.allowed(request)
+
+    def allowed(self, request: Request) -> ChunkSet | None:
+        """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so that no filter can widen it.
+
+        Raises UsageError where the filter is malformed or names an unknown field or operator, or a workspace is given and none is declared.
+        """
+        return self._matching(request.workspace, request.where)
+
+    def chunks_in(self, workspace: str | None) -> ChunkSet | None:
+        """Ids of the chunks of a workspace; None for all. Raises as `allowed`."""
+        return self._matching(workspace, None)
+
+    def rows_in(self, workspace: str | None) -> int:
+        """Number of chunks of a workspace, or of all. Raises as `allowed`."""
+        ids = self.chunks_in(workspace)
+        return self._chunks if ids is None else len(ids)
+
+    def metadata_for(self, workspace: str | None, metadata: dict[str, Any]) -> dict[str, Any]:
+        """The metadata of a chunk as a caller of a workspace may see it: of the workspaces that share the chunk, their own alone. None sees all."""
+        field = self._workspace_field
+        return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
+
+    def column(self, path: str) -> Column:
+        """The column of a field, or of a dotted path into one, of all chunks; built on first use and kept."""
+        with self._lock:
+            found = self._columns.get(path)
+        if found is None:
+            name, *inner = path.split(".")
+            is_own = name in _ROW_FIELDS and name not in self._opened.metadata_keys  # a metadata field takes precedence over a column of the same name
+            coded = self._opened.coded_column(name) if is_own else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
+            found = Column(coded)
+            with self._lock:
+                self._columns[path] = found
+        return found
+
+    def _matching(self, workspace: str | None, where: dict[str, Any] | None) -> ChunkSet | None:
+        if workspace is None and where is None:
+            return None
+        asked = sha256(filter_key(workspace, where))  # a filter may be as long as a request
+        with self._lock:
+            found = self._filters.get(asked)
+        if found is None:
+            found = self._passing(workspace, where)
+            with self._lock:
+                self._filters[asked] = found
+        return found
+
+    def _passing(self, workspace: str | None, where: dict[str, Any] | None) -> ChunkSet:
+        masks: list[Mask] = []
+        if workspace is not None:
+            if self._workspace_field is None:
+                raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
+            if not workspace.strip():
+                raise UsageError("the workspace is blank", where="--workspace", hint="name one, or leave it out")
+            masks.append(matching_rows({self._workspace_field: {"$eq": workspace}}, self.column, self._chunks))
+        if where is not None:
+            masks.append(matching_rows(where, partial(self._column_for, workspace), self._chunks, *masks))
+        return self._opened.ids_where(np.logical_and.reduce(masks))
+
+    def _column_for(self, workspace: str | None, path: str) -> Column:
+        """A column as a workspace may see it: of the workspaces that share a chunk its own alone, or a filter would tell it with whom it shares.
+
+        Raises UsageError for a path that is not known. To a workspace without a row each is: none has a value, and a new tenant's filters are those of others.
+        """
+        is_there = bool(self.rows_in(workspace)) and self._known_in(workspace).has(path)
+        if is_there and (workspace is None or path != self._workspace_field):
+            return self.column(path)
+        return Column(Coded([([workspace if is_there else None], np.zeros(self._chunks, dtype=np.int32))]))
+
+    def _known_in(self, workspace: str | None) -> KnownFields:
+        """The fields that a filter may name. They are those of the workspace's own rows, so that no refusal tells what only another one has."""
+
+        def read() -> KnownFields:
+            paths = metadata_paths(self._opened, self.chunks_in(workspace))
+            if workspace is not None:  # its rows may share their field with others, which have no part in it
+                paths = frozenset(path for path in paths if path.partition(".")[0] != self._workspace_field)
+            own = {*_ROW_FIELDS, *filter(None, [self._workspace_field])}
+            declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
+            return KnownFields(paths | own, frozenset(declared), is_told=workspace is None)
+
+        return self._known.of(workspace, read)
