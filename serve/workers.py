@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from starlette.requests import ClientDisconnect
 
-from almanac.core.given_up import unless
+from almanac.core.given_up import require_wanted, unless
+from almanac.core.turns import Turns
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
@@ -19,6 +20,7 @@ _END = object()
 
 # Requests at once. Those that search take turns at Python's lock: more of them end later, and hardly more are done. Those that wait for an API hold nothing up.
 _SEARCHING, _WAITING = 2, 8
+_BEGUN = 4  # times as many may have begun: those that wait for the vectors of their questions, which are made together
 
 
 class Workers:
@@ -30,7 +32,8 @@ class Workers:
 
     def __init__(self, settings: Settings, *, asks_apis: bool) -> None:
         at_once = settings.max_concurrent or (_WAITING if asks_apis else _SEARCHING)
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="answer")
+        self._turns = Turns(at_once)
+        self._pool = ThreadPoolExecutor(at_once * (1 if asks_apis else _BEGUN), thread_name_prefix="answer")
         self._room = at_once + settings.max_waiting
         self._deadline_s = settings.deadline_s
         self._lock = threading.Lock()
@@ -46,7 +49,8 @@ class Workers:
         stopped = threading.Event()
 
         def do() -> _T:
-            with unless(stopped.is_set):
+            with unless(stopped.is_set), self._turns.taken():
+                require_wanted()
                 return work()
 
         doing = asyncio.wrap_future(self._submit(do))
@@ -73,7 +77,7 @@ class Workers:
         loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
 
         def make() -> None:
-            with closing(pieces), unless(stopped.is_set):
+            with closing(pieces), unless(stopped.is_set), self._turns.taken():
                 for piece in pieces:
                     if stopped.is_set():
                         return

@@ -5,14 +5,17 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
+from almanac.index.embedding.embedder import Vectors
+from almanac.index.embedding.together import EmbedTogether
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.results import Answer
@@ -191,6 +194,31 @@ def test_requests_that_only_search_are_worked_on_two_at_a_time(asks_apis: bool, 
         return count
 
     assert asyncio.run(ask()) == at_once
+
+
+def test_questions_that_come_while_a_pass_runs_are_embedded_together_however_few_are_worked_on() -> None:
+    sizes: list[int] = []
+    let_go = threading.Event()
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        sizes.append(len(texts))
+        let_go.wait(PATIENCE_S)
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+    together = EmbedTogether(encode)
+
+    async def ask() -> list[Vectors]:
+        workers = Workers(Settings.read(), asks_apis=False)
+        asked = [asyncio.create_task(workers.run(lambda: together(["a"]))) for _ in range(10)]
+        while len(together._waiting) < 7:
+            await asyncio.sleep(0.005)
+        let_go.set()
+        return await asyncio.gather(*asked)
+
+    assert all(np.array_equal(vectors, np.ones((1, 1))) for vectors in asyncio.run(ask()))
+    assert sum(sizes) == 10
+    assert sizes[0] == 1
+    assert sizes[1] >= 7  # and who begins as the first has its vectors
 
 
 def test_an_answer_that_takes_too_long_is_given_up_and_keeps_its_place(serving: Serving, held: threading.Event) -> None:
