@@ -22,7 +22,6 @@ from almanac.schemas.items import Item, Reject
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageToMap
 from almanac.spiders.reading.bounded import close_reader
-from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
@@ -110,11 +109,11 @@ class _ItemMapper:
         raw, pages = self._run.raw(source.name), self._pages[source.name]
         index = raw.index(pages.crawl)
         self._right |= {(source.name, url): right for url, right in index.right_addresses.items()}
-        self._redirects += [(source.name, url, to) for url, to in _redirects(index)]
+        self._redirects += [(source.name, url, to) for url, to in index.ways_to_pages()]
         matched: Counter[str] = Counter()
         found, total = 0, len(index.urls)
         texts, shared = SourceTexts(), SharedTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
-        works = pages_of(self._run, source, pages.crawl, {} if self._page_batches is None else dict(self._page_batches.listed))
+        works = pages_of(self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed))
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             texts.without_text += batch.without_text
@@ -194,10 +193,3 @@ class _ItemMapper:
 
     def _is_forgotten(self, url: str) -> bool:
         return url in self._forgotten or url.partition("#")[0] in self._forgotten
-
-
-def _redirects(index: CrawlIndex) -> Iterator[tuple[str, str]]:
-    """URLs that led to another one, and which."""
-    for entry in index.in_order():
-        for url in {entry.requested_url, *entry.redirects, *index.aliases(entry)} - {entry.url}:
-            yield url, entry.url

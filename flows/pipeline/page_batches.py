@@ -26,6 +26,7 @@ from almanac.flows.pipeline.worker import require_same_here
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pages_to_map, stored_pages
+from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
 log = structlog.get_logger("almanac.map")
@@ -99,11 +100,11 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     listed: dict[str, Path] = {}
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for source in run.declaration.sources:
-            crawl = next(one.crawl for one in pages if one.source == source.name)
+            index = run.raw(source.name).index(next(one.crawl for one in pages if one.source == source.name))
             known, ahead = known_pages(run, source), mapped_ahead(run, source)
             if isinstance(source, SiteSource) and source.listing is not None:
-                listed[source.name] = _stage_listed(run, source, crawl)
-            works = pages_of(run, source, crawl, listed)
+                listed[source.name] = _stage_listed(run, source, index)
+            works = pages_of(run, source, index, listed)
             for batch in _batches(work for work in works if not known.knows(work.key) and not ahead.knows(work.key)):
                 keys = [work.key for work in batch]
                 writer.write(pa.Table.from_arrays([pa.array([source.name] * len(keys)), pa.array(keys), pa.array(map(_pickled, batch))], schema=_SCHEMA))
@@ -115,17 +116,17 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     return PageBatches(table, writer.rows, count, tuple(listed.items()))
 
 
-def pages_of(run: Run, source: Source, crawl: str, listed: Mapping[str, Path]) -> Iterator[PageToMap]:
+def pages_of(run: Run, source: Source, index: CrawlIndex, listed: Mapping[str, Path]) -> Iterator[PageToMap]:
     """The pages of a source that may yield items, in their order; those `listed` from the table that was made when its listing pages were read."""
     if source.name not in listed:
-        yield from pages_to_map(stored_pages(run.raw(source.name), crawl), source, run.declaration.language)
+        yield from pages_to_map(stored_pages(run.raw(source.name), index), source, run.declaration.language)
         return
     for rows in read_batches(listed[source.name], ["page"], rows=_LISTED_ROWS):
         yield from (_work(run, source, row) for row in rows.column(0).to_pylist())
 
 
-def _stage_listed(run: Run, source: Source, crawl: str) -> Path:
-    table, works = run.staging / f"listed-{source.name}.parquet", pages_of(run, source, crawl, {})
+def _stage_listed(run: Run, source: Source, index: CrawlIndex) -> Path:
+    table, works = run.staging / f"listed-{source.name}.parquet", pages_of(run, source, index, {})
     schema = pa.schema([("page", pa.binary())])
     with TableWriter(table, schema, statistics=False) as writer:
         while rows := [_pickled(work) for work in islice(works, _LISTED_ROWS)]:

@@ -17,7 +17,7 @@ from almanac.spiders.reading.language import language_of
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.spiders.selecting.withheld import withheld
-from almanac.spiders.store.journal import Entry
+from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import RawStore
 
 _BATCH = 1000  # items
@@ -58,9 +58,8 @@ class PageToMap:
         return self.stored.page
 
 
-def stored_pages(raw: RawStore, crawl: str) -> Iterator[StoredPage]:
+def stored_pages(raw: RawStore, index: CrawlIndex) -> Iterator[StoredPage]:
     """Yields the pages of a crawl in the order of `CrawlIndex.in_order`, without reading bodies."""
-    index = raw.index(crawl)
     for entry in index.in_order():
         yield StoredPage(replace(entry.page(b""), aliases=tuple(index.aliases(entry))), entry.sha256, partial(raw.body, entry.sha256), _listing_of(entry, raw))
 

@@ -7,7 +7,7 @@ pages as of that crawl. Torn lines are skipped. A journal of another format coun
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
@@ -114,6 +114,7 @@ class CrawlIndex:
         self._places: dict[str, int] = {}
         self._links_only: dict[str, int] = {}
         self._requested: dict[str, int] = {}
+        self._redirected: set[str] = set()
         self._aliases: dict[str, list[str]] = {}
         self._alias_of: dict[str, str] = {}
         self._stated: dict[str, str] = {}
@@ -151,6 +152,7 @@ class CrawlIndex:
         self._link_texts.pop(entry.url, None)
         if entry.requested_url != entry.url:
             self._requested[entry.requested_url] = place
+        (self._redirected.add if entry.redirects or entry.requested_url != entry.url else self._redirected.discard)(entry.url)
         if entry.canonical not in (None, entry.url):
             self._stated[entry.url] = str(entry.canonical)
         if not entry.kept:
@@ -213,7 +215,16 @@ class CrawlIndex:
         Pages arrive in an order that the network decides. Sorting makes items, ids and digest independent of it, and of two equal pages
         the one under the canonical URL comes first, so de-duplication keeps it.
         """
-        yield from self._entries(self._places[url] for url in sorted(self._places, key=lambda url: (self._stated.get(url) in self._places, url)))
+        yield from self._entries(self._places[url] for url in self._ordered(self._places))
+
+    def ways_to_pages(self) -> Iterator[tuple[str, str]]:
+        """Yields URLs that led to a page with another URL, each with that one, in the order of the pages."""
+        for entry in self._entries(self._places[url] for url in self._ordered((self._redirected | self._aliases.keys()) & self._places.keys())):
+            for url in {entry.requested_url, *entry.redirects, *self.aliases(entry)} - {entry.url}:
+                yield url, entry.url
+
+    def _ordered(self, urls: Iterable[str]) -> list[str]:
+        return sorted(urls, key=lambda url: (self._stated.get(url) in self._places, url))
 
     def select(self, urls: set[str]) -> Iterator[Entry]:
         """Yields the entries of the given URLs, `links_only` ones included, sorted by URL."""
