@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 # A worker that dies ends the tests, and the one that it was at is named: xdist 3.8 leaves the worker that replaces it waiting for ever.
 PYTEST := pytest -n 2 --dist loadgroup --max-worker-restart 0
 test quick: export OMP_NUM_THREADS := 1
+# What was compiled is kept, also where the environment says otherwise: hundreds of processes would compile each changed module anew, and pytest every test.
+test quick torture hardening: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test quick torture hardening eval bench check wheel format docs lock server clean
