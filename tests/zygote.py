@@ -41,6 +41,7 @@ def _answer(message: dict[str, int]) -> None:
 
 
 def _import_engines() -> None:
+    import almanac.spiders.crawling.crawl_process  # first: Scrapy looks through all modules as it is imported, and torch's are many
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
@@ -53,7 +54,6 @@ def _import_engines() -> None:
     import wordfreq  # noqa: F401
     from transformers import BertModel  # noqa: F401
 
-    import almanac.spiders.crawling.crawl_process
     from almanac.index.build import builder
     from almanac.index.verify import verifier
     from almanac.query.retrieval.question_language import question_language
