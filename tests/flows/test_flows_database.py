@@ -16,6 +16,9 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, temporary_sett
 
 from almanac.core.settings import CACHE
 from almanac.flows.server.database import is_migrated, prepare_database
+from tests.proof.base import LONG
+
+_ON_THE_FIRST = pytest.mark.xdist_group("flows-database")  # on one worker: the first database is made once
 
 
 def _head() -> str:
@@ -96,6 +99,7 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
+@_ON_THE_FIRST
 def test_the_next_database_is_a_copy_and_what_is_there_stays(first: Path, tmp_path: Path) -> None:
     cache, second = first.parents[1] / "cache", tmp_path / "second" / "prefect.db"
     assert _prepared(second, cache) == "copied"
@@ -110,7 +114,8 @@ def test_the_next_database_is_a_copy_and_what_is_there_stays(first: Path, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damaged", [_cut_off, _with_a_bad_page], ids=["cut off", "a page of a table"])
+@_ON_THE_FIRST
+@pytest.mark.parametrize("damaged", [pytest.param(_cut_off, id="cut off", marks=LONG), pytest.param(_with_a_bad_page, id="a page of a table")])
 def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Path, damaged: Callable[[Path], bytes]) -> None:
     shutil.copytree(first.parents[1] / "cache", tmp_path / "cache")
     [kept] = (tmp_path / "cache").rglob("*.db")
@@ -120,6 +125,7 @@ def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
+@_ON_THE_FIRST
 def test_a_log_that_a_removed_database_has_left_is_not_applied_to_a_new_one(first: Path, tmp_path: Path) -> None:
     place = tmp_path / "data" / "prefect.db"
     assert _prepared(place, first.parents[1] / "cache") == "copied"

@@ -20,6 +20,7 @@ from almanac.spiders.store.journal import line_of, values_of
 from almanac.spiders.store.raw import RawStore
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
+from tests.proof.base import LONG
 from tests.spiders.test_spiders_crawl import links
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def clock(tmp_path: Path, loopback_site: "Site") -> Iterator[Clock]:
         yield Clock(tmp_path, site)
 
 
-@pytest.mark.parametrize("order", _ORDERS)
+@pytest.mark.parametrize("order", [_ORDERS[0], *(pytest.param(order, marks=LONG) for order in _ORDERS[1:])])
 def test_pages_keep_their_places_and_vanish_after_as_many_crawls_as_declared(clock: Clock, order: tuple[str, ...]) -> None:
     """One page fails, another loses its link: the first stays, the second goes with the second crawl that misses it."""
     site = clock.site
