@@ -36,7 +36,7 @@ _QUIET_ENGINES = {
 
 
 _PROJECT = "ALMANAC_PROJECT"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # with one slash, too: Path("s3://bucket") drops the other
 
 
 def installation() -> Path:
@@ -139,8 +139,8 @@ class DataDir:
         if option == "":
             raise UsageError("is empty", where="--data", hint="a variable that is not set? Leave --data out for data/ of the project")
         chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
-        if is_store(chosen):
-            url = str(chosen).rstrip("/")
+        url = str(chosen).rstrip("/")
+        if is_store(url):
             endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
             return cls(_cache() / "stores" / short_hash([endpoint, url]), url)
         if _URL.match(str(chosen)):
