@@ -13,12 +13,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from almanac.core.durable import write_file
 from almanac.schemas.errors import AlmanacError, CredentialRefused, NotFound, StorageError, StoreAway, UsageError
 
+_Taken = TypeVar("_Taken")
 _URL = re.compile(r"s3://(?P<bucket>[^/]+)(?:/(?P<prefix>.*?))?/*")
 PART = 16 << 20  # bytes; what is larger is uploaded in parts of this size
 _CONNECT_S, _READ_S, _TRIES = 10, 60, 4
@@ -28,6 +30,7 @@ _NO_ETAG = f'"{"0" * 32}"'
 _REFUSED = {"PreconditionFailed", "412"}
 _CONFLICT = {"ConditionalRequestConflict", "409"}
 _CONFLICT_WAITS_S = (0.1, 0.3, 1.0)  # before a request is repeated that met another one for the same key
+_BROKEN_WAITS_S, _BRIEF_BROKEN_WAITS_S = (0.2, 1.0, 3.0), (0.2,)  # before an object is asked for again whose content broke off
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _UNCHANGED = {"NotModified", "304"}
 _FORBIDDEN = {"AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
@@ -63,17 +66,34 @@ class Objects:
             raise UsageError("is no place in an object store", where=url, hint="s3://BUCKET/PREFIX")
         self.url, self._bucket = url, found["bucket"]
         self._prefix = f"{found['prefix']}/" if found["prefix"] else ""
+        self._broken_waits_s = _BRIEF_BROKEN_WAITS_S if is_brief else _BROKEN_WAITS_S
         with self._told(""):
             self._client = _client(is_brief=is_brief)
 
     def read(self, key: str, *, unless: str | None = None) -> Found | None:
         """Returns an object; None where there is none, or where it still has the ETag `unless`."""
-        try:
+
+        def take(reply: Any) -> Found:
             with self._told(key):
-                reply = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **({"IfNoneMatch": unless} if unless else {}))
                 return Found(reply["Body"].read(), reply["ETag"], _age(reply, reply["LastModified"]))
+
+        try:
+            return self._get(key, take, **({"IfNoneMatch": unless} if unless else {}))
         except (_Absent, _Unchanged):
             return None
+
+    def _get(self, key: str, take: Callable[[Any], _Taken], **condition: str) -> _Taken:
+        """Returns what `take` makes of the reply. Where its content breaks off, the object is asked for again: boto3 repeats requests, and reads no content."""
+        for wait_s in (*self._broken_waits_s, None):
+            with self._told(key):
+                reply = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **condition)
+            try:
+                return take(reply)
+            except StoreAway:
+                if wait_s is None:
+                    raise
+                time.sleep(wait_s)
+        raise AssertionError("the last try returns or raises")
 
     def read_content(self, key: str, sha256: str) -> bytes:
         """Returns an object that is named by its content. Raises StorageError where it is missing or is not that content."""
@@ -90,20 +110,22 @@ class Objects:
         `before_each` is called before each piece of it; an exception that it raises ends the fetch.
         """
 
-        def copy(file: Any) -> None:
-            digest = hashlib.sha256()
-            before_each()
-            with self._told(key):
-                chunks = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"].iter_chunks(1 << 20)
+        def take(file: Any, reply: Any) -> str:
+            digest, chunks = hashlib.sha256(), reply["Body"].iter_chunks(1 << 20)
+            file.seek(0)
+            file.truncate()
             while True:
                 before_each()
                 with self._told(key):
                     chunk = next(chunks, None)
                 if chunk is None:
-                    break
+                    return digest.hexdigest()
                 digest.update(chunk)
                 file.write(chunk)
-            if digest.hexdigest() != sha256:
+
+        def copy(file: Any) -> None:
+            before_each()
+            if self._get(key, partial(take, file)) != sha256:
                 raise self._damaged(key, "has another content than its name says")
 
         try:

@@ -129,7 +129,12 @@ class Wire:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.endpoint = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._is_cut = False
+        self._breaks, self._after = 0, 0
         Thread(target=self._accept, daemon=True).start()
+
+    def break_off(self, times: int, *, after: int) -> None:
+        """So many connections end once this many bytes of their replies have passed."""
+        self._breaks, self._after = times, after
 
     def cut(self) -> None:
         self._is_cut = True
@@ -148,13 +153,18 @@ class Wire:
                 continue
             server = socket.create_connection(self._to)
             self._open |= {client, server}
-            for source, target in ((client, server), (server, client)):
-                Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+            for source, target, are_replies in ((client, server, False), (server, client, True)):
+                Thread(target=self._pass_on, args=(source, target), kwargs={"are_replies": are_replies}, daemon=True).start()
 
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, target: socket.socket, *, are_replies: bool) -> None:
+        passed = 0
         with suppress(OSError):
             while content := source.recv(1 << 16):
                 target.sendall(content)
+                passed += len(content)
+                if are_replies and self._breaks and passed > self._after:
+                    self._breaks -= 1
+                    break
         for one in (source, target):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)

@@ -15,7 +15,7 @@ from almanac.core.store.objects import PART, Changed, Objects, require_condition
 from almanac.schemas.errors import NotFound, OperationalError, StorageError, StoreAway, UsageError
 from almanac.schemas.hashing import file_sha256, sha256
 from tests.conftest import ROOT
-from tests.loopback.s3 import Bucket, without_conditions
+from tests.loopback.s3 import Bucket, Wire, without_conditions
 
 
 def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
@@ -73,6 +73,26 @@ def test_files_of_any_size_come_back_as_they_were(bucket: Bucket, tmp_path: Path
         objects.upload(f"objects/{name}", name, path)
     objects.fetch(f"objects/{name}", name, tmp_path / "got")
     assert (tmp_path / "got").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(("breaks", "arrives"), [(3, True), (9, False)])
+def test_content_that_breaks_off_on_the_way_is_asked_for_again(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int, *, arrives: bool
+) -> None:
+    content = random.Random(5).randbytes(3_000_000)
+    Objects(bucket.url).write_blindly("a", content)
+    wire = Wire(bucket.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)
+    objects = Objects(bucket.url)
+    with patch("almanac.core.store.objects.time.sleep"):
+        for read in (lambda: objects.fetch("a", sha256(content), tmp_path / "file"), lambda: objects.read_content("a", sha256(content))):
+            wire.break_off(breaks, after=2_000_000)
+            if arrives:
+                assert read() in (None, content)
+            else:
+                with pytest.raises(StoreAway, match="does not answer"):
+                    read()
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [content] * arrives  # and nothing half written
 
 
 @pytest.mark.parametrize("size", [10, PART + 10])
