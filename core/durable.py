@@ -58,6 +58,8 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
         content: Bytes, text (written as UTF-8), or a function that writes into the open binary file.
         synced: Whether to sync file and folder; without it, a power failure may undo the write.
         is_for_user: Whether it is a file that a user asked for, such as an export: its mode is what the umask makes it, also in a private folder.
+
+    An OSError of writing names the file: that of a full disk, by itself, names none.
     """
     make_folder(path.parent)
     temporary = temporary_beside(path)
@@ -73,6 +75,9 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
                 os.fsync(file.fileno())
         _reached("middle", "write", path)
         temporary.replace(path)
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
     if synced:

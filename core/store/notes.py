@@ -5,27 +5,58 @@ It may be lost: then files are hashed again, trees fetched, and areas compared w
 
 import sqlite3
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import structlog
+
+from almanac.core.durable import remove
+from almanac.schemas.errors import StorageError
 from almanac.schemas.hashing import file_sha256
 
 NOTES = ".copy.sqlite"
+_SCHEMA = """
+PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;
+CREATE TABLE IF NOT EXISTS files(path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha256 TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS trees(sha256 TEXT PRIMARY KEY, content BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sealed(path TEXT PRIMARY KEY, sha256 TEXT) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS areas(name TEXT PRIMARY KEY, tree TEXT) WITHOUT ROWID;
+"""
+_log = structlog.get_logger("almanac.store")
 
 
 class Notes:
-    """The database in `path`. Safe to share among threads."""
+    """The database in `path`; one that is damaged is made anew. Safe to share among threads.
+
+    Raises StorageError, from every method, where the disk is full or fails.
+    """
 
     def __init__(self, path: Path) -> None:
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
-        self._database.executescript(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-            "CREATE TABLE IF NOT EXISTS files(path TEXT PRIMARY KEY, size INTEGER, changed INTEGER, sha256 TEXT) WITHOUT ROWID;"
-            "CREATE TABLE IF NOT EXISTS trees(sha256 TEXT PRIMARY KEY, content BLOB) WITHOUT ROWID;"
-            "CREATE TABLE IF NOT EXISTS sealed(path TEXT PRIMARY KEY, sha256 TEXT) WITHOUT ROWID;"
-            "CREATE TABLE IF NOT EXISTS areas(name TEXT PRIMARY KEY, tree TEXT) WITHOUT ROWID;"
-        )
+        self._lock, self._path = threading.Lock(), path
+        with self._told():
+            try:
+                self._database = _opened(path)
+            except sqlite3.OperationalError:  # of the disk, or of a process that holds it for a minute
+                raise
+            except sqlite3.DatabaseError as error:
+                _log.warning("damaged_in_cache", file=str(path), error=str(error), next="it is made anew")
+                for ending in ("-wal", "-shm", ""):
+                    remove(path.with_name(f"{path.name}{ending}"), synced=False)
+                self._database = _opened(path)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Converts the errors of SQLite, one thread at a time."""
+        with self._lock:
+            try:
+                yield
+            except sqlite3.ProgrammingError:
+                raise  # a defect
+            except sqlite3.Error as error:
+                hint = "free or mend the disk; if the file is damaged, remove it while no command runs: it is made anew"
+                raise StorageError(f"the notes of a working copy cannot be read or written: {error}", where=str(self._path), hint=hint) from error
 
     def close(self) -> None:
         self._database.close()
@@ -53,7 +84,7 @@ class Notes:
 
     def keep_trees(self, needed: set[str]) -> None:
         """Forgets the objects of all other trees."""
-        with self._lock:
+        with self._told():
             known = [sha256 for (sha256,) in self._database.execute("SELECT sha256 FROM trees")]
             self._database.executemany("DELETE FROM trees WHERE sha256 = ?", [(sha256,) for sha256 in known if sha256 not in needed])
 
@@ -72,10 +103,20 @@ class Notes:
         self._put("areas", area, tree)
 
     def _get(self, query: str, *values: object) -> Any:
-        with self._lock:
+        with self._told():
             row = self._database.execute(query, values).fetchone()
         return row[0] if row else None
 
     def _put(self, table: str, *values: object) -> None:
-        with self._lock:
+        with self._told():
             self._database.execute(f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(values))})", values)
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
+    try:
+        database.executescript(_SCHEMA)
+    except BaseException:
+        database.close()
+        raise
+    return database

@@ -1,5 +1,6 @@
 """Temporary files beside what is written: names that nobody else has, also of another container, and who may remove them."""
 
+import errno
 import os
 import subprocess
 import time
@@ -54,3 +55,12 @@ def test_names_of_any_kind_are_known_again(tmp_path: Path, name: str) -> None:
     path.touch()
     sweep(tmp_path.glob(TEMPORARY))
     assert not path.exists()
+
+
+def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path) -> None:
+    def fill(_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*table'"):
+        write_file(tmp_path / "table", fill)
+    assert list(tmp_path.iterdir()) == []
