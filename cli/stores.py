@@ -29,6 +29,7 @@ _READS: dict[str, Callable[[dict[str, Any]], tuple[list[str | None], tuple[str, 
     "promote": lambda given: ([given["version"]], ("vectors",)),
     "export": lambda given: ([given["version"]], ("vectors",) if given["what"] == "vectors" else ()),
 }
+_READ_WHOLE = {"verify", "promote", "export"}  # so that it costs little to compare first what the cache has of the version with the store
 
 
 def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,7 +53,7 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
             if name == "versions":
                 data = held.enter_context(listing(data, kb))
             elif name in _READS:
-                fetch(data, kb, *_READS[name](given))
+                fetch(data, kb, *_READS[name](given), are_compared=name in _READ_WHOLE)
             else:
                 session = held.enter_context(writing(data, kb, name, _WRITES[name], erases=name == "forget"))
             if target is not None:

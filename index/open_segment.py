@@ -85,6 +85,11 @@ class OpenSegment:
             if "vectors" in vars(self):
                 read_around(self.vectors)
 
+    def compare(self) -> None:
+        """Compares the files that searches read with their hashes, where none was used yet. Raises DamagedVersion, and what SQLite raises."""
+        self._require_database()
+        self.rows, self.vectors, self._quantized  # noqa: B018  # opens them
+
     def map_pages(self) -> None:
         """Maps the pages of rows and vectors that are in memory (`core.mapped`). Raises DamagedVersion."""
         self.rows.map_pages()

@@ -209,6 +209,16 @@ class OpenVersion:
             if "_lexical" in vars(self):
                 self._lexical.read_around()
 
+    def compare(self) -> None:
+        """Compares the files that searches read with their hashes, which otherwise the first use of each does. Raises DamagedVersion."""
+        from almanac.index.lexical.writer import as_damaged_lexical
+
+        with self._unreadable_as_error():
+            with as_damaged_lexical(self.folder):
+                self._lexical  # noqa: B018  # opens it
+            for part in self._segments:
+                part.compare()
+
     def map_pages(self) -> None:
         """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many. Raises DamagedVersion."""
         from almanac.index.lexical.writer import as_damaged_lexical

@@ -35,7 +35,7 @@ from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import AlmanacError, EmbedderMismatch, UsageError
+from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, UsageError
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
@@ -144,6 +144,15 @@ class Embedders:
             return self._loaded[declared]
 
 
+def _compared(opened: OpenVersion) -> OpenVersion:
+    try:
+        opened.compare()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
 class PublishedIndex:
     """Search and answers over the published versions of one knowledge base; `open_index` creates one from a name.
 
@@ -233,9 +242,18 @@ class PublishedIndex:
             return retriever.opened
 
     def _open(self, version: str) -> Retriever:
-        opened = OpenVersion(self.folder, version)
+        opened = OpenVersion(self.folder, version) if self._reader is None else self._open_cached(version, self._reader)
         self._refuse_other_embedder(opened)
         return Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
+
+    def _open_cached(self, version: str, reader: StoreReader) -> OpenVersion:
+        """Opens a version of the cache after comparing all that searches read. Where the store has it in another content, it is fetched anew, once."""
+        try:
+            return _compared(OpenVersion(self.folder, version))
+        except DamagedVersion:
+            reader.set_aside(version)  # unless another process has done so, and fetched it anew
+        reader.resolve(version)
+        return _compared(OpenVersion(self.folder, version))
 
     def keep_up(self) -> None:
         """Opens the version that requests read by default and loads the embedder, so that the first request need not wait.

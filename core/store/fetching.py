@@ -3,16 +3,19 @@
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
+import structlog
+
 from almanac.core.durable import write_file
 from almanac.core.store.bounds import READERS, make_room, mark_used
 from almanac.core.store.head import Head
 from almanac.core.store.layout import POINTER, SEALS, index_of, seal_of, segments_in
-from almanac.core.store.sealed import drop_unneeded, fetch_sealed, files_below, is_there
+from almanac.core.store.sealed import drop_unneeded, fetch_sealed, files_below, hide, is_altered, is_there
 from almanac.core.store.trees import Folder, object_key
 from almanac.core.store.working_copy import WorkingCopy
 from almanac.schemas.errors import NotFound, StorageError
 
 _PUBLISHED = ".published.json"
+_log = structlog.get_logger("almanac.store")
 
 
 def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None], *, additive: bool, limit: int) -> bool:
@@ -52,6 +55,28 @@ def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None]
     if head.version and copy.root / index_of(copy.kb) / "versions" / head.version in folders:
         note_published(copy.root, head)
     return is_left
+
+
+def set_aside_altered(copy: WorkingCopy, head: Head, versions: Iterable[str | None]) -> None:
+    """Takes their names from folders of versions and their segments that differ from what CURRENT has: who asks for them has them fetched anew.
+
+    Only in a working copy of readers, whose lock the caller has: in that of a writer, what differs may be work that is not pushed yet.
+    """
+    tree = copy.below(head.root, index_of(copy.kb))
+    if tree is None or copy.notes.checked_out("index") != READERS:
+        return
+    index = copy.folder(tree)
+    own = index_of(copy.kb) / "versions"
+    kept = {own / name: inner for name, inner in _folders(copy, index, "versions").items() if name in {version or head.version for version in versions}}
+    _set_aside(copy, kept)  # first: of a damaged manifest nobody knows the segments
+    _set_aside(copy, {path: inner for path, inner in _wanted(copy, head, index, versions).items() if path not in kept})
+
+
+def _set_aside(copy: WorkingCopy, folders: dict[PurePosixPath, str]) -> None:
+    for path, tree in folders.items():
+        if (copy.root / path).exists() and is_altered(copy, path, tree):
+            hide(copy, path)
+            _log.warning("damaged_in_cache", folder=str(copy.root / path), next="it is fetched anew")
 
 
 def note_published(root: Path, head: Head) -> None:

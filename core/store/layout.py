@@ -42,11 +42,11 @@ def segments_in(manifest: bytes) -> list[str]:
 
 
 def is_whole(root: Path, kb: str, version: str) -> bool:
-    """Whether a working copy has a version with all its segments."""
+    """Whether a working copy has a version with all its segments. One whose manifest cannot be read it has not."""
     index = root / index_of(kb)
     try:
         names = segments_in((index / "versions" / version / SEALS["versions"]).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
         return False
     return all((index / "segments" / name / SEALS["segments"]).is_file() for name in names)
 

@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 
 import structlog
 
-from almanac.core.given_up import GivenUp
+from almanac.core.given_up import GivenUp, require_wanted
 from almanac.core.settings import DataDir, cache_bytes
 from almanac.core.store.asked import AskedVersions
 from almanac.core.store.bounds import mark_used
-from almanac.core.store.fetching import fetch_versions, note_reached, noted, reached_at
+from almanac.core.store.fetching import fetch_versions, note_reached, noted, reached_at, set_aside_altered
 from almanac.core.store.head import Head, Seen, head_key, parse_head, read_head
 from almanac.core.store.layout import folders_of, is_whole
 from almanac.core.store.objects import Objects
 from almanac.core.store.working_copy import Stopped, WorkingCopy
-from almanac.schemas.errors import AlmanacError, NothingPublished, Retriable, StorageError, StoreAway
+from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, Retriable, StorageError, StoreAway
 
 _LOOK_S = 2.0  # seconds between two looks at CURRENT
 _AGAIN_S, _LONGEST_S = 2.0, 60.0  # until a version that could not be fetched is tried again, doubled each time
@@ -115,6 +115,28 @@ class StoreReader:
             self._asked.get(wanted, lambda: self._require_open(closings))
         mark_used(folders_of(self._root, self._kb, wanted))
         return wanted
+
+    def set_aside(self, version: str) -> None:
+        """Takes out of the cache what it has of a version in another content than the store has: `resolve` fetches it anew.
+
+        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. Raises as `resolve`.
+        """
+        closings = self._closings
+        while not self._one_at_a_time.acquire(timeout=_TURN_S):
+            self._require_open(closings)
+            require_wanted()
+        copy = None
+        try:
+            copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
+            with copy.checking_out() as has_writer:
+                if not has_writer:
+                    set_aside_altered(copy, read_head(self._brief, self._kb).head, [version])
+        except (StoreAway, NotFound):  # `resolve` says so, where it is needed
+            pass
+        finally:
+            if copy is not None:
+                copy.close()
+            self._one_at_a_time.release()
 
     def begin(self) -> None:
         """Fetches what is published now. While the store is away, what the cache has will do, with a warning.

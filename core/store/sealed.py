@@ -1,7 +1,7 @@
 """Sealed folders of a working copy, which are versions and segments: fetched as a whole beside their places, exchanged, removed when unneeded."""
 
 import json
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from almanac.core.durable import exchange, move
 from almanac.core.pins import Pin, hidden_folder, remove_unless_pinned
@@ -9,6 +9,7 @@ from almanac.core.stamps import write_stamps
 from almanac.core.store.layout import SEALS, index_of, seal_of
 from almanac.core.store.trees import File
 from almanac.core.store.working_copy import WorkingCopy
+from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import StoredFile
 
 
@@ -17,6 +18,19 @@ def is_there(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
     seal = seal_of(path)
     wanted = copy.folder(tree).files[seal].sha256
     return copy.notes.sealed(path) == wanted and copy.sha256(path / seal) == wanted
+
+
+def is_altered(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
+    """Whether a file of a sealed folder is missing, or has another content than a tree has it. All of them are read."""
+    return any(_content_of(copy.root / inner) != file.sha256 for inner, file in files_below(copy, path, tree).items())
+
+
+def _content_of(path: Path) -> str | None:
+    """The hash of a file; None where it cannot be read."""
+    try:
+        return file_sha256(path)
+    except OSError:
+        return None
 
 
 def files_below(copy: WorkingCopy, path: PurePosixPath, tree: str) -> dict[PurePosixPath, File]:

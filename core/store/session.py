@@ -18,7 +18,7 @@ import structlog
 
 from almanac.core.settings import DataDir, cache_bytes
 from almanac.core.store.checking_out import check_out, list_into
-from almanac.core.store.fetching import fetch_versions, note_published
+from almanac.core.store.fetching import fetch_versions, note_published, set_aside_altered
 from almanac.core.store.head import Writer, holder_of, locked_by, read_head
 from almanac.core.store.head import writing as take_lock
 from almanac.core.store.layout import AREAS, is_whole
@@ -175,8 +175,10 @@ def require_known(data: DataDir, kb: str | None) -> None:
         raise NotFound("nothing is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it")
 
 
-def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = ()) -> None:
+def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = (), *, are_compared: bool = False) -> None:
     """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the working copy; nothing for a local directory.
+
+    With `are_compared`, versions that readers have here are read and compared with the store, and fetched anew where they differ.
 
     Raises NotFound for a version that the store has not.
     """
@@ -187,6 +189,8 @@ def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), area
         head = read_head(objects, kb).head
         if not has_writer:
             check_out(copy, head, areas)
+            if are_compared:
+                set_aside_altered(copy, head, versions)
         fetch_versions(copy, head, versions, additive=has_writer, limit=cache_bytes())
 
 

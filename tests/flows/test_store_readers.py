@@ -26,7 +26,7 @@ from almanac.core.store.objects import Objects
 from almanac.index.versions.store import read_manifest
 from almanac.query import PublishedIndex, open_index
 from almanac.query.retrieval.retriever import Retriever
-from almanac.schemas.errors import NotFound, StoreAway
+from almanac.schemas.errors import DamagedVersion, NotFound, StoreAway
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings
@@ -333,3 +333,48 @@ def test_a_cache_that_lost_folders_is_made_whole(machine: Machines) -> None:
     shutil.rmtree(next((index_dir / "segments").iterdir()))
     assert noted(reader.data.of("proof").root) is not None
     assert reader.search("amber").version == "v0001"
+
+
+@pytest.mark.parametrize("damaged", ["rows.arrow", "vectors.npy", "lexical/meta.json", "segment.json", "manifest.json"])
+@pytest.mark.parametrize("damage", [lambda content: content[: len(content) // 2], lambda content: bytes(255 - one for one in content)])
+def test_what_is_damaged_in_the_cache_is_fetched_anew(machine: Machines, damaged: str, damage: Callable[[bytes], bytes]) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    assert reader.search("amber").version == "v0001"
+    path = next(reader.data.index("proof").glob(f"*/[!.]*/{damaged}"))
+    whole = path.read_bytes()
+    path.write_bytes(damage(whole))
+    assert reader.search("amber").version == "v0001"
+    assert path.read_bytes() == whole
+    path.write_bytes(damage(whole))
+    assert reader("verify") == 0
+    assert path.read_bytes() == whole
+
+
+def test_a_damaged_cache_is_an_error_while_the_store_is_away(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = machine("writer")
+    _publish(writer, 1)
+    wire = Wire(bucket.endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)
+    reader = machine("reader")
+    for damaged, error in (("rows.arrow", DamagedVersion), ("manifest.json", StoreAway)):
+        wire.mend()
+        assert reader.search("amber").version == "v0001"
+        path = next(reader.data.index("proof").glob(f"*/[!.]*/{damaged}"))
+        path.write_bytes(path.read_bytes()[:-9])
+        wire.cut()
+        with pytest.raises(error):
+            reader.search("amber")
+    wire.mend()
+    assert reader.search("amber").version == "v0001"
+
+
+def test_what_is_damaged_in_the_copy_of_a_writer_is_left_to_him(machine: Machines) -> None:
+    writer = machine("writer")
+    _publish(writer, 1)
+    path = next(writer.data.index("proof").glob("segments/*/rows.arrow"))
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DamagedVersion, match="rebuild"):
+        writer.search("amber")
+    assert writer("rebuild") == 0
+    assert writer.search("amber").version == "v0001"
