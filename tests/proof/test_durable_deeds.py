@@ -17,6 +17,7 @@ _ALLOWED = {
     "core/store/bounds.py:mark_used": "when a folder was used last, which a crash makes older",
     "core/tables.py:__init__": "a temporary file, which `move` puts in its place",
     "core/tables.py:__exit__": "removes it after an error",
+    "core/store/objects.py:take": "what broke off, in the file that `write_file` writes",
     "spiders/store/raw.py:journal": "opens a journal, of which each line is added by `append`",
     "spiders/crawling/browser.py": "a browser's profile, in a temporary folder",
     "index/build/child_process.py:__init__": "a file without a name",
