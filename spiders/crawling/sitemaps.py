@@ -25,7 +25,7 @@ def read_sitemap(body: bytes, url: str, content_type: str = "") -> LinkList:
     _, text = decode_markup(unzipped, content_type)
     text = text.lstrip("\ufeff \t\r\n\0")
     found = read_xml(text, url) if text.startswith("<") else _read_json(unzipped, url) if text.startswith("{") else _read_lines(text)
-    if not is_whole:
+    if not is_whole and not found.is_cut:
         found.is_cut = True
         (found.sitemaps or found.pages)[-1:] = []
     return found

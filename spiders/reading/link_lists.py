@@ -34,8 +34,8 @@ Kind = Literal["feed", "sitemap"]
 class LinkList:
     """The URLs that a list names: pages and, in an index, further sitemaps; absolute, in order. `left` counts those beyond MAX_URLS.
 
-    `further` are the URLs of the list itself: the page that it belongs to, and its next part. `is_cut`: its compressed data is cut short or damaged, so it
-    may name more; the last page that is left of it, which may be half a URL, is dropped.
+    `further` are the URLs of the list itself: the page that it belongs to, and its next part. `is_cut`: it is cut short or damaged, so it may name more; the
+    last page that is left of it is dropped where it may be half a URL.
     """
 
     pages: list[str] = field(default_factory=list)
@@ -102,6 +102,10 @@ def read_xml(text: str, url: str) -> LinkList:
         if name == "link" and (address := _link_of_list(element, url)):
             found.further.append(address)
         root = name
+    if root in _ROOTS and not re.search(rf"</(?:[\w.-]+:)?{root}\s*>|<(?:[\w.-]+:)?{root}\b[^<>]*/>", text, re.IGNORECASE):
+        found.is_cut = True
+        if not text.rstrip().endswith(">"):
+            (found.sitemaps or found.pages)[-1:] = []
     if root not in _ROOTS and not (found.pages or found.sitemaps):
         raise ValueError(f"no sitemap: its first element is <{root[:40]}>" if root else "no sitemap: not XML")
     return found
