@@ -80,10 +80,23 @@ def problem_of(response: Response, documents: Collection[str] = ()) -> tuple[str
     if response.status >= 500 or response.status in (408, 429):
         return "server_error", ""
     if response.status != 200:
-        return "error", f"answered {response.status}"
+        return "error", f"answered {response.status}" + _where_to(response)
     if content_type_of(response, documents) is not None:
         return None
-    return "not_text", header(response, "Content-Type") or "binary"
+    kind = header(response, "Content-Type")
+    return "not_text", f"{kind}; but its body is {_kind_of_bytes(response.body)}" if kind and is_text_type(kind) else kind or "binary"
+
+
+def _where_to(response: Response) -> str:
+    """Where a redirect leads that cannot be followed."""
+    if not 300 < response.status < 400 or response.status == 304:
+        return ""
+    location = header(response, "Location")
+    return f", which leads to {location}" if location else " without a Location"
+
+
+def _kind_of_bytes(body: bytes) -> str:
+    return "gzip data: compressed twice, or without a Content-Encoding" if body.startswith(b"\x1f\x8b") else "binary"
 
 
 def _too_large(detail: str, limit: str) -> str:

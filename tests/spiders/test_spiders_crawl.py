@@ -96,6 +96,25 @@ def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", 
     assert pages["/ok"].etag == '"e1"' and pages["/new"].requested_url == f"{site.base}/moved"
 
 
+def test_what_is_no_page_is_told_with_what_it_is(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    page = gzip.compress(b"<h1>page</h1>", mtime=0)
+    site.page("/", links("/packed", "/twice", "/blob", "/nowhere", "/file"))
+    site.page("/packed", page)
+    site.page("/twice", gzip.compress(page, mtime=0), headers={"Content-Encoding": "gzip"})
+    site.page("/blob", bytes(range(256)))
+    site.page("/nowhere", status=301)
+    site.page("/file", status=302, headers={"Location": "file:///etc/passwd"})
+    outcome, _ = crawled(site, tmp_path)
+    assert {failure.url.removeprefix(site.base): (failure.reason, failure.detail.removeprefix("text/html; charset=utf-8")) for failure in outcome.failures} == {
+        "/packed": ("not_text", "; but its body is gzip data: compressed twice, or without a Content-Encoding"),
+        "/twice": ("not_text", "; but its body is gzip data: compressed twice, or without a Content-Encoding"),
+        "/blob": ("not_text", "; but its body is binary"),
+        "/nowhere": ("error", "answered 301 without a Location"),
+        "/file": ("error", "answered 302, which leads to file:///etc/passwd"),
+    }
+
+
 @pytest.mark.parametrize("limit", [1, 7])
 def test_page_limit_is_exact(loopback_site: "Site", tmp_path: Path, limit: int) -> None:
     """Also where some of the requests give no page: a failure does not use up the limit."""
