@@ -28,10 +28,10 @@ class PageCounts(BaseModel):
 class FailedPage(BaseModel):
     """A page or sitemap that could not be fetched, or a page whose links could not be read.
 
-    `reason` is one of gone, server_error, timeout, unreachable, not_drawn (by the browser) and error, or, for a page excluded by the declaration or a
-    limit, refused_by_robots, denied, off_site, private_address, forgotten, too_large or not_text; of files, "unsupported format .xyz", outside_root,
-    broken_link, link_loop, not_a_file or same_name. A page that arrived and yields no item, while its links are followed, is noindex (it asks not to be
-    indexed), forwards (it sends its visitors on at once), feed or sitemap (a list of links).
+    `reason` is one of gone, server_error, timeout, unreachable, not_drawn (by the browser), not_json (where rules read JSON) and error, or, for a page
+    excluded by the declaration or a limit, refused_by_robots, denied, off_site, private_address, forgotten, too_large or not_text; of files, "unsupported
+    format .xyz", outside_root, broken_link, link_loop, not_a_file or same_name. A page that arrived and yields no item, while its links are followed, is
+    noindex (it asks not to be indexed), forwards (it sends its visitors on at once), feed or sitemap (a list of links).
     """
 
     url: str

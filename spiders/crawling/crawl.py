@@ -49,6 +49,7 @@ _NEXT_STEPS = {
     "refused_by_robots": "read the site's robots.txt; declare politeness: {{robots: false}} if you may fetch it all the same",
     "too_large": "raise limits: {{bytes_per_page: …}}",
     "off_site": "it leads to another host: curl -I {url}; if that is the one you want, declare it as start URL, or in allowed_domains",
+    "not_json": "the rules read JSON: look at what comes, curl {url}",
     "denied": "follow.deny of the source matches it, or what it leads to",
 }
 _BY_HAND = "does a browser show it? curl -I {url}"

@@ -38,6 +38,7 @@ from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
 from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
+from almanac.spiders.selecting.json_bodies import reads_json, why_not_json
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.withheld import rules_for, withheld
@@ -355,6 +356,9 @@ class SiteSpider(scrapy.Spider):
         stored: Entry | None = response.meta.get("stored")
         page = stored.page(response.body) if stored else self._page(response, waiting)
         content = Content(page)
+        if (unreadable := self._why_unreadable(content, waiting)) is not None:
+            self._fail(waiting, "not_json", unreadable, status=page.status, request=response.request)
+            return
         if self.policy.is_start(waiting.url):
             self._unknown.note_start(content)
         read = self._read(content, waiting)
@@ -392,6 +396,18 @@ class SiteSpider(scrapy.Spider):
             self._link_texts.note(read.link_texts)
             self._unfollowed |= read.unfollowed
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
+
+    def _why_unreadable(self, content: Content, waiting: Waiting) -> str | None:
+        """Why a page of which JSON is read is none: one that says it is JSON, or was when it was last stored. Its items and what it leads to are unknown."""
+        in_chain = waiting.chain is not None
+        leads_on = in_chain or self.policy.is_listing(content.url) or self.policy.yields_items(content.url)
+        is_past_the_end = self._is_guess(waiting) and not content.page.body.strip()
+        if is_past_the_end or not leads_on or not reads_json(self.source) or (why := why_not_json(content, self.source)) is None:
+            return None
+        if content.form == "json":
+            return why
+        stored = self.previous.fallback_page([waiting.url, content.url])
+        return None if stored is None or why_not_json(Content(stored), self.source) is not None else why
 
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
         """The links and the canonical URL of a page. Malformed markup may cost the links of a page, never the page itself."""
@@ -459,7 +475,7 @@ class SiteSpider(scrapy.Spider):
         self.stats.landed.update(dict.fromkeys(landed, waiting.url))
         self._not_arrived |= dict.fromkeys(map(self._key, (waiting.url, *landed)), failure)
         is_guess = self._is_guess(waiting) and not self.previous.holds(waiting.url)
-        if is_guess and waiting.chain is not None and status in _MAYBE_NO_SUCH_NUMBER:
+        if is_guess and waiting.chain is not None and (status in _MAYBE_NO_SUCH_NUMBER or reason == "not_json"):
             waiting.chain.doubtful.append(failure)
         else:
             self._count(failure)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Reject
 from almanac.spiders.mapping.fields import told_hidden
@@ -15,6 +15,7 @@ from almanac.spiders.reading.document import Document
 from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
 from almanac.spiders.reading.outline import outline
 from almanac.spiders.selecting.embedded import described_by_json_ld, find, is_missed_by_prefix, why_hidden, why_no_prefix
+from almanac.spiders.selecting.json_bodies import why_not_json
 from almanac.spiders.selecting.links import spread
 from almanac.spiders.selecting.selectors import as_read
 
@@ -112,12 +113,9 @@ def _attachments(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _check_readable(content: Content, source: Source) -> None:
-    if content.form == "json" or _is_all_json(source, content):
-        try:
-            _ = content.json
-        except ValueError as error:
-            raise ValueError(f"not JSON: {error}") from error
-    elif content.is_document:
+    if (why := why_not_json(content, source)) is not None:
+        raise ValueError(why)
+    if content.is_document:
         _ = content.document
     elif isinstance(source, FilesSource) and (controls := _share_of_controls(content.text)) > 0.05:
         raise ValueError(f"not text: {controls:.0%} control characters")
@@ -128,16 +126,6 @@ def _check_readable(content: Content, source: Source) -> None:
 def _share_of_controls(text: str) -> float:
     beginning = text[:_SNIFFED]
     return len(_CONTROLS.findall(beginning)) / max(1, len(beginning))
-
-
-def _is_all_json(source: Source, content: Content) -> bool:
-    """Whether every rule needs a JSON body, so that a page in HTML must be an error page. Of questions and answers, rules read the pairs."""
-    if isinstance(source, FilesSource) and source.format == "faq":
-        return False
-    if content.form not in ("html", "xml", "plain") or (source.each is not None and not source.each.reads_body):
-        return False
-    rules: list[Selector | FieldRule] = [*source.fields.values(), *([source.each] if source.each else [])]
-    return any(rule.reads_body for rule in rules) and not any(rule.css or rule.xpath for rule in rules)
 
 
 def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:

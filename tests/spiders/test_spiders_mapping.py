@@ -192,6 +192,20 @@ def test_page_that_should_be_json_and_is_not_is_a_reject() -> None:
     assert extraction.rejects[0].stage == "read" and "not JSON" in extraction.rejects[0].reason
 
 
+def test_rules_for_front_matter_are_empty_on_the_other_files_of_a_folder() -> None:
+    """The text of documents is the files' own, so that no file needs to be JSON."""
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"tags": {"json": "tags", "many": True}}})
+    pages = [
+        Page(url="a.md", body=b"---\ntags: [x]\n---\nOne text.\n", content_type="text/markdown"),
+        Page(url="b.txt", body="Žluťoučký kůň.\n".encode("cp1250"), content_type="text/plain"),
+        Page(url="c.html", body=b"<h1>Three</h1><p>Third text.</p>", content_type="text/html"),
+        Page(url="d.txt", body=bytes(range(1, 32)) * 9, content_type="text/plain"),
+    ]
+    extractions = list(map_pages(pages, source, "cs"))
+    assert [[draft.fields["tags"] for draft in extraction.drafts] for extraction in extractions[:3]] == [[["x"]], [[]], [[]]]
+    assert [reject.reason[:9] for extraction in extractions for reject in extraction.rejects] == ["not text:"]
+
+
 def test_items_from_a_script_need_no_json_page() -> None:
     source = site(each={"json": "rows", "from": {"script": "window.data"}}, yields="records", fields={"name": {"json": "name", "required": True}})
     pages = [html("http://x.test/1", "<script>data = {rows: [{name: 'One'}]}</script>"), html("http://x.test/2", "<h1>no data</h1>")]

@@ -279,6 +279,46 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
     assert raw.index("r3").urls == set()
 
 
+@pytest.mark.parametrize(("broken", "kind"), [('{"rows": [{"name": "2-', "application/json"), ("<h1>Back soon</h1>", "text/html")])
+@pytest.mark.parametrize("pagination", [{"json": "next", "parameter": "page"}, {"parameter": "page"}])
+def test_an_api_page_that_is_no_json_costs_no_item(loopback_site: "Site", tmp_path: Path, broken: str, kind: str, pagination: dict[str, str]) -> None:
+    """It has failed: its items stay, and those of the pages that only it leads to, run after run."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    keys: dict[str, Any] = {"pagination": pagination, "each": {"json": "rows"}, "yields": "records", "fields": {"name": {"json": "name", "required": True}}}
+    api, paths = source(site, **keys), ["/", "/?page=2", "/?page=3", "/?page=4"]
+    for number, path in enumerate(paths, start=1):
+        body = {"rows": [{"name": f"{number}-{n}"} for n in range(2)], "next": number + 1 if number < len(paths) else None}
+        site.page(path, json.dumps(body), content_type="application/json")
+    crawl_site(api, raw, "r1")
+    names = [draft.fields["name"] for extraction in map_pages(raw.pages("r1"), api, "en") for draft in extraction.drafts]
+    site.page("/?page=2", broken, content_type=kind)
+    for number in (2, 3):
+        outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
+        assert (outcome.pages.failed, outcome.pages.vanished, outcome.kept) == (1, 0, 1)
+        assert [(failure.reason, failure.detail[:9]) for failure in outcome.failures] == [("not_json", "not JSON:")]
+        again = [draft.fields["name"] for extraction in map_pages(raw.pages(f"r{number}"), api, "en") for draft in extraction.drafts]
+        assert sorted(again) == sorted(names) and len(names) == 8
+
+
+@pytest.mark.parametrize("beyond", ["", "<p>no more</p>"])
+def test_an_api_that_answers_without_json_beyond_its_end_has_no_failed_page(loopback_site: "Site", tmp_path: Path, beyond: str) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", '{"rows": [{"name": "1"}]}', content_type="application/json")
+    site.otherwise = lambda _: Answer(beyond, content_type="application/json" if not beyond else "text/html")
+    site.unknown = site.otherwise
+    api = source(site, pagination={"parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+    outcome = crawl_site(api, raw, "r1")
+    assert (outcome.pages, outcome.failures) == (PageCounts(fetched=1), [])
+
+
+def test_an_html_page_that_leads_to_json_is_no_failed_page(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links("/one"))
+    site.page("/one", '{"name": "1"}', content_type="application/json")
+    outcome = crawl_site(source(site, yields="records", fields={"name": {"json": "name"}}), raw, "r1")
+    assert (outcome.pages, outcome.failures) == (PageCounts(fetched=2), [])
+
+
 def test_what_a_forbidden_listing_led_to_is_still_had(loopback_site: "Site", tmp_path: Path) -> None:
     """robots.txt shuts the listing: it loses its place, and nothing that it led to seems to have vanished, run after run."""
     site, raw = loopback_site, RawStore(tmp_path)
