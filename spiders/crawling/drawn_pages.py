@@ -19,7 +19,7 @@ from almanac.spiders.crawling.browser import Browser, DoesNotStartError
 from almanac.spiders.crawling.chromium import DOES_NOT_START
 from almanac.spiders.crawling.drawing import Drawing, MovedError, cookies_for
 from almanac.spiders.crawling.middlewares import DeclaredRedirects, StrictRobots, may_see_credentials
-from almanac.spiders.crawling.problems import document_of, header
+from almanac.spiders.crawling.problems import ARRIVED, document_of, header
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.crawling.throttle import throttle_of
 from almanac.spiders.reading.content import Content
@@ -131,7 +131,7 @@ class DrawnPages:
 
 
 def _is_page(request: Request, response: Response) -> bool:
-    if response.status != 200 or "stored" in request.meta or not {"waiting", "made_up"} & request.cb_kwargs.keys():
+    if response.status not in ARRIVED or "stored" in request.meta or not {"waiting", "made_up"} & request.cb_kwargs.keys():
         return False
     if document_of(response) is not None:  # a document that is sent as a page
         return False

@@ -30,6 +30,8 @@ _UNREACHABLE = (
     ConnectionDone,
     ConnectionLost,
 )
+ARRIVED = frozenset({200, 203})
+"""Statuses of a whole page; 203 says that a proxy on the way changed it (RFC 9110, 15.3.4)."""
 _MAX_SIZE = re.compile(r"(?:max size|DOWNLOAD_MAXSIZE) \((\d+)(?: B)?\)")
 
 
@@ -79,7 +81,7 @@ def problem_of(response: Response, documents: Collection[str] = ()) -> tuple[str
         return "gone", ""
     if response.status >= 500 or response.status in (408, 429):
         return "server_error", ""
-    if response.status != 200:
+    if response.status not in ARRIVED:
         return "error", f"answered {response.status}" + _where_to(response)
     if content_type_of(response, documents) is not None:
         return None

@@ -28,7 +28,7 @@ from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
-from almanac.spiders.crawling.problems import content_type_of, document_of, file_name, header, problem_of, reason_of, robots_header
+from almanac.spiders.crawling.problems import ARRIVED, content_type_of, document_of, file_name, header, problem_of, reason_of, robots_header
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.crawling.seen_redirects import Led, SeenRedirects
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
@@ -228,7 +228,7 @@ class SiteSpider(scrapy.Spider):
         problem = self._problem_of(response) or self._unknown.problem_of(response, waiting)
         if problem is None:
             self._take(response, waiting)
-        elif self._is_guess(waiting) and (response.status in _NO_SUCH_NUMBER or (response.status == 200 and problem[0] == "gone")):
+        elif self._is_guess(waiting) and (response.status in _NO_SUCH_NUMBER or (response.status in ARRIVED and problem[0] == "gone")):
             self.stats.ended.append(waiting.url)
         else:
             self._leave_out(response, waiting)
@@ -305,7 +305,7 @@ class SiteSpider(scrapy.Spider):
 
     def _leave_out(self, response: Response | None, waiting: Waiting) -> None:
         """Counts a document of a type that is not fetched, where only the answer told the type."""
-        kind = document_of(response) if response is not None and response.status == 200 else None
+        kind = document_of(response) if response is not None and response.status in ARRIVED else None
         if kind is not None and kind not in self.source.documents:
             self._frontier.leave_out({self._key(waiting.url): kind}, asked=True)
 

@@ -6,7 +6,7 @@ from scrapy.http import Response
 
 from almanac.schemas.crawl_outcome import FailedPage
 from almanac.spiders.crawling.frontier import Frontier, Waiting
-from almanac.spiders.crawling.problems import header
+from almanac.spiders.crawling.problems import ARRIVED, header
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, read_sitemap
 from almanac.spiders.crawling.stats import CrawlStats
 from almanac.spiders.reading.link_lists import MAX_URLS, LinkList
@@ -28,7 +28,7 @@ class SitemapQueue:
     def take(self, response: Response, sitemap: Waiting) -> None:
         """Queues the URLs that a response lists; a response that is no sitemap is recorded as a failure."""
         try:
-            if response.status != 200:
+            if response.status not in ARRIVED:
                 raise ValueError(f"answered {response.status}")
             found = read_sitemap(response.body, response.url, header(response, "Content-Type") or "")
             self._queue(found, sitemap)

@@ -24,6 +24,8 @@ from twisted.python.failure import Failure
 from twisted.web._newclient import ResponseFailed
 from twisted.web.http import _DataLoss
 
+from almanac.spiders.crawling.problems import ARRIVED
+
 CUT_SHORT = "dataloss"  # Scrapy's own name for the flag
 _STOPPED = "download_stopped"  # by us: the rest is not wanted
 _ZLIB_HEADER, _GZIP_HEADER, _GZIP_TRAILER = 2, 10, 8  # bytes
@@ -36,7 +38,7 @@ class _Parser(_LenientHTTPClientParser):
 
     def _finished(self, rest: bytes) -> None:
         is_chunked = self.connHeaders.hasHeader(b"Transfer-Encoding")
-        if rest.strip() and self.bodyDecoder is not None and not is_chunked and self.response.code == 200:
+        if rest.strip() and self.bodyDecoder is not None and not is_chunked and self.response.code in ARRIVED:
             self.bodyDecoder = None  # the body ends here, and not once more when the connection is given up
             self.connHeaders.setRawHeaders(b"Connection", [b"close"])
             self.response._bodyDataFinished(Failure(ResponseFailed([Failure(_DataLoss())], self.response)))  # type: ignore[no-untyped-call]
@@ -73,7 +75,7 @@ class WholeEncodings(HttpCompressionMiddleware):
     def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy calls it without the spider
         self._is_cut = False
         decoded = super().process_response(request, response)
-        if self._is_cut and response.status == 200 and _STOPPED not in response.flags and isinstance(decoded, Response):
+        if self._is_cut and response.status in ARRIVED and _STOPPED not in response.flags and isinstance(decoded, Response):
             decoded.flags.append(CUT_SHORT)
         return decoded
 

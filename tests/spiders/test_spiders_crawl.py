@@ -115,6 +115,18 @@ def test_what_is_no_page_is_told_with_what_it_is(loopback_site: "Site", tmp_path
     }
 
 
+def test_a_page_that_a_proxy_changed_on_its_way_is_a_page(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", links("/one", "/half"), status=203)
+    site.page("/one", "<h1>One</h1>", status=203)
+    site.page("/half", gzip.compress(b"<h1>Two</h1>" * 99, mtime=0)[:20], status=203, headers={"Content-Encoding": "gzip"})
+    site.page("/s.xml", f"<urlset><url><loc>{site.base}/listed</loc></url></urlset>", status=203, content_type="application/xml")
+    site.page("/listed", "<h1>Listed</h1>")
+    outcome, stored = crawled(site, tmp_path, sitemaps=[f"{site.base}/s.xml"])
+    assert stored == ["/", "/listed", "/one"]
+    assert [failure.detail for failure in outcome.failures] == ["its compressed body is cut short"]
+
+
 @pytest.mark.parametrize("limit", [1, 7])
 def test_page_limit_is_exact(loopback_site: "Site", tmp_path: Path, limit: int) -> None:
     """Also where some of the requests give no page: a failure does not use up the limit."""
