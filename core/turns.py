@@ -1,67 +1,89 @@
 """Turns at work of which only so much goes on at once, as Python's lock would hold it up. Who waits for something else lets others have its turn."""
 
+import heapq
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
+from typing import NamedTuple
 
-_own: ContextVar["Turns | None"] = ContextVar("own", default=None)
+
+class _Begun(NamedTuple):
+    """Work that has begun: the turns that it takes, and its number, the lower the earlier."""
+
+    turns: "Turns"
+    number: int
+
+
+_own: ContextVar[_Begun | None] = ContextVar("own", default=None)
 
 
 class Turns:
-    """So many turns. Who gave its own away, and wants to go on, is before all who have not begun.
+    """So many turns, taken in the order in which work comes. Work that gave its own away, and goes on, is before all that has not begun, the oldest first.
 
     Args:
-        count: Turns that may be taken at the same time.
+        most: Turns that may be taken at the same time.
     """
 
-    def __init__(self, count: int) -> None:
-        self._free = count
+    def __init__(self, most: int) -> None:
+        self._free = most  # none while somebody waits: a turn goes from one to the next, and nobody comes in between
         self._lock = threading.Lock()
-        self._may_begin, self._may_go_on = threading.Condition(self._lock), threading.Condition(self._lock)
-        self._going_on = 0  # who waits to go on
+        self._numbers = count()
+        self._beginning = deque[threading.Event]()
+        self._going_on: list[tuple[int, threading.Event]] = []  # a heap
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """The block has a turn; it begins as soon as one is free."""
+        """The block has a turn. It begins once there is one for it."""
         with self._lock:
-            while not self._free or self._going_on:
-                self._may_begin.wait()
-            self._free -= 1
-        token = _own.set(self)
+            begun, may_begin = _Begun(self, next(self._numbers)), self._free_one()
+            if may_begin is not None:
+                self._beginning.append(may_begin)
+        if may_begin is not None:
+            may_begin.wait()
+        token = _own.set(begun)
         try:
             yield
         finally:
             _own.reset(token)
             self._give_back()
 
+    def _take_again(self, number: int) -> None:
+        with self._lock:
+            may_go_on = self._free_one()
+            if may_go_on is not None:
+                heapq.heappush(self._going_on, (number, may_go_on))
+        if may_go_on is not None:
+            may_go_on.wait()
+
+    def _free_one(self) -> threading.Event | None:
+        """Takes a free turn; where there is none, what to wait for. The lock is held."""
+        if self._free:
+            self._free -= 1
+            return None
+        return threading.Event()
+
     def _give_back(self) -> None:
         with self._lock:
-            self._free += 1
-            (self._may_go_on if self._going_on else self._may_begin).notify()
-
-    def _take_again(self) -> None:
-        with self._lock:
-            self._going_on += 1
-            try:
-                while not self._free:
-                    self._may_go_on.wait()
-                self._free -= 1
-            finally:
-                self._going_on -= 1
-                if self._free and not self._going_on:
-                    self._may_begin.notify()
+            if self._going_on:
+                heapq.heappop(self._going_on)[1].set()
+            elif self._beginning:
+                self._beginning.popleft().set()
+            else:
+                self._free += 1
 
 
 @contextmanager
 def others_first() -> Iterator[None]:
     """In the block, the turn of this thread is others'; afterwards it has one again. Does nothing in a thread that has no turn."""
-    turns = _own.get()
-    if turns is None:
+    begun = _own.get()
+    if begun is None:
         yield
         return
-    turns._give_back()
+    begun.turns._give_back()
     try:
         yield
     finally:
-        turns._take_again()
+        begun.turns._take_again(begun.number)

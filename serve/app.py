@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from almanac.core.uncollected import keep_what_is_there
 from almanac.schemas.errors import AlmanacError
 from almanac.serve.api import Api
 from almanac.serve.bodies import BodyLimits
@@ -84,10 +85,14 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
 
 
 async def _keep_up(catalog: Catalog, api: Api) -> None:
+    was_ready = False
     while True:
         try:
             is_warm = bool(await asyncio.to_thread(catalog.keep_up))
             if is_warm and not api.is_warm:
+                if not was_ready:
+                    keep_what_is_there()
+                    was_ready = True
                 _log.info("ready")
             api.is_warm = is_warm
         except AlmanacError as error:

@@ -76,9 +76,9 @@ def test_others_begin_while_one_waits_and_it_goes_on_before_those_that_have_not_
         holding = pool.submit(hold)
         assert is_held.wait(PATIENCE_S)
         late = pool.submit(work.whole, "late")
-        time.sleep(0.05)
+        _until(lambda: len(work.turns._beginning) == 1)
         came_back.set()
-        _until(lambda: work.turns._going_on == 1)
+        _until(lambda: len(work.turns._going_on) == 1)
         let_go.set()
         for one in (first, holding, late):
             one.result(PATIENCE_S)
