@@ -142,13 +142,15 @@ def _served(declaration: Path, folder: Path, workers: int) -> Iterator[Served]:
     command += ["--workers", str(workers)]
     environment = {name: value for name, value in os.environ.items() if name not in ("ALMANAC_API_KEYS", "ALMANAC_ENV", "INDEX_NAME")}
     with subprocess.Popen(command, cwd=installation(), env=environment, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = re.sub(r".* ", "", process.stdout.readline().strip())
-        while httpx.get(f"{address}ready", trust_env=False).status_code != 200:
-            time.sleep(0.2)
-        time.sleep(3)  # until each worker has loaded the model
-        yield Served(address, process.pid)
-        process.terminate()
+        try:
+            assert process.stdout is not None
+            address = re.sub(r".* ", "", process.stdout.readline().strip())
+            while httpx.get(f"{address}ready", trust_env=False).status_code != 200:
+                time.sleep(0.2)
+            time.sleep(3)  # until each worker has loaded the model
+            yield Served(address, process.pid)
+        finally:
+            process.terminate()
 
 
 def _processor_s(pid: int) -> float:
