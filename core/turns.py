@@ -9,6 +9,10 @@ from contextvars import ContextVar
 from itertools import count
 from typing import NamedTuple
 
+from almanac.core.given_up import require_wanted
+
+_LOOK_S = 0.1  # between two looks whether the work is still wanted
+
 
 class _Begun(NamedTuple):
     """Work that has begun: the turns that it takes, and its number, the lower the earlier."""
@@ -36,19 +40,32 @@ class Turns:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """The block has a turn. It begins once there is one for it."""
+        """The block has a turn. It begins once there is one for it; raises GivenUp instead where nobody waits for the work any more."""
         with self._lock:
             begun, may_begin = _Begun(self, next(self._numbers)), self._free_one()
             if may_begin is not None:
                 self._beginning.append(may_begin)
         if may_begin is not None:
-            may_begin.wait()
+            self._wait_to_begin(may_begin)
         token = _own.set(begun)
         try:
             yield
         finally:
             _own.reset(token)
             self._give_back()
+
+    def _wait_to_begin(self, may_begin: threading.Event) -> None:
+        try:
+            while not may_begin.wait(_LOOK_S):
+                require_wanted()
+        except BaseException:
+            with self._lock:
+                is_waiting = may_begin in self._beginning
+                if is_waiting:
+                    self._beginning.remove(may_begin)
+            if not is_waiting:  # it has just been given a turn
+                self._give_back()
+            raise
 
     def _take_again(self, number: int) -> None:
         with self._lock:

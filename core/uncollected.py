@@ -4,6 +4,8 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_is_kept = False
+
 
 @contextmanager
 def uncollected() -> Iterator[None]:
@@ -23,8 +25,11 @@ def uncollected() -> Iterator[None]:
 
 
 def keep_what_is_there() -> None:
-    """From now on, garbage collection looks through nothing that there is: of a server, some hundred thousand objects, while all of its requests wait.
+    """From now on, garbage collection looks through nothing that there is: of a server, a hundred thousand objects, while all of its requests wait.
 
-    Objects are still freed with their last reference; those that refer to each other in circles are kept. So this is for once in a process.
+    Objects are still freed with their last reference; those that refer to each other in circles are kept. So only the first call in a process does this.
     """
-    gc.freeze()
+    global _is_kept
+    if not _is_kept:
+        _is_kept = True
+        gc.freeze()

@@ -85,14 +85,11 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
 
 
 async def _keep_up(catalog: Catalog, api: Api) -> None:
-    was_ready = False
     while True:
         try:
             is_warm = bool(await asyncio.to_thread(catalog.keep_up))
             if is_warm and not api.is_warm:
-                if not was_ready:
-                    keep_what_is_there()
-                    was_ready = True
+                keep_what_is_there()
                 _log.info("ready")
             api.is_warm = is_warm
         except AlmanacError as error:

@@ -20,7 +20,7 @@ _END = object()
 
 # Requests at once. Those that search take turns at Python's lock: more of them end later, and hardly more are done. Those that wait for an API hold nothing up.
 _SEARCHING, _WAITING = 2, 8
-_BEGUN = 4  # times as many may have begun: those that wait for the vectors of their questions, which are made together
+_BEGUN, _MOST_BEGUN = 4, 32  # times as many, and at most so many more, have a thread: those whose questions are embedded, together, and who come next
 
 
 class Workers:
@@ -33,7 +33,8 @@ class Workers:
     def __init__(self, settings: Settings, *, asks_apis: bool) -> None:
         at_once = settings.max_concurrent or (_WAITING if asks_apis else _SEARCHING)
         self._turns = Turns(at_once)
-        self._pool = ThreadPoolExecutor(at_once * (1 if asks_apis else _BEGUN), thread_name_prefix="answer")
+        begun = 0 if asks_apis else min((_BEGUN - 1) * at_once, _MOST_BEGUN)
+        self._pool = ThreadPoolExecutor(at_once + begun, thread_name_prefix="answer")
         self._room = at_once + settings.max_waiting
         self._deadline_s = settings.deadline_s
         self._lock = threading.Lock()
@@ -78,6 +79,7 @@ class Workers:
 
         def make() -> None:
             with closing(pieces), unless(stopped.is_set), self._turns.taken():
+                require_wanted()
                 for piece in pieces:
                     if stopped.is_set():
                         return

@@ -35,7 +35,7 @@ class Access:
         self._declared = declaration.retrieve.workspace
         self._workspace_field = None if self._declared is None else self._declared.field
         self._chunks = opened.manifest.counts.chunks
-        self._known = WorkspaceCache[KnownFields](self._chunks, self.rows_in)
+        self._known = WorkspaceCache[KnownFields](self._chunks)
         self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
         self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
         self._lock = threading.Lock()  # of these two
@@ -141,4 +141,4 @@ class Access:
             declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
             return KnownFields(paths | own, frozenset(declared), is_told=workspace is None)
 
-        return self._known.of(workspace, read)
+        return self._known.of(workspace, read, self.rows_in)

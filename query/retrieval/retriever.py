@@ -5,6 +5,7 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -62,8 +63,8 @@ class Retriever:
         self._proposals = Proposals(declared, opened, self.languages, self._sample)
         self._tags = None if declared.tags is None else TagScores(declared.tags, opened, self.access, self._sample, embed_queries)
         size = opened.manifest.counts.chunks
-        self._documents_in = WorkspaceCache[pa.Table](size, self.access.rows_in)
-        self._vocabularies = WorkspaceCache[Vocabulary](size, self.access.rows_in)
+        self._documents_in = WorkspaceCache[pa.Table](size)
+        self._vocabularies = WorkspaceCache[Vocabulary](size)
 
     def find(self, request: Request, among: Collection[str] | None = None) -> Retrieved:
         """Searches the version.
@@ -129,16 +130,8 @@ class Retriever:
 
         It is read by workspace, so that no search reveals a word of another one.
         """
-        return self._vocabularies.of(workspace, lambda: Vocabulary(lambda: self._texts_in(workspace)))
-
-    def _texts_in(self, workspace: str | None) -> Iterator[str]:
-        ids = self.access.chunks_in(workspace)
-        if self.access.rows_in(workspace) > _READ_FOR_WORDS:
-            ids = self.opened.chunk_set(self.opened.smallest(_READ_FOR_WORDS, ids))
-        for batch in self.opened.batches(TITLED, ids):
-            for begin in range(0, len(batch), _BATCH):
-                for title, text, passage in zip(*(column.to_pylist() for column in batch.slice(begin, _BATCH).columns), strict=True):
-                    yield f"{title}\n{text if passage is None else passage}"
+        read = partial(texts_in, self.opened, self.access, workspace)
+        return self._vocabularies.of(workspace, lambda: Vocabulary(read), self.access.rows_in)
 
     def is_indexed(self, word: str) -> bool:
         """Whether the lexical index has one of the word's terms, in any of its languages."""
@@ -165,7 +158,7 @@ class Retriever:
         Raises UsageError as `Access.visible`.
         """
         visible = self.access.visible(workspace)
-        return ListedDocuments(self._documents_in.of(workspace, lambda: table_of_documents(self.opened, visible)))
+        return ListedDocuments(self._documents_in.of(workspace, lambda: table_of_documents(self.opened, visible), self.access.rows_in))
 
     def _with_codes(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Candidates with a rare code of the question before all others, in mode `hybrid`: scores are halved, and raised by half for the share of codes.
@@ -227,6 +220,17 @@ class Retriever:
         at = dict(self.opened.chunks_of(row["source"], row["document_id"], near))
         rows = self.opened.rows([at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at], ("chunk_id", "start", "end", "text"))
         return [Neighbour(**one) for one in rows]
+
+
+def texts_in(opened: OpenVersion, access: Access, workspace: str | None) -> Iterator[str]:
+    """Yields title and text of the chunks of a workspace, or of all; of more than 50,000, of a random sample of so many."""
+    ids = access.chunks_in(workspace)
+    if access.rows_in(workspace) > _READ_FOR_WORDS:
+        ids = opened.chunk_set(opened.smallest(_READ_FOR_WORDS, ids))
+    for batch in opened.batches(TITLED, ids):
+        for begin in range(0, len(batch), _BATCH):
+            for title, text, passage in zip(*(column.to_pylist() for column in batch.slice(begin, _BATCH).columns), strict=True):
+                yield f"{title}\n{text if passage is None else passage}"
 
 
 def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None, tags: list[str]) -> Hit:

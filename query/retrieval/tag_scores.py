@@ -26,8 +26,8 @@ class TagScores:
     def __init__(self, declared: Tags, opened: OpenVersion, access: Access, sample: Sample, embed_queries: EmbedQueries) -> None:
         self._declared, self._opened, self._access, self._sample, self._embed_queries = declared, opened, access, sample, embed_queries
         size = opened.manifest.counts.chunks
-        self._tags = WorkspaceCache[TagIndex](size, access.rows_in)
-        self._vectors = WorkspaceCache[Vectors](size, access.rows_in)
+        self._tags = WorkspaceCache[TagIndex](size)
+        self._vectors = WorkspaceCache[Vectors](size)
 
     def weighed(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Candidates in the order of their scores after tags are weighed in. Unchanged where the question names no tag."""
@@ -63,10 +63,10 @@ class TagScores:
             values = self._access.column(self._declared.field).values.among(None if ids is None else self._opened.mask_of(ids))
             return TagIndex([as_tags(value) for value in values])
 
-        return self._tags.of(workspace, read)
+        return self._tags.of(workspace, read, self._access.rows_in)
 
     def _vectors_in(self, workspace: str | None) -> Vectors:
-        return self._vectors.of(workspace, lambda: self._embed_queries(self._tags_in(workspace).names))
+        return self._vectors.of(workspace, lambda: self._embed_queries(self._tags_in(workspace).names), self._access.rows_in)
 
 
 def as_tags(value: Any) -> list[str]:

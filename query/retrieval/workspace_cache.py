@@ -20,22 +20,24 @@ class WorkspaceCache(Generic[_Kept]):
 
     Args:
         rows: Rows of the version.
-        rows_in: Gives the number of rows of a workspace.
     """
 
-    def __init__(self, rows: int, rows_in: Callable[[str | None], int]) -> None:
+    def __init__(self, rows: int) -> None:
         self._least = max(rows * _VERSIONS // _MOST, 1)
-        self._rows_in = rows_in
         self._kept: LRUCache[str | None, tuple[int, _Kept]] = LRUCache(max(rows * _VERSIONS, 1), getsizeof=lambda kept: kept[0])
         self._lock = threading.Lock()
 
-    def of(self, workspace: str | None, make: Callable[[], _Kept]) -> _Kept:
-        """The value of a workspace; made, possibly by several threads at once, where it is not kept."""
+    def of(self, workspace: str | None, make: Callable[[], _Kept], rows_in: Callable[[str | None], int]) -> _Kept:
+        """The value of a workspace; made, possibly by several threads at once, where it is not kept.
+
+        `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this cache, which a server that is ready would then
+        keep for ever (`core.uncollected`).
+        """
         with self._lock:
             found = self._kept.get(workspace)
         if found is not None:
             return found[1]
-        made, rows = make(), self._rows_in(workspace)
+        made, rows = make(), rows_in(workspace)
         if rows:
             with self._lock:
                 self._kept[workspace] = (max(rows, self._least), made)

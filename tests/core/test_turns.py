@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from almanac.core.given_up import GivenUp, unless
 from almanac.core.turns import Turns, others_first
 from tests.conftest import PATIENCE_S
 
@@ -105,3 +106,30 @@ def test_a_thread_without_a_turn_gives_none_away() -> None:
     with others_first():
         work.whole("only")
     assert work.turns._free == 1
+
+
+def test_work_that_nobody_waits_for_any_more_leaves_its_place_in_the_line() -> None:
+    work, let_go, is_given_up = _Work(1), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with work.turns.taken():
+            let_go.wait(PATIENCE_S)
+
+    def wait() -> None:
+        with unless(is_given_up.is_set), work.turns.taken():
+            work.ended.append("begun all the same")
+
+    with ThreadPoolExecutor(3) as pool:
+        holding = pool.submit(hold)
+        _until(lambda: work.turns._free == 0)
+        waiting = [pool.submit(wait) for _ in range(2)]
+        _until(lambda: len(work.turns._beginning) == 2)
+        is_given_up.set()
+        for one in waiting:
+            with pytest.raises(GivenUp):
+                one.result(PATIENCE_S)
+        assert not work.turns._beginning
+        let_go.set()
+        holding.result(PATIENCE_S)
+    work.whole("last")
+    assert work.ended == ["last"]

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
 from almanac.index.segments.store import remove_unnamed_segments, segment_dir
 from almanac.index.versions.store import MANIFEST, version_dir
 from almanac.query.retrieval.request import Request, SearchMode
-from almanac.query.retrieval.retriever import Retriever
+from almanac.query.retrieval.retriever import Retriever, texts_in
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
@@ -182,10 +183,11 @@ def test_misspelt_words_are_looked_for_in_a_sample_of_many_chunks(pair: Pair, mo
     monkeypatch.setattr("almanac.query.retrieval.retriever._READ_FOR_WORDS", 10)
     retriever = Retriever(Declaration.model_validate(_DECLARED), pair.several, _vectors)
     smallest = sorted(pair.one.chunk_ids)[:10]
-    assert sorted(retriever._texts_in(None)) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(smallest))
+    read = partial(texts_in, retriever.opened, retriever.access)
+    assert sorted(read(None)) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(smallest))
     visible = retriever.access.visible("blue")
     assert visible is not None
-    assert sorted(retriever._texts_in("blue")) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(sorted(visible)[:10]))
+    assert sorted(read("blue")) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(sorted(visible)[:10]))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -155,14 +156,14 @@ def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) 
 def test_workspaces_are_kept_by_their_rows() -> None:
     made: list[str | None] = []
     rows: dict[str | None, int] = {None: 1000, "empty": 0} | {f"t{n}": 100 for n in range(10)} | {f"s{n}": 1 for n in range(5000)}
-    cache = WorkspaceCache[str](1000, lambda workspace: rows[workspace])
+    cache = WorkspaceCache[str](1000)
 
     def asked(workspace: str | None) -> None:
         def make() -> str:
             made.append(workspace)
             return str(workspace)
 
-        assert cache.of(workspace, make) == str(workspace)
+        assert cache.of(workspace, make, lambda workspace: rows[workspace]) == str(workspace)
 
     for _ in range(3):  # all rows and every tenant's own fit together
         for workspace in (None, *(f"t{n}" for n in range(10))):
@@ -187,3 +188,18 @@ def test_sentences_of_any_length_are_kept_as_hashes() -> None:
     first, again = embedder.embed_documents(texts), embedder.embed_documents(texts[::-1])[::-1]
     assert np.array_equal(first, again)
     assert all(len(key) == 64 for key in embedder._kept)
+
+
+def test_what_has_searched_a_version_is_freed_with_its_last_reference(opened: OpenVersion) -> None:
+    """A server that is ready has its garbage collection look through nothing that there is: a version that is replaced would stay in memory."""
+    retriever = _retriever(opened, tags={"field": "tags"})
+    _found(retriever, {"title": {"$ne": "x"}}, "red")
+    retriever.documents("red")
+    retriever.vocabulary("red").nearest("kaiak", retriever.is_same_word)
+    left = [weakref.ref(one) for one in (retriever, retriever.access, retriever.judge)]
+    gc.disable()
+    try:
+        del retriever
+        assert [one() for one in left] == [None] * 3
+    finally:
+        gc.enable()

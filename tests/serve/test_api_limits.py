@@ -210,15 +210,16 @@ def test_questions_that_come_while_a_pass_runs_are_embedded_together_however_few
     async def ask() -> list[Vectors]:
         workers = Workers(Settings.read(), asks_apis=False)
         asked = [asyncio.create_task(workers.run(lambda: together(["a"]))) for _ in range(10)]
-        while len(together._waiting) < 7:
+        end = time.monotonic() + PATIENCE_S
+        while sum(sizes) + len(together._waiting) < 8:  # the first pass may have some of those that come with it
+            assert time.monotonic() < end
             await asyncio.sleep(0.005)
         let_go.set()
         return await asyncio.gather(*asked)
 
     assert all(np.array_equal(vectors, np.ones((1, 1))) for vectors in asyncio.run(ask()))
     assert sum(sizes) == 10
-    assert sizes[0] == 1
-    assert sizes[1] >= 7  # and who begins as the first has its vectors
+    assert sizes[0] + sizes[1] >= 8
 
 
 def test_an_answer_that_takes_too_long_is_given_up_and_keeps_its_place(serving: Serving, held: threading.Event) -> None:
