@@ -15,7 +15,7 @@ from chromadb.api.models.Collection import Collection
 from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.config import Settings
 
-from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED
+from almanac.index.chroma.batches import EF_SEARCH, NEIGHBORS, ROWS_ADDED
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import EmbedderInfo
@@ -104,4 +104,4 @@ def _flushed_by_each_add(rows: int) -> CreateHNSWConfiguration:
     Chroma accepts is 2.
     """
     threshold = max(2, rows)
-    return {"space": "cosine", "ef_search": EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
+    return {"space": "cosine", "ef_search": EF_SEARCH, "max_neighbors": NEIGHBORS, "sync_threshold": threshold, "batch_size": min(100, threshold)}

@@ -30,8 +30,8 @@ class WorkspaceCache(Generic[_Kept]):
     def of(self, workspace: str | None, make: Callable[[], _Kept], rows_in: Callable[[str | None], int]) -> _Kept:
         """The value of a workspace; made, possibly by several threads at once, where it is not kept.
 
-        `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this cache, which a server that is ready would then
-        keep for ever (`core.uncollected`).
+        `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this cache, and a server that is ready would keep
+        both for ever (`core.uncollected`).
         """
         with self._lock:
             found = self._kept.get(workspace)

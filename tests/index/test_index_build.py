@@ -9,8 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +27,7 @@ from almanac.core.settings import installation
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.build.job import BuildJob
+from almanac.index.embedding.embedder import Vectors
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import check_files
@@ -39,6 +41,8 @@ from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import EmbedderInfo, Manifest, Verdict
 from almanac.schemas.reports import Problem
 from tests.conftest import PATIENCE_S
+from tests.index import conftest
+from tests.index.conftest import INFO, HashEmbedder, make_chunks
 
 Rows = Callable[[int], list[ChunkRow]]
 
@@ -54,7 +58,7 @@ class Base(Protocol):
     def chunks(self) -> Path: ...
     def embed(self, rows: list[ChunkRow]) -> None: ...
     def job(self, version: str = "v0001") -> BuildJob: ...
-    def build(self, version: str = "v0001", count: int = 40) -> Manifest: ...
+    def build(self, version: str = "v0001", count: int = 40, *, rows: list[ChunkRow] | None = None) -> Manifest: ...
     def manifest(self, version: str, rows: list[ChunkRow], verdict: Verdict) -> Manifest: ...
 
 
@@ -376,6 +380,28 @@ def test_missing_and_altered_vector_parts_are_found(base: Base) -> None:
 def test_other_embedder_or_digest_is_found(base: Base) -> None:
     manifest = base.build()
     assert "digest_differs" in kinds(verify(base, manifest.model_copy(update={"digest": "0" * 64})))
+
+
+class _NearlyAlike(HashEmbedder):
+    """From the 600th text on, vectors lie close together, as those of pages of one template do."""
+
+    def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        common = 1.8 * np.random.default_rng(0).normal(size=self.info.dimension)
+        numbers = [int(text.rpartition(" ")[2]) for text in texts]
+        own = [np.random.default_rng(number).normal(size=self.info.dimension) for number in numbers]
+        vectors = common + np.array([0.1 * one if number >= 600 else one for number, one in zip(numbers, own, strict=True)])
+        unit: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+
+def test_rows_that_chromas_search_never_finds_are_no_damage(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of these, 0 to 250, as its threads happen to link them."""
+    wide = INFO.model_copy(update={"dimension": 384})
+    monkeypatch.setattr(conftest, "INFO", wide)
+    monkeypatch.setattr(conftest, "HashEmbedder", lambda: _NearlyAlike(wide))
+    rows = [replace(row, text=f"text {number}", embedded_text=f"text {number}") for number, row in enumerate(make_chunks(1200))]
+    manifest = base.build(rows=rows)
+    assert verify(base, manifest) == []
 
 
 def test_at_most_a_hundred_problems_of_a_kind_are_listed(base: Base) -> None:
