@@ -44,6 +44,11 @@ class Chain:
         return bool(new)
 
     @property
+    def has_arrived(self) -> bool:
+        """Whether any page of it has; behind one that failed, nothing shows where the end is."""
+        return bool(self.seen)
+
+    @property
     def may_go_on(self) -> bool:
         """Whether a page's own link to a next page is still followed: one page of sold-out offers is not the end, three are."""
         return self.repeats < _REPEATS

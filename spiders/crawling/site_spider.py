@@ -38,7 +38,7 @@ from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
 from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
-from almanac.spiders.selecting.json_bodies import reads_json, why_not_json
+from almanac.spiders.selecting.json_bodies import begins_as_json, reads_json, why_not_json
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.withheld import rules_for, withheld
@@ -119,6 +119,7 @@ class SiteSpider(scrapy.Spider):
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
         self._seen_redirects = SeenRedirects()
         self._not_arrived: dict[str, FailedPage] = {}  # by key, also of the addresses that redirects led to
+        self._past_the_end: list[str] = []  # guessed numbers that gave no JSON
         self._unknown = UnknownUrls(self.policy, shown_for_unknown, spares_starts=spares_starts)
         self._only = only
         self._forgotten = {self._key(url) for url in forgotten}
@@ -279,7 +280,9 @@ class SiteSpider(scrapy.Spider):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
+        counted = {failure.url for failure in self.stats.failures}
         found = {
+            "ended": self.stats.ended + [url for url in self._past_the_end if finish == "finished" and url not in counted],
             "beyond_depth": self._frontier.beyond_depth,
             "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
             "unqueued": self._frontier.unqueued,
@@ -357,7 +360,10 @@ class SiteSpider(scrapy.Spider):
         page = stored.page(response.body) if stored else self._page(response, waiting)
         content = Content(page)
         if (unreadable := self._why_unreadable(content, waiting)) is not None:
-            self._fail(waiting, "not_json", unreadable, status=page.status, request=response.request)
+            is_cut = begins_as_json(content)
+            if is_cut:
+                self._count_doubtful(waiting)
+            self._fail(waiting, "not_json", unreadable, status=page.status, request=response.request, may_be_past_the_end=not is_cut)
             return
         if self.policy.is_start(waiting.url):
             self._unknown.note_start(content)
@@ -370,10 +376,7 @@ class SiteSpider(scrapy.Spider):
         if read.canonical is not None and self._key(read.canonical) in self._forgotten:
             self._fail(waiting, "forgotten", f"it calls {read.canonical} its right address", status=page.status, request=response.request)
             return
-        if waiting.chain is not None:
-            for failure in waiting.chain.doubtful:
-                self._count(failure)
-            waiting.chain.doubtful.clear()
+        self._count_doubtful(waiting)
         content.page = page = replace(page, canonical=read.canonical, noindex=read.noindex)
         redirects = stored.redirects if stored else list(response.meta.get("redirect_urls", []))
         self._store(page, stored, redirects, waiting.card)
@@ -468,15 +471,30 @@ class SiteSpider(scrapy.Spider):
             canonical=self.policy.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
         )
 
-    def _fail(self, waiting: Waiting, reason: str, detail: str, *, status: int | None, request: scrapy.Request | None) -> None:
-        """Counts a failed page, queues the links of its fallback page, and tries the next number of a guessed pagination."""
+    def _count_doubtful(self, waiting: Waiting) -> None:
+        """Counts as failed what was taken for numbers beyond the last page of a pagination, since that goes on."""
+        if waiting.chain is not None:
+            for failure in waiting.chain.doubtful:
+                self._count(failure)
+            waiting.chain.doubtful.clear()
+
+    def _fail(
+        self, waiting: Waiting, reason: str, detail: str, *, status: int | None, request: scrapy.Request | None, may_be_past_the_end: bool = False
+    ) -> None:
+        """Counts a failed page, queues the links of its fallback page, and tries the next number of a guessed pagination.
+
+        `may_be_past_the_end`: its body is what a server may show for a number beyond the last page, also for one that was a page before.
+        """
         failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
         landed = self._landed(waiting, request)
         self.stats.landed.update(dict.fromkeys(landed, waiting.url))
         self._not_arrived |= dict.fromkeys(map(self._key, (waiting.url, *landed)), failure)
-        is_guess = self._is_guess(waiting) and not self.previous.holds(waiting.url)
-        if is_guess and waiting.chain is not None and (status in _MAYBE_NO_SUCH_NUMBER or reason == "not_json"):
+        is_past_the_end = may_be_past_the_end and waiting.chain is not None and waiting.chain.has_arrived
+        is_doubtful = is_past_the_end or (status in _MAYBE_NO_SUCH_NUMBER and not self.previous.holds(waiting.url))
+        if is_doubtful and self._is_guess(waiting) and waiting.chain is not None:
             waiting.chain.doubtful.append(failure)
+            if is_past_the_end:
+                self._past_the_end.append(waiting.url)
         else:
             self._count(failure)
         has_fallback = reason not in _FINAL and not self._only and self._fallback_pages.lead_on(waiting, landed)

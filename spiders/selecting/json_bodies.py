@@ -16,6 +16,11 @@ def why_not_json(content: Content, source: Source) -> str | None:
     return None
 
 
+def begins_as_json(content: Content) -> bool:
+    """Whether a body begins as a JSON object or list, so that one that is no JSON was cut short."""
+    return content.text.lstrip("\ufeff \t\r\n").startswith(("{", "["))
+
+
 def reads_json(source: SiteSource) -> bool:
     """Whether a rule of the source reads JSON bodies."""
     rules = [*_rules(source), *([source.listing.each, source.listing.link] if source.listing is not None else [])]

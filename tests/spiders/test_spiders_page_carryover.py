@@ -311,6 +311,48 @@ def test_an_api_that_answers_without_json_beyond_its_end_has_no_failed_page(loop
     assert (outcome.pages, outcome.failures) == (PageCounts(fetched=1), [])
 
 
+def numbered_api(site: "Site", pages: int, cut: int | None = None) -> SiteSource:
+    """An API of `pages` numbered pages with a row each, of which one may be cut short."""
+    for number in range(1, pages + 1):
+        body = json.dumps({"rows": [{"name": str(number)}]})
+        site.page("/" if number == 1 else f"/?page={number}", body[:20] if number == cut else body, content_type="application/json")
+    return source(site, pagination={"parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+
+
+@pytest.mark.parametrize(("beyond", "kind"), [("<p>no more</p>", "text/html"), ("No results", "application/json")])
+def test_an_api_that_shrinks_loses_the_pages_beyond_its_end(loopback_site: "Site", tmp_path: Path, beyond: str, kind: str) -> None:
+    """Whatever it says there, if no later number is a page, a number that was one before is beyond the end, and does not fail run after run."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    api = numbered_api(site, 4)
+    crawl_site(api, raw, "r1")
+    del site.answers["/?page=3"], site.answers["/?page=4"]
+    site.otherwise = lambda _: Answer(beyond, content_type=kind)
+    seen = []
+    for number in (2, 3):
+        outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
+        seen.append((outcome.pages.vanished, outcome.kept, outcome.failures, len(raw.index(f"r{number}").urls)))
+    assert seen == [(2, 0, [], 2), (0, 0, [], 2)]
+
+
+def test_without_its_first_page_nothing_shows_where_an_api_ends(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    api = numbered_api(site, 3)
+    site.page("/other", '{"rows": [{"name": "other"}]}', content_type="application/json")
+    api = api.model_copy(update={"start_urls": [*api.start_urls, f"{site.base}/other"]})
+    crawl_site(api, raw, "r1")
+    for path in ("/", "/?page=2", "/?page=3"):
+        site.page(path, "<h1>Back soon</h1>")
+    outcome = crawl_site(api, raw, "r2", previous=PreviousCrawls(concluded="r1"))
+    assert (outcome.pages.vanished, outcome.kept, outcome.pages.failed) == (0, 3, 3)
+
+
+@pytest.mark.parametrize("cut", [2, 3])
+def test_a_numbered_page_that_is_cut_short_has_failed_also_where_it_is_new_and_the_last(loopback_site: "Site", tmp_path: Path, cut: int) -> None:
+    site = loopback_site
+    outcome = crawl_site(numbered_api(site, 3, cut), RawStore(tmp_path), "r1")
+    assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/?page={cut}", "not_json")]
+
+
 def test_an_html_page_that_leads_to_json_is_no_failed_page(loopback_site: "Site", tmp_path: Path) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links("/one"))
