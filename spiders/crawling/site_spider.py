@@ -38,7 +38,7 @@ from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
 from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
-from almanac.spiders.selecting.json_bodies import begins_as_json, reads_json, why_not_json
+from almanac.spiders.selecting.json_bodies import begins_as_json, problem_of_json, reads_json, turned_from_json
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.withheld import rules_for, withheld
@@ -402,15 +402,16 @@ class SiteSpider(scrapy.Spider):
 
     def _why_unreadable(self, content: Content, waiting: Waiting) -> str | None:
         """Why a page of which JSON is read is none: one that says it is JSON, or was when it was last stored. Its items and what it leads to are unknown."""
-        in_chain = waiting.chain is not None
-        leads_on = in_chain or self.policy.is_listing(content.url) or self.policy.yields_items(content.url)
+        in_chain, urls = waiting.chain is not None, (waiting.url, content.url)
+        is_listing = in_chain or any(map(self.policy.is_listing, urls)) or (self.source.listing is None and self.policy.is_start(waiting.url))
+        is_item = any(self.policy.yields_items(url, in_chain=in_chain) for url in urls)
         is_past_the_end = self._is_guess(waiting) and not content.page.body.strip()
-        if is_past_the_end or not leads_on or not reads_json(self.source) or (why := why_not_json(content, self.source)) is None:
+        if is_past_the_end or not reads_json(self.source, as_listing=is_listing, as_item=is_item) or (why := problem_of_json(content)) is None:
             return None
         if content.form == "json":
             return why
-        stored = self.previous.fallback_page([waiting.url, content.url])
-        return None if stored is None or why_not_json(Content(stored), self.source) is not None else why
+        stored = self.previous.fallback_page(urls)
+        return why if stored is not None and turned_from_json(content, Content(stored)) else None
 
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
         """The links and the canonical URL of a page. Malformed markup may cost the links of a page, never the page itself."""

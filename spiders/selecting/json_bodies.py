@@ -4,11 +4,11 @@ from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.spiders.reading.content import Content
 
+_TEXTS = ("html", "xml", "plain")  # what an error page may be
 
-def why_not_json(content: Content, source: Source) -> str | None:
-    """Why a page cannot be read, of which nothing but JSON is read; None if it can, or if something else is."""
-    if content.form != "json" and not _reads_json_alone(content, source):
-        return None
+
+def problem_of_json(content: Content) -> str | None:
+    """Why a body is no JSON; None if it is."""
     try:
         _ = content.json
     except ValueError as error:
@@ -16,28 +16,45 @@ def why_not_json(content: Content, source: Source) -> str | None:
     return None
 
 
+def why_not_json(content: Content, source: Source) -> str | None:
+    """Why a page cannot be read, of which nothing but JSON is read; None if it can, or if something else is."""
+    return None if content.form != "json" and not _reads_json_alone(content, source) else problem_of_json(content)
+
+
 def begins_as_json(content: Content) -> bool:
     """Whether a body begins as a JSON object or list, so that one that is no JSON was cut short."""
     return content.text.lstrip("\ufeff \t\r\n").startswith(("{", "["))
 
 
-def reads_json(source: SiteSource) -> bool:
-    """Whether a rule of the source reads JSON bodies."""
-    rules = [*_rules(source), *([source.listing.each, source.listing.link] if source.listing is not None else [])]
-    return source.pagination.json_ is not None or any(rule.reads_body for rule in rules)
+def reads_json(source: SiteSource, *, as_listing: bool, as_item: bool) -> bool:
+    """Whether a rule reads JSON bodies, of those for pages that lead on (cards, pagination) or for pages of items."""
+    has_json_cards = source.listing is not None and source.listing.each.reads_body
+    return (as_listing and (has_json_cards or source.pagination.json_ is not None)) or (
+        as_item and not _has_own_text(source) and any(rule.reads_body for rule in _rules(source))
+    )
+
+
+def turned_from_json(content: Content, stored: Content) -> bool:
+    """Whether a page in HTML or text was JSON when it was stored."""
+    return content.form in _TEXTS and stored.form in ("json", *_TEXTS) and problem_of_json(stored) is None
 
 
 def _rules(source: Source) -> list[Selector | FieldRule]:
+    """The rules that read whole pages: fields read what `each` finds, which may be data within a page."""
+    if source.each is not None and not source.each.reads_body:
+        return [source.each]
     return [*source.fields.values(), *([source.each] if source.each is not None else [])]
+
+
+def _has_own_text(source: Source) -> bool:
+    """Whether the items' text is the pages' own, and JSON only adds to it, as front matter does, which other files of a folder lack."""
+    is_own = source.body in ("main", "all") or (isinstance(source.body, Selector) and not source.body.reads_body)
+    return source.yields == "documents" and source.each is None and is_own
 
 
 def _reads_json_alone(content: Content, source: Source) -> bool:
     """Whether every rule needs a JSON body, so that a page in HTML must be an error page. Of questions and answers, rules read the pairs."""
-    if isinstance(source, FilesSource) and source.format == "faq":
-        return False
-    if source.yields == "documents" and (source.body in ("main", "all") or (isinstance(source.body, Selector) and not source.body.reads_body)):
-        return False  # the text is the page's own, and JSON only adds to it, as front matter does, which other files of a folder lack
-    if content.form not in ("html", "xml", "plain") or (source.each is not None and not source.each.reads_body):
+    if (isinstance(source, FilesSource) and source.format == "faq") or _has_own_text(source) or content.form not in _TEXTS:
         return False
     rules = _rules(source)
     return any(rule.reads_body for rule in rules) and not any(rule.css or rule.xpath for rule in rules)

@@ -192,6 +192,13 @@ def test_page_that_should_be_json_and_is_not_is_a_reject() -> None:
     assert extraction.rejects[0].stage == "read" and "not JSON" in extraction.rejects[0].reason
 
 
+def test_a_file_without_the_json_that_each_reads_is_a_reject() -> None:
+    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "each": {"json": "sections"}})
+    pages = [Page(url="b.txt", body=b"text", content_type="text/plain"), Page(url="c.html", body=b"<h1>Three</h1>", content_type="text/html")]
+    rejects = [reject for extraction in map_pages(pages, source, "en") for reject in extraction.rejects]
+    assert [(reject.url, reject.reason[:8]) for reject in rejects] == [("b.txt", "not JSON"), ("c.html", "not JSON")]
+
+
 def test_rules_for_front_matter_are_empty_on_the_other_files_of_a_folder() -> None:
     """The text of documents is the files' own, so that no file needs to be JSON."""
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"tags": {"json": "tags", "many": True}}})

@@ -353,6 +353,47 @@ def test_a_numbered_page_that_is_cut_short_has_failed_also_where_it_is_new_and_t
     assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/?page={cut}", "not_json")]
 
 
+def test_a_listing_in_json_that_is_html_now_hides_no_page_whatever_the_rules_of_its_details(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    listing = {"match": "/api", "each": {"json": "rows"}, "link": {"json": "url"}}
+    declared = source(site, start_urls=[f"{site.base}/api"], listing=listing, yields="records", fields={"name": {"css": "h1"}})
+    site.page("/api", json.dumps({"rows": [{"url": f"/{n}"} for n in range(3)]}), content_type="application/json")
+    for n in range(3):
+        site.page(f"/{n}", f"<h1>{n}</h1>")
+    crawl_site(declared, raw, "r1")
+    site.page("/api", "<h1>Back soon</h1>")
+    for number in (2, 3):
+        outcome = crawl_site(declared, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
+        assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api", "not_json")]
+        assert (outcome.pages.present, outcome.pages.vanished, outcome.kept) == (3, 0, 1)
+
+
+@pytest.mark.parametrize("fields", [{"name": {"json": "name"}}, {"name": {"json": "name"}, "note": {"css": "h2"}}])
+@pytest.mark.parametrize("is_redirect", [True, False])
+def test_an_api_that_shows_a_page_to_log_in_has_failed(loopback_site: "Site", tmp_path: Path, fields: dict[str, Any], is_redirect: bool) -> None:
+    """Also behind a redirect to a page that yields no item, and where CSS rules read more."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    api = source(site, start_urls=[f"{site.base}/api/{n}" for n in (1, 2)], match="/api/", yields="records", fields=fields)
+    for n in (1, 2):
+        site.page(f"/api/{n}", json.dumps({"name": str(n)}), content_type="application/json")
+    crawl_site(api, raw, "r1")
+    site.page("/login", "<h1>Log in</h1>")
+    site.page("/api/1", "" if is_redirect else "<h1>Log in</h1>", status=302 if is_redirect else 200, headers={"Location": "/login"} if is_redirect else {})
+    for number in (2, 3):
+        outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
+        assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api/1", "not_json")]
+        assert sorted(draft.fields["name"] for found in map_pages(raw.pages(f"r{number}"), api, "en") for draft in found.drafts) == ["1", "2"]
+
+
+def test_where_items_are_data_in_pages_nothing_needs_to_be_json(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", '<script type="application/ld+json">{"@type": "Product", "name": "1"}</script>' + links("/data"))
+    site.page("/data", "// no data", content_type="application/json")
+    keys: dict[str, Any] = {"each": {"json": "@", "from": "json-ld"}, "yields": "records", "fields": {"name": {"json": "name"}}}
+    outcome = crawl_site(source(site, **keys), raw, "r1")
+    assert (outcome.pages, outcome.failures) == (PageCounts(fetched=2), [])
+
+
 def test_an_html_page_that_leads_to_json_is_no_failed_page(loopback_site: "Site", tmp_path: Path) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links("/one"))
