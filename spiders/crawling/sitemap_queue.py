@@ -36,13 +36,12 @@ class SitemapQueue:
             reason = "server_error" if response.status >= 500 else "error"
             self.fail(sitemap.url, reason, str(error), status=response.status)
         else:
+            self._stats.sitemaps.append(sitemap.url)
             if found.is_cut:  # the pages that it names no more have not vanished
                 self.fail(sitemap.url, "error", "it is cut short, and what it names up to there is asked for", status=response.status)
-            else:
-                self._stats.sitemaps.append(sitemap.url)
 
     def fail(self, url: str, reason: str, detail: str, *, status: int | None = None) -> None:
-        """Records a sitemap that was not read."""
+        """Records a sitemap that was not read, or not to its end."""
         self._stats.sitemaps_failed.append(url)
         self._tell(url, reason, detail, status)
 

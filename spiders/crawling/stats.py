@@ -17,9 +17,9 @@ class CrawlStats(CrawlOutcome):
         fallbacks_used: failed or refused URLs whose fallback page was used for its links.
         landed: redirect target that yielded no page → the URL that was requested.
         ended: guessed page numbers beyond the end of a pagination.
-        sitemaps: sitemaps read by this crawl, or by the last one where they merely failed now.
+        sitemaps: sitemaps read by this crawl, also in part, or by the last one where they merely failed now.
         shown_for_unknown: host → hash of what it shows for a made-up URL; without the hosts that answer with no page.
-        sitemaps_failed: sitemaps that were not read.
+        sitemaps_failed: sitemaps that were not read, or not to their end.
     """
 
     fallbacks_used: list[str] = Field(default_factory=list)

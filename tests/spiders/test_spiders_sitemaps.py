@@ -142,6 +142,24 @@ def test_a_sitemap_that_is_cut_short_lets_no_page_vanish(loopback_site: "Site", 
         assert [(failure.reason, failure.detail.partition(",")[0]) for failure in outcome.failures] == [("error", "sitemap: it is cut short")]
 
 
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_a_sitemap_that_is_cut_short_in_each_crawl_lets_no_page_vanish(loopback_site: "Site", tmp_path: Path, is_packed: bool) -> None:
+    """What a crawl read of it before its cut are pages that the next one may not come to."""
+    site, raw = loopback_site, RawStore(tmp_path)
+    declared, paths = source(site, start_urls=[], sitemaps=[f"{site.base}/s.xml"]), [f"/{n}" for n in range(20)]
+    for path in paths:
+        site.page(path, f"<p>page {path}</p>")
+    previous = PreviousCrawls()
+    for number, named in enumerate((20, 10, 5), 1):
+        written = urlset(*(site.base + path for path in paths[:named])).removesuffix("</urlset>").encode()
+        packed = gzip.compress(written, 0)[:-10]
+        site.page("/s.xml", packed if is_packed else written, content_type="application/gzip" if is_packed else "application/xml")
+        outcome = crawl_site(declared, raw, f"r{number}", previous=previous)
+        previous = PreviousCrawls(concluded=f"r{number}")
+        assert outcome.pages.vanished == 0
+        assert len(raw.index(f"r{number}").urls) == len(raw.index("r1").urls) >= 19
+
+
 def test_entities_are_neither_expanded_nor_read_from_elsewhere(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("http://x.test/secret")
