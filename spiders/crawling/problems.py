@@ -32,6 +32,7 @@ _UNREACHABLE = (
 )
 ARRIVED = frozenset({200, 203})
 """Statuses of a whole page; 203 says that a proxy on the way changed it (RFC 9110, 15.3.4)."""
+_MAX_DETAIL = 300  # characters that come from a server or a library
 _MAX_SIZE = re.compile(r"(?:max size|DOWNLOAD_MAXSIZE) \((\d+)(?: B)?\)")
 
 
@@ -94,7 +95,7 @@ def _where_to(response: Response) -> str:
     if not 300 < response.status < 400 or response.status == 304:
         return ""
     location = header(response, "Location")
-    return f", which leads to {location}" if location else " without a Location"
+    return f", which leads to {location[:_MAX_DETAIL]}" if location else " without a Location"
 
 
 def _kind_of_bytes(body: bytes) -> str:
@@ -110,7 +111,7 @@ def _too_large(detail: str, limit: str) -> str:
 
 def reason_of(error: BaseException | None, limit: str = "limits.bytes_per_page") -> tuple[str | None, str, int | None]:
     """(reason, detail, status) of a failed request; the reason is None if there is nothing to report. `limit` names what limits the size of its body."""
-    detail = str(error)[:300] or type(error).__name__
+    detail = str(error)[:_MAX_DETAIL] or type(error).__name__
     match error:
         case Refusal():
             return error.reason, error.detail, error.status

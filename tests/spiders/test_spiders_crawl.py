@@ -99,12 +99,13 @@ def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", 
 def test_what_is_no_page_is_told_with_what_it_is(loopback_site: "Site", tmp_path: Path) -> None:
     site = loopback_site
     page = gzip.compress(b"<h1>page</h1>", mtime=0)
-    site.page("/", links("/packed", "/twice", "/blob", "/nowhere", "/file"))
+    site.page("/", links("/packed", "/twice", "/blob", "/nowhere", "/file", "/long"))
     site.page("/packed", page)
     site.page("/twice", gzip.compress(page, mtime=0), headers={"Content-Encoding": "gzip"})
     site.page("/blob", bytes(range(256)))
     site.page("/nowhere", status=301)
     site.page("/file", status=302, headers={"Location": "file:///etc/passwd"})
+    site.page("/long", status=302, headers={"Location": "file:///" + "x" * 5000})
     outcome, _ = crawled(site, tmp_path)
     assert {failure.url.removeprefix(site.base): (failure.reason, failure.detail.removeprefix("text/html; charset=utf-8")) for failure in outcome.failures} == {
         "/packed": ("not_text", "; but its body is gzip data: compressed twice, or without a Content-Encoding"),
@@ -112,6 +113,7 @@ def test_what_is_no_page_is_told_with_what_it_is(loopback_site: "Site", tmp_path
         "/blob": ("not_text", "; but its body is binary"),
         "/nowhere": ("error", "answered 301 without a Location"),
         "/file": ("error", "answered 302, which leads to file:///etc/passwd"),
+        "/long": ("error", "answered 302, which leads to file:///" + "x" * 292),
     }
 
 
