@@ -42,7 +42,7 @@ _STOP_S = 5
 _LINES = 2000  # of stderr that are kept: a crash tells each thread's
 _HEARTBEAT_S = 1.0
 _NONE = PreviousCrawls()
-_TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
+_TRANSIENT = frozenset({"unreachable", "timeout", "server_error", "not_json"})
 # What to look at where no page arrived. test-url would fetch the same page, and say the same.
 _NEXT_STEPS = {
     "gone": "is the address right? curl -I {url}",
@@ -282,7 +282,8 @@ def _telling(errors: str) -> str:
 def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     """Raises the error that a crawl without a single page stands for.
 
-    Unreachable if the host does not answer, CredentialRefused if it refuses the declared credentials, NoRecords if start URLs and sitemaps yield no page.
+    Unreachable if the host does not answer, or an API not with JSON; CredentialRefused if it refuses the declared credentials; NoRecords if start URLs and
+    sitemaps yield no page.
     For a crawl of named pages only, a page that is gone or refused is a sufficient result.
     """
     is_partial = outcome.finish == "partial"
@@ -298,8 +299,11 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         hint = f"curl {first}: are its URLs on {', '.join(source.domains)}, and do follow.allow and follow.deny let them pass?"
         raise NoRecords("the sitemaps name no page that may be fetched", where=where, hint=hint)
     findings = "; ".join(_finding(failure) for failure in failures[:5]) or f"no page arrived within {source.limits.seconds} s"
-    if not failures or any(failure.reason in _TRANSIENT for failure in failures):
-        raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=f"is the site up? curl -I {first}")
+    transient = [failure for failure in failures if failure.reason in _TRANSIENT]
+    if transient or not failures:
+        is_up = bool(transient) and all(failure.reason == "not_json" for failure in transient)
+        hint = _next_step(transient[0]) if is_up else f"is the site up? curl -I {first}"
+        raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=hint)
     if any(failure.status in _wants_credentials(source) for failure in failures):
         hint = "look at politeness: auth, headers and cookies of this source; ${VARIABLES} in them are read from the environment"
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)

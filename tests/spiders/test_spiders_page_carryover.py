@@ -300,6 +300,15 @@ def test_an_api_page_that_is_no_json_costs_no_item(loopback_site: "Site", tmp_pa
         assert sorted(again) == sorted(names) and len(names) == 8
 
 
+@pytest.mark.parametrize("body", ['{"name": "1', "No such thing today"])
+def test_an_api_that_answers_nothing_but_no_json_is_worth_another_try(loopback_site: "Site", tmp_path: Path, body: str) -> None:
+    site = loopback_site
+    site.page("/", body, content_type="application/json")
+    with pytest.raises(Unreachable, match="not_json") as caught:
+        crawl_site(source(site, yields="records", fields={"name": {"json": "name"}}), RawStore(tmp_path), "r1")
+    assert caught.value.hint == f"the rules read JSON: look at what comes, curl {site.base}/"
+
+
 @pytest.mark.parametrize("beyond", ["", "<p>no more</p>"])
 def test_an_api_that_answers_without_json_beyond_its_end_has_no_failed_page(loopback_site: "Site", tmp_path: Path, beyond: str) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
