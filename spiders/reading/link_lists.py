@@ -19,6 +19,8 @@ MAX_URLS = 50_000  # of one sitemap; the limit of sitemaps.org
 
 _ENTRIES = frozenset({"url", "sitemap", "item", "entry"})
 _ROOTS = frozenset({"urlset", "sitemapindex", "rss", "feed", "rdf"})
+_ENTRY_END = re.compile(rf"</(?:[\w.-]+:)?(?:{'|'.join(sorted(_ENTRIES))})\s*>", re.IGNORECASE)
+_END_TAGS = re.compile(r"(?:\s*</[^<>]+>)+\s*")
 _BARE_AMPERSAND = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
 _PROLOG = r"(?:\s|\ufeff|\0|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^>\[]*(?:\[.*?\]\s*)?>)*+"
 _ROOT = re.compile(rf"{_PROLOG}<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)(?=[\s>])", re.DOTALL | re.IGNORECASE)
@@ -102,13 +104,23 @@ def read_xml(text: str, url: str) -> LinkList:
         if name == "link" and (address := _link_of_list(element, url)):
             found.further.append(address)
         root = name
-    if root in _ROOTS and not re.search(rf"</(?:[\w.-]+:)?{root}\s*>|<(?:[\w.-]+:)?{root}\b[^<>]*/>", text, re.IGNORECASE):
+    if root in _ROOTS and not _has_end(text, root):
         found.is_cut = True
         if not text.rstrip().endswith(">"):
             (found.sitemaps or found.pages)[-1:] = []
     if root not in _ROOTS and not (found.pages or found.sitemaps):
         raise ValueError(f"no sitemap: its first element is <{root[:40]}>" if root else "no sitemap: not XML")
     return found
+
+
+def _has_end(text: str, root: str) -> bool:
+    """Whether a list is whole: its root is closed or, as some are written, an end tag of another name closes what is around its last entry."""
+    if re.search(rf"</(?:[\w.-]+:)?{root}(?=[\s>])[^<>]*>|<(?:[\w.-]+:)?{root}(?=[\s/])[^<>]*/>", text, re.IGNORECASE):
+        return True
+    closed = 0
+    for entry in _ENTRY_END.finditer(text):
+        closed = entry.end()
+    return closed > 0 and _END_TAGS.fullmatch(text, closed) is not None
 
 
 def _elements(text: str) -> Iterator[Any]:

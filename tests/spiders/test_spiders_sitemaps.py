@@ -123,6 +123,22 @@ def test_xml_without_its_end_is_cut(end: str) -> None:
     assert found.is_cut and "http://x.test/1" in found.pages and {*found.pages} <= {"http://x.test/1", "http://x.test/2"}
 
 
+@pytest.mark.parametrize("end", ["</urlset xmlns='http://s.test/'>", "</sitemapindex>", "</urlset_>\n", "</x:urlset\n>"])
+def test_xml_that_is_closed_with_another_end_tag_is_whole(end: str) -> None:
+    found = read_sitemap(urlset("http://x.test/1", "http://x.test/2").replace("</urlset>", end).encode(), _BASE)
+    assert (found.is_cut, found.pages) == (False, ["http://x.test/1", "http://x.test/2"])
+
+
+def test_feeds_without_their_end_are_cut() -> None:
+    """In RSS 1.0, elements whose names begin as the root's prefix are none of its ends; RSS 2.0 is often left open behind its channel."""
+    sequence = "<channel><items><rdf:Seq><rdf:li rdf:resource='http://x.test/1'/></rdf:Seq></items></channel>"
+    rdf = f"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://purl.org/rss/1.0/'>{sequence}"
+    rdf += "<item rdf:about='http://x.test/1'><link>http://x.test/1</link></item>"
+    assert [read_sitemap((rdf + end).encode(), _BASE).is_cut for end in ("</rdf:RDF>", "", "<item><link>http://x.test/ha")] == [False, True, True]
+    rss = "<rss><channel><item><link>http://x.test/1</link></item>"
+    assert [read_sitemap((rss + end).encode(), _BASE).is_cut for end in ("</channel>", "", "</chan", "<item><link>x</link>")] == [False, True, True, True]
+
+
 @pytest.mark.parametrize("is_packed", [True, False])
 def test_a_sitemap_that_is_cut_short_lets_no_page_vanish(loopback_site: "Site", tmp_path: Path, is_packed: bool) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
