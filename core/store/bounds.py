@@ -6,7 +6,7 @@ Counted are the working copies in which nobody of this machine writes the index.
 import os
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from almanac.core.pins import remove_unless_pinned
 from almanac.core.store.layout import SEALS
 from almanac.core.store.notes import NOTES, Notes
 from almanac.core.store.working_copy import WorkingCopy, locked
+from almanac.schemas.errors import StorageError
 
 READERS = "readers"  # noted in place of a tree for an index of which readers fetch single versions
 _JUST_S = 60.0  # what was fetched so recently may be about to be opened
@@ -75,11 +76,11 @@ def _is_free(root: Path, held: ExitStack) -> bool:
     """Whether a working copy is one of readers, and nobody changes it; it is locked then."""
     if not all(held.enter_context(locked(root / name, wait=False)) for name in (".checkout", ".writer")):
         return False
-    notes = Notes(root / NOTES)
     try:
-        return notes.checked_out("index") == READERS
-    finally:
-        notes.close()
+        with closing(Notes(root / NOTES)) as notes:
+            return notes.checked_out("index") == READERS
+    except StorageError:  # damaged: told to whoever works there
+        return False
 
 
 def _sealed_in(root: Path) -> Iterator[_Folder]:

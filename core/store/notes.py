@@ -1,6 +1,7 @@
 """What a working copy remembers in `.copy.sqlite`: hashes of files by size and time, objects of trees, sealed folders, and the tree of each area.
 
-It may be lost: then files are hashed again, trees fetched, and areas compared with what is in the store. Processes that share a working copy share it.
+It may be lost: then files are hashed again, trees fetched, and areas made what is in the store, since nothing tells local work on top of it from what another
+machine removed. So notes that are damaged are never made anew here: whoever removes them knows what that costs. Processes that share a working copy share it.
 """
 
 import sqlite3
@@ -10,9 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import structlog
-
-from almanac.core.durable import remove
+from almanac.core.store.layout import AREAS
 from almanac.schemas.errors import StorageError
 from almanac.schemas.hashing import file_sha256
 
@@ -24,27 +23,22 @@ CREATE TABLE IF NOT EXISTS trees(sha256 TEXT PRIMARY KEY, content BLOB) WITHOUT 
 CREATE TABLE IF NOT EXISTS sealed(path TEXT PRIMARY KEY, sha256 TEXT) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS areas(name TEXT PRIMARY KEY, tree TEXT) WITHOUT ROWID;
 """
-_log = structlog.get_logger("almanac.store")
+_HINT = (
+    "free or mend the disk; if the file is damaged, it may be removed while no command runs: what this machine has not pushed yet, such as pages and vectors "
+    "of a run that ended without its store, is lost then, and what readers fetched is fetched again"
+)
 
 
 class Notes:
-    """The database in `path`; one that is damaged is made anew. Safe to share among threads.
+    """The database in `path`, made where it is missing. Safe to share among threads.
 
-    Raises StorageError, from every method, where the disk is full or fails.
+    Raises StorageError, from every method, where the database is damaged, or the disk is full or fails.
     """
 
     def __init__(self, path: Path) -> None:
         self._lock, self._path = threading.Lock(), path
         with self._told():
-            try:
-                self._database = _opened(path)
-            except sqlite3.OperationalError:  # of the disk, or of a process that holds it for a minute
-                raise
-            except sqlite3.DatabaseError as error:
-                _log.warning("damaged_in_cache", file=str(path), error=str(error), next="it is made anew")
-                for ending in ("-wal", "-shm", ""):
-                    remove(path.with_name(f"{path.name}{ending}"), synced=False)
-                self._database = _opened(path)
+            self._database = _opened(path)
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -55,8 +49,7 @@ class Notes:
             except sqlite3.ProgrammingError:
                 raise  # a defect
             except sqlite3.Error as error:
-                hint = "free or mend the disk; if the file is damaged, remove it while no command runs: it is made anew"
-                raise StorageError(f"the notes of a working copy cannot be read or written: {error}", where=str(self._path), hint=hint) from error
+                raise StorageError(f"the notes of a working copy cannot be read or written: {error}", where=str(self._path), hint=_HINT) from error
 
     def close(self) -> None:
         self._database.close()
@@ -113,6 +106,8 @@ class Notes:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    if path.is_file() and not path.stat().st_size and any((path.parent / area).exists() for area in AREAS):
+        raise sqlite3.DatabaseError("the file is empty")  # SQLite takes it for a new database
     database = sqlite3.connect(path, timeout=60, check_same_thread=False, isolation_level=None)
     try:
         database.executescript(_SCHEMA)

@@ -11,7 +11,7 @@ from almanac.core.settings import DataDir
 from almanac.core.store.head import read_head
 from almanac.core.store.objects import Objects
 from almanac.core.store.session import fetch, writing
-from almanac.schemas.errors import NotFound
+from almanac.schemas.errors import NotFound, StorageError
 from tests.conftest import PATIENCE_S
 from tests.loopback.s3 import Bucket
 
@@ -63,6 +63,22 @@ def test_a_working_copy_that_was_lost_or_altered_comes_back(bucket: Bucket, tmp_
     (here.of("kb").root / "raw/kb/a").write_text("torn")
     with writing(here, "kb", "2"):
         assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "2"}
+
+
+def test_work_that_is_not_pushed_outlives_damaged_notes(bucket: Bucket, tmp_path: Path) -> None:
+    here = _machine(bucket, tmp_path, "here")
+    with writing(here, "kb", "1"):
+        _put(here, raw__kb__a="1")
+    _put(here, raw__kb__b="not pushed")
+    notes = here.of("kb").root / ".copy.sqlite"
+    whole = notes.read_bytes()
+    notes.write_bytes(b"no database " * 500)
+    for work in (lambda: writing(here, "kb", "2").__enter__(), lambda: fetch(here, "kb", (None,), ("raw",))):
+        with pytest.raises(StorageError, match="notes of a working copy"):
+            work()
+    notes.write_bytes(whole)
+    with writing(here, "kb", "3"):
+        assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "not pushed"}
 
 
 def test_only_named_areas_are_fetched_and_pushed(bucket: Bucket, tmp_path: Path) -> None:
