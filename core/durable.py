@@ -76,7 +76,8 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
         _reached("middle", "write", path)
         temporary.replace(path)
     except OSError as error:
-        error.filename = error.filename or str(path)
+        if error.errno is not None:  # one without a number loses its text with a name
+            error.filename = error.filename or str(path)
         raise
     finally:
         temporary.unlink(missing_ok=True)

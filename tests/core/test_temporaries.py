@@ -64,3 +64,11 @@ def test_a_disk_that_is_full_is_told_with_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"No space left on device: '.*table'"):
         write_file(tmp_path / "table", fill)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_of_a_library_keeps_its_text(tmp_path: Path) -> None:
+    def fill(_: object) -> None:
+        raise OSError("Corrupt snappy compressed data.")
+
+    with pytest.raises(OSError, match="Corrupt snappy"):
+        write_file(tmp_path / "table", fill)
