@@ -1,5 +1,6 @@
 """Sealed folders of a working copy, which are versions and segments: fetched as a whole beside their places, exchanged, removed when unneeded."""
 
+import errno
 import json
 from pathlib import Path, PurePosixPath
 
@@ -21,15 +22,27 @@ def is_there(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
 
 
 def is_altered(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
-    """Whether a file of a sealed folder is missing, or has another content than a tree has it. All of them are read."""
-    return any(_content_of(copy.root / inner) != file.sha256 for inner, file in files_below(copy, path, tree).items())
+    """Whether a file of a sealed folder is missing, or has another content than a tree has it.
+
+    All of them are read, but for those in its folders that the seal does not list: whatever opens them writes into them (Chroma's database).
+    """
+    files, seal = files_below(copy, path, tree), path / seal_of(path)
+    if _content_of(copy.root / seal) != files[seal].sha256:
+        return True
+    listed = {path / one["path"] for one in json.loads((copy.root / seal).read_bytes()).get("files", [])}
+    compared = {inner for inner in files if inner in listed or inner.parent == path}
+    return any(_content_of(copy.root / inner) != file.sha256 if inner in compared else not (copy.root / inner).is_file() for inner, file in files.items())
 
 
 def _content_of(path: Path) -> str | None:
-    """The hash of a file; None where it cannot be read."""
+    """The hash of a file; None where it is no file, or the disk cannot read it. Raises OSError where something else is in the way."""
     try:
         return file_sha256(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
         return None
 
 

@@ -1,5 +1,6 @@
 """Readers of a knowledge base in a store: they follow what is published, and answer whatever becomes of the store meanwhile."""
 
+import errno
 import os
 import re
 import shutil
@@ -26,7 +27,7 @@ from almanac.core.store.objects import Objects
 from almanac.index.versions.store import read_manifest
 from almanac.query import PublishedIndex, open_index
 from almanac.query.retrieval.retriever import Retriever
-from almanac.schemas.errors import DamagedVersion, NotFound, StoreAway
+from almanac.schemas.errors import DamagedVersion, NotFound, StorageError, StoreAway
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings
@@ -40,6 +41,7 @@ _READERS = 10 if TORTURE else 2  # which share a cache, but for the first two of
 _VERSIONS = 6 if TORTURE else 3
 _SEGMENT = 5  # chunks: every version consists of several segments
 Machines = Callable[[str], Machine]
+_fetch = Objects.fetch
 
 
 @pytest.fixture
@@ -349,6 +351,43 @@ def test_what_is_damaged_in_the_cache_is_fetched_anew(machine: Machines, damaged
     path.write_bytes(damage(whole))
     assert reader("verify") == 0
     assert path.read_bytes() == whole
+
+
+@contextmanager
+def _fetched() -> Iterator[list[str]]:
+    """Names of the files that are fetched inside the block."""
+    names: list[str] = []
+
+    def fetch(objects: Objects, key: str, sha256: str, path: Path, *rest: Any) -> None:
+        names.append(path.name)
+        _fetch(objects, key, sha256, path, *rest)
+
+    with patch.object(Objects, "fetch", fetch):
+        yield names
+
+
+def test_what_only_was_opened_is_not_fetched_again(machine: Machines) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    assert reader("verify") == 0
+    for _ in range(2):
+        with _fetched() as names:
+            assert reader("verify") == 0
+            assert reader("export", "chunks") == 0
+        assert names == []
+    for database in reader.data.index("proof").glob("segments/*/chroma/chroma.sqlite3"):
+        database.unlink()
+    assert reader("verify") == 0
+
+
+def test_a_cache_that_cannot_be_compared_is_not_taken_for_damaged(machine: Machines) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    assert reader.search("amber").version == "v0001"
+    before = _sealed(reader)
+    with patch("almanac.core.store.sealed.file_sha256", side_effect=OSError(errno.EMFILE, "Too many open files")), _fetched() as names:
+        assert reader("export", "chunks") == StorageError.exit_code
+    assert (names, _sealed(reader)) == ([], before)
 
 
 def test_a_damaged_cache_is_an_error_while_the_store_is_away(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
