@@ -15,7 +15,7 @@ from almanac.core.store.readers import StoreReader, StoreState, version_here
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import resolve
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
+from almanac.index.versions.store import current_version, has_other_format, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, grounds_of
 from almanac.query.answering.extractive import hits_to_quote
@@ -35,7 +35,7 @@ from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, UsageError
+from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, NotFound, UsageError
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
@@ -250,8 +250,12 @@ class PublishedIndex:
         """Opens a version of the cache after comparing all that searches read. Where the store has it in another content, it is fetched anew, once."""
         try:
             return _compared(OpenVersion(self.folder, version))
-        except DamagedVersion:
-            reader.set_aside(version)  # unless another process has done so, and fetched it anew
+        except DamagedVersion as error:
+            if has_other_format(self.folder, version):
+                raise
+            reader.set_aside(version, str(error))  # unless another process has done so, and fetched it anew
+        except NotFound:  # another process has set it aside since it was resolved
+            pass
         reader.resolve(version)
         return _compared(OpenVersion(self.folder, version))
 

@@ -57,26 +57,28 @@ def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None]
     return is_left
 
 
-def set_aside_altered(copy: WorkingCopy, head: Head, versions: Iterable[str | None]) -> None:
+def set_aside_altered(copy: WorkingCopy, head: Head, versions: Iterable[str | None]) -> bool:
     """Takes their names from folders of versions and their segments that differ from what CURRENT has: who asks for them has them fetched anew.
 
-    Only in a working copy of readers, whose lock the caller has: in that of a writer, what differs may be work that is not pushed yet.
+    Returns whether there were any. Only in a working copy of readers, whose lock the caller has: in that of a writer, what differs may be work that is not
+    pushed yet.
     """
     tree = copy.below(head.root, index_of(copy.kb))
     if tree is None or copy.notes.checked_out("index") != READERS:
-        return
+        return False
     index = copy.folder(tree)
     own = index_of(copy.kb) / "versions"
     kept = {own / name: inner for name, inner in _folders(copy, index, "versions").items() if name in {version or head.version for version in versions}}
-    _set_aside(copy, kept)  # first: of a damaged manifest nobody knows the segments
-    _set_aside(copy, {path: inner for path, inner in _wanted(copy, head, index, versions).items() if path not in kept})
+    is_any = _set_aside(copy, kept)  # first: of a damaged manifest nobody knows the segments
+    return _set_aside(copy, {path: inner for path, inner in _wanted(copy, head, index, versions).items() if path not in kept}) or is_any
 
 
-def _set_aside(copy: WorkingCopy, folders: dict[PurePosixPath, str]) -> None:
-    for path, tree in folders.items():
-        if (copy.root / path).exists() and is_altered(copy, path, tree):
-            hide(copy, path)
-            _log.warning("damaged_in_cache", folder=str(copy.root / path), next="it is fetched anew")
+def _set_aside(copy: WorkingCopy, folders: dict[PurePosixPath, str]) -> bool:
+    altered = [path for path, tree in folders.items() if (copy.root / path).exists() and is_altered(copy, path, tree)]
+    for path in altered:
+        hide(copy, path)
+        _log.warning("damaged_in_cache", folder=str(copy.root / path), next="it is fetched anew")
+    return bool(altered)
 
 
 def note_published(root: Path, head: Head) -> None:

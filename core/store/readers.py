@@ -84,6 +84,7 @@ class StoreReader:
         self._copy: WorkingCopy | None = None  # while something is fetched
         self._etag: str | None = None  # of CURRENT as it was seen last
         self._published: Head | None = None  # CURRENT as it was seen last
+        self._as_published: dict[tuple[str, str], str] = {}  # tree that a version was the same in when it could not be opened for a reason
         self._taken_over: Head | None = None  # CURRENT of which everything is in use
         self._due_at: float | None = 0.0  # when to fetch, by the monotonic clock; None: CURRENT is as it was
         self._delay_s = _AGAIN_S
@@ -116,10 +117,11 @@ class StoreReader:
         mark_used(folders_of(self._root, self._kb, wanted))
         return wanted
 
-    def set_aside(self, version: str) -> None:
+    def set_aside(self, version: str, reason: str) -> None:
         """Takes out of the cache what it has of a version in another content than the store has: `resolve` fetches it anew.
 
-        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. Raises as `resolve`.
+        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. What is no other than in the store is not read
+        again for the same reason, until something else is published. Raises as `resolve`.
         """
         closings = self._closings
         while not self._one_at_a_time.acquire(timeout=_TURN_S):
@@ -129,8 +131,9 @@ class StoreReader:
         try:
             copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
             with copy.checking_out() as has_writer:
-                if not has_writer:
-                    set_aside_altered(copy, read_head(self._brief, self._kb).head, [version])
+                head = read_head(self._brief, self._kb).head
+                if not has_writer and self._as_published.get((version, reason)) != head.root and not set_aside_altered(copy, head, [version]):
+                    self._as_published[version, reason] = head.root
         except (StoreAway, NotFound):  # `resolve` says so, where it is needed
             pass
         finally:

@@ -94,6 +94,15 @@ def read_manifest(index_dir: Path, version: str) -> Manifest:
     return manifest_in(version_dir(index_dir, version), index_dir, version)
 
 
+def has_other_format(index_dir: Path, version: str) -> bool:
+    """Whether the manifest of a version can be read, and says that it has a format which this almanac does not read."""
+    try:
+        found = json.loads((version_dir(index_dir, version) / MANIFEST).read_text(encoding="utf-8"))["format"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return isinstance(found, int) and found != FORMAT
+
+
 def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
     """Returns the manifest in `folder`, such as a pinned one; `index_dir` and `version` are for messages. Raises as `read_manifest`."""
     kb, where = index_dir.name, str(version_dir(index_dir, version) / MANIFEST)

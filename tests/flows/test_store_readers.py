@@ -24,6 +24,7 @@ from almanac.core.pins import Pin
 from almanac.core.store.fetching import noted
 from almanac.core.store.head import read_head
 from almanac.core.store.objects import Objects
+from almanac.core.store.readers import StoreReader
 from almanac.index.versions.store import read_manifest
 from almanac.query import PublishedIndex, open_index
 from almanac.query.retrieval.retriever import Retriever
@@ -378,6 +379,41 @@ def test_what_only_was_opened_is_not_fetched_again(machine: Machines) -> None:
     for database in reader.data.index("proof").glob("segments/*/chroma/chroma.sqlite3"):
         database.unlink()
     assert reader("verify") == 0
+
+
+def test_what_cannot_be_opened_though_it_is_what_was_published_is_compared_once(machine: Machines) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    assert reader.search("amber").version == "v0001"
+    with _reading(reader) as index, patch("almanac.core.store.fetching.is_altered", return_value=False) as compared:
+        with patch("almanac.index.versions.store.FORMAT", 0), pytest.raises(DamagedVersion, match="has format"):
+            index.search("amber")
+        assert compared.call_count == 0
+        with patch("almanac.query.published._compared", side_effect=DamagedVersion("cannot be read")):
+            for _ in range(2):
+                with pytest.raises(DamagedVersion, match="cannot be read"):
+                    index.search("amber")
+                assert compared.call_count == 1 + len(_sealed(reader)["segments"])
+        assert index.search("amber").version == "v0001"
+
+
+def test_a_version_that_another_process_sets_aside_before_it_is_opened_is_fetched_anew(machine: Machines) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    assert reader.search("amber").version == "v0001"
+    version = reader.data.index("proof") / "versions" / "v0001"
+    resolved, renamed = StoreReader.resolve, list[str]()
+
+    def resolve(store: StoreReader, name: str | None = None) -> str:
+        found = resolved(store, name)
+        if not renamed:
+            renamed.append(found)
+            version.rename(version.with_name(".v0001.aside"))
+        return found
+
+    with patch.object(StoreReader, "resolve", resolve):
+        assert reader.search("amber").version == "v0001"
+    assert version.is_dir()
 
 
 def test_a_cache_that_cannot_be_compared_is_not_taken_for_damaged(machine: Machines) -> None:
