@@ -29,7 +29,7 @@ _READS: dict[str, Callable[[dict[str, Any]], tuple[list[str | None], tuple[str, 
     "promote": lambda given: ([given["version"]], ("vectors",)),
     "export": lambda given: ([given["version"]], ("vectors",) if given["what"] == "vectors" else ()),
 }
-_READ_WHOLE = {"verify", "promote", "export"}  # so that it costs little to compare first what the cache has of the version with the store
+_COMPARES = {"diff", "verify", "promote", "export"}  # which compare first what the cache has of the versions with the store: they read most of it anyway
 
 
 def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,7 +53,7 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
             if name == "versions":
                 data = held.enter_context(listing(data, kb))
             elif name in _READS:
-                fetch(data, kb, *_READS[name](given), are_compared=name in _READ_WHOLE)
+                fetch(data, kb, *_READS[name](given), are_compared=name in _COMPARES)
             else:
                 session = held.enter_context(writing(data, kb, name, _WRITES[name], erases=name == "forget"))
             if target is not None:

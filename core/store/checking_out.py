@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
 from almanac.core.durable import remove
+from almanac.core.store.bounds import READERS
 from almanac.core.store.head import Head
 from almanac.core.store.layout import AREAS, POINTER, SEALS, entries, index_of, seal_of
 from almanac.core.store.sealed import fetch_sealed, hide
@@ -17,6 +18,19 @@ def check_out(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
     for area in AREAS:
         if area in areas and copy.notes.checked_out(area) != trees.get(area, ""):
             _replace(copy, area, trees.get(area, ""))
+
+
+def fetch_lost(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
+    """Fetches the files of areas that are missing here, or have another content than CURRENT has. Files in addition to those stay.
+
+    Only in a working copy of readers: in that of a writer, what is missing may have been removed by work that is not pushed yet.
+    """
+    if copy.notes.checked_out("index") != READERS:
+        return
+    trees, files = copy.folder(head.root).folders, dict[PurePosixPath, File]()
+    for area in areas:
+        _list(copy, PurePosixPath(area), trees.get(area, ""), files, {})
+    copy.fetch_missing(files)
 
 
 def list_into(copy: WorkingCopy, head: Head, folder: Path) -> None:

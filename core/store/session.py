@@ -17,7 +17,7 @@ from typing import Any
 import structlog
 
 from almanac.core.settings import DataDir, cache_bytes
-from almanac.core.store.checking_out import check_out, list_into
+from almanac.core.store.checking_out import check_out, fetch_lost, list_into
 from almanac.core.store.fetching import fetch_versions, note_published, set_aside_altered
 from almanac.core.store.head import Writer, holder_of, locked_by, read_head
 from almanac.core.store.head import writing as take_lock
@@ -178,7 +178,7 @@ def require_known(data: DataDir, kb: str | None) -> None:
 def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = (), *, are_compared: bool = False) -> None:
     """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the working copy; nothing for a local directory.
 
-    With `are_compared`, versions that readers have here are read and compared with the store, and fetched anew where they differ.
+    With `are_compared`, versions that readers have here are read and compared with the store, and fetched anew where they differ; so are files of the areas.
 
     Raises NotFound for a version that the store has not.
     """
@@ -191,6 +191,7 @@ def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), area
             check_out(copy, head, areas)
             if are_compared:
                 set_aside_altered(copy, head, versions)
+                fetch_lost(copy, head, areas)
         fetch_versions(copy, head, versions, additive=has_writer, limit=cache_bytes())
 
 

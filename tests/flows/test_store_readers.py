@@ -367,6 +367,24 @@ def _fetched() -> Iterator[list[str]]:
         yield names
 
 
+def test_stored_vectors_and_tables_that_are_damaged_in_the_cache_are_fetched_anew(machine: Machines) -> None:
+    writer, reader = machine("writer"), machine("reader")
+    _publish(writer, 1)
+    _publish(writer, 2)
+    assert (reader("verify"), reader("diff", "v0001", "v0002")) == (0, 0)
+    root = reader.data.of("proof").root
+    for pattern, command in (("vectors/*/*.parquet", ["verify"]), ("index/proof/segments/*/chunks.parquet", ["diff", "v0001", "v0002"])):
+        path = next(root.glob(pattern))
+        whole = path.read_bytes()
+        path.write_bytes(bytes(255 - one for one in whole))
+        assert reader(*command) == 0
+        assert path.read_bytes() == whole
+    path = next(root.glob("vectors/*/*.parquet"))
+    path.rename(path.with_name(f"{path.name}.damaged"))
+    assert reader("verify") == 0
+    assert path.is_file()
+
+
 def test_what_only_was_opened_is_not_fetched_again(machine: Machines) -> None:
     writer, reader = machine("writer"), machine("reader")
     _publish(writer, 1)

@@ -73,9 +73,10 @@ def test_work_that_is_not_pushed_outlives_damaged_notes(bucket: Bucket, tmp_path
     notes = here.of("kb").root / ".copy.sqlite"
     whole = notes.read_bytes()
     notes.write_bytes(b"no database " * 500)
-    for work in (lambda: writing(here, "kb", "2").__enter__(), lambda: fetch(here, "kb", (None,), ("raw",))):
-        with pytest.raises(StorageError, match="notes of a working copy"):
-            work()
+    with pytest.raises(StorageError, match="notes of a working copy"), writing(here, "kb", "2"):
+        pass
+    with pytest.raises(StorageError, match="notes of a working copy"):
+        fetch(here, "kb", (None,), ("raw",))
     notes.write_bytes(whole)
     with writing(here, "kb", "3"):
         assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "not pushed"}
