@@ -144,15 +144,6 @@ class Embedders:
             return self._loaded[declared]
 
 
-def _compared(opened: OpenVersion) -> OpenVersion:
-    try:
-        opened.compare()
-    except BaseException:
-        opened.close()
-        raise
-    return opened
-
-
 class PublishedIndex:
     """Search and answers over the published versions of one knowledge base; `open_index` creates one from a name.
 
@@ -556,6 +547,15 @@ class PublishedIndex:
                 where=str(self.declaration.path),
                 hint=f"almanac run {self.declaration.handle} builds a version with the declared embedder",
             )
+
+
+def _compared(opened: OpenVersion) -> OpenVersion:
+    try:
+        opened.compare()
+    except BaseException:
+        opened.close()
+        raise
+    return opened
 
 
 def _is_confident(retriever: Retriever, text: str, hits: Sequence[Hit], declared: float | None, measured: float) -> bool:

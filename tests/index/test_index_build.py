@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import chromadb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from chromadb.api.models.Collection import Collection
@@ -27,12 +28,13 @@ from almanac.core.settings import installation
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.build.job import BuildJob
-from almanac.index.embedding.embedder import Vectors
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.files import check_files
 from almanac.index.verify.jobs import VerifyJob
 from almanac.index.verify.problem_collector import ProblemCollector
+from almanac.index.verify.rows import _Expected as ExpectedVectors
+from almanac.index.verify.rows import _probe as probe_rows
 from almanac.index.verify.verifier import verify_here, verify_version
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
@@ -41,8 +43,7 @@ from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import EmbedderInfo, Manifest, Verdict
 from almanac.schemas.reports import Problem
 from tests.conftest import PATIENCE_S
-from tests.index import conftest
-from tests.index.conftest import INFO, HashEmbedder, make_chunks
+from tests.index.conftest import make_chunks
 
 Rows = Callable[[int], list[ChunkRow]]
 
@@ -382,26 +383,19 @@ def test_other_embedder_or_digest_is_found(base: Base) -> None:
     assert "digest_differs" in kinds(verify(base, manifest.model_copy(update={"digest": "0" * 64})))
 
 
-class _NearlyAlike(HashEmbedder):
-    """From the 600th text on, vectors lie close together, as those of pages of one template do."""
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        common = 1.8 * np.random.default_rng(0).normal(size=self.info.dimension)
-        numbers = [int(text.rpartition(" ")[2]) for text in texts]
-        own = [np.random.default_rng(number).normal(size=self.info.dimension) for number in numbers]
-        vectors = common + np.array([0.1 * one if number >= 600 else one for number, one in zip(numbers, own, strict=True)])
-        unit: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-        return unit
-
-
-def test_rows_that_chromas_search_never_finds_are_no_damage(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of these, 0 to 250, as its threads happen to link them."""
-    wide = INFO.model_copy(update={"dimension": 384})
-    monkeypatch.setattr(conftest, "INFO", wide)
-    monkeypatch.setattr(conftest, "HashEmbedder", lambda: _NearlyAlike(wide))
-    rows = [replace(row, text=f"text {number}", embedded_text=f"text {number}") for number, row in enumerate(make_chunks(1200))]
+@pytest.mark.parametrize(("reached", "kinds_of_problems"), [(40, set()), (1, set()), (0, {"probe_failed"})])
+def test_rows_that_chromas_search_does_not_reach_are_no_damage_unless_it_reaches_none(base: Base, reached: int, kinds_of_problems: set[str]) -> None:
+    """Chroma's threads decide which it reaches; here the first `reached` rows are asked for by their own vectors, the others by what no row has."""
+    rows = [replace(row, text=f"text {number}", embedded_text=f"text {number}") for number, row in enumerate(make_chunks(40))]
     manifest = base.build(rows=rows)
-    assert verify(base, manifest) == []
+    table = pa.table({"chunk_id": [row.chunk_id for row in rows], "text_sha256": [row.text_sha256 for row in rows]})
+    keys = table.column("text_sha256").to_pylist()
+    vectors = VectorStore(base.vectors, manifest.embedder).read(keys).copy()
+    vectors[reached:] *= -1
+    problems: list[Problem] = []
+    with stock_client(version_dir(base.index_dir, "v0001")) as collection:
+        probe_rows(collection, table, set(), ExpectedVectors(keys, vectors), ProblemCollector(problems.append))
+    assert kinds(problems) == kinds_of_problems
 
 
 def test_at_most_a_hundred_problems_of_a_kind_are_listed(base: Base) -> None:
