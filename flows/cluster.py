@@ -22,7 +22,7 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
+from prefect.context import FlowRunContext, SettingsContext
 from prefect.events.worker import EventsWorker
 from prefect.utilities.annotations import opaque
 from prefect.utilities.engine import collect_task_run_inputs_sync
@@ -138,13 +138,19 @@ class _Cluster:
         try:
             while waiting or running:
                 ended.clear()
-                finished = [future for future in running if future.status != "pending"]
-                for future in finished:
-                    given = running.pop(future)
+                finished = [running.pop(future) for future in tuple(running) if future.status != "pending"]
+                with self._as_operational():  # first, so that no worker waits until what another one has done is read
+                    places = self._places(wants)
+                    while waiting and len(running) < places:
+                        span, deaths = _taken(waiting, _at_once(len(waiting), places, least, are_short=_is_short(step, run)))
+                        given = self._give(step, run, batches, span, wanted, deaths, wants)
+                        given.future.add_done_callback(lambda _: ended.set())
+                        running[given.future] = given
+                for given in finished:
                     try:
                         result = self._read(given)
                     except TimeoutError:
-                        running[future] = given
+                        running[given.future] = given
                         continue
                     except _KilledError as killed:
                         at = unfinished(*given.span)
@@ -155,13 +161,6 @@ class _Cluster:
                         self._looked_at = 0.0
                         continue
                     yield result
-                with self._as_operational():
-                    places = self._places(wants)
-                    while waiting and len(running) < places:
-                        span, deaths = _taken(waiting, _at_once(len(waiting), places, least, are_short=_is_short(step, run)))
-                        given = self._give(step, run, batches, span, wanted, deaths, wants)
-                        given.future.add_done_callback(lambda _: ended.set())
-                        running[given.future] = given
                 if not finished:
                     ended.wait(_WAIT_S)
         finally:
@@ -244,7 +243,8 @@ class _Cluster:
             name = span_name(_TASKS[step], span)
             carried = task(name=_TASKS[step], task_run_name=name, cache_policy=NO_CACHE, persist_result=False)(_do)
             taken = collect_task_run_inputs_sync(opaque(batches))
-            given = self._runner.submit(carried, {"work": work}, dependencies={"work": taken})
+            with _SentAsTheyAre.of(SettingsContext.get()):
+                given = self._runner.submit(carried, {"work": work}, dependencies={"work": taken})
             return _Given(span, given.wrapped_future, _result_of)
 
     def _read(self, given: "_Given") -> Any:
@@ -315,6 +315,18 @@ def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:
 def _resource_for(step: Callable[..., Any], run: Run) -> str:
     """The resource that a step wants where workers declare it: a GPU for what embeds, which documents cut by topic are, too; else none."""
     return _GPU if step is embed_batches or (step is cut_batches and run.declaration.chunk.by == "semantic") else ""
+
+
+class _SentAsTheyAre(SettingsContext):
+    """Prefect's settings, which go to workers with each task. Prefect would take them apart and read them anew: forty milliseconds a task instead of one."""
+
+    @classmethod
+    def of(cls, settings: SettingsContext | None) -> "_SentAsTheyAre":
+        assert settings is not None  # there are always the process's own
+        return cls(profile=settings.profile, settings=settings.settings)
+
+    def serialize(self, include_secrets: bool = True) -> dict[str, Any]:  # noqa: ARG002  # as Prefect has it, whose tasks carry secrets, too
+        return {"profile": self.profile, "settings": self.settings}
 
 
 class _KilledError(Exception):

@@ -1,4 +1,4 @@
-"""Steps: the texts that have no vector yet, staged, priced, and embedded by checkpoints of 500."""
+"""Steps: the texts that have no vector yet, staged, priced, and embedded by checkpoints of at most 500."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -47,6 +47,11 @@ def restore_lost(run: Run, tables: Tables, live: Live | None) -> LostVectors:
     return LostVectors(restored, absent - restored)
 
 
+def embeds_on_workers(run: Run) -> bool:
+    """Whether workers of a cluster embed. An API is asked by the run: it sets the pace, its key stays on one machine, and one process keeps to its limits."""
+    return run.declaration.run.engine != "local" and run.embed.provider == "local"
+
+
 def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
     """Finds the texts without a vector. Vectors that the store has lost, and the live version still has, are restored from it.
 
@@ -56,7 +61,8 @@ def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
     for note in run.staging.glob(_note_of(run, "*").name):  # of texts that were staged before, and whose vectors were damaged
         remove(note)
     restore_lost(run, tables, live)
-    staged = stage_missing(tables.chunks, VectorStore(run.data.vectors, run.embedder), table, checkpoint=CHECKPOINT)
+    store, is_shared = VectorStore(run.data.vectors, run.embedder), embeds_on_workers(run)
+    staged = stage_missing(tables.chunks, store, table, checkpoint=CHECKPOINT, is_shared=is_shared)
     texts = (text for batch in read_batches(table, ["text"]) for text in batch.column(0).to_pylist())
     tokens = None if embed.max_cost is None else count_tokens(embed, texts)
     return Texts(table, staged.texts, staged.checkpoints, staged.cached, tokens)

@@ -19,6 +19,7 @@ from almanac.flows.pipeline.embed import (
     embed_batches,
     embed_texts,
     embedded_counts,
+    embeds_on_workers,
     quarantine_refused,
     refused_again,
     restore_lost,
@@ -244,8 +245,8 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: 
 
 
 def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgress) -> Iterator[Embedded]:
-    """Embeds in this process or by workers. An API is asked from here: it sets the pace, its key stays on one machine, and one process keeps to its limits."""
-    if conduct.fan_out is None or run.embed.provider != "local":
+    """Embeds in this process or by workers."""
+    if conduct.fan_out is None or not embeds_on_workers(run):
         yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans_of(run, texts.checkpoints))
         return
     done = 0

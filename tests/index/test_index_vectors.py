@@ -18,7 +18,7 @@ from almanac.core import reordered
 from almanac.core.settings import installation
 from almanac.core.tables import CHUNK_SCHEMA, TableWriter, chunks_table, write_table
 from almanac.index.embedding.embedder import Embedder, checked_vectors
-from almanac.index.vectors.missing import StagedTexts, stage_missing
+from almanac.index.vectors.missing import CHECKPOINT, StagedTexts, stage_missing
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from almanac.schemas.hashing import sha256
@@ -209,6 +209,22 @@ def test_texts_are_staged_longest_first_however_many_runs_that_takes(tmp_path: P
     sizes = [staged.metadata.row_group(group).num_rows for group in range(staged.num_row_groups)]
     assert sizes == [min(6, len(wanted) - begin) for begin in range(0, len(wanted), 6)]
     assert found == StagedTexts(len(wanted), -(-len(wanted) // 6), len(rows) - len(wanted))
+
+
+@pytest.mark.parametrize("texts", [0, 1, 5, 600, 3601])
+def test_checkpoints_that_workers_share_get_smaller_so_that_they_end_together(tmp_path: Path, chunk_rows: Any, texts: int) -> None:
+    with TableWriter(tmp_path / "chunks.parquet", CHUNK_SCHEMA) as writer:
+        writer.write(chunks_table(chunk_rows(texts)))
+    store, staged = VectorStore(tmp_path / "vectors", INFO), [tmp_path / "alone.parquet", tmp_path / "shared.parquet"]
+    found = [stage_missing(tmp_path / "chunks.parquet", store, table, is_shared=is_shared) for table, is_shared in zip(staged, (False, True), strict=True)]
+    alone, shared = map(pq.ParquetFile, staged)
+    assert alone.read().equals(shared.read())
+    sizes = [shared.metadata.row_group(group).num_rows for group in range(shared.num_row_groups)]
+    blocks = -(-found[0].texts // CHECKPOINT)
+    assert [one.checkpoints for one in found] == [blocks, len(sizes)]
+    assert all(size <= CHECKPOINT for size in sizes)
+    assert all(size <= max(62, -(-sum(sizes[at:]) // 4)) for at, size in enumerate(sizes)), "none has more than a quarter of what is left, or 62"
+    assert sum(size < 62 for size in sizes) <= blocks, "each costs time of its own"
 
 
 def test_a_column_of_keys_is_read_as_a_list_of_them_is(tmp_path: Path) -> None:
