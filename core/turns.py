@@ -1,4 +1,7 @@
-"""Turns at work of which only so much goes on at once, as Python's lock would hold it up. Who waits for something else lets others have its turn."""
+"""Turns at work of which only so much goes on at once, as Python's lock would hold it up.
+
+Who waits for something else lets others have its turn, and so does who begins with something long: one request that is slow holds up none that are not.
+"""
 
 import heapq
 import threading
@@ -94,13 +97,18 @@ class Turns:
 
 @contextmanager
 def others_first() -> Iterator[None]:
-    """In the block, the turn of this thread is others'; afterwards it has one again. Does nothing in a thread that has no turn."""
+    """In the block, the turn of this thread is others'; afterwards it has one again. Does nothing in a thread that has no turn, or has given it away.
+
+    Not to be entered with a lock that somebody with a turn may wait for: then neither goes on.
+    """
     begun = _own.get()
     if begun is None:
         yield
         return
+    token = _own.set(None)
     begun.turns._give_back()
     try:
         yield
     finally:
         begun.turns._take_again(begun.number)
+        _own.reset(token)

@@ -41,7 +41,7 @@ class Settings(BaseSettings):
         ge=1,
         le=256,
         validation_alias="ALMANAC_MAX_CONCURRENT",
-        description="requests that each worker processes at the same time; unset: 8 where an API is asked for vectors or replies, else 2",
+        description="requests that each worker processes at the same time; unset: 8 where an API is asked for vectors or replies, else 1",
     )
     max_waiting: int = Field(32, ge=0, validation_alias="ALMANAC_MAX_WAITING", description="requests that may wait for a free place, in each worker")
     rate_per_minute: int | None = Field(

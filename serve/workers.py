@@ -18,9 +18,9 @@ _T = TypeVar("_T")
 _END = object()
 
 
-# Requests at once. Those that search take turns at Python's lock: more of them end later, and hardly more are done. Those that wait for an API hold nothing up.
-_SEARCHING, _WAITING = 2, 8
-_BEGUN, _MOST_BEGUN = 4, 32  # times as many, and at most so many more, have a thread: those whose questions are embedded, together, and who come next
+# Requests at once. Those that search take turns at Python's lock: two of them end later, and fewer are done. Those that wait for an API hold nothing up.
+_SEARCHING, _WAITING = 1, 8
+_BEGUN, _MOST_BEGUN = 8, 32  # times as many, and at most so many more, have a thread: those whose questions are embedded, together, and who come next
 
 
 class Workers:

@@ -1,7 +1,4 @@
-"""Embeds together what is asked at the same time by several threads: a pass over eight questions costs half of eight passes.
-
-Who waits for a pass lets others have its turn (`core.turns`), so that what they ask comes into the next one.
-"""
+"""Embeds together what is asked at the same time by several threads: a pass over eight questions costs half of eight passes."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -9,8 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-
-from almanac.core.turns import others_first
 
 _Vectors = npt.NDArray[np.float32]
 _MOST = 32  # askers whose texts go into one pass; the others wait for the next one
@@ -38,10 +33,6 @@ class EmbedTogether:
         self._leader: _Asker | None = None  # who makes the pass that runs, or the one that comes now
 
     def __call__(self, texts: Sequence[str]) -> _Vectors:
-        with others_first():
-            return self._vectors_of(texts)
-
-    def _vectors_of(self, texts: Sequence[str]) -> _Vectors:
         own = _Asker(texts)
         try:
             with self._lock:

@@ -1,4 +1,7 @@
-"""Embedding cache: the same passages answer many questions, and embedding their sentences takes most of the time of an answer."""
+"""Embedding cache: the same passages answer many questions, and embedding their sentences takes most of the time of an answer.
+
+Who waits for vectors lets others have its turn (`core.turns`), so that what they ask is embedded with the next pass.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -7,6 +10,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from almanac.core.given_up import require_wanted
+from almanac.core.turns import others_first
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
@@ -38,7 +42,9 @@ class CachingEmbedder:
             known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
         if missing := list(dict.fromkeys(text for text in texts if text not in known)):
             # Copies: a view would keep the vectors of the whole batch in memory.
-            known.update((text, vector.copy()) for text, vector in zip(missing, self._embedder.embed_documents(missing), strict=True))
+            with others_first():
+                vectors = self._embedder.embed_documents(missing)
+            known.update((text, vector.copy()) for text, vector in zip(missing, vectors, strict=True))
         with self._lock:
             self._kept.update((keys[text], vector) for text, vector in known.items())
         return np.stack([known[text] for text in texts]) if texts else self._embedder.embed_documents([])
@@ -46,4 +52,5 @@ class CachingEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Vectors of questions, which are not cached: hardly any question is asked twice in the same words."""
         require_wanted()
-        return self._embedder.embed_queries(texts)
+        with others_first():
+            return self._embedder.embed_queries(texts)

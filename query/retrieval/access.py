@@ -12,6 +12,7 @@ import numpy as np
 from cachetools import LRUCache
 
 from almanac.core.coded import Coded
+from almanac.core.turns import others_first
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
@@ -90,8 +91,9 @@ class Access:
         if found is None:
             name, *inner = path.split(".")
             is_own = name in _ROW_FIELDS and name not in self._opened.metadata_keys  # a metadata field takes precedence over a column of the same name
-            coded = self._opened.coded_column(name) if is_own else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
-            found = Column(coded)
+            with others_first():
+                coded = self._opened.coded_column(name) if is_own else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
+                found = Column(coded)
             with self._lock:
                 self._columns[path] = found
         return found

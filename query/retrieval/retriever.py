@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from almanac.core.turns import others_first
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.access import Access
@@ -184,9 +185,11 @@ class Retriever:
         with found.step("rerank") as told:
             first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
             texts = [readable(row) for row in self.opened.rows([one.chunk_id for one in first], READABLE)]
-            for one, score in zip(first, self._reranker.scores(request.text, texts), strict=True):
+            with others_first():
+                scores, cut = self._reranker.scores(request.text, texts), self._reranker.count_cut(request.text, texts)
+            for one, score in zip(first, scores, strict=True):
                 one.rerank = round(float(score), 6)
-            told.update(candidates=len(first), cut=self._reranker.count_cut(request.text, texts))
+            told.update(candidates=len(first), cut=cut)
             # A reranker's scale is not that of the search. Reranked candidates come first, in its order; the search's scores are handed out anew, descending.
             ordered = sorted(first, key=lambda one: (-(one.rerank or 0.0), one.chunk_id))
             for one, score in zip(ordered, sorted((one.score for one in first), reverse=True), strict=True):

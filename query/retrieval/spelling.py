@@ -3,6 +3,7 @@
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
 from functools import cache
 from itertools import islice, takewhile
 from threading import RLock
@@ -12,6 +13,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.core.computed_once import computed_once
 from almanac.core.given_up import require_wanted
+from almanac.core.turns import others_first
 from almanac.index.lexical.analyzer import fold, primary_tag
 from almanac.query.retrieval.word_frequencies import word_frequencies
 
@@ -66,8 +68,10 @@ class Vocabulary:
         from rapidfuzz.distance import OSA
         from rapidfuzz.process import extract
 
+        with nullcontext() if "_words" in vars(self) else others_first():
+            words = self._words
         plain = _plain(word)
-        if plain in self._words:  # with other diacritics, which a search does not heed
+        if plain in words:  # with other diacritics, which a search does not heed
             return None
         most = _NEAR_OF_LONG if len(plain) >= _LONG else _NEAR
         found = extract(plain, self._listed, scorer=OSA.distance, score_cutoff=most, limit=None)

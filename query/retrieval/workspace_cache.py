@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+from almanac.core.turns import others_first
+
 _Kept = TypeVar("_Kept")
 
 _VERSIONS = 3  # times the rows of the version: all rows together, each workspace's own, and what workspaces share
@@ -37,7 +39,8 @@ class WorkspaceCache(Generic[_Kept]):
             found = self._kept.get(workspace)
         if found is not None:
             return found[1]
-        made, rows = make(), rows_in(workspace)
+        with others_first():
+            made, rows = make(), rows_in(workspace)
         if rows:
             with self._lock:
                 self._kept[workspace] = (max(rows, self._least), made)

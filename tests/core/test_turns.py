@@ -108,6 +108,19 @@ def test_a_thread_without_a_turn_gives_none_away() -> None:
     assert work.turns._free == 1
 
 
+def test_who_gave_its_turn_away_gives_away_no_other_one() -> None:
+    work = _Work(1)
+    with work.turns.taken():
+        with others_first():
+            with others_first():
+                assert work.turns._free == 1
+            assert work.turns._free == 1, "and has none again before the outer block ends"
+        assert work.turns._free == 0
+        with others_first():
+            assert work.turns._free == 1
+    assert work.turns._free == 1
+
+
 def test_work_that_nobody_waits_for_any_more_leaves_its_place_in_the_line() -> None:
     work, let_go, is_given_up = _Work(1), threading.Event(), threading.Event()
 

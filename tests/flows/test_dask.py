@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]  # ships no types
 import pyarrow.parquet as pq
 import pytest
 from prefect.context import SettingsContext, get_settings_context, hydrated_context, serialize_context
