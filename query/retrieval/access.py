@@ -12,6 +12,8 @@ import numpy as np
 from cachetools import LRUCache
 
 from almanac.core.coded import Coded
+from almanac.core.given_up import require_wanted
+from almanac.core.keyed_locks import KeyedLocks
 from almanac.core.turns import others_first
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.reader import OpenVersion
@@ -40,6 +42,7 @@ class Access:
         self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
         self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
         self._lock = threading.Lock()  # of these two
+        self._reading = KeyedLocks()  # of fields
 
     def require_workspace(self, workspace: str | None) -> None:
         """Raises UsageError where a caller names no workspace and the declaration requires one."""
@@ -85,18 +88,24 @@ class Access:
         return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
 
     def column(self, path: str) -> Column:
-        """The column of a field, or of a dotted path into one, of all chunks; built on first use and kept."""
-        with self._lock:
-            found = self._columns.get(path)
-        if found is None:
+        """The column of a field, or of a dotted path into one, of all chunks; built on first use, while others that ask for it wait, and kept."""
+        if (found := self._kept_column(path)) is not None:
+            return found
+        with others_first(), self._reading.of(path):
+            if (found := self._kept_column(path)) is not None:  # another thread has built it
+                return found
+            require_wanted()
             name, *inner = path.split(".")
             is_own = name in _ROW_FIELDS and name not in self._opened.metadata_keys  # a metadata field takes precedence over a column of the same name
-            with others_first():
-                coded = self._opened.coded_column(name) if is_own else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
-                found = Column(coded)
+            coded = self._opened.coded_column(name) if is_own else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
+            built = Column(coded)
             with self._lock:
-                self._columns[path] = found
-        return found
+                self._columns[path] = built
+        return built
+
+    def _kept_column(self, path: str) -> Column | None:
+        with self._lock:
+            return self._columns.get(path)
 
     def _matching(self, workspace: str | None, where: dict[str, Any] | None) -> ChunkSet | None:
         if workspace is None and where is None:

@@ -6,6 +6,8 @@ from typing import Generic, TypeVar
 
 from cachetools import LRUCache
 
+from almanac.core.given_up import require_wanted
+from almanac.core.keyed_locks import KeyedLocks
 from almanac.core.turns import others_first
 
 _Kept = TypeVar("_Kept")
@@ -27,21 +29,26 @@ class WorkspaceCache(Generic[_Kept]):
     def __init__(self, rows: int) -> None:
         self._least = max(rows * _VERSIONS // _MOST, 1)
         self._kept: LRUCache[str | None, tuple[int, _Kept]] = LRUCache(max(rows * _VERSIONS, 1), getsizeof=lambda kept: kept[0])
-        self._lock = threading.Lock()
+        self._lock, self._making = threading.Lock(), KeyedLocks()
 
     def of(self, workspace: str | None, make: Callable[[], _Kept], rows_in: Callable[[str | None], int]) -> _Kept:
-        """The value of a workspace; made, possibly by several threads at once, where it is not kept.
+        """The value of a workspace; made where it is not kept, while others that ask for the same one wait.
 
         `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this cache, and a server that is ready would keep
         both for ever (`core.uncollected`).
         """
-        with self._lock:
-            found = self._kept.get(workspace)
-        if found is not None:
+        if (found := self._found(workspace)) is not None:
             return found[1]
-        with others_first():
+        with others_first(), self._making.of(workspace):
+            if (found := self._found(workspace)) is not None:  # another thread has made it
+                return found[1]
+            require_wanted()
             made, rows = make(), rows_in(workspace)
-        if rows:
-            with self._lock:
-                self._kept[workspace] = (max(rows, self._least), made)
+            if rows:
+                with self._lock:
+                    self._kept[workspace] = (max(rows, self._least), made)
         return made
+
+    def _found(self, workspace: str | None) -> tuple[int, _Kept] | None:
+        with self._lock:
+            return self._kept.get(workspace)

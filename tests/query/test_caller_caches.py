@@ -1,14 +1,18 @@
 """What callers write is kept only as far as it bounds memory: made-up paths, workspaces, filters and sentences, and what a refusal tells of others' rows."""
 
 import gc
+import threading
+import time
 import tracemalloc
 import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
+from almanac.core.turns import Turns
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
@@ -22,6 +26,7 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict
+from tests.conftest import PATIENCE_S
 from tests.index.conftest import Base, HashEmbedder
 
 _ROWS: list[dict[str, Any]] = [
@@ -174,6 +179,54 @@ def test_workspaces_are_kept_by_their_rows() -> None:
     assert len(cache._kept) <= 1000
     asked("empty")
     assert "empty" not in cache._kept
+
+
+def test_what_several_ask_for_at_once_is_made_once() -> None:
+    """The one turn goes on to each of them, since what is made takes long; those that ask for the same wait, and for another workspace nobody does."""
+    turns, made, cache = Turns(1), list[str | None](), WorkspaceCache[str](1000)
+    has_begun, other_is_there = threading.Event(), threading.Event()
+
+    def make(workspace: str) -> str:
+        made.append(workspace)
+        if workspace == "red":
+            has_begun.set()
+            assert other_is_there.wait(PATIENCE_S)
+        return workspace
+
+    def ask(workspace: str) -> str:
+        with turns.taken():
+            return cache.of(workspace, lambda: make(workspace), lambda _: 10)
+
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(ask, "red")
+        assert has_begun.wait(PATIENCE_S)
+        others = [pool.submit(ask, "red") for _ in range(6)]
+        assert pool.submit(ask, "blue").result(PATIENCE_S) == "blue"
+        other_is_there.set()
+        assert [one.result(PATIENCE_S) for one in (first, *others)] == ["red"] * 7
+    assert made == ["red", "blue"]
+    assert turns._free == 1
+
+
+def test_a_column_that_several_filter_by_at_once_is_read_once(opened: OpenVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+    retriever, turns, read, all_there = _retriever(opened), Turns(1), list[str](), threading.Barrier(6)
+    whole = OpenVersion.coded_column
+
+    def slowly(version: OpenVersion, name: str) -> Any:
+        read.append(name)
+        time.sleep(0.2)
+        return whole(version, name)
+
+    def ask(_: int) -> list[str]:
+        all_there.wait(PATIENCE_S)
+        with turns.taken():
+            return _found(retriever, {"kind": "document"})
+
+    monkeypatch.setattr(OpenVersion, "coded_column", slowly)
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(ask, range(6)))
+    assert all(one == found[0] for one in found)
+    assert read == ["kind"]
 
 
 def test_terms_of_any_length_take_no_memory(opened: OpenVersion) -> None:

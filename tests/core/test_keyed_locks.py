@@ -1,0 +1,15 @@
+"""A key has one lock, which holds up no other key and is kept only as long as somebody has it."""
+
+from almanac.core.keyed_locks import KeyedLocks
+
+
+def test_a_key_has_one_lock_as_long_as_somebody_has_it() -> None:
+    locks = KeyedLocks()
+    with locks.of("one") as is_taken:
+        assert is_taken
+        assert not locks.of("one").acquire(blocking=False)
+        assert locks.of("other").acquire(blocking=False)
+        assert set(locks._locks) == {"one"}
+    assert not locks._locks
+    with locks.of("one"):
+        pass
