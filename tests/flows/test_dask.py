@@ -30,7 +30,7 @@ from prefect.settings import PREFECT_API_KEY, PREFECT_API_URL, temporary_setting
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import _FEW, _MANY, _at_once, _SentAsTheyAre, _taken, fan_out_of, prepare_cluster
+from almanac.flows.cluster import _FEW, _MANY, _at_once, _SentAlike, _taken, fan_out_of, prepare_cluster
 from almanac.flows.pipeline import item_batches
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
@@ -234,12 +234,34 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path
 
 def test_tasks_carry_the_settings_of_the_run() -> None:
     address = "http://127.0.0.1:4/api"
-    with temporary_settings({PREFECT_API_URL: address, PREFECT_API_KEY: "secret"}), _SentAsTheyAre.of(SettingsContext.get()):
-        carried = cloudpickle.dumps(serialize_context())
+    with temporary_settings({PREFECT_API_URL: address, PREFECT_API_KEY: "a secret"}):
+        own = SettingsContext.get()
+        assert own is not None
+        with _SentAlike.of(own) as sent:
+            carried = cloudpickle.dumps(serialize_context())
+            assert "a secret" not in repr(sent)
         here = get_settings_context().settings
     assert PREFECT_API_URL.value() != address
-    with hydrated_context(pickle.loads(carried)):
-        assert (PREFECT_API_URL.value(), get_settings_context().settings) == (address, here)
+    for _ in range(2):
+        with hydrated_context(pickle.loads(carried)):
+            assert (PREFECT_API_URL.value(), get_settings_context().settings) == (address, here)
+
+
+def test_a_worker_completes_the_settings_of_the_run_by_its_own_environment(tmp_path: Path) -> None:
+    """An API may ask more of it than of the run: a password, or whom to trust."""
+    own = SettingsContext.get()
+    assert own is not None
+    with _SentAlike.of(own):
+        (tmp_path / "carried").write_bytes(cloudpickle.dumps(serialize_context()))
+    given = {"PREFECT_API_AUTH_STRING": "a:b", "PREFECT_API_TLS_INSECURE_SKIP_VERIFY": "true", "PREFECT_API_REQUEST_TIMEOUT": "3"}
+    code = (
+        "import pickle; from prefect import settings; from prefect.context import hydrated_context\n"
+        "with hydrated_context(pickle.loads(open('carried', 'rb').read())):\n"
+        f"    print(*[getattr(settings, name).value() for name in {list(given)}])"
+    )
+    worker = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:4/api", **given}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=worker, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert done.stdout == "a:b True 3.0\n", done.stderr
 
 
 @LONG
