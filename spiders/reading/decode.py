@@ -29,7 +29,13 @@ _CODECS = {
     "shift_jis": "cp932", "cp932": "cp932", "shift_jis_2004": "cp932", "euc_jp": "euc_jp", "euc_jis_2004": "euc_jp",
     "iso2022_jp": "iso2022_jp", "iso2022_jp_2": "iso2022_jp", "euc_kr": "cp949", "cp949": "cp949",
 }  # fmt: skip
-_LABELS = {"iso-8859-8-i": "iso8859-8", "x-sjis": "cp932", "windows-31j": "cp932", "windows-874": "cp874", "x-mac-cyrillic": "mac-cyrillic"}
+# Labels of browsers that neither Python nor w3lib knows. They are replaced before w3lib reads a header or declaration, since it drops what it does not know.
+_LABELS = {
+    "iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "csiso88598i": "iso-8859-8", "csiso88598e": "iso-8859-8", "dos-874": "cp874",
+    "x-mac-cyrillic": "mac-cyrillic", "x-mac-ukrainian": "mac-cyrillic", "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "x-x-big5": "big5",
+    **{f"x-cp{n}": f"cp{n}" for n in range(1250, 1259)},
+}  # fmt: skip
+_LABEL = re.compile(rf"(?<![\w-])(?:{'|'.join(_LABELS)})(?![\w-])", re.IGNORECASE)
 _DETECTABLE = [
     *(f"cp{n}" for n in (1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258, 866, 874, 932, 949)),
     *("iso-8859-2", "iso-8859-5", "iso-8859-6", "iso-8859-7", "koi8-r", "koi8-u", "euc-jp", "iso-2022-jp", "gb18030", "big5hkscs"),
@@ -108,7 +114,7 @@ def _decode(body: bytes, content_type: str, declared: str | None) -> tuple[str, 
         return marked, body[len(mark) :].decode(marked, "replace")
     if wide := _wide(body):
         return wide, body.decode(wide, "replace")
-    labels = [_codec(http_content_type_encoding(content_type)), declared]
+    labels = [_codec(http_content_type_encoding(_known(content_type))), declared]
     if body.isascii():
         jis = any(escape in body for escape in _ESCAPES)
         return ("iso2022_jp", body.decode("iso2022_jp", "replace")) if jis else ("utf-8", body.decode("ascii"))
@@ -123,18 +129,22 @@ def _decode(body: bytes, content_type: str, declared: str | None) -> tuple[str, 
 
 def _codec(label: str | None) -> str | None:
     """The Python codec that browsers use for a label; None if it names no encoding of pages."""
-    if not label:
-        return None
-    name = _LABELS.get(label.lower()) or resolve_encoding(label)
+    name = resolve_encoding(label) if label else None
     return _CODECS.get(codecs.lookup(name).name) if name else None
+
+
+def _known(text: str) -> str:
+    """The text with labels that w3lib knows."""
+    return _LABEL.sub(lambda at: _LABELS[at[0].lower()], text)
 
 
 def _declared(body: bytes) -> str | None:
     """The codec declared in <meta> or the XML declaration. UTF-16 is ignored there: the declaration was found by reading ASCII."""
-    label = html_body_declared_encoding(body[:4096])
+    label = html_body_declared_encoding(_known(body[:4096].decode("latin-1")))
     if label is None and b"<meta" in body[4096:_META_BYTES].lower():
         rest = _COMMENT_OR_SCRIPT.sub(b"", body[:_META_BYTES])
-        label = next(filter(None, (html_body_declared_encoding(rest[at.start() : at.start() + 512]) for at in re.finditer(rb"(?i)<meta", rest))), None)
+        tags = (_known(rest[at.start() : at.start() + 512].decode("latin-1")) for at in re.finditer(rb"(?i)<meta", rest))
+        label = next(filter(None, map(html_body_declared_encoding, tags)), None)
     codec = _codec(label)
     return None if codec and codec.startswith("utf-16") else codec
 

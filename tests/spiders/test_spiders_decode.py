@@ -112,6 +112,27 @@ def test_marks_labels_and_bytes_are_believed_in_their_order(body: bytes, content
     assert decode_markup(body, content_type)[1] == text
 
 
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("ISO-8859-8-I", "iso8859-8", "שלום עולם"),
+        ("x-mac-cyrillic", "mac-cyrillic", "Сад міста Ужгород"),
+        ("x-mac-ukrainian", "mac-cyrillic", "Їжак під ґанком"),
+        ("x-cp1251", "cp1251", "Сад"),
+        ("x-mac-roman", "mac-roman", "Überraschung, ça va"),
+    ],
+)
+def test_labels_that_only_browsers_know_are_believed(label: str, encoding: str, text: str) -> None:
+    body = text.encode(encoding)
+    for found in (
+        decode_markup(_page(body), f"text/html; charset={label}"),
+        decode_markup(f'<meta charset="{label}">'.encode() + body),
+        decode_markup(f'<meta http-equiv="Content-Type" content="text/html; charset={label}">'.encode() + body),
+        decode_markup(b"<script>" + b" " * 5000 + f'</script><meta charset="{label}">'.encode() + body),
+    ):
+        assert found[0] == encoding and text in found[1]
+
+
 @pytest.mark.parametrize("label", ["base64", "punycode", "utf-7", "unicode_escape", "undefined", "idna", "rot13", "no such thing", "\0", "utf-16"])
 def test_a_label_that_is_no_encoding_of_pages_is_passed_over(label: str) -> None:
     assert decode_text("Café".encode("cp1252"), f"text/plain; charset={label}") == ("cp1252", "Café")
