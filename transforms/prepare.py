@@ -38,7 +38,7 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, lang
         if item.text.strip():
             yield item
         else:
-            reason = "no text to embed" if draft.kind == "record" else "no main text found"
+            reason = "no text to embed" if draft.kind == "record" else "no main text found" if source.body == "main" else "no text found"
             rule = f"body: {source.body}" if draft.kind == "document" else f"text: {source.text}" if source.text is not None else "text"
             yield Reject(draft.source, draft.url, draft.document_id, "clean", reason, "text", None, rule)
 

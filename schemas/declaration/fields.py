@@ -58,6 +58,11 @@ class Selector(DeclaredModel):
         """Whether the selector reads a JSON body, and so cannot match on an HTML page."""
         return self.json_ is not None and self.from_ == "body"
 
+    def __str__(self) -> str:
+        """The selector in short form for reports: `css: main`."""
+        name, value = next((n, v) for n, v in (("css", self.css), ("xpath", self.xpath), ("json", self.json_)) if v is not None)
+        return f"{name}: {value}" + (f" @{self.attr}" if self.attr else "") + _from(self)
+
 
 class FieldRule(DeclaredModel):
     """How one field is extracted: by exactly one of css, xpath, json, url and const, or by `each` with `fields` for nested values."""
@@ -198,8 +203,12 @@ class FieldRule(DeclaredModel):
         where = value if isinstance(value, Selector) else self
         if isinstance(value, Selector):
             value = value.css or value.xpath or value.json_
-        origin = where.from_.script if isinstance(where.from_, Script) else where.from_
-        return f"{name}: {value}" + (f" @{self.attr}" if self.attr else "") + (f" from {origin}" if origin != "body" else "")
+        return f"{name}: {value}" + (f" @{self.attr}" if self.attr else "") + _from(where)
+
+
+def _from(where: Selector | FieldRule) -> str:
+    origin = where.from_.script if isinstance(where.from_, Script) else where.from_
+    return f" from {origin}" if origin != "body" else ""
 
 
 def _check_json_keys(where: Selector | FieldRule) -> None:

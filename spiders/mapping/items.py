@@ -102,7 +102,7 @@ class _Mapper:
         if problems := {name: reading for name, reading in readings.items() if reading.problem}:
             return MappedItem(readings, reject=self._problem(problems, place, values))
         if (unseen := self._unseen_body(part)) is not None:
-            return MappedItem(readings, reject=self._reject(place.url, place.item_id, unseen, "body", f"body: {_written(self.source.body)}"))
+            return MappedItem(readings, reject=self._reject(place.url, place.item_id, unseen, "body", f"body: {self.source.body}"))
         title = self._title(part, {**values, "url": place.url})
         document_id = _without_controls(place.item_id if self.source.id == "url" else self._declared_id(part, {**values, "url": place.url, "title": title}))
         if not document_id:
@@ -234,10 +234,6 @@ class _Mapper:
         if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
             return str(declared)
         return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
-
-
-def _written(where: Selector | str) -> str:
-    return where if isinstance(where, str) else f"css: {where.css}" if where.css else f"xpath: {where.xpath}"
 
 
 def _joined(base_url: str, url: str) -> str:

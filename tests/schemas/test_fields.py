@@ -78,6 +78,8 @@ def test_rule_that_can_hold_is_taken(declared: dict[str, Any]) -> None:
 
 def test_rule_is_reported_as_it_was_written() -> None:
     assert FieldRule.model_validate({"css": "a", "attr": "href"}).rule == "css: a @href"
+    assert str(Selector.model_validate({"css": "a", "attr": "href"})) == "css: a @href"
+    assert str(Selector.model_validate({"json": "body", "from": {"script": "var data"}})) == "json: body from var data"
     assert FieldRule.model_validate({"json": "offers.price", "from": "json-ld"}).rule == "json: offers.price from json-ld"
     assert FieldRule.model_validate({"each": {"json": "[*]", "from": {"script": "var data"}}, "fields": {"a": {"json": "a"}}}).rule == "each: [*] from var data"
 

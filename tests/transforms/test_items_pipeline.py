@@ -51,6 +51,12 @@ def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
     (reject,) = prepare_items([_draft(code=None, n=None)], _declaration().sources[0], "standard", language="en", workspace=None)
     assert isinstance(reject, Reject)
     assert (reject.stage, reject.rule) == ("clean", "text: {code}. {n}")
+    source = {"name": "s", "kind": "files", "glob": "*.html", "yields": "documents", "body": {"css": "main"}}
+    documents = Declaration.model_validate({"name": "kb", "sources": [source]})
+    draft = replace(_draft(), kind="document", markup="html", body="")
+    (reject,) = prepare_items([draft], documents.sources[0], "standard", language="en", workspace=None)
+    assert isinstance(reject, Reject)
+    assert (reject.stage, reject.reason, reject.rule) == ("clean", "no text found", "body: css: main")
 
 
 def test_the_same_item_twice_is_counted_and_another_one_under_its_id_quarantined() -> None:
