@@ -196,6 +196,18 @@ def test_large_pages_are_read_whole_in_linear_time(name: str, part: Part) -> Non
     assert_linear(read, make, counts[part])
 
 
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ("main", "has elements in more than 100 others: it is read as a whole, without telling its main text; only what is navigation by its tag is left out"),
+        ("all", "has elements in more than 100 others: it is read as a whole, in one pass"),
+    ],
+)
+def test_what_keeps_a_page_from_being_divided_is_told(part: Part, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert html_to_markdown("<html><body>" + "<div>" * 100 + "<p>Inside</p>", part) == "Inside"
+    assert [record.getMessage().split(" characters ", 1)[1] for record in caplog.records] == [told]
+
+
 @pytest.mark.parametrize("word", ["_", "<", '"', "http://", "a.", "1.", "@a.", "é!"])
 @pytest.mark.parametrize("part", ["main", "all"])
 def test_a_long_word_of_marks_takes_linear_time(word: str, part: Part) -> None:

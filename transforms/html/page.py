@@ -15,7 +15,8 @@ Part = Literal["main", "all"]
 # Telling main text takes more than linear time. A book on one page has about 10,000 elements; 30,000 take 5 s.
 _MAX_ELEMENTS = 30_000
 _MAX_CHARACTERS = 5_000_000
-_TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * 101 + ")")
+_DEPTH = 100
+_TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * (_DEPTH + 1) + ")")
 
 _IS_HOME = re.compile(r"(?:(?:https?:)?//[^/?#]*)?/?(?:[a-z]{2}(?:-[a-z]{2})?/?)?(?:(?:index|default|home)(?:\.\w+)?)?/?(?:[?#].*)?", re.IGNORECASE)
 _NEVER = frozenset({"script", "style", "noscript", "template", "title"})
@@ -30,8 +31,9 @@ def html_to_markdown(html: str, part: Part) -> str:
     root = parse_page(html) if html.strip() else None
     if root is None:
         return ""
-    if len(html) > _MAX_CHARACTERS or _TOO_DEEP(root) or any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter())):
-        _log.warning("a page of %d characters is too large to tell its main text: it is read as a whole, without navigation", len(html))
+    if too_much := _too_much(html, root):
+        what = "without telling its main text; only what is navigation by its tag is left out" if part == "main" else "in one pass"
+        _log.warning("a page of %d characters %s: it is read as a whole, %s", len(html), too_much, what)
         return write_tree(root, BESIDE | _NEVER if part == "main" else _NEVER)
     if part == "all":
         simplify(root, drawings=True)
@@ -42,6 +44,15 @@ def html_to_markdown(html: str, part: Part) -> str:
         return ""
     text = write_tree(main, _NEVER)
     return text if heading in one_line(text) else f"# {heading}\n\n{text}"
+
+
+def _too_much(html: str, root: Any) -> str | None:
+    """What keeps a page from being divided, if anything."""
+    if len(html) > _MAX_CHARACTERS:
+        return "is too long"
+    if _TOO_DEEP(root):
+        return f"has elements in more than {_DEPTH} others"
+    return f"has more than {_MAX_ELEMENTS} elements" if any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter())) else None
 
 
 def _heading(root: Any) -> str:
