@@ -298,7 +298,8 @@ class _Cluster:
 
     def _lost(self, error: BaseException) -> OperationalError:
         told = _CANCELLED.sub("", next(iter(str(error).splitlines()), "")) or type(error).__name__
-        return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=f"look after the scheduler, or start another; {_AGAIN}")
+        hint = f"look after the scheduler, or start another, and its workers, which end with it; {_AGAIN}"
+        return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=hint)
 
 
 def _is_short(step: Callable[..., Any], run: Run) -> bool:
