@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from almanac.core.given_up import GivenUp
 from almanac.core.load import find_declaration, load_declaration
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
@@ -171,6 +172,8 @@ class Catalog:
             try:
                 self.index(name).keep_up()
                 ready.append(name)
+            except GivenUp:  # no fault of the base
+                raise
             except Exception as error:
                 self._tell(name, error)
         return ready

@@ -126,6 +126,7 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
             while len(begun) < settings.workers and now >= next_start and not ending.is_told:
                 start(is_replacement=True)
     finally:
+        listening.close()  # else who connects from now on would wait until the last worker has ended
         _end(list(begun), settings.shutdown_s)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from almanac.core.given_up import GivenUp, unless
 from almanac.core.settings import DataDir
 from almanac.schemas.errors import NotFound, NothingPublished, UsageError
 from almanac.serve.catalog import Catalog
@@ -83,6 +84,16 @@ def test_a_catalog_knows_names_collections_and_what_to_ask_by_default(own: Bases
         catalog.index("none")
     with pytest.raises(NothingPublished):
         Catalog(DataDir(own.folder / "empty"), [own.notes]).default()
+    catalog.close()
+
+
+def test_a_base_is_no_less_ready_because_nobody_waits_until_it_is_warm(own: Bases, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog, told = Catalog(DataDir(own.data), [own.notes]), list[str]()
+    monkeypatch.setattr(catalog, "_tell", lambda kb, _: told.append(kb))
+    with unless(lambda: True), pytest.raises(GivenUp):
+        catalog.keep_up()
+    assert not told
+    assert catalog.keep_up() == ["notes"]
     catalog.close()
 
 

@@ -150,6 +150,54 @@ def test_replacements_that_cannot_start_leave_the_others_to_answer(tmp_path: Pat
     assert (tmp_path / "brief_worker.log").read_text().count("False") == 2
 
 
+_ENDS_SLOWLY = """
+import json, pathlib, signal, socket, sys, time
+listening = socket.socket(fileno=json.loads(sys.stdin.readline())["listening"])
+log = pathlib.Path(__file__).with_suffix(".log")
+def end(*_):
+    listening.close()
+    log.write_text("ending")
+    until = time.monotonic() + 20
+    while log.read_text() == "ending" and time.monotonic() < until:
+        time.sleep(0.02)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+log.write_text("ready")
+time.sleep(60)
+"""
+
+
+def test_who_connects_while_workers_finish_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases) -> None:
+    (tmp_path / "slow_worker.py").write_text(_ENDS_SLOWLY)
+    log = tmp_path / "slow_worker.log"
+    log.touch()
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(fleet_of_workers, "_LOOK_S", 0.05)
+    refused: list[bool] = []
+    ending: list[threading.Thread] = []
+
+    def end_and_connect(port: int) -> None:
+        try:
+            _until(lambda: log.read_text() == "ready")
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+        _until(lambda: log.read_text() == "ending")
+        try:
+            socket.create_connection(("127.0.0.1", port), PATIENCE_S).close()
+        except ConnectionRefusedError:
+            refused.append(True)
+        log.write_text("end")
+
+    def tell(address: str) -> None:
+        ending.append(threading.Thread(target=end_and_connect, args=(int(address.rstrip("/").rpartition(":")[2]),)))
+        ending[0].start()
+
+    served = Served(data=DataDir(bases.data), names=None, env=None, project=Project(tmp_path))
+    serve_by_workers(served, Settings(port=0, workers=1), "slow_worker", tell)
+    ending[0].join()
+    assert refused
+
+
 def test_the_end_may_be_told_at_any_step_of_the_wait_for_it() -> None:
     def tell(_: FrameType, event: str, __: object) -> Any:
         if event == "line":
