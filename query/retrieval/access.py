@@ -13,7 +13,6 @@ from cachetools import LRUCache
 
 from almanac.core.coded import Coded
 from almanac.core.given_up import require_wanted
-from almanac.core.keyed_locks import KeyedLocks
 from almanac.core.turns import others_first
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.reader import OpenVersion
@@ -42,7 +41,7 @@ class Access:
         self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
         self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
         self._lock = threading.Lock()  # of these two
-        self._reading = KeyedLocks()  # of fields
+        self._building = threading.Lock()  # one column at a time: several take as long together, and hold up every search
 
     def require_workspace(self, workspace: str | None) -> None:
         """Raises UsageError where a caller names no workspace and the declaration requires one."""
@@ -91,7 +90,7 @@ class Access:
         """The column of a field, or of a dotted path into one, of all chunks; built on first use, while others that ask for it wait, and kept."""
         if (found := self._kept_column(path)) is not None:
             return found
-        with others_first(), self._reading.of(path):
+        with others_first(), self._building:
             if (found := self._kept_column(path)) is not None:  # another thread has built it
                 return found
             require_wanted()
