@@ -152,7 +152,7 @@ class Content:
     def _front_matter_and_prose(self) -> tuple[dict[str, Any] | BrokenFrontMatter, str]:
         is_mdx = self.url.lower().endswith(".mdx")
         try:
-            values, prose = split_front_matter(self.text)
+            values, prose = split_front_matter(self.text if "\n" in self.text else self.text.replace("\r", "\n"))  # line ends of old Macs
         except BrokenFrontMatter as error:
             return error, as_shown(error.below, is_mdx=is_mdx)
         return without_links(values), as_shown(prose, is_mdx=is_mdx)

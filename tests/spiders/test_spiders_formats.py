@@ -224,6 +224,13 @@ def test_front_matter_gives_the_fields_and_is_no_text(tmp_path: Path) -> None:
     assert draft.fields == {"title": "Notes on Đà Nẵng", "updated": "2024-05-03", "tags": ["a", "b"], "by": {"name": "Linh"}, "url": "/notes/"}
 
 
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_front_matter_is_read_whatever_ends_its_lines(tmp_path: Path, end: str) -> None:
+    draft = one(read(tmp_path, {"n.md": "---\ntitle: Notes\ntags: [a, b]\n---\n\n[[Page|Shown]].\n\n```\n[[ code ]]\n```\n".replace("\n", end)}))
+    assert draft.fields == {"title": "Notes", "tags": ["a", "b"]}
+    assert (draft.body or "").split() == ["Shown.", "```", "[[", "code", "]]", "```"]
+
+
 def test_declared_rules_read_front_matter_and_the_rendered_text(tmp_path: Path) -> None:
     text = "---\nsku: A-1\n---\n# Lamp\n\n**Price**: 12,50 €\n\n## Sizes\n\n| size | cm |\n|---|---|\n| S | 10 |\n| L | 20 |\n\n~~old~~\n"
     fields = {
@@ -465,7 +472,7 @@ def _locked_pdf() -> bytes:
     [
         ("a.pdf", pdf([[]]), "no text layer: its 1 pages are pictures"),
         ("a.pdf", b"%PDF-1.7 and no more", "damaged PDF file"),
-        ("a.pdf", b"", "damaged PDF file"),
+        ("a.pdf", b"", "the file is empty"),
         ("a.pdf", _locked_pdf(), "the file needs a password"),
         ("a.docx", docx(paragraph("x"))[:300], "damaged DOCX file"),
         ("a.docx", b"PK\x03\x04", "damaged DOCX file"),
