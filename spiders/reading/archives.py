@@ -37,7 +37,10 @@ def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
         archive = zipfile.ZipFile(io.BytesIO(body))
         parts = archive.infolist()
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
-        raise Unreadable(f"damaged {kind} file: {error}") from error
+        if not body.startswith(b"PK"):
+            raise Unreadable(f"not {_a(kind)} file, whatever its name says: it is no archive") from error
+        finding = error if zipfile.is_zipfile(io.BytesIO(body)) else "its end is missing"
+        raise Unreadable(f"damaged {kind} file: {finding}") from error
     if any(part.flag_bits & 1 for part in parts):
         raise Unreadable("the file needs a password")
     unpacked = sum(part.file_size for part in parts if part.filename.lower().endswith(_MARKUP))
@@ -54,7 +57,7 @@ def open_office(body: bytes, kind: str, main: str) -> tuple[bytes, zipfile.ZipFi
     archive = open_archive(body, kind)
     names = archive.namelist()
     if main not in names:
-        raise Unreadable(f"not {'an' if kind[0] in 'XE' else 'a'} {kind} file: the archive holds no {main}")
+        raise Unreadable(f"not {_a(kind)} file: the archive holds no {main}")
     if _RELATIONS not in names or b"purl.oclc.org/ooxml" not in read_part(archive, _RELATIONS, kind):
         return body, archive
     out = io.BytesIO()
@@ -63,6 +66,10 @@ def open_office(body: bytes, kind: str, main: str) -> tuple[bytes, zipfile.ZipFi
             is_markup = name.lower().endswith(_MARKUP)  # pictures and the like, which nobody reads, have to be there
             written.writestr(name, _STRICT.sub(_USUAL, read_part(archive, name, kind)) if is_markup else b"")
     return out.getvalue(), zipfile.ZipFile(out)
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[0] in 'XE' else 'a'} {kind}"
 
 
 def damaged(kind: str, error: Exception) -> Unreadable:

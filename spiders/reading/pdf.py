@@ -25,6 +25,7 @@ _MAX_TITLE = 200
 _PASSWORD, _SECURITY = 4, 5  # PDFium's error codes
 _LINES_AT_THE_EDGE = 2
 _BOLD = 600
+_HEAD = 1024  # bytes that a PDF file's mark stands in
 _GAP = 0.9  # of the letters' height: a gap between words that may part two columns
 _DROP = 0.7  # of the letters' height: text that stands so much lower is on another line
 _LARGER = 1.15  # times the usual size, from which on a short paragraph is a heading
@@ -45,7 +46,7 @@ def read_pdf(body: bytes) -> Document:
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) in (_PASSWORD, _SECURITY):
             raise Unreadable("the file needs a password") from error
-        raise Unreadable(f"damaged PDF file: {error}") from error
+        raise Unreadable(f"damaged PDF file: {error}" if b"%PDF-" in body[:_HEAD] else "not a PDF file, whatever its name says: it lacks %PDF-") from error
     try:
         return _read(document)
     finally:

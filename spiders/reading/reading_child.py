@@ -68,6 +68,8 @@ def _read(kind: str, body: bytes, max_elements: int, language: str, depth: int) 
 
 
 def _parsed(kind: str, body: bytes, max_elements: int, language: str, depth: int) -> Document:
+    if not body:
+        raise Unreadable("the file is empty")
     if (refusal := refusal_of(body)) is not None:
         raise Unreadable(refusal)
     if kind == "pdf":

@@ -532,6 +532,21 @@ def test_a_damaged_or_locked_office_file_says_so_and_the_files_beside_it_are_rea
     assert all("damaged" in reasons[f"{name}.{suffix}"] for name in "abc") and all("password" in reasons[f"{name}.{suffix}"] for name in "de")
 
 
+@pytest.mark.parametrize(
+    ("kind", "body", "reason"),
+    [
+        *((kind, b"", "the file is empty") for kind in ("pdf", "docx", "xlsx", "epub", "eml")),
+        ("pdf", b"Plain words.", "not a PDF file, whatever its name says: it lacks %PDF-"),
+        ("pdf", b"%PDF-1.7 and no more", "damaged PDF file: "),
+        ("docx", b"Plain words.", "not a DOCX file, whatever its name says: it is no archive"),
+        ("xlsx", b"PK\x03\x04 and no more", "damaged XLSX file: its end is missing"),
+    ],
+)
+def test_a_file_that_is_empty_cut_short_or_something_else_says_so(kind: str, body: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match="^" + re.escape(reason)):
+        read_document(body, kind)
+
+
 def test_entities_of_a_book_are_not_expanded() -> None:
     entities = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10 if n else "lol"}">' for n in range(10))
     with pytest.raises(Unreadable, match="damaged EPUB file"):
