@@ -40,6 +40,7 @@ _RATHER = 0.25  # the likeliest language of "Wie teuer?" has .3, of "tour to ban
 
 
 _WORD = re.compile(r"[^\W\d_]{3,}")  # what lists of frequent words have
+_CODE = re.compile(r"\S*\d\S*")  # ALZ-7777 is of no language
 _LIKELIEST = 5  # languages of a short question that are considered
 
 
@@ -61,6 +62,7 @@ def unknown_words(declaration: Declaration, question: str, language: str | None)
 def _likely(question: str, declared: str) -> str:
     """The language of a question that is too short to identify it surely: "plan" is a word of many."""
     usual = declared if _named(declared) in _WORDS else "en"
+    question = _CODE.sub(" ", question)
     words = _WORD.findall(question)
     if all(is_known(word, [usual]) for word in words):
         return usual

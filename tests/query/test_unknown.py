@@ -27,6 +27,7 @@ from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
         ("Rabatt", "de-AT", "Darauf habe ich in The rules keine Antwort gefunden."),
         ("opening hours", "fr", UNKNOWN),
         ("precio", "en", "No encontré respuesta a esto en The rules."),
+        ("¿Cuánto vale la ALZ-7777?", "auto", "No encontré respuesta a esto en The rules."),  # a code is a word of no language
         ("prix", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # too short to tell
     ],
 )
