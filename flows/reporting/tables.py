@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from almanac.schemas.crawl_outcome import CrawlOutcome
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
@@ -103,9 +103,14 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
         rows += [(url, "vanished") for url in outcome.vanished]
         for page in outcome.failures:
             status = f" ({page.status})" if page.status else ""
-            way_out = f": {page.detail}" if page.reason.startswith("unsupported format") and page.detail else ""
-            rows.append((page.url, page.reason.replace("_", " ") + status + way_out))
+            rows.append((page.url, page.reason.replace("_", " ") + status + _more_of(page)))
     return rows
+
+
+def _more_of(page: FailedPage) -> str:
+    """What a reason leaves open: the way out of a format, and what an error was, without the address that it names."""
+    said = page.detail if page.reason.startswith("unsupported format") else page.detail.partition(",")[0] if page.reason == "error" else ""
+    return f": {said}" if said and "://" not in said else ""
 
 
 def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:

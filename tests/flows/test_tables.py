@@ -52,6 +52,13 @@ def test_a_verdict_says_what_serves_on() -> None:
     assert gate_title(Verdict(verdict="passed", checks=[]), "v0001") == "Gate passed"
 
 
+def test_an_error_of_a_page_says_which_without_its_address() -> None:
+    details = {"loop": "redirects in a circle, back to http://site.test/loop", "many": "more than 20 redirects", "odd": "http://site.test/x is odd", "bare": ""}
+    failures = [FailedPage(url=f"http://site.test/{name}", reason="error", status=302, detail=detail) for name, detail in details.items()]
+    reasons = ["error (302): redirects in a circle", "error (302): more than 20 redirects", "error (302)", "error (302)"]
+    assert [reason for _, reason in lost_pages([CrawlOutcome(source="site", failures=failures)])] == reasons
+
+
 def test_missing_pages_are_told_by_reason_with_examples() -> None:
     assert lost_rows([_SITE]) == [
         ("gone (404)", 5, "http://site.test/0 http://site.test/1 http://site.test/2 …"),
