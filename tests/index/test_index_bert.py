@@ -1,5 +1,6 @@
 """BERT without torch makes the vectors that the model itself makes of each text; questions are embedded together."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -138,6 +139,14 @@ def test_openvino_tells_nobody_that_it_was_imported() -> None:
     code = f"{asks}; load_embedder(Embed()).embed_documents(['Boats leave at noon.']); print('openvino' in sys.modules, sys.modules['openvino_telemetry'])"
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "True None"
+
+
+def test_onnxruntime_notes_nothing_about_its_use(tmp_path: Path) -> None:
+    asks = "from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
+    code = f"{asks}; load_embedder(Embed(precision='float32'), for_queries=True).embed_queries(['When do boats leave?'])"
+    environment = {name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")}
+    subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, env=environment | {"HOME": str(tmp_path)})
+    assert not list(tmp_path.rglob("*onnxruntime*"))
 
 
 _INTERRUPTED = """
