@@ -15,6 +15,7 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)  # of a service manager, `kill`, a scheduler; of a terminal that is closed
 _ONCE_S = 5.0  # within which a further one is taken for the same
+_AGAIN_S = 0.1  # after which a signal is sent again that nobody has heeded
 
 
 @contextmanager
@@ -22,6 +23,9 @@ def interrupted_by_signals() -> Iterator[None]:
     """Makes SIGTERM and SIGHUP raise KeyboardInterrupt inside the block, as Ctrl-C does.
 
     A signal that is ignored (`nohup`), or that somebody else handles, is left as it is; so are all where this is not the main thread.
+
+    Python passes over what is raised in a callback of the garbage collector or of a weak reference, such as those of its imports: a signal that comes just then
+    is sent again. Else the command would go on, with the import lock taken for ever where that was being taken.
     """
     since = -_ONCE_S
 
@@ -31,12 +35,28 @@ def interrupted_by_signals() -> Iterator[None]:
             since = time.monotonic()
             raise KeyboardInterrupt
 
+    def send_again(passed_over: "sys.UnraisableHookArgs") -> None:
+        nonlocal since
+        if passed_over.exc_type is not KeyboardInterrupt or not _is_main():
+            hook(passed_over)
+            return
+        since = -_ONCE_S
+        again.append(threading.Timer(_AGAIN_S, os.kill, (os.getpid(), next(iter(ours), signal.SIGINT))))
+        again[-1].daemon = True
+        again[-1].start()
+
+    again: list[threading.Timer] = []
     ours = [one for one in _ENDINGS if signal.getsignal(one) is signal.SIG_DFL] if _is_main() else []
+    hook = sys.unraisablehook
     for one in ours:
         signal.signal(one, interrupt)
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
+        sys.unraisablehook = hook
+        for timer in again:
+            timer.cancel()
         for one in ours:
             signal.signal(one, signal.SIG_DFL)
 

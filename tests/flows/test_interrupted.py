@@ -2,7 +2,9 @@
 
 import json
 import signal
+import threading
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -93,6 +95,26 @@ def test_signals_interrupt_once_and_as_they_were_set_up() -> None:
                 signal.raise_signal(signal.SIGTERM)
             signal.raise_signal(signal.SIGTERM)  # a service manager that sends it twice does not break what the first one set off
         assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)] == [signal.SIG_DFL, signal.SIG_IGN]
+    finally:
+        for one, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
+            signal.signal(one, handler)
+
+
+@pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_comes_in_a_callback_interrupts_all_the_same(kind: signal.Signals) -> None:
+    """Python passes over what is raised there, and its imports have such callbacks."""
+
+    class Thing:
+        pass
+
+    before = [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGTERM, signal.SIGHUP)]
+    try:
+        with pytest.raises(KeyboardInterrupt), interrupted_by_signals():
+            thing = Thing()
+            kept = weakref.ref(thing, lambda _: signal.raise_signal(kind))
+            del thing
+            assert kept() is None
+            threading.Event().wait(PATIENCE_S)
     finally:
         for one, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
             signal.signal(one, handler)
