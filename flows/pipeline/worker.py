@@ -104,7 +104,12 @@ def require_same_here(embed: Embed, wanted: Mapping[str, str]) -> None:
     require_equal(f"worker {socket.gethostname()}, process {os.getpid()}", abilities(embed), wanted)
 
 
-@lru_cache(maxsize=1)
 def model(embed: Embed, data: DataDir) -> Embedder:
-    """The declared embedder, loaded once in a worker's process: its batches come one by one."""
+    """The declared embedder, loaded once in a worker's process: its batches come one by one, and the next run has the same model, wherever its data are."""
+    return _loaded(embed, describe_embedder(embed).fingerprint, None if embed.provider == "local" else data)
+
+
+@lru_cache(maxsize=1)
+def _loaded(embed: Embed, _fingerprint: str, data: DataDir | None) -> Embedder:
+    """By fingerprint, too: another model may have been saved in the same folder."""
     return load_embedder(embed, data)
