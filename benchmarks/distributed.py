@@ -45,7 +45,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="almanac-distributed-") as folder:
         bases = {name: Path(folder, name) for name in _SHOWN}
-        _make(few := Path(folder, "few"), 8, 2)
+        _make(few := Path(folder, "few"), 30, 12)  # as many as every worker gets some of
         _make(bases["many"], arguments.pages, arguments.paragraphs)
         _make(bases["mapped"], arguments.mapped, arguments.paragraphs, different=_DIFFERENT)
         rows = {name: {"plain": _timed(base, "plain", "local")} for name, base in bases.items()}

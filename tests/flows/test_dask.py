@@ -31,7 +31,7 @@ from prefect.settings import PREFECT_API_KEY, PREFECT_API_URL, temporary_setting
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.cluster import _FEW, _MANY, _at_once, _SentAlike, _taken, fan_out_of, prepare_cluster
-from almanac.flows.pipeline import item_batches
+from almanac.flows.pipeline import item_batches, worker
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
@@ -46,6 +46,7 @@ from almanac.flows.pipeline.validate import validate
 from almanac.flows.pipeline.worker import abilities, dask_setup
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.store import read_manifest
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import read_cards
@@ -262,6 +263,14 @@ def test_a_worker_completes_the_settings_of_the_run_by_its_own_environment(tmp_p
     worker = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:4/api", **given}
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=worker, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stdout == "a:b True 3.0\n", done.stderr
+
+
+def test_a_worker_keeps_its_model_for_runs_with_other_data(tmp_path: Path) -> None:
+    worker._loaded.cache_clear()
+    with patch.object(worker, "load_embedder", side_effect=lambda *_: object()):
+        kept = worker.model(Embed(), DataDir(tmp_path / "one"))
+        assert worker.model(Embed(), DataDir(tmp_path / "other")) is kept
+    worker._loaded.cache_clear()
 
 
 @LONG
