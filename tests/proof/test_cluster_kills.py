@@ -177,7 +177,8 @@ def test_kills_of_workers_scheduler_writer_and_connection_change_nothing(stage: 
         assert again <= again_at_most, (again, hurt, stage.log())
         worst = max(worst, again / max(1, again_at_most))
         report = json.loads(stage.report.read_text())
-        assert (report["outcome"], report["chunks"]["total"]) == ("published", _NOTES * _PARAGRAPHS)
+        assert report["outcome"] in ("published", "unchanged"), "what a run published that was killed before its end, the next one finds"
+        assert report["chunks"]["total"] == _NOTES * _PARAGRAPHS
         assert _digest_in_store(stage.url, tmp_path / "reader", monkeypatch) == undisturbed
         shutil.rmtree(tmp_path / "cache" / "stores")
         if kills < _KILLS:
