@@ -27,6 +27,9 @@ def interrupted_by_signals() -> Iterator[None]:
     Python passes over what is raised in a callback of the garbage collector or of a weak reference, such as those of its imports: a signal that comes just then
     is sent again. Else the command would go on, with the import lock taken for ever where that was being taken.
     """
+    if not _is_main():
+        yield
+        return
     since = -_ONCE_S
 
     def interrupt(_kind: int, _frame: FrameType | None) -> None:
@@ -46,7 +49,7 @@ def interrupted_by_signals() -> Iterator[None]:
         again[-1].start()
 
     again: list[threading.Timer] = []
-    ours = [one for one in _ENDINGS if signal.getsignal(one) is signal.SIG_DFL] if _is_main() else []
+    ours = [one for one in _ENDINGS if signal.getsignal(one) is signal.SIG_DFL]
     hook = sys.unraisablehook
     for one in ours:
         signal.signal(one, interrupt)

@@ -22,6 +22,7 @@ _QUIET_ENGINES = {
     "ANONYMIZED_TELEMETRY": "False",
     "DO_NOT_TRACK": "1",
     "SCARF_NO_ANALYTICS": "true",
+    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime would note its use in ~/.cache/Microsoft, and send that to its makers
     "UNSTRUCTURED_DISABLE_NOTICE": "1",
     "GX_ANALYTICS_ENABLED": "false",
     "HF_HUB_OFFLINE": "1",
@@ -292,7 +293,7 @@ def mistral_api_key() -> str | None:
 
 
 def quiet_engines() -> None:
-    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, OpenVINO, Great Expectations, Prefect).
+    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, OpenVINO, onnxruntime, Great Expectations, Prefect).
 
     Call it before importing any of them.
     """

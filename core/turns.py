@@ -1,6 +1,6 @@
 """Turns at work of which only so much goes on at once, as Python's lock would hold it up.
 
-Who waits for something else lets others have its turn, and so does who begins with something long: one request that is slow holds up none that are not.
+Who waits for something else lets others have its turn, and so does who begins with something long: what is slow holds up nothing else that has a thread.
 """
 
 import heapq

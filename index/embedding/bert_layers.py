@@ -38,7 +38,7 @@ class OnnxLayers:
     """In float32 by onnxruntime: it is imported in a tenth of the time that torch takes, and computes with Python's lock free."""
 
     def __init__(self, graph: "ModelProto") -> None:
-        os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # read as it starts: it would note its use in ~/.cache/Microsoft, and send that to its makers
+        quiet_engines()
         import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
         options = onnxruntime.SessionOptions()

@@ -33,6 +33,7 @@ _CODECS = {
 _LABELS = {
     "iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "csiso88598i": "iso-8859-8", "csiso88598e": "iso-8859-8", "dos-874": "cp874",
     "x-mac-cyrillic": "mac-cyrillic", "x-mac-ukrainian": "mac-cyrillic", "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "x-x-big5": "big5",
+    "x-gbk": "gbk", "x-euc-jp": "euc-jp", "windows-949": "euc-kr",
     **{f"x-cp{n}": f"cp{n}" for n in range(1250, 1259)},
 }  # fmt: skip
 _LABEL = re.compile(rf"(?<![\w-])(?:{'|'.join(_LABELS)})(?![\w-])", re.IGNORECASE)

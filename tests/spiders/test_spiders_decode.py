@@ -120,6 +120,9 @@ def test_marks_labels_and_bytes_are_believed_in_their_order(body: bytes, content
         ("x-mac-ukrainian", "mac-cyrillic", "Їжак під ґанком"),
         ("x-cp1251", "cp1251", "Сад"),
         ("x-mac-roman", "mac-roman", "Überraschung, ça va"),
+        ("x-gbk", "gb18030", "山区旅行"),
+        ("x-euc-jp", "euc_jp", "山への旅行"),
+        ("windows-949", "cp949", "산으로 가는 여행"),
     ],
 )
 def test_labels_that_only_browsers_know_are_believed(label: str, encoding: str, text: str) -> None:
