@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 _END = object()
 
 
-# Requests at once. Those that search take turns at Python's lock: two of them end later, and fewer are done. Those that wait for an API hold nothing up.
+# Requests at once. Those that search take turns at Python's lock: of two, the slowest end later, and no more are done. Waiting for an API holds nothing up.
 _SEARCHING, _WAITING = 1, 8
 _BEGUN, _MOST_BEGUN = 8, 32  # times as many, and at most so many more, have a thread: those whose questions are embedded, together, and who come next
 
