@@ -1,4 +1,4 @@
-"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, and the mean of the last one is the vector.
+"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, whose mean is the vector.
 
 Gives what the sentence-transformers model that it is made of gives, in float32 to some 1e-7.
 """
@@ -9,26 +9,21 @@ import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 from tokenizers import Tokenizer
 
-from almanac.index.embedding.bert_graph import layers_graph
-from almanac.index.embedding.bert_layers import Layers, Pass
+from almanac.index.embedding.bert_layers import Layers
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
 
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
 _AT_ONCE = 2048  # word pieces in one pass: four of the longest texts, or more than a hundred questions
-_PADDING = 16  # word pieces of padding that cost less than another pass
 _MOST_BYTES = 1 << 30  # of layers: what engines read in one piece ends at 2 GiB
 
 _Array = npt.NDArray[np.float32]
 _Weights = Mapping[str, _Array]
-Engine = Callable[["ModelProto"], Layers]  # makes what computes the layers
+Engine = Callable[[_Weights, Mapping[str, Any]], Layers]  # makes what computes the layers
 Encode = Callable[[Sequence[str]], _Array]  # texts → unit vectors, float32 (n, dimension), in their order
 
 
@@ -70,40 +65,31 @@ class Bert:
 
     def encoder(self, engine: Engine) -> Encode:
         """Returns what encodes texts by an engine. Of a text, what exceeds the model's length is left out. Safe to share among threads."""
-        return partial(self._encoded, engine(layers_graph(self._weights, self._config)))
+        return partial(self._encoded, engine(self._weights, self._config))
 
     def _encoded(self, layers: Layers, texts: Sequence[str]) -> _Array:
         pieces = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
         vectors = np.empty((len(pieces), self._words.shape[1]), dtype=np.float32)
-        passes = list(_passes([len(ids) for ids in pieces]))
-        for rows, output in zip(passes, layers.outputs(self._pass([pieces[row] for row in rows]) for rows in passes), strict=True):
-            vectors[rows] = _means(output, [len(pieces[row]) for row in rows])
+        passes = list(_passes([len(ids) for ids in pieces], layers.padding))
+        for rows, means in zip(passes, layers.means([self._embedded(pieces[row]) for row in rows] for rows in passes), strict=True):
+            vectors[rows] = means
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
-    def _pass(self, pieces: Sequence[Sequence[int]]) -> Pass:
-        mask = np.zeros((len(pieces), len(pieces[0])), dtype=np.int32)  # the first is the longest
-        embedded = np.zeros((*mask.shape, self._words.shape[1]), dtype=np.float32)
-        for row, ids in enumerate(pieces):
-            mask[row, : len(ids)] = 1
-            embedded[row, : len(ids)] = self._words[ids] + self._places[: len(ids)]
-        return Pass(embedded, mask)
+    def _embedded(self, pieces: Sequence[int]) -> _Array:
+        embedded: _Array = self._words[pieces] + self._places[: len(pieces)]
+        return embedded
 
 
-def _means(output: _Array, lengths: Sequence[int]) -> _Array:
-    """Returns the mean over the word pieces of each text, float32 (texts, width), of (texts, word pieces, width) with padding at the end."""
-    return np.stack([row[:length].mean(axis=0) for row, length in zip(output, lengths, strict=True)])
-
-
-def _passes(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows of texts that go through the model together, the longest first: of like length, since each is padded to the first."""
+def _passes(lengths: Sequence[int], most_padding: Callable[[int], int]) -> Iterator[list[int]]:
+    """Rows of texts that go through the model together, the longest first: of like length, as far as padding to the first costs more than another pass."""
     rows: list[int] = []
     padding = 0
     for row in sorted(range(len(lengths)), key=lambda one: -lengths[one]):
         if rows:
             longest = lengths[rows[0]]
             padding += longest - lengths[row]
-            if padding > _PADDING or (len(rows) + 1) * longest > _AT_ONCE:
+            if padding > most_padding(longest) or (len(rows) + 1) * longest > _AT_ONCE:
                 yield rows
                 rows, padding = [], 0
         rows.append(row)

@@ -1,61 +1,83 @@
-"""The layers of BERT by two engines: onnxruntime, which is ready sooner, for questions; OpenVINO, which takes less for each text, for documents."""
+"""The layers of BERT by two engines: onnxruntime, which is ready sooner, for questions; OpenVINO, which takes less for each text, for documents.
+
+Both give the mean of the last layer over the word pieces of a text.
+"""
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.core.settings import quiet_engines
+from almanac.index.embedding.bert_graph import packed_graph, padded_graph
 
-if TYPE_CHECKING:
-    from onnx import ModelProto
-
-_Array = npt.NDArray[np.float32]
+_PADDING = 16  # word pieces of padding that cost less than another pass, where all of the layers see them
+_ATTENDED = 8192  # the same times the length of the longest text, where attention alone does
 _LOADING = Lock()
 
-
-class Pass(NamedTuple):
-    """What goes through the layers together: texts that are padded to the longest."""
-
-    embedded: _Array  # (texts, word pieces, width)
-    mask: npt.NDArray[np.int32]  # (texts, word pieces): 1 for a word piece, 0 for padding
+_Array = npt.NDArray[np.float32]
+_Weights = Mapping[str, _Array]
+_Config = Mapping[str, Any]
+Embedded = Sequence[_Array]  # texts that go through the layers together, the longest first: each the sum of its embeddings, (word pieces, width)
 
 
 class Layers(Protocol):
     """Safe to share among threads."""
 
-    def outputs(self, passes: Iterable[Pass]) -> Iterator[_Array]:
-        """Yields what the last layer gives for each pass, in order, of the shape of `embedded`; it is valid until the next one is asked for."""
+    def padding(self, longest: int) -> int:
+        """Returns how much padding to the length of the longest text costs less than another pass, in word pieces."""
+
+    def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:
+        """Yields what the last layer gives for each pass, in order: the means over the word pieces of each text, float32 (texts, width)."""
 
 
 class OnnxLayers:
-    """In float32 by onnxruntime: it is imported in a tenth of the time that torch takes, and computes with Python's lock free."""
+    """In float32 by onnxruntime: it is imported in a tenth of the time that torch takes, and computes with Python's lock free.
 
-    def __init__(self, graph: "ModelProto") -> None:
+    Only attention pads texts; all else, which takes the time, sees their word pieces one after the other.
+    """
+
+    def __init__(self, weights: _Weights, config: _Config) -> None:
         quiet_engines()
         import onnxruntime  # type: ignore[import-untyped]  # ships no types
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = _threads(), 1
         options.log_severity_level = 3
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # beyond, it joins nodes again that are quicker apart
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # threads that wait for each other leave the cores to others
+        graph = packed_graph(weights, config)
         self._session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
-    def outputs(self, passes: Iterable[Pass]) -> Iterator[_Array]:
-        for one in passes:
-            yield self._session.run(None, one._asdict())[0]
+    def padding(self, longest: int) -> int:
+        return _ATTENDED // longest
+
+    def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:
+        for texts in passes:
+            lengths = np.array([len(text) for text in texts])
+            begins = np.cumsum(lengths) - lengths
+            place = np.arange(lengths[0])
+            is_piece = place < lengths[:, None]
+            given = {
+                "embedded": np.concatenate(texts),
+                "places": np.where(is_piece, begins[:, None] + place, 0),
+                "mask": is_piece.astype(np.int32),
+                "pieces": np.flatnonzero(is_piece),
+            }
+            sums = np.add.reduceat(self._session.run(None, given)[0], begins, axis=0)
+            yield sums / lengths[:, None].astype(np.float32)
 
 
 class OpenVinoLayers:
     """By OpenVINO, in bfloat16 or float32: some passes at once, each on one core or a few, while the next ones are prepared."""
 
-    def __init__(self, graph: "ModelProto", *, is_half: bool) -> None:
+    def __init__(self, weights: _Weights, config: _Config, *, is_half: bool) -> None:
         with _LOADING:
             core = _open_vino()
         told = {
@@ -64,24 +86,27 @@ class OpenVinoLayers:
             "INFERENCE_NUM_THREADS": _threads(),
             "ENABLE_CPU_PINNING": False,  # several processes would be bound to the same cores
         }
-        self._layers = core.compile_model(core.read_model(graph.SerializeToString()), "CPU", told)
+        self._layers = core.compile_model(core.read_model(padded_graph(weights, config).SerializeToString()), "CPU", told)
         self._at_once = int(self._layers.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
 
-    def outputs(self, passes: Iterable[Pass]) -> Iterator[_Array]:
+    def padding(self, longest: int) -> int:
+        return _PADDING
+
+    def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:
         idle = [self._layers.create_infer_request() for _ in range(self._at_once)]
-        running: deque[tuple[Any, Pass]] = deque()  # with what it reads, which is not copied
+        running: deque[tuple[Any, dict[str, Any], list[int]]] = deque()  # with what it reads, which is not copied, and the lengths of its texts
         try:
-            for one in passes:
+            for texts in passes:
                 if not idle:
-                    yield _output(running[0][0])
+                    yield _means(running[0][0], running[0][2])
                     idle.append(running.popleft()[0])
-                request = idle.pop()
-                request.start_async(one._asdict(), share_inputs=True)
-                running.append((request, one))
-            for request, _ in running:
-                yield _output(request)
+                request, given = idle.pop(), _padded(texts)
+                request.start_async(given, share_inputs=True)
+                running.append((request, given, [len(text) for text in texts]))
+            for request, _, lengths in running:
+                yield _means(request, lengths)
         finally:  # whoever stops halfway must not free what is still read
-            for request, _ in running:
+            for request, *_ in running:
                 with suppress(Exception):
                     request.wait()
 
@@ -99,10 +124,19 @@ def _open_vino() -> Any:
     return openvino.Core()
 
 
-def _output(request: Any) -> _Array:
+def _padded(texts: Embedded) -> dict[str, Any]:
+    embedded = np.zeros((len(texts), *texts[0].shape), dtype=np.float32)  # the first is the longest
+    mask = np.zeros(embedded.shape[:2], dtype=np.int32)
+    for row, text in enumerate(texts):
+        embedded[row, : len(text)] = text
+        mask[row, : len(text)] = 1
+    return {"embedded": embedded, "mask": mask}
+
+
+def _means(request: Any, lengths: Sequence[int]) -> _Array:
     request.wait()
-    output: _Array = request.get_output_tensor().data
-    return output
+    output = request.get_output_tensor().data
+    return np.stack([row[:length].mean(axis=0) for row, length in zip(output, lengths, strict=True)])
 
 
 def _threads() -> int:

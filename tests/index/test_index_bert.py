@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -173,15 +173,15 @@ def test_a_process_is_interrupted_whichever_thread_released_its_model(tmp_path: 
     assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
 
 
-@given(lengths=st.lists(st.integers(2, 512), max_size=60))
-def test_passes_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
-    passes = list(_passes(lengths))
+@given(lengths=st.lists(st.integers(2, 512), max_size=60), padding=st.sampled_from([lambda _: 16, lambda longest: 8192 // longest]))
+def test_passes_hold_each_text_once_and_little_padding(lengths: list[int], padding: Callable[[int], int]) -> None:
+    passes = list(_passes(lengths, padding))
     assert sorted(row for rows in passes for row in rows) == list(range(len(lengths)))
     for rows in passes:
         of_rows = [lengths[row] for row in rows]
         assert of_rows[0] == max(of_rows)
         assert len(rows) * of_rows[0] <= 2048
-        assert len(rows) * of_rows[0] - sum(of_rows) <= 16
+        assert len(rows) * of_rows[0] - sum(of_rows) <= padding(of_rows[0])
 
 
 @pytest.mark.parametrize("is_next", [False, True])
