@@ -70,8 +70,9 @@ class OnnxLayers:
                 "mask": is_piece.astype(np.int32),
                 "pieces": np.flatnonzero(is_piece),
             }
-            sums = np.add.reduceat(self._session.run(None, given)[0], begins, axis=0)
-            yield sums / lengths[:, None].astype(np.float32)
+            means: _Array = np.add.reduceat(self._session.run(None, given)[0], begins, axis=0)
+            means /= lengths[:, None]
+            yield means
 
 
 class OpenVinoLayers:
@@ -89,7 +90,7 @@ class OpenVinoLayers:
         self._layers = core.compile_model(core.read_model(padded_graph(weights, config).SerializeToString()), "CPU", told)
         self._at_once = int(self._layers.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
 
-    def padding(self, longest: int) -> int:
+    def padding(self, longest: int) -> int:  # noqa: ARG002  # all of the layers see it, of whatever length
         return _PADDING
 
     def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:
