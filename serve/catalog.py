@@ -1,6 +1,7 @@
 """Catalog of the knowledge bases that can be asked, with one open index of each."""
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from almanac.query.published import Embedders, PublishedIndex, live_version, rea
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
+_LOOK_S = 0.1  # for which what was found in the declaration files applies: looking for them takes as long as some searches
 _log = structlog.get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
@@ -37,7 +39,7 @@ class _Declared:
 class Catalog:
     """The knowledge bases that can be asked, and their open indexes. Safe to share among threads.
 
-    Declaration files are read again when they change; while one is invalid, its last valid state applies.
+    Declaration files are read again a tenth of a second after they change, at the latest; while one is invalid, its last valid state applies.
 
     Args:
         data: Data directory with the published versions. Of an object store, those that are live are fetched now, and later ones as they are published.
@@ -62,6 +64,8 @@ class Catalog:
         self._fixed = None if names is None else [find_declaration(name, self.project) for name in names]
         self._env, asked_by = environment(env)
         self._declared: dict[Path, _Declared] = {}
+        self._valid: list[Declaration] = []
+        self._look_at = 0.0  # by the clock that `time.monotonic` reads
         self._embedders = Embedders()
         self._told: dict[str, str] = {}  # by name: the last logged reason why a base cannot be asked
         self._lock = threading.RLock()
@@ -119,7 +123,7 @@ class Catalog:
         """Declaration files of which no valid state has been read yet."""
         with self._lock:
             self._declarations()
-            return [path for path in self.paths() if self._declared[path].declaration is None]
+            return [path for path, declared in self._declared.items() if declared.declaration is None]
 
     def _live(self, name: str) -> str:
         try:
@@ -185,6 +189,7 @@ class Catalog:
                 if declared.index is not None:
                     declared.index.close()
             self._declared.clear()
+            self._look_at = 0.0
 
     def _published(self) -> dict[str, Declaration]:
         with self._lock:
@@ -206,13 +211,19 @@ class Catalog:
     def _declarations(self) -> list[Declaration]:
         """The valid declarations, brought up to date with their files; one for each name."""
         with self._lock:
-            paths = self.paths()
-            for gone in self._declared.keys() - set(paths):
-                self._close(self._declared.pop(gone))
-            for path in paths:
-                self._read(path)
-            found = [self._declared[path].declaration for path in paths]
-            return list({one.name: one for one in reversed(found) if one is not None}.values())
+            if time.monotonic() >= self._look_at:
+                self._look()
+                self._look_at = time.monotonic() + _LOOK_S
+            return self._valid
+
+    def _look(self) -> None:
+        paths = self.paths()
+        for gone in self._declared.keys() - set(paths):
+            self._close(self._declared.pop(gone))
+        for path in paths:
+            self._read(path)
+        found = [self._declared[path].declaration for path in paths]
+        self._valid = list({one.name: one for one in reversed(found) if one is not None}.values())
 
     def paths(self) -> list[Path]:
         """Files of the declarations of this catalog, valid or not."""

@@ -17,7 +17,7 @@ import pytest
 from almanac.core.given_up import GivenUp, unless
 from almanac.core.settings import DataDir
 from almanac.schemas.errors import NotFound, NothingPublished, UsageError
-from almanac.serve.catalog import Catalog
+from almanac.serve.catalog import _LOOK_S, Catalog
 from tests.conftest import ROOT, Almanac
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import NOTES, Bases, serve_bases
@@ -101,8 +101,11 @@ def test_a_declaration_that_breaks_is_read_as_it_was(own: Bases) -> None:
     catalog = Catalog(DataDir(own.data), [own.notes])
     index, text = catalog.index("notes"), Path(own.notes).read_text()
     Path(own.notes).write_text("name: [")
+    time.sleep(_LOOK_S)
     assert catalog.index("notes") is index
+    assert catalog._declared[index.declaration.path].error is not None
     Path(own.notes).write_text(text.replace("The notes", "Other notes"))
+    time.sleep(_LOOK_S)
     assert catalog.index("notes").declaration.title == "Other notes"
     Path(own.notes).write_text(text)
     catalog.close()
