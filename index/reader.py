@@ -29,6 +29,7 @@ from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.pinned_version import PinnedVersion, way_out
+from almanac.index.row_memory import RowMemory
 from almanac.index.segments.deleted import deleted_terms_file
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.vectors.exact import exact_cosines
@@ -68,6 +69,7 @@ class OpenVersion:
         self._lock = threading.RLock()
         self._pinned: PinnedVersion | None = None
         self._remembered: dict[str, int] = {}
+        self._kept_rows = RowMemory()
         self._is_around = False
         self._segments  # noqa: B018  # opens them
 
@@ -302,16 +304,18 @@ class OpenVersion:
     def rows(self, chunk_ids: Sequence[str], names: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
         """Returns columns of chunks, in the order of `chunk_ids`, `metadata` parsed: those of chunks.parquet but `embedded_text`, or some of them.
 
-        Each column that is read takes a microsecond. KeyError for an unknown id.
+        Each column that is read takes some microseconds, unless it was read lately. KeyError for an unknown id.
         """
+        rows = self._kept_rows.rows(chunk_ids, tuple(names), partial(self._read_rows, names))
+        if "metadata" in names:  # whoever gets it may change it
+            return [row | {"metadata": _parsed(row["metadata"])} for row in rows]
+        return [dict(row) for row in rows]
+
+    def _read_rows(self, names: Sequence[str], chunk_ids: Sequence[str]) -> list[dict[str, Any]]:
         numbers = self._required(chunk_ids)
         places = self._segment_of(numbers)
         with self._damage_as_error():
-            rows = [self._segments[part].rows.row(row - self._spans[part][0], names) for part, row in zip(places.tolist(), numbers.tolist(), strict=True)]
-        if "metadata" in names:
-            for one in rows:
-                one["metadata"] = _parsed(one["metadata"])
-        return rows
+            return [self._segments[part].rows.row(row - self._spans[part][0], names) for part, row in zip(places.tolist(), numbers.tolist(), strict=True)]
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
         """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for an unknown id."""
@@ -411,6 +415,7 @@ class OpenVersion:
             if self._pinned is not None:
                 self._pinned.close()
                 self._pinned = None
+            self._remembered, self._kept_rows = {}, RowMemory()
             self._remembered = {}
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again

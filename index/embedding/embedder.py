@@ -27,6 +27,7 @@ __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Ve
 
 Vectors = npt.NDArray[np.float32]
 _REQUESTS = {"cpu": 32, "cuda": 1024}  # texts in one forward pass; longer ones gain nothing on a CPU, and shorter ones leave a GPU idle
+_UNIT = 1e-6  # from the length of 1, within which a vector is one of unit length
 _TOKENISED = 512  # texts tokenised at once to measure their lengths: padded to the longest, 3 MB
 
 
@@ -219,6 +220,9 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
             hint="the model has changed: check embed.model",
         )
     norms = np.linalg.norm(array.astype(np.float64), axis=1)
+    off = ~(np.abs(norms - 1) <= _UNIT)
+    if not off.any():
+        return array  # to the bit
     unusable = np.flatnonzero(~np.isfinite(norms) | (norms < 1e-9))
     if len(unusable):
         what = "zero" if np.isfinite(norms[unusable[0]]) else "not finite"
@@ -227,11 +231,8 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
             where=info.model,
             hint="find the text in chunks.parquet by text_sha256",
         )
-    # Vectors that are already of unit length stay identical to the bit.
-    off = np.abs(norms - 1) > 1e-6
-    if off.any():
-        array = array.copy()
-        array[off] = array[off] / norms[off, None]
+    array = array.copy()
+    array[off] = array[off] / norms[off, None]
     return array
 
 

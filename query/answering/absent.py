@@ -1,6 +1,5 @@
 """What a question names that the content does not have: a code, a proper name, a sum to work out. Words that match beside it answer something else."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -65,8 +64,9 @@ def absent_from(question: str, language: str | None, readings: "Sequence[Analyze
 def _places_in(question: str, language: str | None) -> list[str]:
     """Countries and large cities in a question, however they are written."""
     words, known = _WORD.findall(question), _places(language)
-    runs = [" ".join(words[start : start + length]) for length in (1, 2, 3) for start in range(len(words) - length + 1)]
-    return [run for run in runs if fold(run.casefold()) in known]
+    folded = [fold(word.casefold()) for word in words]
+    runs = [slice(start, start + length) for length in (1, 2, 3) for start in range(len(words) - length + 1)]
+    return [" ".join(words[run]) for run in runs if " ".join(folded[run]) in known]
 
 
 @cache
@@ -106,8 +106,11 @@ def _is_nowhere(name: str, readings: "Sequence[AnalyzedQuery]", shown: Sequence[
     missing = [word for word in words if not any(_rows(word, one) for one in readings)]
     if not missing:
         return False
-    known = {fold(word.casefold()) for text in shown for word in _WORD.findall(text) if len(word) >= _LEAST}
-    return not all(difflib.get_close_matches(fold(word.casefold()), known, 1, _ALIKE) for word in missing)
+    known = {word for text in shown for word in _WORD.findall(fold(text.casefold())) if len(word) >= _LEAST}
+    from rapidfuzz.distance import Indel
+    from rapidfuzz.process import extractOne
+
+    return any(extractOne(fold(word.casefold()), known, scorer=Indel.normalized_similarity, score_cutoff=_ALIKE) is None for word in missing)
 
 
 def _rows(word: str, reading: "AnalyzedQuery") -> int:

@@ -168,7 +168,7 @@ def _plain_with_places(text: str) -> tuple[str, list[int]]:
     for place, character in enumerate(text):
         if character.isspace() and place and text[place - 1].isspace():
             continue
-        folded = fold(character.casefold().replace("’", "'"))
+        folded = character.lower() if character.isascii() else fold(character.casefold().replace("’", "'"))
         plain.append(folded)
         places += [place] * len(folded)
     return "".join(plain), [*places, len(text)]

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.markers import Marked, without_markers
 from almanac.query.answering.sentences import language_of, sentences_of, split
-from almanac.query.retrieval.overlap import Words, coverage, rarity
+from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.results import Citation, Hit
 
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
@@ -91,10 +91,10 @@ def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: 
         words = Words(statement)
         counted = [{**dict.fromkeys(words.of(s.context, tag), 0.5), **dict.fromkeys(words.of(s.text, tag), 1.0)} for s in sentences]
         asked, rare = words.asked(tag), rarity(counted)
-        known = [word for word in asked if word in rare]
+        weighed, known = WeighedWords(asked, rare), [word for word in asked if word in rare]
         for sentence, found in zip(sentences, counted, strict=True):
             # Words of the statement that the passage lacks count, too: a passage with one word of ten does not support it.
-            share = coverage(asked, found, rare) * len(known) / len(asked) if asked else 0.0
+            share = weighed.covered(found) * len(known) / len(asked) if asked else 0.0
             if share > best:
                 best, quote = share, sentence.text
     if best >= _TOLD:

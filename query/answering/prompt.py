@@ -13,7 +13,7 @@ from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
-from almanac.query.retrieval.overlap import Words, coverage, rarity
+from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.results import Hit
@@ -157,9 +157,9 @@ def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Call
 def _by_question(question: str, hit: Hit, parts: Sequence[Part], language: str) -> list[int]:
     """Numbers of the parts of a record, those first that hold the most of the question's words, else in their order."""
     passage, tag, words = hit.readable, language_of(hit, language), Words(question)
-    counted = [dict.fromkeys(words.of(passage[part.begin : part.end], tag), 1.0) for part in parts]
-    rare, asked = rarity(counted), words.asked(tag)
-    return sorted(range(len(parts)), key=lambda n: (-coverage(asked, counted[n], rare), n))
+    found = [set(words.of(passage[part.begin : part.end], tag)) for part in parts]
+    asked = WeighedWords(words.asked(tag), rarity(found))
+    return sorted(range(len(parts)), key=lambda n: (-asked.covered_by(found[n]), n))
 
 
 def _sentences_around(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
@@ -183,9 +183,9 @@ def _sentences_around(question: str, hit: Hit, language: str, share: int, count_
 
 def _most_asked(question: str, sentences: Sequence[Sentence], tag: str) -> int:
     words = Words(question)
-    counted = [dict.fromkeys(words.of(f"{s.context} {s.text}", tag), 1.0) for s in sentences]
-    rare, asked = rarity(counted), words.asked(tag)
-    return max(range(len(sentences)), key=lambda n: (coverage(asked, counted[n], rare), -n))
+    found = [set(words.of(f"{s.context} {s.text}", tag)) for s in sentences]
+    asked = WeighedWords(words.asked(tag), rarity(found))
+    return max(range(len(sentences)), key=lambda n: (asked.covered_by(found[n]), -n))
 
 
 def _fitting(text: str, room: int, count_tokens: Callable[[str], int]) -> int:

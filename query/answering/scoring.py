@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from almanac.query.answering.asked import Part, holds_any, named_in
 from almanac.query.answering.asked_words import Kinds
 from almanac.query.answering.figure_words import NOT
 from almanac.query.answering.sentences import Sentence
-from almanac.query.retrieval.overlap import Words, coverage, rarity
+from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 
 Floats = npt.NDArray[np.float32]
 
@@ -88,6 +89,20 @@ class _Label(NamedTuple):
         return {word for named, words in self.naming if named & kinds for word in words}
 
 
+class _Kin:
+    """Words, for which those are sought that begin like another one, or as which another one begins: `depart`, `departure`."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._beginnings = {word: [word[:end] for end in range(_STEM, len(word))] for word in words if len(word) >= _STEM}
+
+    def among(self, others: AbstractSet[str]) -> list[str]:
+        """Those of the words that have kin among `others`, or are among them."""
+        if not self._beginnings:
+            return []
+        joined = "\n".join(["", *others])  # one search through all of them
+        return [word for word, beginnings in self._beginnings.items() if f"\n{word}" in joined or not others.isdisjoint(beginnings)]
+
+
 class Compared:
     """The sentences of a question, made ready to be compared with its parts.
 
@@ -104,7 +119,8 @@ class Compared:
         self, sentences: Sequence[Sentence], tags: Sequence[str], relevance: Floats, titles: Sequence[str], words: Words, weights: Mapping[str, float]
     ) -> None:
         self.sentences, self.tags, self.words, self._relevance = sentences, tags, words, relevance
-        self._titles = [dict.fromkeys(words.of(title, tag), 1.0) for title, tag in zip(titles, tags, strict=True)]
+        self._titles = list(zip(titles, tags, strict=True))
+        self._of_titles = {(title, tag): set(words.of(title, tag)) for title, tag in dict.fromkeys(self._titles)}
         self.own = [set(words.of(s.text, tag)) for s, tag in zip(sentences, tags, strict=True)]
         self._labels = [_Label.of(s.text, words, tag) for s, tag in zip(sentences, tags, strict=True)]
         self._counted: list[dict[str, float]] = []
@@ -117,10 +133,15 @@ class Compared:
 
     def overlaps(self, text: str) -> Floats:
         """Share of the weight of the words of `text` that each sentence has, with its context."""
-        asked = {tag: self.words.of(text, tag) for tag in set(self.tags)}
+        asked = self._weighed(text, self._weights)
+        kin = {tag: _Kin(self.words.of(text, tag)) for tag in asked}
         rows = zip(self.tags, self._counted, self.own, strict=True)
-        found = [coverage(asked[tag], {**dict.fromkeys(_kin(asked[tag], own), _ALIKE), **counted}, self._weights) for tag, counted, own in rows]
+        found = [asked[tag].covered({**dict.fromkeys(kin[tag].among(own), _ALIKE), **counted}) for tag, counted, own in rows]
         return np.array(found, dtype=np.float32)
+
+    def _weighed(self, text: str, rare: Mapping[str, float]) -> dict[str, WeighedWords]:
+        """The words of `text`, by the tag of the language of sentences that they are compared with."""
+        return {tag: WeighedWords(self.words.of(text, tag), rare) for tag in set(self.tags)}
 
     def overlap_so_far(self, number: int, part: Part, begin: Callable[[int], bool]) -> float:
         """Share of the weight of the part's words that a sentence has with those before it in its paragraph, those of the context counted in part.
@@ -130,29 +151,30 @@ class Compared:
         place = (self.sentences[number].passage, self.sentences[number].paragraph)
         earlier = takewhile(lambda n: not begin(n) and (self.sentences[n].passage, self.sentences[n].paragraph) == place, range(number - 1, -1, -1))
         found = {**self._counted[number], **dict.fromkeys((word for n in (number, *earlier) for word in self.own[n]), 1.0)}
-        return coverage(self.words.of(part.text, self.tags[number]), found, self._weights)
+        return WeighedWords(self.words.of(part.text, self.tags[number]), self._weights).covered(found)
 
     def scored(self, part: Part, cosines: Floats, about: str) -> Scored:
         """The sentences scored for a part of the question. `cosines` are those of the sentences in their context with it.
 
         `about` is the first part, which may name what the others are about: "What does the junk cost, and who is its captain?"
         """
-        asked = {tag: self.words.of(part.text, tag) for tag in set(self.tags)}
-        overlaps = self.overlaps(part.text)
-        among = [coverage(asked[tag], dict.fromkeys(own, 1.0), self._rare) for tag, own in zip(self.tags, self.own, strict=True)]
+        asked = {tag: set(self.words.of(part.text, tag)) for tag in set(self.tags)}
+        overlaps, weighed = self.overlaps(part.text), self._weighed(part.text, self._rare)
+        among = [weighed[tag].covered_by(own) for tag, own in zip(self.tags, self.own, strict=True)]
         holds = [_held(s.text, label.named(part.kinds), part) for s, label in zip(self.sentences, self._labels, strict=True)]
         scores = (cosines - cosines.mean()) / (cosines.std() + _SPREAD) + _IN_VERSION * overlaps + _AMONG_HITS * np.array(among) + _HIT * self._relevance
         named = self._named_by_title(part.text)
         if part.text != about and named.max() < _BARELY * (first := self._named_by_title(about)).max():
             named = first
         scores += _TITLE * (named - named.max())
-        scores += [self._bonus(number, part, held, set(asked[self.tags[number]])) for number, held in enumerate(holds)]
+        scores += [self._bonus(number, part, held, asked[self.tags[number]]) for number, held in enumerate(holds)]
         return Scored(cosines, overlaps, holds, scores.astype(np.float32))
 
     def _named_by_title(self, text: str) -> Floats:
         """Share of the weight of the words of `text` that the title of each sentence's hit has."""
-        asked = {tag: self.words.of(text, tag) for tag in set(self.tags)}
-        return np.array([coverage(asked[tag], title, self._weights) for tag, title in zip(self.tags, self._titles, strict=True)], dtype=np.float32)
+        asked = self._weighed(text, self._weights)
+        shares = {(title, tag): asked[tag].covered_by(words) for (title, tag), words in self._of_titles.items()}
+        return np.array([shares[one] for one in self._titles], dtype=np.float32)
 
     def is_asked_field(self, number: int, part: Part) -> bool:
         """Whether a sentence is a field of a record whose label says what is asked for, and nothing besides: "Price: 72.95" where something costs."""
@@ -166,7 +188,7 @@ class Compared:
         if "yes or no" in part.kinds and _RULE.search(sentence.text):
             found += _RULES
         own = label.words
-        share = len((own & asked).union(_kin(own, asked), label.named(part.kinds))) / len(own) if own else 0.0
+        share = len((own & asked).union(_Kin(own).among(asked), label.named(part.kinds))) / len(own) if own else 0.0
         found += _LABELLED * share * (_FIELD if sentence.is_field and label.named(part.kinds) else 1.0)
         if sentence.is_field:
             found -= (1 - share) * (_BESIDE_HELD if held else _BESIDE)
@@ -174,12 +196,6 @@ class Compared:
         if any(not asked.intersection(self.words.of(name, self.tags[number])) for name in names):
             found += _NAMES
         return found - (0.0 if own or _END.search(sentence.text) else _UNENDED)
-
-
-def _kin(words: Iterable[str], others: Collection[str]) -> list[str]:
-    """The words that begin like one of the others, or as which one of these begins: `depart`, `departure`."""
-    long = [other for other in others if len(other) >= _STEM]
-    return [word for word in words if len(word) >= _STEM and any(other != word and (other.startswith(word) or word.startswith(other)) for other in long)]
 
 
 def _held(text: str, named: Collection[str], part: Part) -> bool | None:

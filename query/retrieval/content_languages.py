@@ -43,21 +43,17 @@ class ContentLanguages:
             return dict.fromkeys(chunk_ids, *known)
         if not known:
             return {}
-        return {one: language for one, language in self._of_chunks(chunk_ids).items() if language in known}
+        return {one: language for one, language in self.of_chunks(chunk_ids).items() if language in known}
 
     def foreign(self, chunk_ids: Collection[str], asked: QuestionLanguage) -> dict[str, str]:
         """Language of each chunk in another language than the question's, if the embedder covers both."""
         if asked.tag is None or asked.known < COVERED:
             return {}
-        return {one: language for one, language in self.covered(chunk_ids).items() if language and primary_tag(language) != asked.tag}
+        covered = self.covered(chunk_ids)
+        others = {language for language in set(covered.values()) if language and primary_tag(language) != asked.tag}
+        return {one: language for one, language in covered.items() if language in others} if others else {}
 
-    @property
-    def _fits(self) -> dict[str, float]:
-        """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
-        declared = self._opened.manifest.language
-        return self._opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}
-
-    def _of_chunks(self, chunk_ids: Collection[str]) -> dict[str, str]:
+    def of_chunks(self, chunk_ids: Collection[str]) -> dict[str, str]:
         """Language of each chunk by id; "" where it is not known. Remembered, since a search asks several times for those of its candidates."""
         if len(self._remembered) > _REMEMBERED:
             self._remembered = {}
@@ -65,3 +61,9 @@ class ContentLanguages:
         new = [one for one in chunk_ids if one not in remembered]
         remembered.update((one, str(row["metadata"].get("language") or "")) for one, row in zip(new, self._opened.rows(new, ("metadata",)), strict=True))
         return {one: remembered[one] for one in chunk_ids}
+
+    @property
+    def _fits(self) -> dict[str, float]:
+        """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
+        declared = self._opened.manifest.language
+        return self._opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}

@@ -30,10 +30,9 @@ class Judge:
         """Evidence that chunks answer a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
         if not cosines:
             return {}
-        rows = self._opened.rows(list(cosines), (*TITLED, "metadata"))
+        rows = self._opened.rows(list(cosines), TITLED)
         shares = term_coverage(self._opened.readings(text), text, [titled(row) for row in rows])
-        languages = [str(row["metadata"].get("language") or "") for row in rows]
-        is_known = [self._languages.covers(language) for language in languages]
+        is_known = [self._languages.covers(language) for language in self._languages.of_chunks(cosines).values()]
         foreign = self._languages.foreign(cosines, self._languages.of_question(text))
         return {one: Evidence(cosines[one], *share, known, one in foreign) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 

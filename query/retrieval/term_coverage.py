@@ -3,7 +3,7 @@
 import math
 import threading
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -60,8 +60,10 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         weights = _weights(query, question)
         total = sum(weights.values())
         part = total / (total + _FURTHER * _weight(0.0, query.rows))
+        beginnings = _beginnings_of(weights)
         for number, text in enumerate(texts if total else ()):
-            share = sum(weights[term] * degree for term, degree in _counted(weights, _terms_of(text, query.language, query.is_folded)).items()) / total
+            counted = _counted(beginnings, _terms_of(text, query.language, query.is_folded))
+            share = sum([weights[term] * degree for term, degree in counted.items()]) / total
             best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
     return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
 
@@ -86,7 +88,7 @@ def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str
     found = []
     for query in analyzed:
         if weights := _weights(query, question):
-            counted = _counted(weights, _terms_of(text, query.language, query.is_folded))
+            counted = _counted(_beginnings_of(weights), _terms_of(text, query.language, query.is_folded))
             found.append(max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values()))
     return round(min(found, default=0.0), 6)
 
@@ -105,21 +107,30 @@ def _terms_of(text: str, language: str, is_folded: bool) -> _Terms:
     return _Terms(terms, tuple(sorted(terms)), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
 
 
-def _counted(weights: dict[str, float], found: _Terms) -> dict[str, float]:
+def _beginnings_of(terms: Iterable[str]) -> dict[str, tuple[str, ...] | None]:
+    """The beginnings of each term, of at least 5 characters, that may be terms themselves; None for a term that matches only as it is."""
+    found: dict[str, tuple[str, ...] | None] = {}
+    for term in terms:
+        may_match = len(term) >= _STEM and (term.isalpha() or not any(character.isdigit() or character == "_" for character in term))
+        found[term] = tuple(term[:end] for end in range(_STEM, len(term))) if may_match else None
+    return found
+
+
+def _counted(beginnings: Mapping[str, tuple[str, ...] | None], found: _Terms) -> dict[str, float]:
     """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
     counted: dict[str, float] = {}
-    for term in weights:
+    for term, begins in beginnings.items():
         if term in found.all:
             counted[term] = 1.0
-        elif len(term) >= _STEM and (term.isalpha() or not any(character.isdigit() or character == "_" for character in term)):
-            counted[term] = _ALIKE * _has_kin(term, found)
+        elif begins is not None and (not found.all.isdisjoint(begins) or _begins_one(term, found)):
+            counted[term] = _ALIKE
     return counted
 
 
-def _has_kin(term: str, found: _Terms) -> bool:
-    """Whether the term is a prefix of one of the terms, or one of them, of at least 5 characters, is a prefix of it."""
+def _begins_one(term: str, found: _Terms) -> bool:
+    """Whether the term is a prefix of one of the terms."""
     after = bisect_left(found.ordered, term)
-    return (after < len(found.ordered) and found.ordered[after].startswith(term)) or any(term[:end] in found.all for end in range(_STEM, len(term)))
+    return after < len(found.ordered) and found.ordered[after].startswith(term)
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
