@@ -1,9 +1,12 @@
 """Sentence splitting of hits: spans of what there is to read of them, each with its context. List items, table rows and labelled lines count as sentences."""
 
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from cachetools import LRUCache, cached
 
 from almanac.core.passage_parts import parts_of
 from almanac.core.sentences import sentence_spans
@@ -67,6 +70,8 @@ _STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
 # Hard-wrapped lines, which belong to one paragraph, are about equally long: the longest has so many characters, all but the last at least this share.
 _WRAPPED_AT = range(45, 140)
 _WRAPPED_LEAST = 0.55
+_REMEMBERED = 4_000_000  # bytes of passages that were split lately: questions meet the same ones
+_OF_CHARACTER, _OF_PIECE = 4, 300  # bytes, estimated
 _HEADINGS = 4  # lines that are examined to decide whether one is a heading: consecutive headings and the text below them
 
 
@@ -83,13 +88,14 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
         of them; one that no single hit contains completely is left out.
     """
     found = []
+    pieces: Iterable[_Piece]
     for number, passage in enumerate(_passages(hits)):
         first = passage.members[0][1]
         tag = language_of(hits[first], language)
         cut = passage.begin > 0 and cuts_words
         opens = hits[first].start is not None and passage.begin == 0
         if hits[first].passage is None:
-            pieces = _pieces(passage.text, _title(hits[first]), tag, is_continued=passage.begin > 0, is_cut=cut, opens_document=opens)
+            pieces = _remembered(passage.text, _title(hits[first]), tag, passage.begin > 0, cut, opens).pieces
         else:
             pieces = _fields(hits[first], tag)
         for position, piece in enumerate(pieces):
@@ -187,6 +193,18 @@ class _Under:
         self.headings = [*((depth, heading) for depth, heading in self.headings if depth < level), (level, text)]
         self.heading_span = span
         self.question = self.lead = self.head = ""
+
+
+class _Remembered(NamedTuple):
+    pieces: Sequence[_Piece]
+    size: int  # bytes
+
+
+@cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
+def _remembered(text: str, title: str, language: str, is_continued: bool, is_cut: bool, opens_document: bool) -> _Remembered:
+    pieces = list(_pieces(text, title, language, is_continued=is_continued, is_cut=is_cut, opens_document=opens_document))
+    contexts = {id(piece.context): len(piece.context) for piece in pieces}  # many share theirs
+    return _Remembered(pieces, _OF_CHARACTER * (len(text) + sum(contexts.values())) + _OF_PIECE * len(pieces))
 
 
 def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool) -> Iterator[_Piece]:

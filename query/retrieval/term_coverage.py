@@ -2,7 +2,6 @@
 
 import math
 import threading
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -94,17 +93,17 @@ def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str
 
 
 class _Terms(NamedTuple):
-    """The terms of a text, and the same in order, which finds those that begin alike."""
+    """The terms of a text, and the same joined, each behind a line break, which finds those that begin alike."""
 
     all: frozenset[str]
-    ordered: tuple[str, ...]
+    joined: str
     size: int  # bytes
 
 
 @cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
 def _terms_of(text: str, language: str, is_folded: bool) -> _Terms:
     terms = frozenset(remembered_tokens(text, language, folded=is_folded))
-    return _Terms(terms, tuple(sorted(terms)), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
+    return _Terms(terms, "".join([f"\n{term}" for term in terms]), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
 
 
 def _beginnings_of(terms: Iterable[str]) -> dict[str, tuple[str, ...] | None]:
@@ -122,15 +121,9 @@ def _counted(beginnings: Mapping[str, tuple[str, ...] | None], found: _Terms) ->
     for term, begins in beginnings.items():
         if term in found.all:
             counted[term] = 1.0
-        elif begins is not None and (not found.all.isdisjoint(begins) or _begins_one(term, found)):
+        elif begins is not None and (f"\n{term}" in found.joined or not found.all.isdisjoint(begins)):
             counted[term] = _ALIKE
     return counted
-
-
-def _begins_one(term: str, found: _Terms) -> bool:
-    """Whether the term is a prefix of one of the terms."""
-    after = bisect_left(found.ordered, term)
-    return after < len(found.ordered) and found.ordered[after].startswith(term)
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
