@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom, resolve_encoding
+from webencodings.labels import LABELS  # type: ignore[import-untyped]  # ships no types
 
 # Encodings that a label may name, with the codec to use. Others (utf-7, punycode, unicode_escape …) are never those of pages, and some take quadratic time.
 _CODECS = {
@@ -29,14 +30,8 @@ _CODECS = {
     "shift_jis": "cp932", "cp932": "cp932", "shift_jis_2004": "cp932", "euc_jp": "euc_jp", "euc_jis_2004": "euc_jp",
     "iso2022_jp": "iso2022_jp", "iso2022_jp_2": "iso2022_jp", "euc_kr": "cp949", "cp949": "cp949",
 }  # fmt: skip
-# Labels of browsers that neither Python nor w3lib knows. They are replaced before w3lib reads a header or declaration, since it drops what it does not know.
-_LABELS = {
-    "iso-8859-8-i": "iso-8859-8", "iso-8859-8-e": "iso-8859-8", "csiso88598i": "iso-8859-8", "csiso88598e": "iso-8859-8", "dos-874": "cp874",
-    "x-mac-cyrillic": "mac-cyrillic", "x-mac-ukrainian": "mac-cyrillic", "x-mac-roman": "mac-roman", "koi8-ru": "koi8-u", "x-x-big5": "big5",
-    "x-gbk": "gbk", "x-euc-jp": "euc-jp", "windows-949": "euc-kr",
-    **{f"x-cp{n}": f"cp{n}" for n in range(1250, 1259)},
-}  # fmt: skip
-_LABEL = re.compile(rf"(?<![\w-])(?:{'|'.join(_LABELS)})(?![\w-])", re.IGNORECASE)
+# Of the encodings that browsers know, those that Python calls otherwise.
+_BROWSERS = {"iso-8859-8-i": "iso-8859-8", "macintosh": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "windows-874": "cp874"}
 _DETECTABLE = [
     *(f"cp{n}" for n in (1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258, 866, 874, 932, 949)),
     *("iso-8859-2", "iso-8859-5", "iso-8859-6", "iso-8859-7", "koi8-r", "koi8-u", "euc-jp", "iso-2022-jp", "gb18030", "big5hkscs"),
@@ -134,9 +129,14 @@ def _codec(label: str | None) -> str | None:
     return _CODECS.get(codecs.lookup(name).name) if name else None
 
 
+# Labels that browsers know, and w3lib does not. They are replaced before it reads a header or declaration, since it drops those.
+_LABELS = {label: _BROWSERS.get(name, name) for label, name in LABELS.items() if _codec(label) is None and _codec(_BROWSERS.get(name, name)) is not None}
+_LABELLED = re.compile(rf"((?:charset|encoding)\s*=\s*[\"']?\s*)({'|'.join(map(re.escape, _LABELS))})(?![\w-])", re.IGNORECASE)
+
+
 def _known(text: str) -> str:
     """The text with labels that w3lib knows."""
-    return _LABEL.sub(lambda at: _LABELS[at[0].lower()], text)
+    return _LABELLED.sub(lambda at: at[1] + _LABELS[at[2].lower()], text)
 
 
 def _declared(body: bytes) -> str | None:

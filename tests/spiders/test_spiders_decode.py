@@ -123,6 +123,14 @@ def test_marks_labels_and_bytes_are_believed_in_their_order(body: bytes, content
         ("x-gbk", "gb18030", "山区旅行"),
         ("x-euc-jp", "euc_jp", "山への旅行"),
         ("windows-949", "cp949", "산으로 가는 여행"),
+        ("logical", "iso8859-8", "שלום עולם"),
+        ("sun_eu_greek", "iso8859-7", "Καλημέρα"),
+        ("ISO-8859-6-I", "iso8859-6", "رحلة إلى الجبال"),
+        ("koi", "koi8-r", "Сад города"),
+        ("mac", "mac-roman", "Überraschung, ça va"),
+        ("csGB2312", "gb18030", "山区旅行"),
+        ("ks_c_5601-1989", "cp949", "산으로 가는 여행"),
+        ("ISO88592", "iso8859-2", "Žluťoučký kůň"),
     ],
 )
 def test_labels_that_only_browsers_know_are_believed(label: str, encoding: str, text: str) -> None:
