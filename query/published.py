@@ -162,6 +162,7 @@ class PublishedIndex:
         self.folder = data.index(declaration.name)
         self._data, self._pinned = data, version
         self._embedders = embedders or Embedders()
+        self._embedder: Embedder | None = None
         self._reader = StoreReader(data, declaration.name, version) if data.url else None
         self._pool = VersionPool(self.resolve, self._open, version)
 
@@ -217,7 +218,9 @@ class PublishedIndex:
     @property
     def embedder(self) -> Embedder:
         """Embedder of the declaration. The first access loads it, which takes seconds."""
-        return self._embedders.of(self.declaration.embed, self._data)
+        if self._embedder is None:
+            self._embedder = self._embedders.of(self.declaration.embed, self._data)
+        return self._embedder
 
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
         """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that is live now.

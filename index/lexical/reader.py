@@ -36,6 +36,7 @@ _DEEPER, _FAR = (8, 4), 1000  # factors by which the number of requested rows gr
 _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
+_QUERIES = 64  # queries in memory, as analyzed: steps of one search ask for theirs several times
 _LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter with a thousand marks is one, too
 # To go through the rows of frequent terms takes nearly all of a search, so they are left out where that changes no hit. Shares of the rarest term's weight:
 _NEGLIGIBLE = 0.03  # what terms add to a score, all together, that tantivy does not score by; our own scores have them
@@ -105,6 +106,7 @@ class LexicalIndex:
         if not is_of_them:
             raise DamagedVersion("the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD)
         self._kept: dict[tuple[str, str], _Counts] = {}
+        self._analyzed: dict[str, list[AnalyzedQuery]] = {}
         self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
 
     def read_around(self) -> None:
@@ -151,7 +153,12 @@ class LexicalIndex:
 
     def readings(self, query: str) -> list[AnalyzedQuery]:
         """Returns the query analyzed for each language of the index, with the document frequency of each term; deleted rows do not count."""
-        return [self._reading(query, language, is_folded(query) and has_folded(language)) for language in self._languages]
+        found = self._analyzed.get(query)
+        if found is None:
+            plain = is_folded(query)
+            found = [self._reading(query, language, plain and has_folded(language)) for language in self._languages]
+            self._analyzed = (self._analyzed if len(self._analyzed) < _QUERIES else {}) | {query: found}
+        return list(found)
 
     def finds(self, query: str, chunk_id: str) -> bool:
         """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong together."""

@@ -6,7 +6,7 @@ Questions are read by their interrogative words, in en fr es de it pt nl he vi, 
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, cached_property, lru_cache, partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -241,9 +241,11 @@ class _Read:
     def __init__(self, sentence: str) -> None:
         self.sentence = unicodedata.normalize("NFKC", sentence)
         self.text = with_digits(self.sentence)
-        self.atoms: set[Atom] = set()
-        for text in (self.sentence, self.text):
-            self.atoms.update(atom for figure in figures_of(text) for reading in figure.readings for atom in reading)
+
+    @cached_property
+    def atoms(self) -> set[Atom]:
+        texts = dict.fromkeys((self.sentence, self.text))
+        return {atom for text in texts for figure in figures_of(text) for reading in figure.readings for atom in reading}
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
         return bool(pattern.search(self.sentence) or pattern.search(self.text))

@@ -52,6 +52,8 @@ class Stated:
 
 def _plain(text: str) -> str:
     """The text with ASCII digits, separators and full-width signs, without marks of direction."""
+    if text.isascii():
+        return text
     changed = "".join(_PLAIN.get(c) or _plain_sign(c) for c in without_invisible(text))
     return re.sub(r"(?<=\d)(½|¼|¾)", lambda found: _FRACTIONS[found[0]], changed)
 
