@@ -416,7 +416,6 @@ class OpenVersion:
                 self._pinned.close()
                 self._pinned = None
             self._remembered, self._kept_rows = {}, RowMemory()
-            self._remembered = {}
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
                 if isinstance(found, Threads):

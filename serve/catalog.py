@@ -18,7 +18,7 @@ from almanac.query.published import Embedders, PublishedIndex, live_version, rea
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
-_LOOK_S = 0.1  # for which what was found in the declaration files applies: looking for them takes as long as some searches
+_LOOK_S = 0.1  # seconds between two looks at the declaration files, of which each takes as long as a small search
 _log = structlog.get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
@@ -39,7 +39,8 @@ class _Declared:
 class Catalog:
     """The knowledge bases that can be asked, and their open indexes. Safe to share among threads.
 
-    Declaration files are read again a tenth of a second after they change, at the latest; while one is invalid, its last valid state applies.
+    Declaration files are read again when they change: by the first request that comes a tenth of a second later. While one is invalid, its last valid state
+    applies.
 
     Args:
         data: Data directory with the published versions. Of an object store, those that are live are fetched now, and later ones as they are published.

@@ -1,4 +1,4 @@
-"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, whose mean is the vector.
+"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, and the mean of the last one is the vector.
 
 Gives what the sentence-transformers model that it is made of gives, in float32 to some 1e-7.
 """
@@ -69,7 +69,7 @@ class Bert:
 
     def _encoded(self, layers: Layers, texts: Sequence[str]) -> _Array:
         pieces = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
-        vectors = np.empty((len(pieces), self._words.shape[1]), dtype=np.float32)
+        vectors = np.zeros((len(pieces), self._words.shape[1]), dtype=np.float32)  # as it stays for a text without word pieces
         passes = list(_passes([len(ids) for ids in pieces], layers.padding))
         for rows, means in zip(passes, layers.means([self._embedded(pieces[row]) for row in rows] for rows in passes), strict=True):
             vectors[rows] = means
@@ -85,7 +85,7 @@ def _passes(lengths: Sequence[int], most_padding: Callable[[int], int]) -> Itera
     """Rows of texts that go through the model together, the longest first: of like length, as far as padding to the first costs more than another pass."""
     rows: list[int] = []
     padding = 0
-    for row in sorted(range(len(lengths)), key=lambda one: -lengths[one]):
+    for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda one: -lengths[one]):
         if rows:
             longest = lengths[rows[0]]
             padding += longest - lengths[row]

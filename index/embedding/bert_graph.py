@@ -1,6 +1,6 @@
 """The layers of BERT as graphs of ONNX, which engines read: from the sum of a text's embeddings to what the last layer gives.
 
-One takes texts that are padded to the longest; of the other, nothing but attention sees padding.
+`padded_graph` takes texts padded to the longest one. `packed_graph` takes their word pieces one after the other, and pads them for attention alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,23 +39,24 @@ def padded_graph(weights: Mapping[str, _Array], config: Mapping[str, Any]) -> Mo
 def packed_graph(weights: Mapping[str, _Array], config: Mapping[str, Any]) -> ModelProto:
     """Returns the layers: from `embedded`, float32 (word pieces of all texts, width), to float32 of that shape.
 
-    For attention, texts are padded: `places`, int64 (texts, longest), says which row of `embedded` each place has, any for padding; `mask`, int32 of that
-    shape, is 0 for padding; `pieces`, int64 (word pieces), are the places that are none, counted through all texts.
+    Attention works on a grid of all texts, padded to the longest one. `places`, int64 (texts, longest), has the row of `embedded` for each place of the grid,
+    any row for padding; `mask`, int32 of that shape, is 1 for a word piece and 0 for padding; `pieces`, int64 (word pieces), are the flat indices in the grid
+    of all word pieces, in the order of `embedded`.
 
     Args:
         weights: Of the layers, by their names in transformers.
         config: The model's config.json, or what has the same keys.
     """
     graph = _Graph(weights, config)
-    shape = graph.weight("rows", np.array([-1, config["hidden_size"]]))
+    flat = graph.weight("flat", np.array([-1, config["hidden_size"]]))
 
     def attended(x: str, layer: str) -> str:
         product = graph.node("MatMul", [x, graph.weight(f"{layer}joined.weight", graph.joined(layer, "weight").T)], f"{layer}joined.product")
         padded = graph.node("Gather", [product, "places"], f"{layer}padded", axis=0)
         parts = graph.nodes("Split", [padded], [f"{layer}{part}" for part in _PARTS], axis=-1)
         inputs = [*parts, graph.joined_bias(layer), "mask"]
-        attended = graph.node("MultiHeadAttention", inputs, f"{layer}attended.padded", _FUSED, num_heads=config["num_attention_heads"])
-        rows = graph.node("Reshape", [attended, shape], f"{layer}attended.rows")
+        grid = graph.node("MultiHeadAttention", inputs, f"{layer}attended.padded", _FUSED, num_heads=config["num_attention_heads"])
+        rows = graph.node("Reshape", [grid, flat], f"{layer}attended.rows")
         return graph.node("Gather", [rows, "pieces"], f"{layer}attended", axis=0)
 
     def added(product: str, bias: str, to: str, norm: Sequence[str], name: str) -> str:
@@ -104,8 +105,8 @@ class _Graph:
         """Adds all layers, and returns the name of what the last one gives.
 
         Args:
-            attended: Adds the attention of a layer to what the one before gives.
-            added: Adds the sum of a product, its bias and what came before, normalised, by the name of the last argument.
+            attended: Adds the attention of a layer, from what the layer before gives and the layer's name.
+            added: Adds a sum that is normalised, from a product, its bias, what is added to it, weight and bias of the norm, and the name for the result.
         """
 
         def part(x: str, to: str, name: str) -> str:

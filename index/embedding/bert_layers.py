@@ -17,8 +17,8 @@ import numpy.typing as npt
 from almanac.core.settings import quiet_engines
 from almanac.index.embedding.bert_graph import packed_graph, padded_graph
 
-_PADDING = 16  # word pieces of padding that cost less than another pass, where all of the layers see them
-_ATTENDED = 8192  # the same times the length of the longest text, where attention alone does
+_PADDING = 16  # word pieces of padding that cost less than another pass
+_ATTENDED = 8192  # where only attention sees padding: word pieces of padding, times those of the longest text, that cost less than another pass
 _LOADING = Lock()
 
 _Array = npt.NDArray[np.float32]
@@ -62,11 +62,11 @@ class OnnxLayers:
         for texts in passes:
             lengths = np.array([len(text) for text in texts])
             begins = np.cumsum(lengths) - lengths
-            place = np.arange(lengths[0])
-            is_piece = place < lengths[:, None]
+            column = np.arange(lengths[0])
+            is_piece = column < lengths[:, None]
             given = {
                 "embedded": np.concatenate(texts),
-                "places": np.where(is_piece, begins[:, None] + place, 0),
+                "places": np.where(is_piece, begins[:, None] + column, 0),
                 "mask": is_piece.astype(np.int32),
                 "pieces": np.flatnonzero(is_piece),
             }
@@ -90,7 +90,7 @@ class OpenVinoLayers:
         self._layers = core.compile_model(core.read_model(padded_graph(weights, config).SerializeToString()), "CPU", told)
         self._at_once = int(self._layers.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
 
-    def padding(self, longest: int) -> int:  # noqa: ARG002  # all of the layers see it, of whatever length
+    def padding(self, longest: int) -> int:  # noqa: ARG002  # it costs as much in texts of any length
         return _PADDING
 
     def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:

@@ -27,7 +27,7 @@ __all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Ve
 
 Vectors = npt.NDArray[np.float32]
 _REQUESTS = {"cpu": 32, "cuda": 1024}  # texts in one forward pass; longer ones gain nothing on a CPU, and shorter ones leave a GPU idle
-_UNIT = 1e-6  # from the length of 1, within which a vector is one of unit length
+_UNIT = 1e-6  # tolerance for unit length
 _TOKENISED = 512  # texts tokenised at once to measure their lengths: padded to the longest, 3 MB
 
 
@@ -222,7 +222,7 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
     norms = np.linalg.norm(array.astype(np.float64), axis=1)
     off = ~(np.abs(norms - 1) <= _UNIT)
     if not off.any():
-        return array  # to the bit
+        return array  # vectors that are of unit length stay identical to the bit
     unusable = np.flatnonzero(~np.isfinite(norms) | (norms < 1e-9))
     if len(unusable):
         what = "zero" if np.isfinite(norms[unusable[0]]) else "not finite"

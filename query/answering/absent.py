@@ -102,14 +102,14 @@ def _is_nowhere(name: str, readings: "Sequence[AnalyzedQuery]", shown: Sequence[
 
     Of two words or more, one that is nowhere is enough: "Emily Dickinson", where another Emily is known.
     """
+    from rapidfuzz.distance import Indel
+    from rapidfuzz.process import extractOne
+
     words = [word for word in _WORD.findall(name) if len(word) >= _LEAST]
     missing = [word for word in words if not any(_rows(word, one) for one in readings)]
     if not missing:
         return False
     known = {word for text in shown for word in _WORD.findall(fold(text.casefold())) if len(word) >= _LEAST}
-    from rapidfuzz.distance import Indel
-    from rapidfuzz.process import extractOne
-
     return any(extractOne(fold(word.casefold()), known, scorer=Indel.normalized_similarity, score_cutoff=_ALIKE) is None for word in missing)
 
 

@@ -90,13 +90,13 @@ class _Label(NamedTuple):
 
 
 class _Kin:
-    """Words, for which those are sought that begin like another one, or as which another one begins: `depart`, `departure`."""
+    """Words of a question, to be found beside words that begin like them: a word and one that it is a prefix of are kin, as `depart` and `departure`."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._beginnings = {word: [word[:end] for end in range(_STEM, len(word))] for word in words if len(word) >= _STEM}
 
     def among(self, others: AbstractSet[str]) -> list[str]:
-        """Those of the words that have kin among `others`, or are among them."""
+        """Returns those of the words that have kin among `others`, or are among them."""
         if not self._beginnings:
             return []
         joined = "\n".join(["", *others])  # one search through all of them

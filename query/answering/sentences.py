@@ -204,7 +204,7 @@ class _Remembered(NamedTuple):
 def _remembered(text: str, title: str, language: str, is_continued: bool, is_cut: bool, opens_document: bool) -> _Remembered:
     pieces = list(_pieces(text, title, language, is_continued=is_continued, is_cut=is_cut, opens_document=opens_document))
     contexts = {id(piece.context): len(piece.context) for piece in pieces}  # many share theirs
-    return _Remembered(pieces, _OF_CHARACTER * (len(text) + sum(contexts.values())) + _OF_PIECE * len(pieces))
+    return _Remembered(pieces, _OF_CHARACTER * (len(text) + len(title) + sum(contexts.values())) + _OF_PIECE * len(pieces))
 
 
 def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool) -> Iterator[_Piece]:

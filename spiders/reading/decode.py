@@ -30,12 +30,13 @@ _CODECS = {
     "shift_jis": "cp932", "cp932": "cp932", "shift_jis_2004": "cp932", "euc_jp": "euc_jp", "euc_jis_2004": "euc_jp",
     "iso2022_jp": "iso2022_jp", "iso2022_jp_2": "iso2022_jp", "euc_kr": "cp949", "cp949": "cp949",
 }  # fmt: skip
-# Of the encodings that browsers know, those that Python calls otherwise.
-_BROWSERS = {"iso-8859-8-i": "iso-8859-8", "macintosh": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "windows-874": "cp874"}
+# Python's names of encodings that browsers call otherwise.
+_PYTHON_NAMES = {"iso-8859-8-i": "iso-8859-8", "macintosh": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "windows-874": "cp874"}
 _DETECTABLE = [
     *(f"cp{n}" for n in (1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258, 866, 874, 932, 949)),
     *("iso-8859-2", "iso-8859-5", "iso-8859-6", "iso-8859-7", "koi8-r", "koi8-u", "euc-jp", "iso-2022-jp", "gb18030", "big5hkscs"),
 ]
+_LEGIBLE = re.compile(r"[\w-]+")  # the labels that w3lib can read
 _SAMPLE_BYTES = 16_384
 _PIECE_BYTES = 4096
 _META_BYTES = 65_536
@@ -129,9 +130,13 @@ def _codec(label: str | None) -> str | None:
     return _CODECS.get(codecs.lookup(name).name) if name else None
 
 
-# Labels that browsers know, and w3lib does not. They are replaced before it reads a header or declaration, since it drops those.
-_LABELS = {label: _BROWSERS.get(name, name) for label, name in LABELS.items() if _codec(label) is None and _codec(_BROWSERS.get(name, name)) is not None}
-_LABELLED = re.compile(rf"((?:charset|encoding)\s*=\s*[\"']?\s*)({'|'.join(map(re.escape, _LABELS))})(?![\w-])", re.IGNORECASE)
+# Labels that browsers know, and w3lib does not, or cannot read. They are replaced before it reads a header or declaration, since it drops those.
+_LABELS = {
+    label: python_name
+    for label, python_name in ((label, _PYTHON_NAMES.get(name, name)) for label, name in LABELS.items())
+    if _codec(python_name) is not None and (_codec(label) is None or not _LEGIBLE.fullmatch(label))
+}
+_LABELLED = re.compile(rf"((?:charset|encoding)\s*+=\s*+(?:[\"']\s*+)?)({'|'.join(map(re.escape, _LABELS))})(?![\w-])", re.IGNORECASE)
 
 
 def _known(text: str) -> str:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from almanac.index.embedding import embedder as subject
-from almanac.index.embedding.bert import Bert, _passes
+from almanac.index.embedding.bert import Bert, Engine, _passes
+from almanac.index.embedding.bert_layers import OnnxLayers, OpenVinoLayers
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.index.embedding.model_folder import BUNDLED
 from almanac.index.embedding.together import EmbedTogether
@@ -54,6 +56,20 @@ def test_a_bundled_model_makes_the_same_vectors_without_torch(model: str) -> Non
     texts = [*_ODD, *(f"What does a ticket for {count} children cost?" for count in range(20))]
     assert (bundled.embed_queries(texts) * _by_the_model_itself(bundled, texts)).sum(axis=1).min() > 0.999999
     assert (bundled.embed_documents(texts) * _by_the_model_itself(bundled, texts, "document")).sum(axis=1).min() > 0.999999
+
+
+@pytest.mark.parametrize("engine", [OnnxLayers, partial(OpenVinoLayers, is_half=False)], ids=["onnxruntime", "openvino"])
+def test_a_text_without_word_pieces_is_found_out(tmp_path: Path, engine: Engine) -> None:
+    from sentence_transformers import SentenceTransformer
+    from tokenizers.processors import Sequence as NoTokensAdded
+
+    bert = Bert.of(SentenceTransformer(str(save_embedder(tmp_path / "small")), device="cpu", local_files_only=True))
+    assert bert is not None
+    bert._tokenizer.post_processor = NoTokensAdded([])
+    encode = bert.encoder(engine)
+    vectors = encode(["boats", "", "boats at noon"])
+    assert (np.abs(np.linalg.norm(vectors, axis=1) - [1, 0, 1]) < 1e-5).all()
+    assert not encode([""]).any()
 
 
 def test_documents_come_in_their_order_when_threads_share_a_model(small: LocalEmbedder) -> None:

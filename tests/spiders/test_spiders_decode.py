@@ -131,6 +131,7 @@ def test_marks_labels_and_bytes_are_believed_in_their_order(body: bytes, content
         ("csGB2312", "gb18030", "山区旅行"),
         ("ks_c_5601-1989", "cp949", "산으로 가는 여행"),
         ("ISO88592", "iso8859-2", "Žluťoučký kůň"),
+        ("ISO_8859-7:1987", "iso8859-7", "Το λεωφορείο"),
     ],
 )
 def test_labels_that_only_browsers_know_are_believed(label: str, encoding: str, text: str) -> None:
