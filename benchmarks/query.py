@@ -1,10 +1,11 @@
 """What a hybrid query costs beside its bare parts: embedding it, and asking Chroma for the nearest.
 
-    python -m benchmarks.query [--chunks 100000] [--queries 300] [--folder DIR]
+    python -m benchmarks.query [--chunks 100000] [--queries 600] [--folder DIR]
 
 Chunks and vectors are made up as for `benchmarks.index`; questions are words of theirs, embedded by the real model. All of it happens in one process that
 is warm: `SentenceTransformer.encode` in single precision and `collection.query` for ten rows, then the whole road of a search for ten hits, the question
-embedded as searches embed it. Published are ratios; seconds are this machine's.
+embedded as searches embed it. They take turns, twenty questions each, since machines grow slower and quicker meanwhile. Published are ratios; seconds are
+this machine's.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from almanac.schemas.declaration import Declaration
 from benchmarks.index import MAKE, command, machine, make_version
 
 _K = 10
+_TURN = 20  # questions
 _FILTERS: dict[str, dict[str, Any] | None] = {
     "no filter": None,
     "a filter that 6 % pass": {"section": "s3"},
@@ -51,7 +53,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=100_000)
-    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--queries", type=int, default=600)
     parser.add_argument("--folder", type=Path, help="where files are made and removed again; 100,000 chunks take 3 GB")
     return parser.parse_args()
 
@@ -76,7 +78,7 @@ def _measure(folder: Path, chunks: int, queries: int) -> None:
             return ask
 
         works = {"bare `encode` and Chroma query": bare} | {f"hybrid, {name}": search(where) for name, where in _FILTERS.items()}
-        _show({name: _times(work, questions) for name, work in works.items()}, chunks, queries)
+        _show(_times(works, questions), chunks, queries)
 
 
 def _questions(opened: OpenVersion, count: int) -> list[str]:
@@ -85,15 +87,17 @@ def _questions(opened: OpenVersion, count: int) -> list[str]:
     return [" ".join(row["text"].split()[20:28]) for row in rows]
 
 
-def _times(work: Callable[[str], None], questions: Sequence[str]) -> list[float]:
-    """Milliseconds of each question, after a round that nobody counts."""
-    for question in questions[:20]:
-        work(question)
-    found = []
-    for question in questions:
-        start = time.perf_counter()
-        work(question)
-        found.append(1000 * (time.perf_counter() - start))
+def _times(works: Mapping[str, Callable[[str], None]], questions: Sequence[str]) -> dict[str, list[float]]:
+    """Milliseconds of each question by each work, after a turn that nobody counts."""
+    found: dict[str, list[float]] = {name: [] for name in works}
+    turns = [questions[begin : begin + _TURN] for begin in range(0, len(questions), _TURN)]
+    for number, turn in enumerate([turns[0], *turns]):
+        for name, work in works.items():
+            for question in turn:
+                start = time.perf_counter()
+                work(question)
+                if number:
+                    found[name].append(1000 * (time.perf_counter() - start))
     return found
 
 

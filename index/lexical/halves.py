@@ -6,7 +6,6 @@ tantivy weighs terms and lengths by the statistics of a searcher's own rows. `Un
 
 from collections.abc import Collection, Sequence
 from itertools import accumulate
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,19 +15,45 @@ from almanac.core.beside import Beside
 from almanac.index.lexical.bm25 import most_understated
 from almanac.index.lexical.part import OpenPart
 from almanac.index.lexical.terms import FIELDS
-from almanac.index.lexical.union import Union
+from almanac.index.lexical.union import TantivyHit, Union
 from almanac.index.vectors.keys import RowNumbers
 
 _MANY = 200_000  # rows from which on two threads search: to hand over takes a tenth of a millisecond
-Proposal = tuple[float, "Place"]  # the most that the row's score by the query may be, and where it is
 Query = Sequence[tantivy.Query | None]  # for each half; None where it has none of the terms
 
 
-class Place(NamedTuple):
-    """Where a row is in tantivy."""
+class Places(NamedTuple):
+    """Where rows are in tantivy: the number of the half, int64 (n,), and the address in it."""
 
-    half: int
-    address: tantivy.DocAddress
+    halves: RowNumbers
+    addresses: list[tantivy.DocAddress]
+
+
+class Proposals:
+    """Rows that may be the best, in descending order of the most that their scores by the query may be. Of some thousand, mostly few are looked at.
+
+    Args:
+        hits: What tantivy found in each half, best first.
+        understated: How many times tantivy's score an exact one can be, in each half.
+    """
+
+    def __init__(self, hits: Sequence[Sequence[TantivyHit]], understated: Sequence[float]) -> None:
+        self._hits = hits
+        scores = [factor * np.fromiter((score for score, _ in some), np.float64, len(some)) for some, factor in zip(hits, understated, strict=True)]
+        self._begins = np.cumsum([0, *(len(some) for some in hits)])
+        most = np.concatenate(scores)
+        self._order = np.argsort(-most, kind="stable")
+        self.most = most[self._order]  # float64 (n,)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def places(self, begin: int, end: int) -> "Places":
+        """Returns where some of the rows are, in their order."""
+        chosen = self._order[begin:end]
+        halves = np.searchsorted(self._begins, chosen, side="right") - 1
+        numbers = chosen - self._begins[halves]
+        return Places(halves, [self._hits[half][number][1] for half, number in zip(halves.tolist(), numbers.tolist(), strict=True)])
 
 
 class _Half(NamedTuple):
@@ -81,46 +106,40 @@ class Halves:
             queries.append(half.union.query(name, known, needed_here) if needed_here else None)
         return queries
 
-    def proposals(self, name: str, query: Query, limit: int) -> tuple[list[Proposal], float]:
-        """Returns the `limit` best rows of each half, best first; and the most that the score of any other row may be.
+    def proposals(self, name: str, query: Query, limit: int) -> tuple[Proposals, float]:
+        """Returns the `limit` best rows of each half; and the most that the score of any other row may be.
 
         Scores are by the terms of the query, in the field that it is for.
         """
-        found: list[Proposal] = []
-        beyond = 0.0
 
-        def searched(number: int) -> tuple[list[Proposal], float]:
-            half, of_half = self._halves[number], query[number]
-            if of_half is None:
-                return [], 0.0
-            factor = half.understated[name]
-            proposals = [(score * factor, Place(number, address)) for score, address in half.union.hits(of_half, limit)]
-            return proposals, proposals[-1][0] if len(proposals) == limit else 0.0
+        def searched(number: int) -> list[TantivyHit]:
+            of_half = query[number]
+            return [] if of_half is None else self._halves[number].union.hits(of_half, limit)
 
         if len(self._halves) == 1 or self._beside is None:
-            return searched(0)
-        with self._beside(lambda: searched(1)) as second:
-            for proposals, least in (searched(0), second()):
-                found, beyond = found + proposals, max(beyond, least)
-        return sorted(found, key=itemgetter(0), reverse=True), beyond
+            hits = [searched(0)]
+        else:
+            with self._beside(lambda: searched(1)) as second:
+                hits = [searched(0), second()]
+        understated = [half.understated[name] for half in self._halves[: len(hits)]]
+        ends = [factor * some[-1][0] for some, factor in zip(hits, understated, strict=True) if len(some) == limit]
+        return Proposals(hits, understated), max(ends, default=0.0)
 
-    def rows_at(self, places: Sequence[Place]) -> tuple[RowNumbers, RowNumbers]:
+    def rows_at(self, places: Places) -> tuple[RowNumbers, RowNumbers]:
         """Returns for rows the number of the part that each is of, and its number in the chunks table there, int64 (n,) both."""
-        numbers = np.array([place.half for place in places])
-        parts, rows = np.zeros(len(places), np.int64), np.zeros(len(places), np.int64)
+        parts, rows = np.zeros(len(places.halves), np.int64), np.zeros(len(places.halves), np.int64)
         for number, half in enumerate(self._halves):
-            if len(at := np.flatnonzero(numbers == number)):
-                folders, rows[at] = half.union.rows_at([places[place].address for place in at.tolist()])
+            if len(at := np.flatnonzero(places.halves == number)):
+                folders, rows[at] = half.union.rows_at([places.addresses[place] for place in at.tolist()])
                 parts[at] = half.parts[folders]
         return parts, rows
 
-    def first_rows(self) -> list[tuple[str, Place]]:
-        """Returns a row of each of tantivy's segments: its chunk id and where it is."""
-        found = []
-        for number, half in enumerate(self._halves):
-            places = half.union.first_places()
-            found += [(chunk_id, Place(number, address)) for chunk_id, address in zip(half.union.ids_at(places), places, strict=True)]
-        return found
+    def first_rows(self) -> tuple[list[str], Places]:
+        """Returns a row of each of tantivy's segments: their chunk ids, and where they are."""
+        of_halves = [half.union.first_places() for half in self._halves]
+        ids = [chunk_id for half, places in zip(self._halves, of_halves, strict=True) for chunk_id in half.union.ids_at(places)]
+        halves = np.repeat(np.arange(len(of_halves)), [len(places) for places in of_halves])
+        return ids, Places(halves, [address for places in of_halves for address in places])
 
     def has(self, chunk_id: str, name: str, terms: Sequence[str]) -> bool:
         """Whether a row of this chunk has any of some terms."""

@@ -6,7 +6,6 @@ best rows to be among them.
 """
 
 import heapq
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from almanac.core.beside import Beside
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, tokens
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
 from almanac.index.lexical.deleted import WantedTerms
-from almanac.index.lexical.halves import Halves, Place
+from almanac.index.lexical.halves import Halves, Places
 from almanac.index.lexical.part import LexicalPart, OpenPart
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
 from almanac.index.lexical.writer import as_damaged_lexical
@@ -101,8 +100,8 @@ class LexicalIndex:
             if rows != self._starts[-1]:
                 raise DamagedVersion(f"{what} has {rows} rows instead of {self._starts[-1]}", where=str(self._parts[0].folder), hint=REBUILD)
         with as_damaged_lexical(self._parts[0].folder):
-            first = self._halves.first_rows()
-            is_of_them = [chunk_id for chunk_id, _ in first] == table.ids(self._rows_at([place for _, place in first]))
+            ids, places = self._halves.first_rows()
+            is_of_them = ids == table.ids(self._rows_at(places))
         if not is_of_them:
             raise DamagedVersion("the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD)
         self._kept: dict[tuple[str, str], _Counts] = {}
@@ -244,8 +243,8 @@ class LexicalIndex:
         while True:
             proposals, beyond = self._halves.proposals(name, query, limit)
             begin, size = 0, min(most_first, _AT_A_TIME)
-            while begin < (end := min(begin + size, bisect_right(proposals, others - least, key=lambda one: -one[0]))):
-                rows = self._rows_at([place for _, place in proposals[begin:end]])
+            while begin < (end := min(begin + size, int(np.searchsorted(-proposals.most, others - least, side="right")))):
+                rows = self._rows_at(proposals.places(begin, end))
                 new = np.setdiff1d(rows, seen)
                 seen = np.concatenate([seen, new])
                 scores.update(self._scores(name, weights, self._with_terms(self._among(new, wanted))))
@@ -267,7 +266,7 @@ class LexicalIndex:
         rows = self._table.locate(list(dict.fromkeys(ids)))
         return rows[rows >= 0]
 
-    def _rows_at(self, places: Sequence[Place]) -> RowNumbers:
+    def _rows_at(self, places: Places) -> RowNumbers:
         parts, rows = self._halves.rows_at(places)
         found: RowNumbers = self._starts[parts] + rows
         if (found >= self._starts[parts + 1]).any():
