@@ -1,4 +1,4 @@
-"""Embeds together what is asked at the same time by several threads: a pass over eight questions costs half of eight passes."""
+"""Embeds together what is asked at the same time by several threads: a pass over eight questions costs three quarters of eight passes."""
 
 import threading
 from collections.abc import Callable, Sequence
