@@ -29,7 +29,9 @@ class UsualCosine(NamedTuple):
 
     @classmethod
     def of(cls, cosines: npt.NDArray[np.float32]) -> "UsualCosine":
-        """From cosines, float32 (n,)."""
+        """From cosines, float32 (n,); of none, as in a version that has no chunks, the mean is 0."""
+        if not len(cosines):
+            return cls(0.0, _LEAST_SPREAD)
         return cls(float(cosines.mean()), max(float(cosines.std()), _LEAST_SPREAD))
 
     def at(self, deviations: float) -> float:

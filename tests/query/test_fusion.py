@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,11 @@ _COSINES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(-1, 1))
 
 
 _USUAL = st.builds(UsualCosine, st.floats(-0.5, 0.9), st.floats(0.01, 0.2))
+
+
+@pytest.mark.filterwarnings("error")
+def test_cosines_to_no_chunks_are_usual_around_zero() -> None:
+    assert UsualCosine.of(np.empty(0, dtype=np.float32)).mean == 0.0
 
 
 @given(_COSINES, _SCORES, st.floats(0, 1), _USUAL, st.floats(0, 100), st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1)))
