@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
+from almanac.spiders.reading.decode import _known, decode_markup, decode_text, is_binary
 from tests.growth import assert_linear
 
 _RUSSIAN = "Все цены указаны в рублях. Туры отправляются каждую субботу, а деньги возвращаются в течение четырнадцати дней после отмены поездки."
@@ -190,3 +190,8 @@ def test_megabytes_take_linear_time(piece: bytes, end: bytes, count: int) -> Non
 )  # fmt: skip
 def test_what_is_no_text_is_told_from_what_is(body: bytes, binary: bool) -> None:
     assert is_binary(body) is binary
+
+
+@pytest.mark.parametrize("piece", [" ", " charset=", '= "'])
+def test_white_space_before_a_label_is_gone_through_once(piece: str) -> None:
+    assert_linear(_known, lambda count: "text/html; charset=" + piece * count, 2_000)
