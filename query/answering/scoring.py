@@ -1,8 +1,7 @@
 """Scores of sentences as answers to a question: by meaning, by the question's words, and by whether they hold the kind of thing that it asks for."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from almanac.query.answering.asked import Part, holds_any, named_in
 from almanac.query.answering.asked_words import Kinds
 from almanac.query.answering.figure_words import NOT
 from almanac.query.answering.sentences import Sentence
+from almanac.query.retrieval.kin import Kin
 from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 
 Floats = npt.NDArray[np.float32]
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float32]
 _SPREAD = 0.01  # added to that deviation: two sentences are not far apart because there are no others
 _IN_VERSION = 3.0  # overlap with the question, words weighted by their rarity in the version, those of the context counted in part
 _IN_CONTEXT, _BEFORE = 0.8, 0.3
-_STEM, _ALIKE = 5, 0.6  # letters from which on a word that another begins with is its kin, and how much that counts
+_ALIKE = 0.6  # how much a word counts of which a sentence has kin (`query.retrieval.kin`)
 _AMONG_HITS = 1.5  # overlap of the sentence's own words, weighted by their rarity among the sentences
 _HOLDS = 1.3  # for a sentence with what is asked for; as much less for one without
 _HIT = 1.5  # for the relevance of the hit, relative to the best one
@@ -89,20 +89,6 @@ class _Label(NamedTuple):
         return {word for named, words in self.naming if named & kinds for word in words}
 
 
-class _Kin:
-    """Words of a question, to be found beside words that begin like them: a word and one that it is a prefix of are kin, as `depart` and `departure`."""
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self._beginnings = {word: [word[:end] for end in range(_STEM, len(word))] for word in words if len(word) >= _STEM}
-
-    def among(self, others: AbstractSet[str]) -> list[str]:
-        """Returns those of the words that have kin among `others`, or are among them."""
-        if not self._beginnings:
-            return []
-        joined = "\n".join(["", *others])  # one search through all of them
-        return [word for word, beginnings in self._beginnings.items() if f"\n{word}" in joined or not others.isdisjoint(beginnings)]
-
-
 class Compared:
     """The sentences of a question, made ready to be compared with its parts.
 
@@ -134,7 +120,7 @@ class Compared:
     def overlaps(self, text: str) -> Floats:
         """Share of the weight of the words of `text` that each sentence has, with its context."""
         asked = self._weighed(text, self._weights)
-        kin = {tag: _Kin(self.words.of(text, tag)) for tag in asked}
+        kin = {tag: Kin(self.words.of(text, tag)) for tag in asked}
         rows = zip(self.tags, self._counted, self.own, strict=True)
         found = [asked[tag].covered({**dict.fromkeys(kin[tag].among(own), _ALIKE), **counted}) for tag, counted, own in rows]
         return np.array(found, dtype=np.float32)
@@ -188,7 +174,7 @@ class Compared:
         if "yes or no" in part.kinds and _RULE.search(sentence.text):
             found += _RULES
         own = label.words
-        share = len((own & asked).union(_Kin(own).among(asked), label.named(part.kinds))) / len(own) if own else 0.0
+        share = len((own & asked).union(Kin(own).among(asked), label.named(part.kinds))) / len(own) if own else 0.0
         found += _LABELLED * share * (_FIELD if sentence.is_field and label.named(part.kinds) else 1.0)
         if sentence.is_field:
             found -= (1 - share) * (_BESIDE_HELD if held else _BESIDE)

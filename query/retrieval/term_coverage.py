@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +10,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from cachetools import LRUCache, cached
 
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, remembered_tokens, tokens
+from almanac.query.retrieval.kin import Kin, joined_words
 from almanac.query.retrieval.word_frequencies import word_frequencies
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _PRIOR, _PRIOR_WORDS = 200, 100
 _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to that of the rarer syllable
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
-_STEM, _ALIKE = 5, 0.6  # minimum length of a term that is a prefix of another, and the degree to which such a match counts: `Straßenbahn`, `Straßenbahnlinie`
+_ALIKE = 0.6  # degree to which a term counts of which a text has kin
 
 _REMEMBERED = 10_000_000  # bytes of texts with their terms: the hits of one question are compared with it several times, and with the next question again
 _OF_TEXT, _OF_CHARACTER, _OF_TERM = 600, 4, 150  # bytes, estimated
@@ -59,9 +60,9 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         weights = _weights(query, question)
         total = sum(weights.values())
         part = total / (total + _FURTHER * _weight(0.0, query.rows))
-        beginnings = _beginnings_of(weights)
+        kin = _kin_of(weights)
         for number, text in enumerate(texts if total else ()):
-            counted = _counted(beginnings, _terms_of(text, query.language, query.is_folded))
+            counted = _counted(weights, kin, _terms_of(text, query.language, query.is_folded))
             share = sum([weights[term] * degree for term, degree in counted.items()]) / total
             best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
     return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
@@ -87,13 +88,13 @@ def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str
     found = []
     for query in analyzed:
         if weights := _weights(query, question):
-            counted = _counted(_beginnings_of(weights), _terms_of(text, query.language, query.is_folded))
+            counted = _counted(weights, _kin_of(weights), _terms_of(text, query.language, query.is_folded))
             found.append(max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values()))
     return round(min(found, default=0.0), 6)
 
 
 class _Terms(NamedTuple):
-    """The terms of a text, and the same joined, each behind a line break, which finds those that begin alike."""
+    """The terms of a text, and the same as `joined_words`."""
 
     all: frozenset[str]
     joined: str
@@ -103,27 +104,17 @@ class _Terms(NamedTuple):
 @cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
 def _terms_of(text: str, language: str, is_folded: bool) -> _Terms:
     terms = frozenset(remembered_tokens(text, language, folded=is_folded))
-    return _Terms(terms, "".join([f"\n{term}" for term in terms]), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
+    return _Terms(terms, joined_words(terms), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
 
 
-def _beginnings_of(terms: Iterable[str]) -> dict[str, tuple[str, ...] | None]:
-    """The beginnings of each term, of at least 5 characters, that may be terms themselves; None for a term that matches only as it is."""
-    found: dict[str, tuple[str, ...] | None] = {}
-    for term in terms:
-        may_match = len(term) >= _STEM and (term.isalpha() or not any(character.isdigit() or character == "_" for character in term))
-        found[term] = tuple(term[:end] for end in range(_STEM, len(term))) if may_match else None
-    return found
+def _kin_of(terms: Iterable[str]) -> Kin:
+    """Of the terms that may have kin: one with a digit is itself alone, and so is a pair of Vietnamese syllables."""
+    return Kin(term for term in terms if term.isalpha() or not any(character.isdigit() or character == "_" for character in term))
 
 
-def _counted(beginnings: Mapping[str, tuple[str, ...] | None], found: _Terms) -> dict[str, float]:
-    """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has a prefix match."""
-    counted: dict[str, float] = {}
-    for term, begins in beginnings.items():
-        if term in found.all:
-            counted[term] = 1.0
-        elif begins is not None and (f"\n{term}" in found.joined or not found.all.isdisjoint(begins)):
-            counted[term] = _ALIKE
-    return counted
+def _counted(terms: Iterable[str], kin: Kin, found: _Terms) -> dict[str, float]:
+    """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has kin of it."""
+    return {**dict.fromkeys(kin.among(found.all, found.joined), _ALIKE), **{term: 1.0 for term in terms if term in found.all}}
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
