@@ -5,38 +5,52 @@ Who waits for something else lets others have its turn, and so does who begins w
 
 import heapq
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
 
 from almanac.core.given_up import require_wanted
 
 _LOOK_S = 0.1  # between two looks whether the work is still wanted
+_BEGINNING_S = 0.02  # for which work begins, one after the other, while other work could go on
+_COMING_S = 0.008  # after the end of work within which its client may have asked again
+_MORE_S = 0.001  # between two looks whether more have come
+_LAST = 1 << 62  # more than any number of work
 
 
-class _Begun(NamedTuple):
-    """Work that has begun: the turns that it takes, and its number, the lower the earlier."""
+@dataclass(slots=True)
+class _Begun:
+    """Work that has begun: the turns that it takes, its number, the lower the earlier, and whether it has a turn."""
 
     turns: "Turns"
     number: int
+    has_turn: bool = True
 
 
 _own: ContextVar[_Begun | None] = ContextVar("own", default=None)
 
 
 class Turns:
-    """So many turns, taken in the order in which work comes. Work that gave its own away, and goes on, is before all that has not begun, the oldest first.
+    """So many turns, taken in the order in which work comes. Of work that gave its own away, the oldest goes on first.
+
+    Work that has not begun is before it, for 20 ms at most: soon it waits itself, for a model that is passed once for all who wait.
 
     Args:
         most: Turns that may be taken at the same time.
+        is_crowded: Whether no processor is left for what is done beside them (`for_several`).
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, *, is_crowded: bool = False) -> None:
+        self._is_crowded = is_crowded
+        self._several = 0  # for how many something was done last
+        self._went_on_at = self._ended_at = 0.0
         self._free = most  # none while somebody waits: a turn goes from one to the next, and nobody comes in between
         self._lock = threading.Lock()
+        self._gone_on = threading.Condition(self._lock)
         self._numbers = count()
         self._beginning = deque[threading.Event]()
         self._going_on: list[tuple[int, threading.Event]] = []  # a heap
@@ -55,6 +69,7 @@ class Turns:
             yield
         finally:
             _own.reset(token)
+            self._ended_at = time.monotonic()
             self._give_back()
 
     def _wait_to_begin(self, may_begin: threading.Event) -> None:
@@ -74,6 +89,8 @@ class Turns:
         with self._lock:
             may_go_on = self._free_one()
             if may_go_on is not None:
+                if not self._going_on:
+                    self._went_on_at = time.monotonic()
                 heapq.heappush(self._going_on, (number, may_go_on))
         if may_go_on is not None:
             may_go_on.wait()
@@ -87,12 +104,35 @@ class Turns:
 
     def _give_back(self) -> None:
         with self._lock:
-            if self._going_on:
-                heapq.heappop(self._going_on)[1].set()
-            elif self._beginning:
+            now = time.monotonic()
+            if self._beginning and (not self._going_on or now < self._went_on_at + _BEGINNING_S):
                 self._beginning.popleft().set()
+            elif self._going_on:
+                heapq.heappop(self._going_on)[1].set()
+                self._went_on_at = now
+                self._gone_on.notify_all()
             else:
                 self._free += 1
+
+    @contextmanager
+    def _with_a_turn_after_all(self, waiting: Callable[[], int], most: int) -> Iterator[None]:
+        while True:
+            self._take_again(_LAST + next(self._numbers))
+            now = waiting()
+            if not 1 < now < min(most, self._several) or time.monotonic() > self._ended_at + _COMING_S:
+                break
+            self._give_back()
+            time.sleep(_MORE_S)
+        self._several = now
+        try:
+            yield
+        finally:
+            self._give_back()
+
+    def _wait_for_company(self, waiting: Callable[[], int], most: int) -> None:
+        with self._lock:
+            while waiting() < min(most, len(self._going_on)):
+                self._gone_on.wait(_MORE_S)
 
 
 @contextmanager
@@ -102,13 +142,35 @@ def others_first() -> Iterator[None]:
     Not to be entered with a lock that somebody with a turn may wait for: then neither goes on.
     """
     begun = _own.get()
-    if begun is None:
+    if begun is None or not begun.has_turn:
         yield
         return
-    token = _own.set(None)
+    begun.has_turn = False
     begun.turns._give_back()
     try:
         yield
     finally:
         begun.turns._take_again(begun.number)
-        _own.reset(token)
+        begun.has_turn = True
+
+
+@contextmanager
+def for_several(waiting: Callable[[], int], most: int) -> Iterator[None]:
+    """The block does something at once for those who wait for it and let others go first, such as this thread, while more may come; it needs no turn.
+
+    It begins when as many wait as could go on meanwhile, or `most`. Where no processor is left for it, it has a turn all the same, after all others, and a few
+    milliseconds later if fewer wait than the last time, and some of them have just ended. Does nothing in a thread that works without turns, or has one.
+
+    Args:
+        waiting: Gives how many wait.
+        most: For how many it can be done at once.
+    """
+    begun = _own.get()
+    if begun is None or begun.has_turn:
+        yield
+    elif begun.turns._is_crowded:
+        with begun.turns._with_a_turn_after_all(waiting, most):
+            yield
+    else:
+        begun.turns._wait_for_company(waiting, most)
+        yield

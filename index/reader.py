@@ -5,7 +5,6 @@ list of rows, in the order of segments. A million chunks are not loaded: rows an
 """
 
 import json
-import os
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from almanac.core.beside import Threads
 from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import read_ahead
+from almanac.core.processors import processors
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.document_rows import DocumentRows
 from almanac.index.lexical.facts import LEXICAL
@@ -169,7 +169,7 @@ class OpenVersion:
 
         There is a thread for each core but that of the caller: more would only take turns.
         """
-        return Threads(max(1, (os.cpu_count() or 1) - 1) if len(self._segments) > 1 else 0)
+        return Threads(max(1, processors() - 1) if len(self._segments) > 1 else 0)
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""

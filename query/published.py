@@ -18,11 +18,11 @@ from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, has_other_format, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, grounds_of
-from almanac.query.answering.extractive import hits_to_quote
+from almanac.query.answering.extractive import hits_to_quote, texts_of_parts
 from almanac.query.answering.further import further_hits
 from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
-from almanac.query.models.embedding_cache import CachingEmbedder
+from almanac.query.models.embedding_cache import CachingEmbedder, EmbedOnce
 from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
 from almanac.query.naming import default_of_project
@@ -357,18 +357,26 @@ class PublishedIndex:
             def request_for(text: str) -> Request:
                 return self._request(retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
 
-            found = self._search(retriever, request_for, is_conversation=bool(history)).find(question, history)
+            needs_vector = (mode or self.declaration.retrieve.mode) != "lexical" or floor is not None or self.declaration.retrieve.tags is not None
+            embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts)) if needs_vector else None
+            found = self._search(retriever, request_for, embed, is_conversation=bool(history)).find(question, history)
             answering, note = retriever.opened.manifest.version, self._note(retriever, query, found.request.mode)
         trace = [{"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}, *found.trace] if explain else None
         searched = found.question if found.question != question else None
         return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, note=note, searched=searched, explain=trace)
 
-    def _search(self, retriever: Retriever, request_for: Callable[[str], Request], *, is_conversation: bool) -> Search:
+    def _search(
+        self,
+        retriever: Retriever,
+        request_for: Callable[[str], Request],
+        embed: EmbedOnce | None,
+        *,
+        is_conversation: bool,
+        beside: Callable[[str], Sequence[str]] = lambda _: (),
+    ) -> Search:
         """The search of one question; `is_conversation` is whether it has a history, which the declared model may rewrite it by."""
         expand = self.declaration.retrieve.expand
-        return Search(
-            retriever, request_for, lambda texts: self.embedder.embed_queries(texts), expand=expand, writer=self._writer if expand or is_conversation else None
-        )
+        return Search(retriever, request_for, embed, beside=beside, expand=expand, writer=self._writer if expand or is_conversation else None)
 
     @cached_property
     def _writer(self) -> Generator | None:
@@ -391,10 +399,7 @@ class PublishedIndex:
         workspace: str | None = None,
         parts: Mapping[str, str] | None = None,
     ) -> Request:
-        """The request to search for, with the vector of its text where one is needed.
-
-        Raises every UsageError before the embedder is loaded, which takes seconds.
-        """
+        """The request to search for, without its vector. Raises every UsageError, before the embedder is loaded, which takes seconds."""
         question = without_invisible(question)
         require_text(question)
         require_hits(k)
@@ -405,10 +410,9 @@ class PublishedIndex:
         asked = mode or declared.mode
         if asked not in SEARCH_MODES:
             raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
-        needs_vector = asked != "lexical" or floor is not None or declared.tags is not None
         request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
         retriever.access.require_filter(request)
-        return replace(request, vector=self.embedder.embed_queries([text])[0]) if needs_vector else request
+        return request
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
         """Answers a question with citations, or with an explicit "I don't know" where no hit is relevant enough.
@@ -490,10 +494,11 @@ class PublishedIndex:
 
         def request_for(question: str) -> Request:
             request = self._request(retriever, question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
-            vector = self.embedder.embed_queries([request.text])[0] if request.vector is None else request.vector
-            return replace(request, vector=vector, thresholds=self.embedder.score_thresholds if chosen is None else None, closest=NEAREST)
+            return replace(request, thresholds=self.embedder.score_thresholds if chosen is None else None, closest=NEAREST)
 
-        found = self._search(retriever, request_for, is_conversation=bool(history)).find(text, history)
+        embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts))
+        beside = texts_of_parts if self._generator is None else lambda _: ()
+        found = self._search(retriever, request_for, embed, is_conversation=bool(history), beside=beside).find(text, history)
         defaults = self.embedder.score_thresholds
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest))
@@ -522,6 +527,7 @@ class PublishedIndex:
             last=found.last,
             is_more=found.is_more,
             further=further_hits(retriever, wider, hits_to_quote(grounds.about(found.closest[: found.asked.k])), picked_for),
+            embed_queries=embed,
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

@@ -17,8 +17,7 @@ from pathlib import Path
 import structlog
 
 _BACKLOG = 2048  # connections that may wait to be accepted, as in uvicorn
-_MORE = 2  # connections that a worker may have more than another; the next one it leaves to that one
-_LET_S = 0.005  # for which it does so, before it looks whether the connection still waits
+_LET_S = 0.005  # for which a worker leaves a connection to those that have fewer, before it looks whether the connection still waits
 _PATIENCE_S = 0.05  # after which it accepts it, nevertheless
 _SILENT_S = 0.5  # after which a worker that has told nothing does not count: it is stopped, or dead
 _PAUSE_S = 1.0  # after which accepting is tried again, where no descriptor is left
@@ -55,10 +54,10 @@ class Turns:
         self._told[self._place + 1] = 0.0
 
     def is_mine(self, count: int) -> bool:
-        """Whether no worker that accepts has so many fewer connections than this one, which has `count`, that the next one should be its own."""
+        """Whether no worker that accepts has fewer connections than this one, which has `count`."""
         self.tell(count)
         since = time.monotonic() - _SILENT_S
-        return all(told_at < since or count <= other + _MORE for other, told_at in zip(self._told[::2], self._told[1::2], strict=True))
+        return all(told_at < since or count <= other for other, told_at in zip(self._told[::2], self._told[1::2], strict=True))
 
 
 class Accepting:

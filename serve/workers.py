@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 
 from almanac.core.given_up import require_wanted, unless
+from almanac.core.processors import processors
 from almanac.core.turns import Turns
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
@@ -20,7 +21,7 @@ _END = object()
 
 # Requests at once. Those that search take turns at Python's lock: of two, the slowest end later, and no more are done. Waiting for an API holds nothing up.
 _SEARCHING, _WAITING = 1, 8
-_BEGUN, _MOST_BEGUN = 8, 32  # times as many, and at most so many more, have a thread: those whose questions are embedded, together, and who come next
+_MOST_BEGUN = 32  # that have a thread besides: those whose questions are embedded, together, and who come next
 
 
 class Workers:
@@ -32,9 +33,8 @@ class Workers:
 
     def __init__(self, settings: Settings, *, asks_apis: bool) -> None:
         at_once = settings.max_concurrent or (_WAITING if asks_apis else _SEARCHING)
-        self._turns = Turns(at_once)
-        begun = 0 if asks_apis else min((_BEGUN - 1) * at_once, _MOST_BEGUN)
-        self._pool = ThreadPoolExecutor(at_once + begun, thread_name_prefix="answer")
+        self._turns = Turns(at_once, is_crowded=settings.workers >= processors())
+        self._pool = ThreadPoolExecutor(at_once + (0 if asks_apis else _MOST_BEGUN), thread_name_prefix="answer")
         self._room = at_once + settings.max_waiting
         self._deadline_s = settings.deadline_s
         self._lock = threading.Lock()

@@ -4,7 +4,6 @@ A child costs a second or two before its first batch, on a core that is idle mea
 """
 
 import logging
-import os
 import subprocess
 import sys
 import time
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Any
@@ -23,6 +21,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 import structlog
 
 from almanac.core.lifetime import end_with_parent, how_it_ended
+from almanac.core.processors import processors, said_of_group
 from almanac.flows.pipeline.fan_out import DEATHS, Span, Unfinished
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import AlmanacError, OperationalError
@@ -33,7 +32,6 @@ _MODULE = "almanac.flows.pipeline.batch_processes"
 _WORTH_S = 6.0  # of work that is left, from which on children are started
 _MOST_CHILDREN = 7
 _NEEDS = 500 << 20  # bytes that have to be free for each of them; it takes some 250 MB
-_CGROUP = Path("/sys/fs/cgroup")
 
 
 def do_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
@@ -57,23 +55,11 @@ def do_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Sp
 
 def _processes() -> int:
     """How many may work: as many as there are cores that a container may use, and room for."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, _, period = _said("cpu.max").partition(" ")
-    if quota.isdigit() and period.strip().isdigit():
-        cores = min(cores, max(1, int(quota) // int(period)))
     free = int(psutil.virtual_memory().available)
-    most, used = _said("memory.max").strip(), _said("memory.current").strip()
+    most, used = said_of_group("memory.max").strip(), said_of_group("memory.current").strip()
     if most.isdigit() and used.isdigit():
         free = min(free, int(most) - int(used))
-    return max(1, min(cores, 1 + _MOST_CHILDREN, 1 + free // _NEEDS))
-
-
-def _said(name: str) -> str:
-    """What the control group of this process says; empty where there is none."""
-    try:
-        return (_CGROUP / name).read_text()
-    except OSError:
-        return ""
+    return max(1, min(processors(), 1 + _MOST_CHILDREN, 1 + free // _NEEDS))
 
 
 class _Shared:

@@ -3,7 +3,6 @@
 A segment that is in its place is complete. After a kill, those that were finished are found by their names.
 """
 
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from pathlib import Path
 from almanac.core.clock import utc_now
 from almanac.core.durable import exchange, move, remove
 from almanac.core.pins import remove_unless_pinned
+from almanac.core.processors import processors
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.builder import build_version
@@ -67,7 +67,7 @@ def make_segments(
         _make(index_dir, spec, one, one.folder, known_from, lease, report, ahead)
         put_in_place(index_dir, one.name, one.folder)
 
-    with ThreadPoolExecutor(max(1, min(len(new), len(os.sched_getaffinity(0))))) as threads:
+    with ThreadPoolExecutor(max(1, min(len(new), processors()))) as threads:
         try:
             for made in [threads.submit(make, one) for one in sorted(new, key=lambda one: -one.counts.chunks)]:
                 made.result()

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.processors import processors
 from almanac.core.settings import quiet_engines
 from almanac.index.embedding.bert_graph import packed_graph, padded_graph
 
@@ -143,4 +144,4 @@ def _means(request: Any, lengths: Sequence[int]) -> _Array:
 def _threads() -> int:
     """As many as this process may have, as torch counts them; named, so that onnxruntime binds none of them to a core."""
     said = os.environ.get("OMP_NUM_THREADS", "")
-    return int(said) if said.isdecimal() and int(said) > 0 else len(os.sched_getaffinity(0))
+    return int(said) if said.isdecimal() and int(said) > 0 else processors()

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.turns import for_several
+
 _Vectors = npt.NDArray[np.float32]
-_MOST = 32  # askers whose texts go into one pass; the others wait for the next one
+_MOST = 8  # askers whose texts go into one pass, the others wait for the next one: of more, each costs as much
 
 
 @dataclass(eq=False, slots=True)
@@ -42,7 +44,8 @@ class EmbedTogether:
             if has_to_wait:
                 own.may_go_on.wait()
             if own.vectors is None and own.error is None:
-                self._pass()
+                with for_several(lambda: len(self._waiting), _MOST):
+                    self._pass()
         except BaseException:  # Ctrl-C, say, while it waited: the others go on
             self._leave(own)
             raise

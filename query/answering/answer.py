@@ -23,6 +23,7 @@ from almanac.query.answering.refusal import is_refusal
 from almanac.query.answering.sentences import Sentence, split
 from almanac.query.answering.support import SupportedReply
 from almanac.query.answering.unknown import unknown_words
+from almanac.query.retrieval.request import EmbedQueries
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import canonical_json
@@ -60,6 +61,7 @@ class Question:
         last: What was asked last, where `picked_for` has earlier questions, too.
         is_more: Whether the question asks for more of what the last reply says.
         further: Hits to answer from, too, where `hits` are not enough (`query.answering.further`).
+        embed_queries: Gives the unit vectors of parts of the question, float32 (n, dimension). Default: the embedder.
     """
 
     declaration: Declaration
@@ -82,6 +84,7 @@ class Question:
     last: str | None = None
     is_more: bool = False
     further: Sequence[Hit] = ()
+    embed_queries: EmbedQueries | None = None
 
 
 def answer(question: Question) -> Answer:
@@ -109,6 +112,7 @@ class _Answering:
 
     def __init__(self, question: Question) -> None:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
+        self.embed_queries = question.embed_queries or question.embedder.embed_queries
         self.grounds = question.grounds
         self.question, self.vector = question.text, question.vector
         self.hits = question.hits if question.generator else hits_to_quote(self.grounds.to_quote(question.hits))
@@ -145,6 +149,7 @@ class _Answering:
             self.vector,
             self.hits,
             self.embedder,
+            self.embed_queries,
             self.declaration.language,
             cuts_words=cuts_words,
             readings=self.readings,

@@ -11,6 +11,7 @@ from almanac.query.answering.asked import MEASURABLE, NAMING, Part, asked_parts,
 from almanac.query.answering.scoring import Compared, Floats, Scored
 from almanac.query.answering.sentences import Sentence, language_of, sentences_of
 from almanac.query.retrieval.overlap import Words
+from almanac.query.retrieval.request import EmbedQueries
 from almanac.query.retrieval.term_coverage import term_weights
 from almanac.schemas.results import Hit
 
@@ -77,6 +78,7 @@ def extract(
     vector: Floats,
     hits: Sequence[Hit],
     embedder: Embedder,
+    embed_queries: EmbedQueries,
     language: str,
     *,
     cuts_words: bool,
@@ -91,6 +93,7 @@ def extract(
         vector: Unit vector of the question, float32 (dimension,).
         hits: Hits to answer from, best first.
         embedder: Embedder for the sentences; at most 160 are embedded.
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension): of `texts_of_parts`, where there are any.
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
         readings: The question as analyzed for each language of the version, with document frequencies.
@@ -118,7 +121,7 @@ def extract(
     # A sentence is embedded together with its context: "Three days." answers nothing without its question.
     vectors = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
     parts = asked_parts(question)
-    scored = [compared.scored(part, vectors @ asked, parts[0].text) for part, asked in zip(parts, _vectors_of(parts, vector, embedder), strict=True)]
+    scored = [compared.scored(part, vectors @ asked, parts[0].text) for part, asked in zip(parts, _vectors_of(parts, vector, embed_queries), strict=True)]
     chosen: dict[int, tuple[Part, Scored]] = {}
     missing = []
     if len(parts) > 1:
@@ -143,6 +146,11 @@ def extract(
     picked.sort(key=lambda one: (best_of[one.sentence.passage], one.sentence.position, one.sentence.start))
     once = {(one.sentence.hit, one.sentence.start): one for one in reversed(picked)}  # the head of two rows before the first
     return Extracted([one for one in picked if once[one.sentence.hit, one.sentence.start] is one], missing)
+
+
+def texts_of_parts(question: str) -> list[str]:
+    """The parts of a question that `extract` compares with sentences by themselves; empty for most questions."""
+    return _texts_of(asked_parts(question))
 
 
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
@@ -189,12 +197,16 @@ def _compared(sentences: Sequence[Sentence], hits: Sequence[Hit], language: str,
     return Compared(sentences, tags, np.array(relevance, dtype=np.float32), [hits[s.hit].title for s in sentences], words, weights)
 
 
-def _vectors_of(parts: Sequence[Part], vector: Floats, embedder: Embedder) -> list[Floats]:
+def _vectors_of(parts: Sequence[Part], vector: Floats, embed_queries: EmbedQueries) -> list[Floats]:
     """Vector of each part of a question: that of the question, of several parts the mean of theirs and it, since a part may leave out what it is about."""
-    if len(parts) == 1:
-        return [vector]
-    own = embedder.embed_queries([part.text for part in parts])
-    return [vector if part.is_bare else (vector + one) / 2 for part, one in zip(parts, own, strict=True)]
+    texts = _texts_of(parts)
+    own = dict(zip(texts, embed_queries(texts), strict=True)) if texts else {}
+    return [(vector + own[part.text]) / 2 if part.text in own else vector for part in parts]
+
+
+def _texts_of(parts: Sequence[Part]) -> list[str]:
+    """What is compared by itself: the parts of a question that has several, unless they leave out what they are about."""
+    return [part.text for part in parts if not part.is_bare] if len(parts) > 1 else []
 
 
 def _choose(compared: Compared, part: Part, scored: Scored) -> list[int]:

@@ -1,10 +1,10 @@
-"""Embedding cache: the same passages answer many questions, and embedding their sentences takes most of the time of an answer.
+"""Embedding caches: the same passages answer many questions, and embedding their sentences takes most of the time of an answer.
 
 Who waits for vectors lets others have its turn (`core.turns`), so that what they ask is embedded with the next pass.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from cachetools import LRUCache
@@ -54,3 +54,21 @@ class CachingEmbedder:
         require_wanted()
         with others_first():
             return self._embedder.embed_queries(texts)
+
+
+class EmbedOnce:
+    """Embeds the texts of one question, each of them once.
+
+    Args:
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Not called before there is a text to embed.
+    """
+
+    def __init__(self, embed_queries: Callable[[Sequence[str]], Vectors]) -> None:
+        self._embed_queries = embed_queries
+        self._known: dict[str, Vectors] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of at least one text, float32 (n, dimension), in their order."""
+        if missing := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            self._known.update(zip(missing, self._embed_queries(missing), strict=True))
+        return np.stack([self._known[text] for text in texts])

@@ -37,12 +37,12 @@ class Judge:
         return {one: Evidence(cosines[one], *share, known, one in foreign) for one, share, known in zip(cosines, shares, is_known, strict=True)}
 
     def judged(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str], evidence: Mapping[str, Evidence] | None = None) -> list[Hit]:
-        """The hits with their relevance to the text of `request`, which has a vector, and with the confidence in them.
+        """The hits with their relevance to the text of `request`, and with the confidence in them.
 
-        `rivals` are chunk ids of the candidates to compare with; `evidence` is what is known already. Without a calibration of the embedder, relevance and
-        confidence are None.
+        `rivals` are chunk ids of the candidates to compare with; `evidence` is what is known already. Without a vector of the request, and without a
+        calibration of the embedder, hits stay as they are.
         """
-        if self.calibration is None:
+        if request.vector is None or self.calibration is None:
             return list(hits)
         wanted = list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals]))
         found = relevances(self.calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
@@ -62,8 +62,7 @@ class Judge:
         if request.thresholds is not None:
             evidence = self.evidence(request.text, {hit.chunk_id: cosines[hit.chunk_id] for hit in kept})
             kept = [hit for hit in kept if evidence[hit.chunk_id].is_enough(request.thresholds)]
-        ranked = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
-        return ranked if request.vector is None else self.judged(request, ranked, rivals)
+        return self.judged(request, [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)], rivals)
 
     def features(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[tuple[Features, CurveName]]:
         """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted on it."""

@@ -12,7 +12,7 @@ from almanac.query.retrieval.arguments import require_history
 from almanac.query.retrieval.follow_up import Found, Leaning, continued, continues, earlier_questions, leaning_of, with_context
 from almanac.query.retrieval.query_expansion import expand, merge
 from almanac.query.retrieval.question_language import question_language
-from almanac.query.retrieval.request import Request, Retrieved
+from almanac.query.retrieval.request import EmbedQueries, Request, Retrieved
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.rewriting import rewrite
 from almanac.query.retrieval.spelling import Respelt, respell
@@ -73,8 +73,9 @@ class Search:
 
     Args:
         retriever: Retriever of the version.
-        request_for: Gives the request for a question, with its vector where one is needed.
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension).
+        request_for: Gives the request for a question, without its vector.
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). None: requests need none.
+        beside: Gives what else is to be embedded, together with a question that sentences are picked for. `embed_queries` has to remember it.
         expand: Maximum number of other wordings to search for.
         writer: Model that writes other wordings, and rewrites questions that continue others. None: there is none.
     """
@@ -83,12 +84,13 @@ class Search:
         self,
         retriever: Retriever,
         request_for: Callable[[str], Request],
-        embed_queries: Callable[[Sequence[str]], Vectors],
+        embed_queries: EmbedQueries | None,
         *,
+        beside: Callable[[str], Sequence[str]] = lambda _: (),
         expand: int = 0,
         writer: "Generator | None" = None,
     ) -> None:
-        self._retriever, self._request_for, self._embed_queries = retriever, request_for, embed_queries
+        self._retriever, self._request_for, self._embed_queries, self._beside = retriever, request_for, embed_queries, beside
         self._expand, self._writer = expand, writer
         self._steps = Retrieved()
 
@@ -104,17 +106,19 @@ class Search:
             request = self._request_for(asked.question)
         respelt = self._respelt(asked.question, request)
         if respelt.replaced:
-            meant = self._request_for(respelt.text)
+            asked_as_meant = asked.respelt(respelt)
+            request, meant = self._with_vectors(request, self._request_for(respelt.text), beside=self._beside(asked_as_meant.picked_for))
             found = self._in_other_wordings(meant)
             found.hits = self._retriever.judge.bearing(request, found.hits, found.rivals)
             found.closest = self._retriever.judge.judged(request, found.closest, found.rivals)
             if found.hits:
-                return self._searched(found, asked.respelt(respelt), meant, request)
+                return self._searched(found, asked_as_meant, meant, request)
+        (request,) = self._with_vectors(request, beside=self._beside(asked.picked_for))
         return self._searched(self._in_other_wordings(request), asked, request, request)
 
     def _searched(self, found: Retrieved, meant: _Asked, request: Request, asked: Request) -> Searched:
         vector = request.vector
-        if meant.last is not None and vector is not None:
+        if meant.last is not None and vector is not None and self._embed_queries is not None:
             both = vector + self._embed_queries([meant.last])[0]
             vector = both / np.linalg.norm(both)
         trace = [*self._steps.trace, *found.trace]
@@ -146,7 +150,8 @@ class Search:
         """What the question finds alone, and together with the earlier ones; None where that decides nothing, or relevance is not known."""
         if leaning.form in ("more", "whole"):
             return None
-        requests = [replace(self._request_for(text), k=_COMPARED, floor=None, thresholds=None) for text in (question, together)]
+        asked = self._with_vectors(self._request_for(question), self._request_for(together))
+        requests = [replace(request, k=_COMPARED, floor=None, thresholds=None) for request in asked]
         alone, both = (self._retriever.find(request).hits for request in requests)
         if not both or both[0].relevance is None or (alone and alone[0].relevance is None):
             return None
@@ -157,6 +162,13 @@ class Search:
             share = covered[best.chunk_id].term_coverage
             fits = share > 0 and share >= _AS_MANY * max(one.term_coverage for one in covered.values())
         return Found(max((hit.relevance or 0.0 for hit in alone), default=0.0), best.relevance or 0.0, fits)
+
+    def _with_vectors(self, *requests: Request, beside: Sequence[str] = ()) -> list[Request]:
+        """The requests with the vectors of their texts, where they need one. All is embedded together, and what goes `beside`, too."""
+        if self._embed_queries is None or not requests:
+            return list(requests)
+        vectors = self._embed_queries([*(request.text for request in requests), *beside])
+        return [replace(request, vector=vector) for request, vector in zip(requests, vectors, strict=False)]
 
     def _respelt(self, question: str, request: Request) -> Respelt:
         retriever = self._retriever
@@ -179,9 +191,7 @@ class Search:
             expansion = expand(self._writer, request.text, self._expand)
             told.update(expansion.told)
         wordings = expansion.wordings
-        vectors = [None] * len(wordings) if request.vector is None else self._embed_queries(wordings)
-        others = [self._retriever.find(replace(request, text=text, vector=vector)) for text, vector in zip(wordings, vectors, strict=True)]
+        others = map(self._retriever.find, self._with_vectors(*(replace(request, text=text) for text in wordings)))
         merged = merge([found, *others], request.k)
-        if request.vector is not None:  # relevance is that to the question, whatever wording found the hit
-            merged.hits = self._retriever.judge.judged(request, merged.hits, merged.rivals)
+        merged.hits = self._retriever.judge.judged(request, merged.hits, merged.rivals)  # relevance is that to the question, whatever wording found the hit
         return merged

@@ -2,13 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
 from almanac.core.given_up import GivenUp, unless
-from almanac.core.turns import Turns, others_first
+from almanac.core.turns import Turns, for_several, others_first
 from tests.conftest import PATIENCE_S
 
 
@@ -57,7 +58,9 @@ def test_never_more_have_a_turn_than_there_are(turns: int) -> None:
     assert sorted(work.ended, key=int) == [str(number) for number in range(60)]
 
 
-def test_others_begin_while_one_waits_and_it_goes_on_before_those_that_have_not_begun() -> None:
+@pytest.mark.parametrize(("for_s", "ended"), [(PATIENCE_S, ["holder", "late", "first"]), (0.0, ["holder", "first", "late"])])
+def test_others_begin_while_one_waits_and_for_a_while_before_it_goes_on(for_s: float, ended: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("almanac.core.turns._BEGINNING_S", for_s)
     work, let_go, is_held = _Work(1), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -83,7 +86,7 @@ def test_others_begin_while_one_waits_and_it_goes_on_before_those_that_have_not_
         let_go.set()
         for one in (first, holding, late):
             one.result(PATIENCE_S)
-    assert work.ended == ["holder", "first", "late"]
+    assert work.ended == ended
 
 
 def test_a_turn_comes_back_whatever_ends_the_work() -> None:
@@ -146,3 +149,96 @@ def test_work_that_nobody_waits_for_any_more_leaves_its_place_in_the_line() -> N
         holding.result(PATIENCE_S)
     work.whole("last")
     assert work.ended == ["last"]
+
+
+class _Several:
+    """Two works that could go on, and one that does something for `waiting` others, at most `most` at once."""
+
+    def __init__(self, turns: Turns, waiting: int, most: int = 8) -> None:
+        self.turns, self.waiting, self.most = turns, waiting, most
+        self._away, self._may_come_back, self._may_do = threading.Semaphore(0), threading.Event(), threading.Event()
+        self.is_done, self.order = threading.Event(), list[str]()
+
+    def go_on(self) -> None:
+        with self.turns.taken():
+            with others_first():
+                self._away.release()
+                self._may_come_back.wait(PATIENCE_S)
+            self.order.append("one")
+
+    def do(self) -> None:
+        with self.turns.taken(), others_first():
+            self._away.release()
+            self._may_do.wait(PATIENCE_S)
+            with for_several(lambda: self.waiting, self.most):
+                self.order.append("several, beside" if self.turns._free or not self.turns._is_crowded else "several")
+                self.is_done.set()
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """In the block, all turns are taken, two works could go on, and the third is about to do its thing."""
+        with ThreadPoolExecutor(3) as pool:
+            doing = [pool.submit(one) for one in (self.go_on, self.go_on, self.do)]
+            assert all(self._away.acquire(timeout=PATIENCE_S) for _ in doing)
+            with self.turns.taken():
+                self._may_come_back.set()
+                _until(lambda: len(self.turns._going_on) == 2)
+                self._may_do.set()
+                yield
+            for one in doing:
+                one.result(PATIENCE_S)
+
+
+def test_what_is_done_for_several_waits_until_as_many_wait_as_could_go_on() -> None:
+    several = _Several(Turns(1), waiting=1)
+    with several.begun():
+        assert not several.is_done.wait(0.05)
+        several.waiting = 2
+        assert several.is_done.wait(PATIENCE_S)
+
+
+def test_what_is_done_for_several_begins_once_others_have_gone_on() -> None:
+    several = _Several(Turns(1), waiting=1)
+    with several.begun():
+        assert not several.is_done.wait(0.05)
+    assert several.is_done.is_set()
+
+
+def test_what_can_be_done_for_no_more_does_not_wait_for_them() -> None:
+    several = _Several(Turns(1), waiting=1, most=1)
+    with several.begun():
+        assert several.is_done.wait(PATIENCE_S)
+
+
+def test_where_no_processor_is_left_what_is_done_for_several_has_a_turn_after_all_others() -> None:
+    several = _Several(Turns(1, is_crowded=True), waiting=8)
+    with several.begun():
+        assert not several.is_done.wait(0.05)
+    assert several.order == ["one", "one", "several"]
+
+
+@pytest.mark.parametrize(("waiting", "waits"), [(2, True), (1, False), (3, False)])
+def test_who_has_just_ended_may_come_again_before_what_is_done_for_several(waiting: int, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits alone waits for nobody else, and where as many wait as the last time, nobody is missing."""
+    monkeypatch.setattr("almanac.core.turns._COMING_S", PATIENCE_S)
+    turns = Turns(1, is_crowded=True)
+    _in_turn(turns, 3)
+    several = _Several(turns, waiting)
+    with ThreadPoolExecutor(1) as pool:
+        several._may_do.set()
+        doing = pool.submit(several.do)
+        assert several.is_done.wait(0.05 if waits else PATIENCE_S) is not waits
+        several.waiting = 3
+        doing.result(PATIENCE_S)
+
+
+def _in_turn(turns: Turns, waiting: int) -> None:
+    """Something was done for so many, and some of them ended."""
+    several = _Several(turns, waiting)
+    several._may_do.set()
+    several.do()
+
+
+def test_without_turns_what_is_done_for_several_is_done_at_once() -> None:
+    with for_several(lambda: 1, 8):
+        pass

@@ -422,7 +422,9 @@ def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentenc
     question, embedder = "where is the quokka of the", CountingWords()
     rare = AnalyzedQuery("en", False, {"where": 900, "is": 1000, "the": 1000, "of": 1000, "quokka": 1}, 1000)
     vector, hits = embedder.embed_queries([question])[0], [make_hit(1, text)]
-    by_hits, by_version = (extract(question, vector, hits, embedder, "en", cuts_words=False, readings=readings).picked[0] for readings in ([], [rare]))
+    by_hits, by_version = (
+        extract(question, vector, hits, embedder, embedder.embed_queries, "en", cuts_words=False, readings=readings).picked[0] for readings in ([], [rare])
+    )
     assert by_hits.sentence.text.startswith("Behind the gate")
     assert by_version.sentence.text.startswith("Quokkas")
     assert by_version.holds is None

@@ -1,11 +1,12 @@
 """Questions that continue others or are misspelt, asked of a real version."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
 from almanac.cli.questions import ask, search
+from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.spelling import Respelt
@@ -150,3 +151,40 @@ def test_the_command_line_takes_what_was_asked_before(index: PublishedIndex, cap
     assert json.loads(capsys.readouterr().out)["searched"] == f"{_HANOI[0]['content']} And for a child?"
     search(asked, "And for a child?", after=[_HANOI[0]["content"]], explain=True, data=data)
     assert "follow-up" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ask", "texts"),
+    [
+        (lambda index: index.search("Does the ktichen cook for allergies?"), ["Does the ktichen cook for allergies?", "Does the kitchen cook for allergies?"]),
+        (
+            lambda index: index.ask("How much is the tour to Hanoi and when does the garden close?"),
+            ["How much is the tour to Hanoi and when does the garden close?", "How much is the tour to Hanoi", "when does the garden close"],
+        ),
+        (
+            lambda index: index.ask("Does the ktichen cook and when does the garden close?"),
+            [f"{one}?" for one in ("Does the ktichen cook and when does the garden close", "Does the kitchen cook and when does the garden close")]
+            + ["Does the kitchen cook", "when does the garden close"],
+        ),
+        (lambda index: index.ask("And for a child?", history=_HANOI), ["And for a child?", f"{_HANOI[0]['content']} And for a child?"]),
+        (lambda index: index.search("When does the garden close?"), ["When does the garden close?"]),
+    ],
+    ids=["misspelt", "two parts", "both", "follow-up", "plain"],
+)
+def test_all_that_a_question_has_to_be_compared_by_is_embedded_at_once(
+    index: PublishedIndex, ask: Callable[[PublishedIndex], object], texts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed, calls = LocalEmbedder.embed_queries, list[list[str]]()
+
+    def noted(self: LocalEmbedder, texts: Sequence[str]) -> Vectors:
+        calls.append(list(texts))
+        return embed(self, texts)
+
+    monkeypatch.setattr(LocalEmbedder, "embed_queries", noted)
+    ask(index)
+    assert calls == [texts]
+
+
+def test_a_search_without_vectors_embeds_nothing(index: PublishedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalEmbedder, "embed_queries", None)
+    assert index.search("Does the ktichen cook?", mode="lexical").hits[0].title == "kitchen"
