@@ -2,7 +2,7 @@
 
 tantivy proposes rows, by statistics that include deleted ones. Every score that is returned is computed here, from the rows' terms and the statistics of live
 rows, so that the same content ranks the same whatever its segments. A bound on how much tantivy understates a score tells how many proposals are enough for the
-best rows to be among them.
+best rows to be among them. Of an index of few rows that is read for many queries, all are scored instead (`postings`).
 """
 
 import heapq
@@ -19,6 +19,7 @@ from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
 from almanac.index.lexical.deleted import WantedTerms
 from almanac.index.lexical.halves import Halves, Places
 from almanac.index.lexical.part import LexicalPart, OpenPart
+from almanac.index.lexical.postings import MOST_ROWS, Postings, rows_of_best
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
 from almanac.index.lexical.writer import as_damaged_lexical
 from almanac.index.vectors.keys import RowNumbers
@@ -96,6 +97,7 @@ class LexicalIndex:
         totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
         self._averages = {name: total / max(self._rows, 1) for name, total in totals.items()}
         self._halves = Halves(self._parts, self._averages, beside)
+        self._postings: dict[str, Postings] = {}  # by field
         for what, rows in (("the lexical index", self._halves.rows), ("the table", table.size)):
             if rows != self._starts[-1]:
                 raise DamagedVersion(f"{what} has {rows} rows instead of {self._starts[-1]}", where=str(self._parts[0].folder), hint=REBUILD)
@@ -114,9 +116,13 @@ class LexicalIndex:
             part.terms.read_around()
 
     def map_pages(self) -> None:
-        """Maps the pages of rows' terms that are in memory (`core.mapped`). Raises DamagedVersion."""
+        """Maps the pages of rows' terms that are in memory (`core.mapped`); those of an index of few rows are read. Raises DamagedVersion."""
         for part in self._parts:
             part.terms.map_pages()
+        if self._starts[-1] <= MOST_ROWS:
+            for name in FIELDS:
+                texts = [text for part in self._parts for text in part.terms.texts(name, np.arange(part.facts.rows))]
+                self._postings[name] = Postings(texts, self._averages[name])
 
     def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
@@ -170,13 +176,9 @@ class LexicalIndex:
 
     def _readings(self, query: str) -> Iterator[tuple[str, dict[str, float]]]:
         """Yields each different analysis of the query as field and the idf of each term that occurs: of more than 128 terms, of the 128 rarest."""
-        folded = is_folded(query)
-        readings = {
-            (FOLDED, tuple(dict.fromkeys(folded_tokens(query)))) if folded and has_folded(language) else (BODY, tuple(dict.fromkeys(tokens(query, language))))
-            for language in self._languages
-        }
+        readings = {(FOLDED if one.is_folded else BODY, tuple(one.frequencies)): one.frequencies for one in self.readings(query)}
         for name, terms in sorted(readings):
-            counts = {term: count for term, count in self._frequencies(name, terms).items() if count}
+            counts = {term: count for term, count in readings[name, terms].items() if count}
             if len(counts) > _MOST_TERMS:
                 counts = dict(sorted(counts.items(), key=lambda item: (item[1], item[0]))[:_MOST_TERMS])
             if counts:
@@ -205,6 +207,10 @@ class LexicalIndex:
 
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
         """Returns row → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
+        if name in self._postings:
+            scores = self._postings[name].scores(weights)
+            rows = rows_of_best(scores, self._among(np.flatnonzero(scores), wanted), k, _ROUNDED)
+            return dict(zip(rows.tolist(), scores[rows].tolist(), strict=True))
         counts = {term: counts.halves for term, counts in zip(weights, self._counts(name, list(weights)), strict=True)}
         highest, total = max(weights.values()), sum(sum(halves) for halves in counts.values())
         deciding = _without_frequent(weights, _NEGLIGIBLE * highest)

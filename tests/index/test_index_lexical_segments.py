@@ -21,6 +21,7 @@ from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
 from almanac.index.lexical.deleted import DeletedTerms, WantedTerms, write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
 from almanac.index.lexical.part import LexicalPart
+from almanac.index.lexical.postings import Postings, rows_of_best
 from almanac.index.lexical.reader import LexicalIndex, TableRows
 from almanac.index.lexical.terms import BODY, FOLDED, TERMS, TermsFile
 from almanac.index.lexical.union import Union
@@ -127,6 +128,12 @@ def test_any_segments_and_deletions_rank_as_one_index_of_the_live_rows(tmp_path_
         for k in (1, 5, 200):
             assert several.search(query, k) == one.search(query, k) == one.search(query, 200)[:k]
         assert several.search(query, 200, some) == one.search(query, 200, some) == [hit for hit in one.search(query, 200) if hit[0] in some]
+    several.map_pages()  # from now on, every row is scored
+    is_some = several._mask_of(some)
+    for query in _QUERIES:
+        for k in (1, 5, 200):
+            assert several.search(query, k) == one.search(query, k)
+            assert several.search(query, k, is_some) == one.search(query, k, some)
 
 
 @pytest.mark.slow
@@ -235,6 +242,21 @@ def test_terms_are_counted_in_each_row(rows: list[list[str]]) -> None:
     split = RowTerms([" ".join(row).encode() for row in rows])
     assert split.lengths.tolist() == [len(row) for row in rows]
     assert split.frequencies([term.encode() for term in terms]).tolist() == [[row.count(term) for term in terms] for row in rows]
+
+
+@given(rows=st.lists(st.lists(st.sampled_from(["a", "ab", "abcdefgh", "abcdefghi", "é", "门票", "dien_bien_phu"]), max_size=60), max_size=8))
+def test_postings_give_each_row_the_score_of_its_terms(rows: list[list[str]]) -> None:
+    texts, weights = [" ".join(row).encode() for row in rows], {"ab": 0.3, "门票": 1.7, "none": 2.0, "abcdefgh": 1e-3, "a": 0.1}
+    average = sum(map(len, rows)) / max(len(rows), 1)
+    expected = bm25_scores(RowTerms(texts), weights, average) if average else np.zeros(len(rows))
+    assert Postings(texts, average).scores(weights).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 9])
+def test_of_the_best_rows_those_that_nearly_tie_with_the_last_one_are_kept(k: int) -> None:
+    scores = np.array([0.0, 3.0, 1.0, 2.0, 1.999999, 5.0])
+    rows = rows_of_best(scores, np.array([1, 2, 3, 4]), k, 1 - 1e-5)
+    assert rows.tolist() == {1: [1], 2: [1, 3, 4], 3: [1, 3, 4], 9: [1, 2, 3, 4]}[k]
 
 
 def _statistics(path: Path, texts: Sequence[tuple[str, str]]) -> tuple[int, dict[str, int], list[list[int]]]:
