@@ -19,7 +19,6 @@ _LOOK_S = 0.1  # between two looks whether the work is still wanted
 _BEGINNING_S = 0.02  # for which work begins, one after the other, while other work could go on
 _COMING_S = 0.008  # after the end of work within which its client may have asked again
 _MORE_S = 0.001  # between two looks whether more have come
-_LAST = 1 << 62  # more than any number of work
 
 
 @dataclass(slots=True)
@@ -116,13 +115,13 @@ class Turns:
 
     @contextmanager
     def _with_a_turn_after_all(self, waiting: Callable[[], int], most: int) -> Iterator[None]:
-        while True:
-            self._take_again(_LAST + next(self._numbers))
-            now = waiting()
-            if not 1 < now < min(most, self._several) or time.monotonic() > self._ended_at + _COMING_S:
-                break
+        number = next(self._numbers)
+        self._take_again(number)
+        until = self._ended_at + _COMING_S  # what ends later, and may be of another kind, does not put it off
+        while 1 < (now := waiting()) < min(most, self._several) and time.monotonic() <= until:
             self._give_back()
             time.sleep(_MORE_S)
+            self._take_again(number)
         self._several = now
         try:
             yield
@@ -130,8 +129,9 @@ class Turns:
             self._give_back()
 
     def _wait_for_company(self, waiting: Callable[[], int], most: int) -> None:
+        number = next(self._numbers)
         with self._lock:
-            while waiting() < min(most, len(self._going_on)):
+            while waiting() < min(most, sum(other < number for other, _ in self._going_on)):
                 self._gone_on.wait(_MORE_S)
 
 
@@ -159,7 +159,8 @@ def for_several(waiting: Callable[[], int], most: int) -> Iterator[None]:
     """The block does something at once for those who wait for it and let others go first, such as this thread, while more may come; it needs no turn.
 
     It begins when as many wait as could go on meanwhile, or `most`. Where no processor is left for it, it has a turn all the same, after all others, and a few
-    milliseconds later if fewer wait than the last time, and some of them have just ended. Does nothing in a thread that works without turns, or has one.
+    milliseconds later if fewer wait than the last time, and some of them have just ended. Others are those that have come before it: of work that waits for
+    something else, there may always be some that could go on. Does nothing in a thread that works without turns, or has one.
 
     Args:
         waiting: Gives how many wait.

@@ -239,6 +239,65 @@ def _in_turn(turns: Turns, waiting: int) -> None:
     several.do()
 
 
+@contextmanager
+def _steady(turns: Turns, work: Callable[[], None]) -> Iterator[list[int]]:
+    """In the block, which is given a list that grows with each, six clients have some work done again and again."""
+    is_over, ended = threading.Event(), list[int]()
+
+    def again(client: int) -> None:
+        while not is_over.is_set():
+            with turns.taken():
+                work()
+            ended.append(client)
+
+    with ThreadPoolExecutor(6) as pool:
+        doing = [pool.submit(again, client) for client in range(6)]
+        try:
+            _until(lambda: len(ended) > 20)
+            yield ended
+        finally:
+            is_over.set()
+        for one in doing:
+            one.result(PATIENCE_S)
+
+
+def test_what_is_done_for_several_does_not_wait_as_long_as_others_come_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two wait, and three did the last time: those that end meanwhile are no clients of it."""
+    monkeypatch.setattr("almanac.core.turns._COMING_S", 0.5)
+    turns = Turns(1, is_crowded=True)
+    _in_turn(turns, 3)
+    several = _Several(turns, waiting=2)
+    several._may_do.set()
+    with ThreadPoolExecutor(1) as pool:
+        with _steady(turns, lambda: time.sleep(0.001)):
+            doing = pool.submit(several.do)
+            is_done = several.is_done.wait(PATIENCE_S / 10)
+        doing.result(PATIENCE_S)
+    assert is_done
+
+
+@pytest.mark.parametrize("is_crowded", [False, True])
+def test_what_is_done_for_several_does_not_wait_for_work_that_comes_later_and_waits_for_something_else(is_crowded: bool) -> None:
+    def wait_and_go_on() -> None:
+        time.sleep(0.001)
+        with others_first():
+            time.sleep(0.002)
+        time.sleep(0.003)
+
+    turns = Turns(1, is_crowded=is_crowded)
+    several = _Several(turns, waiting=1)
+    with ThreadPoolExecutor(1) as pool:
+        with _steady(turns, wait_and_go_on) as ended:
+            doing = pool.submit(several.do)
+            assert several._away.acquire(timeout=PATIENCE_S)
+            before = len(ended)
+            several._may_do.set()
+            _until(lambda: several.is_done.is_set() or len(ended) > before + 300)
+            meanwhile = len(ended) - before
+        doing.result(PATIENCE_S)
+    assert meanwhile < 100
+
+
 def test_without_turns_what_is_done_for_several_is_done_at_once() -> None:
     with for_several(lambda: 1, 8):
         pass
