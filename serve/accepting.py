@@ -18,7 +18,7 @@ import structlog
 
 _BACKLOG = 2048  # connections that may wait to be accepted, as in uvicorn
 _LET_S = 0.005  # for which a worker leaves a connection to those that have fewer, before it looks whether the connection still waits
-_PATIENCE_S = 0.05  # after which it accepts it, nevertheless
+_PATIENCE_S = 0.05  # after which it accepts it, nevertheless, and the next one after _LET_S
 _SILENT_S = 0.5  # after which a worker that has told nothing does not count: it is stopped, or dead
 _PAUSE_S = 1.0  # after which accepting is tried again, where no descriptor is left
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
@@ -103,11 +103,14 @@ class Accepting:
         return len(self._connections) + len(self._beginning)
 
     def _look(self) -> None:
-        """Accepts what waits, as long as it is this worker's turn, or nobody else has taken it for too long."""
-        while self._turns.is_mine(self._count) or 0 < self._left_since < self._loop.time() - _PATIENCE_S:
+        """Accepts what waits, as long as it is this worker's turn. What others have left for too long is accepted, too, and what waits behind it sooner."""
+        while (is_mine := self._turns.is_mine(self._count)) or 0 < self._left_since < self._loop.time() - _PATIENCE_S:
             self._left_since = 0.0
             if not self._accept():
                 return
+            if not is_mine:
+                self._left_since = self._loop.time() - _PATIENCE_S
+                break
         self._left_since = self._left_since or self._loop.time()
         self._look_away(_LET_S)
 

@@ -131,6 +131,24 @@ def test_no_connection_waits_long_for_a_worker_that_does_not_accept_it(tmp_path:
     asyncio.run(take_all())
 
 
+def test_a_queue_waits_once_for_a_worker_that_accepts_nothing(tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("almanac.serve.accepting._PATIENCE_S", 1.0)
+
+    async def take_all() -> None:
+        worker, other = _Worker(listening, Turns(tmp_path, 0, 2)), Turns(tmp_path, 1, 2)
+        other.tell(0)
+        clients = await _connected(listening, 40)
+        async with asyncio.timeout(20):
+            while len(worker.connections) < 40:  # once for each of them, it would take 40 s
+                other.tell(0)
+                await asyncio.sleep(0.01)
+        await worker.end()
+        for client in clients:
+            client.close()
+
+    asyncio.run(take_all())
+
+
 def test_connections_are_accepted_again_once_there_are_descriptors(tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("almanac.serve.accepting._PAUSE_S", 0.1)
 
