@@ -148,8 +148,10 @@ class Retriever:
 
         `dimension` is that of the version's vectors.
         """
-        begins = [row["text"][:_WARM] for row in self.opened.rows(self.opened.smallest(1), ("text",))]
-        self.find(Request("".join(begins) or "a", np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
+        first = self.opened.smallest(1)
+        begin = "".join(row["text"][:_WARM] for row in self.opened.rows(first, ("text",))) or "a"
+        self.find(Request(begin, np.eye(1, dimension, dtype=np.float32)[0], 1, "hybrid", ranking=True))
+        self.judge.evidence(begin, dict.fromkeys(first))  # reads word lists
         self.opened.map_pages()
         self.is_warm = True
 
