@@ -19,7 +19,7 @@ from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
 from almanac.index.lexical.deleted import WantedTerms
 from almanac.index.lexical.halves import Halves, Places
 from almanac.index.lexical.part import LexicalPart, OpenPart
-from almanac.index.lexical.postings import MOST_ROWS, Postings, rows_of_best
+from almanac.index.lexical.postings import MOST_ROWS, MOST_TERMS, Postings, rows_of_best
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD
 from almanac.index.lexical.writer import as_damaged_lexical
 from almanac.index.vectors.keys import RowNumbers
@@ -119,8 +119,8 @@ class LexicalIndex:
         """Maps the pages of rows' terms that are in memory (`core.mapped`); those of an index of few rows are read. Raises DamagedVersion."""
         for part in self._parts:
             part.terms.map_pages()
-        if self._starts[-1] <= MOST_ROWS:
-            for name in FIELDS:
+        for name in FIELDS:
+            if self._starts[-1] <= MOST_ROWS and sum(part.facts.terms[name] for part in self._parts) <= MOST_TERMS:
                 texts = [text for part in self._parts for text in part.terms.texts(name, np.arange(part.facts.rows))]
                 self._postings[name] = Postings(texts, self._averages[name])
 

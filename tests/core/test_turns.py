@@ -298,6 +298,8 @@ def test_what_is_done_for_several_does_not_wait_for_work_that_comes_later_and_wa
     assert meanwhile < 100
 
 
-def test_without_turns_what_is_done_for_several_is_done_at_once() -> None:
-    with for_several(lambda: 1, 8):
-        pass
+def test_without_turns_and_with_one_what_is_done_for_several_is_done_at_once() -> None:
+    turns = Turns(1, is_crowded=True)
+    with for_several(lambda: 1, 8), turns.taken(), for_several(lambda: 1, 8):
+        assert turns._free == 0
+    assert turns._free == 1

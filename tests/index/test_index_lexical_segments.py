@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from almanac.core.beside import Threads
 from almanac.core.tables import CHUNKS, chunks_table, write_table
-from almanac.index.lexical import bm25, halves, writer
+from almanac.index.lexical import bm25, halves, reader, writer
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
 from almanac.index.lexical.deleted import DeletedTerms, WantedTerms, write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL, lexical_facts
@@ -250,6 +250,17 @@ def test_postings_give_each_row_the_score_of_its_terms(rows: list[list[str]]) ->
     average = sum(map(len, rows)) / max(len(rows), 1)
     expected = bm25_scores(RowTerms(texts), weights, average) if average else np.zeros(len(rows))
     assert Postings(texts, average).scores(weights).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("rows", "fewer", "kept"), [(4, 0, [BODY, FOLDED]), (3, 0, []), (4, 1, [FOLDED])])
+def test_an_index_of_many_rows_or_terms_is_not_kept_in_memory(rows: int, fewer: int, kept: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = _one(tmp_path / "one", [_chunk(number, f"castle garden ticket{number}") for number in range(4)])
+    monkeypatch.setattr(reader, "MOST_ROWS", rows)
+    monkeypatch.setattr(reader, "MOST_TERMS", lexical_facts(tmp_path / "one" / LEXICAL).terms[BODY] - fewer)
+    found = index.search("garden", 4)
+    index.map_pages()
+    assert sorted(index._postings) == kept
+    assert index.search("garden", 4) == found
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 9])
