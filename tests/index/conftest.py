@@ -23,7 +23,7 @@ from tests.index.embedding import embed_missing
 
 INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=16, fingerprint="0123456789abcdef")
 
-DERIVED = Derived(language_fit={"": 1.0})
+DERIVED = Derived(language_fit={"": 1.0, "en": 1.0})  # the languages of the rows below
 
 FLOORS = ScoreThresholds(0.3, 0.5)
 
