@@ -1,8 +1,9 @@
 """A published index opened for search and answers. Each request reads exactly one version, from its first step to its last."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,8 +19,9 @@ from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, has_other_format, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, grounds_of
-from almanac.query.answering.extractive import hits_to_quote, texts_of_parts
+from almanac.query.answering.extractive import hits_to_quote, texts_of_parts, texts_of_sentences
 from almanac.query.answering.further import further_hits
+from almanac.query.answering.language import require_language
 from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
 from almanac.query.models.embedding_cache import CachingEmbedder, EmbedOnce
@@ -40,6 +42,8 @@ from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
 _IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
+_FEW = 1_000  # chunks up to which sentences are embedded ahead: of more, most vectors would have left the cache before they are needed
+_AT_ONCE = 4  # sentences that are embedded ahead while a question waits
 
 
 class Asked(TypedDict, total=False):
@@ -163,6 +167,8 @@ class PublishedIndex:
         self._data, self._pinned = data, version
         self._embedders = embedders or Embedders()
         self._embedder: Embedder | None = None
+        self._is_loading = False  # in another thread, or it was
+        self._ahead: str | None = None  # version whose sentences have been embedded ahead
         self._reader = StoreReader(data, declaration.name, version) if data.url else None
         self._pool = VersionPool(self.resolve, self._open, version)
 
@@ -222,6 +228,19 @@ class PublishedIndex:
             self._embedder = self._embedders.of(self.declaration.embed, self._data)
         return self._embedder
 
+    def _load_beside(self) -> None:
+        """Begins to load the embedder in another thread, while this one reads what a search needs before its vectors. An error is met again by `embedder`."""
+        if self._embedder is not None or self._is_loading:
+            return
+        self._is_loading = True
+
+        def load() -> None:
+            with suppress(Exception):
+                assert self.embedder
+
+        with suppress(RuntimeError):  # the system gives no further thread
+            threading.Thread(target=load, name="embedder").start()
+
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
         """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that is live now.
 
@@ -265,6 +284,24 @@ class PublishedIndex:
 
     def _warm(self, retriever: Retriever) -> None:
         retriever.warm(self.embedder.info.dimension)
+
+    def embed_ahead(self, until: float) -> None:
+        """Embeds sentences that replies may quote, until a time of `time.monotonic`; else they are embedded with the first answers, which then take far longer.
+
+        Does so once for each version that is live. Does nothing where a model writes the replies, where an API embeds, and for a version of more than 1,000
+        chunks. Raises the errors of `reading`.
+        """
+        if self.has_model or self.declaration.embed.provider != "local":
+            return
+        with self.reading() as retriever:
+            version = retriever.opened.manifest.version
+            chunks = retriever.chunks(_FEW) if version != self._ahead else []
+        texts = texts_of_sentences(chunks, self.declaration.language, cuts_words=self.declaration.chunk.by == "words")
+        for begin in range(0, len(texts), _AT_ONCE):
+            if time.monotonic() >= until:
+                break
+            self.embedder.embed_documents(texts[begin : begin + _AT_ONCE])
+        self._ahead = version
 
     @property
     def live(self) -> str | None:
@@ -355,7 +392,10 @@ class PublishedIndex:
             question = without_invisible(query)
 
             def request_for(text: str) -> Request:
-                return self._request(retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
+                request = self._request(retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
+                if needs_vector:
+                    self._load_beside()
+                return request
 
             needs_vector = (mode or self.declaration.retrieve.mode) != "lexical" or floor is not None or self.declaration.retrieve.tags is not None
             embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts)) if needs_vector else None
@@ -482,6 +522,7 @@ class PublishedIndex:
 
         Arguments and errors as for `ask`, except that `mode` is not held against what is declared.
         """
+        require_language(asked.get("language"))
         with self.reading(asked.get("version")) as retriever:
             return self._asked_of(retriever, text, mode, history, asked)
 
@@ -494,6 +535,7 @@ class PublishedIndex:
 
         def request_for(question: str) -> Request:
             request = self._request(retriever, question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
+            self._load_beside()
             return replace(request, thresholds=self.embedder.score_thresholds if chosen is None else None, closest=NEAREST)
 
         embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts))

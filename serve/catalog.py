@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
 _LOOK_S = 0.1  # seconds between two looks at the declaration files, of which each takes as long as a small search
+_AHEAD_S = 1.0  # for which a server is ready later, and what it has embedded by then is not embedded with first answers
 _log = structlog.get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
@@ -170,18 +171,25 @@ class Catalog:
     def keep_up(self) -> list[str]:
         """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.
 
-        Returns the names of the bases that can be asked. The reason why another one cannot is logged, once.
+        Of small versions, sentences are embedded for up to a second in all. Returns the names of the bases that can be asked. The reason why another one
+        cannot is logged, once.
         """
-        ready = []
-        for name in self.names():
+        ready = self._each(self.names(), PublishedIndex.keep_up)
+        until = time.monotonic() + _AHEAD_S
+        return self._each(ready, lambda index: index.embed_ahead(until))
+
+    def _each(self, names: list[str], work: Callable[[PublishedIndex], None]) -> list[str]:
+        """Names of the knowledge bases with which something has been done. The error of another one is logged, once."""
+        done = []
+        for name in names:
             try:
-                self.index(name).keep_up()
-                ready.append(name)
+                work(self.index(name))
+                done.append(name)
             except GivenUp:  # no fault of the base
                 raise
             except Exception as error:
                 self._tell(name, error)
-        return ready
+        return done
 
     def close(self) -> None:
         """Closes every index, each version after the last request that reads it."""

@@ -60,10 +60,10 @@ class EmbedTogether:
         try:
             with self._lock:
                 now, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-            vectors = self._encode([text for one in now for text in one.texts])
-            ends = np.cumsum([len(one.texts) for one in now])
-            for one, begin, end in zip(now, [0, *ends[:-1]], ends, strict=True):
-                one.vectors = vectors[begin:end]
+            texts = list(dict.fromkeys(text for one in now for text in one.texts))  # the first answers need sentences of the same passages
+            vectors, at = self._encode(texts), {text: number for number, text in enumerate(texts)}
+            for one in now:
+                one.vectors = vectors[[at[text] for text in one.texts]]
         except BaseException as error:
             for one in now:
                 one.error = error

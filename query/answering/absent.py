@@ -72,9 +72,13 @@ def _places_in(question: str, language: str | None) -> list[str]:
 @cache
 def _places(language: str | None) -> frozenset[str]:
     """Names of countries in a language and in English, and of the cities after which time zones are called, in small letters without diacritics."""
-    cities = [zone.rpartition("/")[2].replace("_", " ") for zone in available_timezones() if zone.partition("/")[0] in _CONTINENTS]
     countries = [str(name) for locale in _locales(language) for name in locale.territories.values()]
-    return frozenset(folded for name in (*cities, *countries) if len(folded := fold(name.casefold())) >= _LEAST and not folded.isdigit()) - _NO_PLACES
+    return frozenset(folded for name in (*_cities(), *countries) if len(folded := fold(name.casefold())) >= _LEAST and not folded.isdigit()) - _NO_PLACES
+
+
+@cache
+def _cities() -> list[str]:
+    return [zone.rpartition("/")[2].replace("_", " ") for zone in available_timezones() if zone.partition("/")[0] in _CONTINENTS]
 
 
 def _locales(language: str | None) -> list[Locale]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -118,8 +119,7 @@ def extract(
         kept = sorted(np.argsort(-compared.overlaps(question), kind="stable")[:_EMBEDDED])
         sentences = [sentences[i] for i in kept]
         compared = _compared(sentences, hits, language, words, weights)
-    # A sentence is embedded together with its context: "Three days." answers nothing without its question.
-    vectors = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
+    vectors = embedder.embed_documents(_texts_compared(sentences))
     parts = asked_parts(question)
     scored = [compared.scored(part, vectors @ asked, parts[0].text) for part, asked in zip(parts, _vectors_of(parts, vector, embed_queries), strict=True)]
     chosen: dict[int, tuple[Part, Scored]] = {}
@@ -153,6 +153,17 @@ def texts_of_parts(question: str) -> list[str]:
     return _texts_of(asked_parts(question))
 
 
+def texts_of_sentences(chunks: Sequence[Hit], language: str, *, cuts_words: bool) -> list[str]:
+    """What `extract` embeds of most answers from these chunks, each text once; `language` and `cuts_words` as there.
+
+    The context of a sentence may be another one where the hits hold the chunk before it, too. Chunks further before are left out.
+    """
+    ordered = sorted(chunks, key=lambda one: (one.source, one.document_id, one.ordinal))
+    passages: list[Sequence[Hit]] = [*([one] for one in ordered), *pairwise(ordered)]
+    texts = (text for hits in passages for text in _texts_compared(sentences_of(hits, language, cuts_words=cuts_words)))
+    return list(dict.fromkeys(texts))
+
+
 def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
     """The hits to pick sentences from, in their order: the first two, and those whose relevance is at least .15 of the best one's.
 
@@ -162,6 +173,11 @@ def hits_to_quote(hits: Sequence[Hit]) -> list[Hit]:
     best = max((hit.relevance for hit in hits if hit.relevance is not None), default=0.0)
     first = [rank < _FIRST and not (best >= _SURE and hit.passage is not None) for rank, hit in enumerate(hits)]
     return [hit for hit, is_first in zip(hits, first, strict=True) if is_first or hit.relevance is None or hit.relevance >= _LEAST_SHARE * best]
+
+
+def _texts_compared(sentences: Sequence[Sentence]) -> list[str]:
+    """Each sentence with its context: "Three days." answers nothing without its question."""
+    return [f"{s.context} {s.text}".strip() for s in sentences]
 
 
 def _with_head(compared: Compared, number: int, part: Part, hits: Sequence[Hit], room: int) -> list[Sentence]:

@@ -10,11 +10,9 @@ import re
 from functools import cache
 from itertools import pairwise
 
-from babel import Locale
+from almanac.query.answering.cldr_names import cldr_names, day_key
+from almanac.query.answering.figure_words import PREFIXES
 
-from almanac.query.answering.figure_words import LANGUAGES, PREFIXES
-
-_ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"  # languages whose abbreviations are known; in Czech, "so" is another day than in German
 _OTHER_ABBREVIATIONS = {"mo": 0, "tu": 1, "tues": 1, "we": 2, "weds": 2, "th": 3, "thur": 3, "thurs": 3, "sa": 5, "su": 6}
 _ORDINALS = {"segunda": 0, "terça": 1, "quarta": 2, "quinta": 3, "sexta": 4}  # Portuguese days without "-feira" are ordinal numbers, in Spanish, too
 _OTHER_NAMES = {"sonnabend": 5} | {f"{name}s-feira": number for name, number in _ORDINALS.items()}
@@ -86,7 +84,7 @@ def _may_be_day(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_ordinal(match: re.Match[str]) -> bool:
-    return match["short"] is not None and _key(match["short"]).rstrip("s") in _ORDINALS
+    return match["short"] is not None and day_key(match["short"]).rstrip("s") in _ORDINALS
 
 
 def _is_written_as_day(text: str, match: re.Match[str]) -> bool:
@@ -96,12 +94,7 @@ def _is_written_as_day(text: str, match: re.Match[str]) -> bool:
 def _number(match: re.Match[str]) -> int:
     if match["chinese"]:
         return _CHINESE[match["chinese"]]
-    return _names()[_key(match["name"])] if match["name"] else _abbreviations()[_key(match["short"])]
-
-
-def _key(name: str) -> str:
-    """A name in one spelling for all that match it, in capitals or not: to a pattern, the two Turkish i are one."""
-    return name.casefold().replace("i\u0307", "i").replace("ı", "i")
+    return _names()[day_key(match["name"])] if match["name"] else _abbreviations()[day_key(match["short"])]
 
 
 @cache
@@ -121,14 +114,11 @@ def _days() -> re.Pattern[str]:
 @cache
 def _names() -> dict[str, int]:
     """Number of the day by the key of its name."""
-    locales = map(Locale.parse, LANGUAGES.split())
-    return {_key(str(name)): int(number) for locale in locales for number, name in locale.days["format"]["wide"].items()} | _OTHER_NAMES
+    return cldr_names().days | _OTHER_NAMES
 
 
 @cache
 def _abbreviations() -> dict[str, int]:
     """Number of the day by the key of its abbreviation, without a full stop."""
-    locales = map(Locale.parse, _ABBREVIATING.split())
-    named = ((_key(str(name)).rstrip("."), int(number)) for locale in locales for number, name in locale.days["format"]["abbreviated"].items())
     ordinals = _ORDINALS | {f"{name}s": number for name, number in _ORDINALS.items()}
-    return ordinals | _OTHER_ABBREVIATIONS | {name: number for name, number in named if name not in _names()}
+    return ordinals | _OTHER_ABBREVIATIONS | {name: number for name, number in cldr_names().short_days.items() if name not in _names()}

@@ -1,12 +1,11 @@
-"""Words around figures, in many languages: names of months, units of measure, halves of the day, numbers in words. Names are those of CLDR."""
+"""Words around figures, in many languages: names of months, units of measure, halves of the day, numbers in words."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
 
-from babel import Locale
-from babel.units import format_unit
+from almanac.query.answering.cldr_names import cldr_names
 
-LANGUAGES = "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
 # Short names of months that are frequent words of other languages: "children under 5 may enter", "3 out of 5", "une des 12 chambres", "tem 25 quartos".
 _FREQUENT_WORDS = "abu ago api ara des dis ene kas kol led mag mar may oca ott out pro set sie svi tem tra vas"
 AMBIGUOUS_MONTHS = frozenset(_FREQUENT_WORDS.split(" "))
@@ -34,7 +33,7 @@ _MEASURES = {
     "weight": ("mass-gram mass-kilogram mass-pound", 'mg g kg t lb lbs kilo kilos ký cân ק"ג 公斤 克'),
     "temperature": ("temperature-celsius temperature-fahrenheit", "° °c °f degrees degree degrés grad grados gradi graus graden độ מעלות градусов 度"),
 }
-_SPANS = "second minute hour day week month year"
+_SPANS = "duration-second duration-minute duration-hour duration-day duration-week duration-month duration-year"
 _OTHER_SPANS = (
     "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite anni anno anos ano đêm ngày giờ phút tuần tháng năm tiếng "
     "שנים שנה חודשים חודש שבועות שבוע ימים יום שעות שעה דקות דקה לילה לילות ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
@@ -91,15 +90,7 @@ _CJK = re.compile(r"([一二三四五六七八九])?(十)([一二三四五六七
 @cache
 def months() -> dict[str, int]:
     """Number of the month, 1 to 12, by its name or abbreviation of three letters and more, casefolded and without a full stop."""
-    found: dict[str, int] = {}
-    for locale in map(Locale.parse, LANGUAGES.split()):
-        for width in ("abbreviated", "wide"):
-            for form in ("format", "stand-alone"):
-                for number, name in locale.months[form][width].items():
-                    plain = str(name).casefold().rstrip(".")
-                    if len(plain) > 2 and not any(c.isdigit() for c in plain):
-                        found.setdefault(plain, int(number))
-    return found | {"sept": 9}
+    return cldr_names().months | {"sept": 9}
 
 
 def month_of(word: str) -> int | None:
@@ -111,41 +102,28 @@ def month_of(word: str) -> int | None:
 @cache
 def units() -> frozenset[str]:
     """Words that stand behind a measured or paid quantity, casefolded."""
-    named = {
-        word.casefold()
-        for locale in map(Locale.parse, LANGUAGES.split())
-        for unit in _UNITS.split()
-        for count in (1, 2, 5, 11)
-        for word in format_unit(count, unit, "long", locale=locale).split()
-    }
-    return frozenset({word for word in named if not any(c.isdigit() for c in word)}.union(_OTHER_UNITS.split(), _MONEY.split()))
+    return _words_of(_UNITS).union(_OTHER_UNITS.split(), _MONEY.split())
 
 
 @cache
 def time_units() -> frozenset[str]:
     """Words for spans of time behind a number, casefolded: minutes to years, and nights."""
-    named = {
-        word.casefold()
-        for locale in map(Locale.parse, LANGUAGES.split())
-        for unit in _SPANS.split()
-        for count in (1, 2, 5, 11)
-        for word in format_unit(count, f"duration-{unit}", "long", locale=locale).split()
-    }
-    return frozenset({word for word in named if not any(c.isdigit() for c in word) and len(word) > 1}.union(_OTHER_SPANS.split()))
+    return _longer(_words_of(_SPANS)).union(_OTHER_SPANS.split())
 
 
 @cache
 def measures(kind: str) -> frozenset[str]:
     """Words and signs of units behind a number, casefolded. `kind` is `length`, `weight` or `temperature`."""
     units, signs = _MEASURES[kind]
-    named = {
-        word.casefold()
-        for locale in map(Locale.parse, LANGUAGES.split())
-        for unit in units.split()
-        for count in (1, 2, 5, 11)
-        for word in format_unit(count, unit, "long", locale=locale).split()
-    }
-    return frozenset({word for word in named if not any(c.isdigit() for c in word) and len(word) > 1}.union(signs.split()))
+    return _longer(_words_of(units)).union(signs.split())
+
+
+def _words_of(units: str) -> frozenset[str]:
+    return frozenset(word for unit in units.split() for word in cldr_names().units[unit])
+
+
+def _longer(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(word for word in words if len(word) > 1)
 
 
 def money() -> frozenset[str]:

@@ -12,20 +12,21 @@ def reply_language(question: str, history: Sequence[Mapping[str, str]], asked: s
     """Tag of the language that a reply is written in; None leaves it to the model.
 
     `asked` if the caller names a language; else that of the question; else, for "2?" and the like, that of the last message of the user in `history` (oldest
-    first) whose language can be identified. Raises UsageError where `asked` is not the tag of a known language.
+    first) whose language can be identified.
     """
     if asked is not None:
-        return _require_language(asked)
+        return asked
     texts = [question, *(message.get("content", "") for message in reversed(history) if message.get("role") == "user")]
     return next((found for text in texts if isinstance(text, str) and (found := question_language(text))), None)
 
 
-def _require_language(tag: str) -> str:
+def require_language(asked: str | None) -> None:
+    """Raises UsageError for what is not the tag of a known language; None leaves the language to the question."""
     try:
-        Locale.parse(tag, sep="-")
-    except (UnknownLocaleError, ValueError):
-        raise UsageError(f"there is no language '{tag}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR") from None
-    return tag
+        if asked is not None:
+            Locale.parse(asked, sep="-")
+    except (UnknownLocaleError, ValueError, TypeError):
+        raise UsageError(f"there is no language '{asked}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR") from None
 
 
 def language_name(tag: str) -> str:

@@ -155,6 +155,12 @@ class Retriever:
         self.opened.map_pages()
         self.is_warm = True
 
+    def chunks(self, most: int) -> list[Hit]:
+        """All chunks of the version as hits, without scores, ascending by id; none where there are more than `most`."""
+        if self.opened.manifest.counts.chunks > most:
+            return []
+        return self._hits([Candidate(chunk_id, 0.0) for chunk_id in self.opened.smallest(most)], 0, None)
+
     def documents(self, workspace: str | None = None) -> ListedDocuments:
         """Lists the documents and records of a workspace, or all, in the order of URL and title. The list is cached.
 

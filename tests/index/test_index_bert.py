@@ -121,13 +121,13 @@ def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
     with ThreadPoolExecutor(9) as pool:
         first = pool.submit(together, ["1", "2"])
         assert is_begun.wait(20)
-        others = [pool.submit(together, [str(number)]) for number in range(3, 11)]
+        others = [pool.submit(together, [str(number), "11", "11"]) for number in range(3, 11)]
         while len(together._waiting) < 8:
             pass
         may_end.set()
         assert first.result().tolist() == [[1.0], [2.0]]
-        assert [one.result().tolist() for one in others] == [[[float(number)]] for number in range(3, 11)]
-    assert [sorted(call, key=int) for call in calls] == [["1", "2"], [str(number) for number in range(3, 11)]]
+        assert [one.result().tolist() for one in others] == [[[float(number)], [11.0], [11.0]] for number in range(3, 11)]
+    assert [sorted(call, key=int) for call in calls] == [["1", "2"], [str(number) for number in range(3, 12)]], "each text once"
 
 
 def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:

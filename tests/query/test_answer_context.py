@@ -1,6 +1,7 @@
 """What a model is shown: numbered quotations that cannot give orders, within the budget, and the last of the conversation."""
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from almanac.core.invisible import without_invisible
 from almanac.core.passage_parts import lay_out
+from almanac.query.answering.language import require_language
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
 from almanac.query.models.generators import MistralGenerator
@@ -91,8 +93,13 @@ def test_language_asked_for_comes_first_then_the_question_then_the_conversation(
     ]:
         ask(question, hits, generator=model, history=history, language=asked)
         assert wanted in model.asked[0]["content"]
-    with pytest.raises(UsageError, match="no language 'klingon'"):
-        ask("2?", hits, generator=model, language="klingon")
+
+
+@pytest.mark.parametrize("tag", ["klingon", "", "en_US", "??", 5])
+def test_a_language_that_nobody_knows_is_refused(tag: Any) -> None:
+    require_language("pt-BR")
+    with pytest.raises(UsageError, match=f"no language '{re.escape(str(tag))}'"):
+        require_language(tag)
 
 
 _RECORD = "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026\nCode: TO1101\n"

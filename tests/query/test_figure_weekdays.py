@@ -4,8 +4,8 @@ import pytest
 from babel import Locale
 
 from almanac.query.answering.figure_weekdays import weekdays_in
-from almanac.query.answering.figure_words import LANGUAGES
 from tests.growth import assert_linear
+from tests.query.cldr import LANGUAGES
 
 _MON, _TUE, _WED, _THU, _FRI, _SAT, _SUN = range(7)
 

@@ -1,7 +1,9 @@
 """Questions that continue others or are misspelt, asked of a real version."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.spelling import Respelt
+from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.results import Answer, SearchResult
 from tests.query.small_base import SmallBase
 
@@ -25,11 +28,16 @@ pytestmark = pytest.mark.slow  # the real model
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedIndex]:
+def base(tmp_path_factory: pytest.TempPathFactory) -> SmallBase:
     base = SmallBase(tmp_path_factory.mktemp("searched"))
     for name, text in _MORE_NOTES.items():
         (base.folder / "notes" / f"{name}.txt").write_text(text)
     base.publish(language="en")
+    return base
+
+
+@pytest.fixture(scope="module")
+def index(base: SmallBase) -> Iterator[PublishedIndex]:
     with open_index(base.path, data=base.data) as opened:
         yield opened
 
@@ -188,3 +196,39 @@ def test_all_that_a_question_has_to_be_compared_by_is_embedded_at_once(
 def test_a_search_without_vectors_embeds_nothing(index: PublishedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LocalEmbedder, "embed_queries", None)
     assert index.search("Does the ktichen cook?", mode="lexical").hits[0].title == "kitchen"
+
+
+def test_an_unknown_language_is_refused_before_anything_is_embedded(index: PublishedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalEmbedder, "embed_queries", None)
+    for refused in (index.ask, index.stream):
+        with pytest.raises(UsageError, match="no language 'klingon'"):
+            refused("When does the garden close?", language="klingon")
+
+
+def test_the_embedder_is_loaded_once_in_another_thread(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    load, threads = LocalEmbedder.__init__, list[str]()
+
+    def noted(self: LocalEmbedder, *given: Any, **named: Any) -> None:
+        threads.append(threading.current_thread().name)
+        load(self, *given, **named)
+
+    monkeypatch.setattr(LocalEmbedder, "__init__", noted)
+    with open_index(str(base.path), data=base.data) as index:
+        index.search("When does the garden close?", mode="lexical")
+        with pytest.raises(UsageError):
+            index.search("", k=0)
+        assert not threads
+        index.search("When does the garden close?")
+        index.ask("When does the garden close?")
+    assert threads == ["embedder"]
+
+
+def test_an_embedder_that_cannot_be_loaded_is_told_by_each_question(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("the model is gone")
+
+    monkeypatch.setattr(LocalEmbedder, "__init__", fail)
+    with open_index(str(base.path), data=base.data) as index:
+        for ask in (index.search, index.ask):
+            with pytest.raises(OperationalError, match="the model is gone"):
+                ask("When does the garden close?")

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -212,7 +213,7 @@ def test_questions_that_come_while_a_pass_runs_are_embedded_together_however_few
 
     async def ask() -> list[Vectors]:
         workers = Workers(Settings.read(), asks_apis=False)
-        asked = [asyncio.create_task(workers.run(lambda: embedder.embed_queries(["a"]))) for _ in range(10)]
+        asked = [asyncio.create_task(workers.run(partial(embedder.embed_queries, [str(number)]))) for number in range(10)]
         end = time.monotonic() + PATIENCE_S
         while sum(sizes) + len(together._waiting) < 8:  # the first pass may have some of those that come with it
             assert time.monotonic() < end

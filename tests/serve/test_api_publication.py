@@ -50,8 +50,9 @@ def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
 
         with ThreadPoolExecutor(8) as pool:
             clients = [pool.submit(ask) for _ in range(8)]
-            published = own.publish(own.notes)
-            time.sleep(0.3)
+            published, until = own.publish(own.notes), time.monotonic() + 20
+            while all(version != published for *_, version in asked) and time.monotonic() < until:
+                time.sleep(0.05)
             is_over.set()
             for one in clients:
                 one.result()

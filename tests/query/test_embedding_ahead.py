@@ -1,0 +1,111 @@
+"""The sentences of a small version are embedded before somebody asks for them, and once."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
+
+import pytest
+
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.index.embedding.embedder import LocalEmbedder, Vectors
+from almanac.query import open_index, published
+from almanac.query.published import PublishedIndex
+from tests.index.small_models import save_embedder
+from tests.query.small_base import NOTES, SmallBase
+
+_LATER = math.inf
+_QUESTIONS = ("When do boats leave the pier?", "What does a locker cost?", "Do children pay, and are dogs allowed?", "How much is a large locker?")
+_FAQ = "# Fees\n\n## What does a locker cost?\n\nA locker costs 2 euros. Bring a coin.\n\n- Small: 1 euro\n- Large: 3 euros\n"
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> SmallBase:
+    base = SmallBase(tmp_path_factory.mktemp("ahead"))
+    save_embedder(base.folder / "model")
+    (base.folder / "notes" / "fees.md").write_text(_FAQ)
+    base.publish(embed={"model": "./model"}, sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}])
+    return base
+
+
+@pytest.fixture
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Texts of documents that a model embeds, in their order."""
+    embed, texts = LocalEmbedder.embed_documents, list[str]()
+
+    def noting(self: LocalEmbedder, given: Sequence[str], *more: object) -> Vectors:
+        texts.extend(given)
+        return embed(self, given, *more)
+
+    monkeypatch.setattr(LocalEmbedder, "embed_documents", noting)
+    return texts
+
+
+@pytest.fixture
+def opened(base: SmallBase) -> Iterator[Callable[[], PublishedIndex]]:
+    made: list[PublishedIndex] = []
+
+    def open_it() -> PublishedIndex:
+        made.append(open_index(str(base.path), data=base.data))
+        return made[-1]
+
+    yield open_it
+    for index in made:
+        index.close()
+
+
+def test_answers_embed_no_sentence_then_and_are_the_same(opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
+    answers = [opened().ask(question) for question in _QUESTIONS]
+    assert any(answer.answered for answer in answers)
+    asked = set(embedded)
+    assert asked
+    embedded.clear()
+    index = opened()
+    index.embed_ahead(_LATER)
+    assert asked <= set(embedded)
+    assert set(NOTES.values()) <= {text[-len(note) :] for text in embedded for note in NOTES.values()}
+    assert len(embedded) == len(set(embedded))
+    embedded.clear()
+    index.embed_ahead(_LATER)
+    assert [index.ask(question) for question in _QUESTIONS] == answers
+    assert not embedded
+
+
+def test_the_sentences_of_a_large_version_wait_for_questions(
+    opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "_FEW", 4)
+    opened().embed_ahead(_LATER)
+    assert not embedded
+
+
+def test_when_its_time_is_over_the_rest_waits_for_questions(opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(published, "time", SimpleNamespace(monotonic=lambda: len(embedded)))
+    index = opened()
+    index.embed_ahead(1)
+    assert len(embedded) == published._AT_ONCE
+    index.embed_ahead(_LATER)
+    assert len(embedded) == published._AT_ONCE, "it is tried once"
+    for question in _QUESTIONS:
+        index.ask(question)
+    assert len(embedded) == len(set(embedded)) > published._AT_ONCE
+
+
+def test_of_a_new_version_what_is_new_is_embedded(base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
+    index = opened()
+    index.embed_ahead(_LATER)
+    (base.folder / "notes" / "parrots.txt").write_text("Parrots live in the aviary.")
+    base.publish(embed={"model": "./model"}, sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}])
+    embedded.clear()
+    index.embed_ahead(_LATER)
+    assert len(embedded) == 1
+    assert embedded[0].endswith("Parrots live in the aviary.")
+
+
+def test_where_a_model_writes_replies_nothing_is_embedded(base: SmallBase, embedded: list[str]) -> None:
+    index = PublishedIndex(load_declaration(str(base.path)), DataDir(base.data))
+    generate = index.declaration.generate.model_copy(update={"provider": "mistral"})
+    index.declaration = index.declaration.model_copy(update={"generate": generate})
+    index.embed_ahead(_LATER)
+    assert not embedded
+    index.close()
