@@ -22,6 +22,7 @@ EXCLUDED_MODULES = {
     "core.code_fingerprint": "is this module",
     "core.digests": "finds what is equal, as a dictionary would",
     "core.durable": "writes bytes as they are given",
+    "core.logs": "writes log lines",
     "core.mapped": "reads bytes as they are, sooner or later",
     "core.tables": "keeps rows as they are given",
     "schemas.errors": "words errors",
@@ -35,7 +36,6 @@ EXCLUDED_LIBRARIES = {
     "pyarrow": "keeps rows as they are given",
     "cronsim": "reads schedules",
     "psutil": "watches what reading a document takes",
-    "structlog": "writes log lines",
 }
 # Import names that differ from the name of their distribution.
 DISTRIBUTIONS = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "markdown_it": "markdown-it-py", "pptx": "python-pptx", "ruamel": "ruamel.yaml"}

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import structlog
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
+from almanac.core.logs import get_logger
 from almanac.flows.reporting.chart import as_data_uri, draw_bars
 from almanac.flows.reporting.history import COLUMNS, Made, history_panels, history_rows
 from almanac.flows.reporting.tables import (
@@ -36,7 +36,7 @@ from almanac.schemas.errors import PrefectGone
 from almanac.schemas.items import Reject
 from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
-log = structlog.get_logger("almanac.artifacts")
+log = get_logger("almanac.artifacts")
 REJECTS_SHOWN = 50
 
 

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.schemas.errors import PrefectGone
 
 _UNANSWERED = frozenset({408, 429, 502, 503})  # after which Prefect's client tries again
@@ -25,7 +24,7 @@ _PATIENCE = {
     # Prefect sends events and logs by threads of its own. What they say about it is said once, here.
     "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
 }
-_log = structlog.get_logger("almanac.prefect")
+_log = get_logger("almanac.prefect")
 
 
 class _Absence:

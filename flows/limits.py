@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
 
-import structlog
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
+from almanac.core.logs import get_logger
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import PrefectGone
 
 EMBEDDING_API = "embedding-api"
 _AT_ONCE = 2
-_log = structlog.get_logger("almanac.embed")
+_log = get_logger("almanac.embed")
 
 
 def ensure_embedding_limit() -> None:

@@ -18,10 +18,9 @@ from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 from prefect.settings import get_current_settings
 from prefect.utilities.annotations import opaque, quote
-from structlog import get_logger
 
 from almanac.core.load import load_declaration
-from almanac.core.logs import log_through_stdlib
+from almanac.core.logs import get_logger, log_through_stdlib
 from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
 from almanac.flows.artifacts import (

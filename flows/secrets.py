@@ -6,13 +6,12 @@
 import os
 from typing import Any
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.settings import mistral_api_key
 from almanac.schemas.declaration import Declaration
 
 BLOCK = "mistral-api-key"
-_log = structlog.get_logger("almanac.secrets")
+_log = get_logger("almanac.secrets")
 
 
 def take_key_from_prefect(declaration: Declaration) -> None:

@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import structlog
-
 from almanac.core.load import load_declaration
+from almanac.core.logs import get_logger
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
 from almanac.core.store.readers import live_in_store
@@ -13,7 +12,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NothingPublished, UsageError
 
 SHOWN = 80  # maximum characters of an unknown name in an error message
-_log = structlog.get_logger("almanac.query")
+_log = get_logger("almanac.query")
 
 
 def find_named(wanted: str, declared: Sequence[Declaration]) -> Declaration | None:

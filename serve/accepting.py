@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Set
 from pathlib import Path
 
-import structlog
+from almanac.core.logs import get_logger
 
 _BACKLOG = 2048  # connections that may wait to be accepted, as in uvicorn
 _LET_S = 0.005  # for which a worker leaves a connection to those that have fewer, before it looks whether the connection still waits
@@ -24,7 +24,7 @@ _PAUSE_S = 1.0  # after which accepting is tried again, where no descriptor is l
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _NUMBERS = 2  # of a worker: its connections, and when it told them, by a clock that all processes share; 0 for one that accepts none
 _SIZE = 8 * _NUMBERS  # bytes of them
-_log = structlog.get_logger("almanac.serve")
+_log = get_logger("almanac.serve")
 
 
 class Turns:

@@ -6,13 +6,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import structlog
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from almanac.core.logs import get_logger
 from almanac.core.memory import give_back
 from almanac.core.uncollected import keep_what_is_there
 from almanac.schemas.errors import AlmanacError
@@ -45,7 +45,7 @@ _REFUSALS = {
 _DESCRIPTION = """Search and answers over published knowledge bases. Every answer names its version and what it rests on.
 
 What is refused is said by a problem document (RFC 9457). Names that are not documented here are refused."""
-_log = structlog.get_logger("almanac.serve")
+_log = get_logger("almanac.serve")
 
 
 def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None) -> FastAPI:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import structlog
-
 from almanac.core.given_up import GivenUp
 from almanac.core.load import find_declaration, load_declaration
+from almanac.core.logs import get_logger
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
 from almanac.core.store.readers import StoreState
@@ -20,7 +19,7 @@ from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
 _LOOK_S = 0.1  # seconds between two looks at the declaration files, of which each takes as long as a small search
 _AHEAD_S = 1.0  # for which a server is ready later, and what it has embedded by then is not embedded with first answers
-_log = structlog.get_logger("almanac.catalog")
+_log = get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-import structlog
 from pydantic import BaseModel
 
 from almanac.core.lifetime import job_of_parent, tell_job
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, Project
 from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.serve.catalog import Catalog
@@ -31,7 +31,7 @@ _LOOK_S = 0.5  # between two looks at whether all workers are alive
 _LONGER_S = 5.0  # that a worker may take to end, beyond what it has for requests in flight
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _METRICS = "PROMETHEUS_MULTIPROC_DIR"  # as prometheus_client reads it when it is imported
-_log = structlog.get_logger("almanac.serve")
+_log = get_logger("almanac.serve")
 
 
 class Served(BaseModel):

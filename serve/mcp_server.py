@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-import structlog
 from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.server.stdio import stdio_server
@@ -33,6 +32,7 @@ from mcp_types import (
 )
 from starlette.types import ASGIApp
 
+from almanac.core.logs import get_logger
 from almanac.schemas.errors import AlmanacError
 from almanac.serve.bodies import BodyLimits
 from almanac.serve.catalog import Catalog
@@ -65,7 +65,7 @@ _LOOK_EVERY_S = 5.0  # seconds between two checks for changes, to notify subscri
 _INSTRUCTIONS = """\
 Knowledge bases that are kept fresh from websites and documents. Each has a search tool, whose description says what it holds; `ask` answers one question \
 with citations. Search results name their passage, which can be read as a resource, as can the list of documents. Everything is read-only."""
-_log = structlog.get_logger("almanac.mcp")
+_log = get_logger("almanac.mcp")
 _Found = TypeVar("_Found")
 _Context = ServerRequestContext[Workers, Any]
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -15,6 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from almanac.core.clock import age_of
+from almanac.core.logs import get_logger
 from almanac.core.store.readers import StoreState
 from almanac.schemas.results import Answer
 from almanac.serve.problems import ProblemDetails
@@ -27,7 +27,7 @@ _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
 }
-_log = structlog.get_logger("almanac.serve")
+_log = get_logger("almanac.serve")
 
 
 class Metrics:

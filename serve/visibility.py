@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.several import SeveralIndexes
 from almanac.schemas.errors import AlmanacError, NotFound, UsageError
 from almanac.serve.catalog import Catalog
 
-_log = structlog.get_logger("almanac.visibility")
+_log = get_logger("almanac.visibility")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.pins import remove_unless_pinned
 from almanac.core.store.layout import SEALS
 from almanac.core.store.notes import NOTES, Notes
@@ -21,7 +20,7 @@ from almanac.schemas.errors import StorageError
 READERS = "readers"  # noted in place of a tree for an index of which readers fetch single versions
 _JUST_S = 60.0  # what was fetched so recently may be about to be opened
 _GB = 1e9
-_log = structlog.get_logger("almanac.store")
+_log = get_logger("almanac.store")
 
 
 class _Folder(NamedTuple):

@@ -3,9 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-import structlog
-
 from almanac.core.durable import write_file
+from almanac.core.logs import get_logger
 from almanac.core.store.bounds import READERS, make_room, mark_used
 from almanac.core.store.head import Head
 from almanac.core.store.layout import POINTER, SEALS, index_of, seal_of, segments_in
@@ -15,7 +14,7 @@ from almanac.core.store.working_copy import WorkingCopy
 from almanac.schemas.errors import NotFound, StorageError
 
 _PUBLISHED = ".published.json"
-_log = structlog.get_logger("almanac.store")
+_log = get_logger("almanac.store")
 
 
 def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None], *, additive: bool, limit: int) -> bool:

@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import structlog
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from almanac.core.clock import utc_now
 from almanac.core.lifetime import process_start
+from almanac.core.logs import get_logger
 from almanac.core.machine import machine_id
 from almanac.core.store.objects import Found, Objects, require_conditional_writes
 from almanac.schemas.errors import AlmanacError, RunLocked, StorageError
@@ -25,7 +25,7 @@ from almanac.schemas.errors import AlmanacError, RunLocked, StorageError
 _RENEW_S = 20.0
 _EXPIRES_S = 90.0
 _FORMAT = 1
-_log = structlog.get_logger("almanac.store")
+_log = get_logger("almanac.store")
 
 
 class Head(BaseModel):

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import PurePosixPath
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.store.head import Head
 from almanac.core.store.layout import AREAS, POINTER, SEALS, entries, index_of, seal_of, segments_in
 from almanac.core.store.objects import Changed
@@ -15,7 +14,7 @@ from almanac.core.store.working_copy import WorkingCopy
 from almanac.schemas.errors import StorageError
 
 _TRIES = 5  # whoever opens a version with Chroma changes a file of Chroma's
-_log = structlog.get_logger("almanac.store")
+_log = get_logger("almanac.store")
 
 
 def upload(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> Head:

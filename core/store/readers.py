@@ -11,9 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-import structlog
-
 from almanac.core.given_up import GivenUp, require_wanted
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, cache_bytes
 from almanac.core.store.asked import AskedVersions
 from almanac.core.store.bounds import mark_used
@@ -29,7 +28,7 @@ _LOOK_S = 2.0  # seconds between two looks at CURRENT
 _AGAIN_S, _LONGEST_S = 2.0, 60.0  # until a version that could not be fetched is tried again, doubled each time
 _TURN_S = 0.1  # between two looks whether a version that waits for its turn is still asked for
 _CLEAN_S = 30.0  # until what a reader had open when it should have gone is looked for again
-_log = structlog.get_logger("almanac.store")
+_log = get_logger("almanac.store")
 
 
 @dataclass(frozen=True, slots=True)

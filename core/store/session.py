@@ -14,8 +14,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, cache_bytes
 from almanac.core.store.checking_out import check_out, fetch_lost, list_into
 from almanac.core.store.fetching import fetch_versions, note_published, set_aside_altered
@@ -32,7 +31,7 @@ _PUSH_EVERY_S = 30.0
 _LOOK_S = 0.5  # between two looks whether there are new vectors
 _DAY_S = 86_400.0
 _CHECK = "check --data, ALMANAC_DATA and AWS_ENDPOINT_URL"
-_log = structlog.get_logger("almanac.store")
+_log = get_logger("almanac.store")
 
 
 class Session:

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import structlog
-
 from almanac.core.durable import write_file
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages_changed, previous_crawls
 from almanac.flows.pipeline.handles import MappedSource, Pages
@@ -20,7 +19,7 @@ from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
 
-log = structlog.get_logger("almanac.acquire")
+log = get_logger("almanac.acquire")
 
 
 def acquire(

@@ -18,16 +18,16 @@ from threading import Lock, Thread
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # ships no types
-import structlog
 
 from almanac.core.lifetime import end_with_parent, how_it_ended
+from almanac.core.logs import get_logger
 from almanac.core.processors import processors, said_of_group
 from almanac.flows.pipeline.fan_out import DEATHS, Span, Unfinished
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.spiders.reading.bounded import close_reader
 
-log = structlog.get_logger("almanac.batches")
+log = get_logger("almanac.batches")
 _MODULE = "almanac.flows.pipeline.batch_processes"
 _WORTH_S = 6.0  # of work that is left, from which on children are started
 _MOST_CHILDREN = 7

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
-import structlog
 
 from almanac.core.digests import DigestSet
 from almanac.core.durable import move, remove
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, batches_of, rows_in
 from almanac.flows.pipeline.compare import copied_items
@@ -22,7 +22,7 @@ from almanac.transforms.assemble import cut_items, items_to_cut, write_chunks
 from almanac.transforms.chunking.chunker import Chunker
 
 _ROWS = 2000  # in a row group of copied chunks
-log = structlog.get_logger("almanac.chunk")
+log = get_logger("almanac.chunk")
 
 
 def chunk(run: Run, comparison: Comparison, live: Live | None, on_item: OnProgress = ignore, batches: ItemBatches | None = None) -> Tables:

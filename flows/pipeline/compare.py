@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 
 from almanac.core.digests import DigestSet, as_digests
+from almanac.core.logs import get_logger
 from almanac.core.tables import DOCUMENTS, RECORDS, batches_of, read_table, text_lengths, write_table
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Validated
 from almanac.flows.pipeline.run import Run
@@ -19,7 +19,7 @@ from almanac.transforms.assemble import split_items
 from almanac.transforms.compare import Briefs, compare_items
 from almanac.transforms.compare import Comparison as Compared
 
-log = structlog.get_logger("almanac.compare")
+log = get_logger("almanac.compare")
 
 
 def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> Comparison:

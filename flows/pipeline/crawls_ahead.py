@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress
 from almanac.flows.pipeline.acquire import begin_fetching
 from almanac.flows.pipeline.run import Run
@@ -14,7 +13,7 @@ from almanac.schemas.manifest import Manifest
 from almanac.spiders.crawling.crawl import RunningCrawl
 from almanac.spiders.selecting.urls import is_on_domains
 
-log = structlog.get_logger("almanac.acquire")
+log = get_logger("almanac.acquire")
 
 
 class CrawlsAhead:

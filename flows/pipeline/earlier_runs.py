@@ -4,9 +4,8 @@ import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-import structlog
-
 from almanac.core.durable import append, create, make_folder
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
@@ -20,7 +19,7 @@ from almanac.schemas.manifest import Manifest, Sealed, StoredFile
 from almanac.schemas.reports import RunReport
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
 
-log = structlog.get_logger("almanac.run")
+log = get_logger("almanac.run")
 _ORDER = "order.txt"  # in the folder of the reports: a run id a line, in the order in which the runs ended
 _JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})
 _CONCLUDED = _JUDGED - {"gate_refused", "no_records"}

@@ -6,9 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from almanac.core.durable import remove, write_file
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches, read_table
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
@@ -28,7 +27,7 @@ from almanac.schemas.manifest import Check
 from almanac.schemas.reports import ChunkCounts
 from almanac.transforms.compare import ItemKey
 
-log = structlog.get_logger("almanac.embed")
+log = get_logger("almanac.embed")
 
 
 class LostVectors(NamedTuple):

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 
 from almanac.core.durable import remove
+from almanac.core.logs import get_logger
 from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, column_bytes, groups_in, read_group, read_table, write_table
 from almanac.flows.pipeline.compare import copied_items
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
@@ -28,7 +28,7 @@ from almanac.transforms.assemble import cut_items, items_to_cut
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import item_keys
 
-log = structlog.get_logger("almanac.chunk")
+log = get_logger("almanac.chunk")
 _ITEMS, _BYTES = 500, 2_000_000  # of texts, at most in a batch: a second of work
 _BEGINS = 250  # one item in so many begins a batch
 _WORTH_SHARING = 16_000_000  # bytes of texts: one second of work by paragraphs, many by tokens or topics

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.index.upkeep.composition import TABLES
@@ -16,7 +15,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.spiders.selecting.urls import canonical_url
 from almanac.spiders.store.raw import RawStore
 
-log = structlog.get_logger("almanac.forget")
+log = get_logger("almanac.forget")
 _NEAREST = 3
 _COMPARED = 2000  # URLs that a mistyped one is compared with
 

@@ -9,10 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
+from almanac.core.logs import get_logger
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.earlier_runs import note_run
@@ -24,7 +23,7 @@ from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, ItemCounts, Outcome, Recall, RunReport
 
-log = structlog.get_logger("almanac.run")
+log = get_logger("almanac.run")
 _Handle = TypeVar("_Handle", Items, Rejects, Validated, Comparison, ChunkCounts, Verdict, Measured)
 
 

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from almanac.core.durable import move, remove, write_file
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, PageBatches, Pages, Rejects
 from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_ahead, mapped_table, pages_of, remove_parts, rules_of
@@ -28,7 +27,7 @@ from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_
 from almanac.transforms.shared_texts import Read, SharedTexts
 
 MAP_REJECTS = "rejects-map.jsonl"
-log = structlog.get_logger("almanac.map")
+log = get_logger("almanac.map")
 _Found = TypeVar("_Found", Item, Reject, Read)
 
 

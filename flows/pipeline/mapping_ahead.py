@@ -11,9 +11,9 @@ from functools import partial
 from itertools import islice
 
 import numpy as np
-import structlog
 
 from almanac.core.durable import move, remove
+from almanac.core.logs import get_logger
 from almanac.flows.pipeline.page_batches import ahead_table, known_pages, map_page, mapped_ahead, parts_folder, rules_ahead
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration.source import SiteSource
@@ -23,7 +23,7 @@ from almanac.spiders.reading.linked_types import type_of_headers
 from almanac.spiders.store.journal import Arrivals, Entry
 from almanac.transforms.mapped import MappedWriter
 
-log = structlog.get_logger("almanac.map")
+log = get_logger("almanac.map")
 _LARGEST = 1_000_000  # bytes of a page: a megabyte takes a second, in which nothing is told of the crawl
 _DIGITS = 6  # of a key, by which a page is known as done: of a million pages, one in twenty is taken for another, and left to the step
 

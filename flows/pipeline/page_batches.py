@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
-import structlog
 
 from almanac.core.durable import move, remove
+from almanac.core.logs import get_logger
 from almanac.core.tables import TableWriter, open_table, read_batches, read_group
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
@@ -29,7 +29,7 @@ from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pa
 from almanac.spiders.store.journal import CrawlIndex
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
 
-log = structlog.get_logger("almanac.map")
+log = get_logger("almanac.map")
 _LEAST_PAGES, _MOST_PAGES = 32, 160  # of a batch, 64 on average: a fifth to half a second of work
 _WORTH_SHARING = 512
 _LISTED_ROWS = 1000

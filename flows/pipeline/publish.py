@@ -7,10 +7,10 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 import pyarrow.parquet as pq
-import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, PlannedSegments, Tables, Texts, Verified
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
@@ -34,7 +34,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Counts, Manifest, SegmentUse, Verdict
 from almanac.schemas.reports import Problem, Recall
 
-log = structlog.get_logger("almanac.publish")
+log = get_logger("almanac.publish")
 _SOFTWARE = ("almanac", "chromadb", "sentence-transformers", "torch", "openvino", "scrapy", "trafilatura", "prefect")
 
 

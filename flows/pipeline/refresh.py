@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-import structlog
-
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.lifetime import uninterrupted
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, Show, silent
 from almanac.core.store.session import writing
 from almanac.flows.pipeline.acquire import acquire
@@ -48,7 +47,7 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion, GateRefused, No
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts, Outcome, RunReport
 
-log = structlog.get_logger("almanac.refresh")
+log = get_logger("almanac.refresh")
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import structlog
 
 from almanac.core.durable import TEMPORARY, sweep
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS
 from almanac.flows.pipeline.earlier_runs import ending_of
@@ -23,7 +23,7 @@ from almanac.schemas.reports import PruneResult
 from almanac.spiders.store.raw import RawStore
 from almanac.spiders.store.retention import Pruned
 
-log = structlog.get_logger("almanac.retention")
+log = get_logger("almanac.retention")
 
 
 def apply_retention(

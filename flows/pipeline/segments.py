@@ -6,9 +6,8 @@ folder of its own from the same staged tables, and the first one puts the segmen
 
 from collections.abc import Mapping
 
-import structlog
-
 from almanac.core.durable import remove, write_file
+from almanac.core.logs import get_logger
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.handles import Live, MadeSegments, PlannedSegments, Tables
 from almanac.flows.pipeline.run import Run
@@ -18,7 +17,7 @@ from almanac.index.build.policy import fits_one_segment
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact
 from almanac.index.composing.segments import make_segment_in_own_folder
 
-log = structlog.get_logger("almanac.build")
+log = get_logger("almanac.build")
 
 
 def plan_job(run: Run, version: str, tables: Tables, parent: Live | None) -> PlanJob:

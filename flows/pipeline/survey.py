@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-import structlog
 
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, Show, ignore, silent
 from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
@@ -36,7 +36,7 @@ from almanac.schemas.reports import ChunkCounts
 from almanac.spiders.crawling.chromium import require_browser
 from almanac.transforms.gate import judge
 
-log = structlog.get_logger("almanac.run")
+log = get_logger("almanac.run")
 _CONTENT = ["source", "document_id", "content_sha256", "raw_sha256"]
 Do = Callable[..., Any]  # carries out a step: as a Prefect task, or as the plain function that it is
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep, write_file
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
@@ -29,7 +29,7 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion, NotFound, Opera
 from almanac.schemas.reports import ForgetResult
 from almanac.spiders.store.raw import RawStore
 
-log = structlog.get_logger("almanac.forget")
+log = get_logger("almanac.forget")
 _PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors
 
 

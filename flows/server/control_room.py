@@ -2,19 +2,18 @@
 
 from collections.abc import Iterator
 
-import structlog
 from prefect.client.orchestration import get_client
 from prefect.logging.configuration import setup_logging
 
 from almanac.core.load import load_declaration
-from almanac.core.logs import log_through_stdlib
+from almanac.core.logs import get_logger, log_through_stdlib
 from almanac.flows.environment import alert_webhook
 from almanac.flows.limits import ensure_embedding_limit
 from almanac.flows.server.automations import ensure_automations
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError
 
-log = structlog.get_logger("almanac.server")
+log = get_logger("almanac.server")
 _PAGE = 200
 
 

@@ -8,19 +8,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import structlog
 from cronsim import CronSim
 from ruamel.yaml import YAML
 
 from almanac.core.durable import write_file
 from almanac.core.load import load_as_served
+from almanac.core.logs import get_logger
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment
 from almanac.schemas.errors import AlmanacError, DeclarationError
 
 _FILE = "prefect.yaml"
 _COMPARED = 50  # starts, from now on: of a daily schedule more than a month
-_log = structlog.get_logger("almanac.server")
+_log = get_logger("almanac.server")
 
 
 def deployment_files(project: Project, data: DataDir, pool: str) -> list[Path]:

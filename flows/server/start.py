@@ -16,8 +16,7 @@ from contextlib import closing, contextmanager, suppress
 from threading import Thread
 from typing import IO
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, Project, use_project
 from almanac.flows.environment import prepare_prefect
 from almanac.flows.server.api import answers
@@ -32,7 +31,7 @@ _POOL = "local"
 _LOOK_EVERY_S = 0.5
 _WORKER_PAUSE_S = 2  # before one that died is started again
 _TAIL = 20  # lines of the server's log in an error
-_log = structlog.get_logger("almanac.server")
+_log = get_logger("almanac.server")
 
 
 def run_server(project: Project, data: DataDir) -> int:

@@ -5,13 +5,14 @@ import socket
 from pathlib import Path
 from typing import Any
 
-import structlog
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType, WorkPoolFilter, WorkPoolFilterName
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Crashed
 
-log = structlog.get_logger("almanac.server")
+from almanac.core.logs import get_logger
+
+log = get_logger("almanac.server")
 _BEGUN = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
 _PAGE = 200
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 
 from almanac.core.durable import remove
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 BUILDER = "almanac.index.build.builder"  # the child's module
 _BESIDE = 20_000  # rows up to which words are indexed beside Chroma, which leaves Python's lock to others; for more, the memory of both would add up
 _NOBODY = "nobody"  # an id that no chunk can have, since chunk ids are hexadecimal
-_log = structlog.get_logger("almanac.build")
+_log = get_logger("almanac.build")
 
 
 def build_version(job: BuildJob, *, on_progress: OnProgress | None = None, ahead: Ahead | None = None) -> BuildFacts:

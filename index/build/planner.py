@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import structlog
 from pydantic import BaseModel, ConfigDict
 
+from almanac.core.logs import get_logger
 from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, open_table, read_table, rows_in
 from almanac.index.build.job import AbsolutePath
@@ -29,7 +29,7 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion, as_storage_erro
 from almanac.schemas.manifest import Manifest, SegmentUse
 
 _BATCH = 2000  # rows
-_log = structlog.get_logger("almanac.build")
+_log = get_logger("almanac.build")
 
 
 class PlanJob(BaseModel):

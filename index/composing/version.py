@@ -2,9 +2,9 @@
 
 from contextlib import nullcontext
 
-import structlog
 from pydantic import BaseModel, ConfigDict
 
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.index.build.builder import BUILDER
 from almanac.index.build.child_process import Ahead
@@ -15,7 +15,7 @@ from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
 from almanac.schemas.manifest import SegmentUse
 
-_log = structlog.get_logger("almanac.build")
+_log = get_logger("almanac.build")
 
 
 class SegmentedBuild(BaseModel):

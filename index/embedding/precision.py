@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.manifest import EmbedderInfo
 
-log = structlog.get_logger("almanac.index")
+log = get_logger("almanac.index")
 
 _CPU = Path("/proc/cpuinfo")
 _GPU_DRIVER = Path("/proc/driver/nvidia/version")

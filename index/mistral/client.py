@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import structlog
 from pydantic_core import from_json
 
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, mistral_api_key
 from almanac.index.mistral.rate_limit import RateLimit
 from almanac.index.mistral.retry import Retry
@@ -31,7 +31,7 @@ _SAID = 300  # characters of a server's message shown in an error
 _LARGEST_ANSWER = 256 << 20  # bytes; 128 vectors of 4,096 numbers are 12 MB
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
 _ABOUT_THE_CONTENT = frozenset({400, 413, 422, 500})
-_log = structlog.get_logger("almanac.mistral")
+_log = get_logger("almanac.mistral")
 T = TypeVar("T")
 
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import structlog
 from pydantic import ValidationError
 
 from almanac.core.durable import move, remove
+from almanac.core.logs import get_logger
 from almanac.core.pins import hidden_folder, remove_unless_pinned
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import FORMAT, Manifest, Segment
@@ -18,7 +18,7 @@ from almanac.schemas.manifest import FORMAT, Manifest, Segment
 SEGMENTS = "segments"
 SEGMENT = "segment.json"
 SEGMENT_HASH = "segment.sha256"  # in the format of `sha256sum`
-_log = structlog.get_logger("almanac.segments")
+_log = get_logger("almanac.segments")
 
 
 def segment_dir(index_dir: Path, name: str) -> Path:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import structlog
 
+from almanac.core.logs import get_logger
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_batches, read_table, rows_in, text_lengths
 from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.store import read_segment, segment_dir
@@ -15,7 +15,7 @@ from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Sealed
 
-_log = structlog.get_logger("almanac.segments")
+_log = get_logger("almanac.segments")
 
 
 @dataclass(frozen=True)

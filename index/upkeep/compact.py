@@ -7,11 +7,11 @@ holes in it.
 import time
 from pathlib import Path
 
-import structlog
 from pydantic import ValidationError
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
 from almanac.index.build.builder import build_version
@@ -37,7 +37,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, SegmentUse
 from almanac.schemas.reports import CompactResult, SegmentCounts
 
-_log = structlog.get_logger("almanac.compact")
+_log = get_logger("almanac.compact")
 
 
 def compact_version(index_dir: Path, limit: int, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> CompactResult:

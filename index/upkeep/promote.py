@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import structlog
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import TEMPORARY, remove, sweep
+from almanac.core.logs import get_logger
 from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
@@ -41,7 +41,7 @@ from almanac.schemas.manifest import Manifest, Sealed, Segment
 from almanac.schemas.reports import Problem, PromoteResult
 
 _PART = 500  # vectors in one part, as embedding writes them
-_log = structlog.get_logger("almanac.promote")
+_log = get_logger("almanac.promote")
 
 
 def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, go_live: bool = True) -> PromoteResult:

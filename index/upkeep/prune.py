@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import structlog
 
 from almanac.core.digests import Digests, DigestSet, digests_of
+from almanac.core.logs import get_logger
 from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
@@ -26,7 +26,7 @@ from almanac.schemas.reports import PruneResult
 _LAST = 3  # newest versions that are kept whatever the declaration says
 _DAY_S = 86_400
 _SEGMENT = "segment.json"  # what a segment has for a manifest
-_log = structlog.get_logger("almanac.prune")
+_log = get_logger("almanac.prune")
 
 
 def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[str] = (), lease: Lease | None = None) -> PruneResult:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import structlog
 
 from almanac.core.digests import SortedDigests, Texts, digests_of
+from almanac.core.logs import get_logger
 from almanac.core.tables import CHUNKS
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.matrix import verified_matrix
@@ -15,7 +15,7 @@ from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Sealed
 
-_log = structlog.get_logger("almanac.vectors")
+_log = get_logger("almanac.vectors")
 
 
 def restore_vectors(store: VectorStore, keys: Texts, folder: Path, manifest: Sealed) -> int:

@@ -15,15 +15,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import structlog
 
 from almanac.core.digests import DigestSet, digests_of
 from almanac.core.durable import TEMPORARY, remove, sweep
+from almanac.core.logs import get_logger
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.manifest import EmbedderInfo
 
 _USE = ".use"
-_log = structlog.get_logger("almanac.vectors")
+_log = get_logger("almanac.vectors")
 
 
 @contextmanager

@@ -12,17 +12,17 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import structlog
 
 from almanac.core.digests import Digests, Texts, digests_of, first_rows
 from almanac.core.durable import move, reserve, write_file
+from almanac.core.logs import get_logger
 from almanac.core.tables import open_table
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.keys import RowNumbers, VectorKeys
 from almanac.schemas.errors import DamagedVersion, StorageError
 from almanac.schemas.manifest import EmbedderInfo
 
-_log = structlog.get_logger("almanac.vectors")
+_log = get_logger("almanac.vectors")
 
 
 class VectorStore:

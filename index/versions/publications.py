@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import structlog
 from pydantic import BaseModel, ConfigDict
 
 from almanac.core.durable import write_file
+from almanac.core.logs import get_logger
 from almanac.schemas.hashing import checked, unchecked
 
 PUBLISHED = "published.jsonl"
-_log = structlog.get_logger("almanac.publish")
+_log = get_logger("almanac.publish")
 
 
 class Publication(BaseModel):

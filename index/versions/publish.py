@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import structlog
-
 from almanac.core.clock import utc_now
+from almanac.core.logs import get_logger
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import Publication, note_publication, override_of, pointer_lock, publications
 from almanac.index.versions.seal import seal
@@ -24,7 +23,7 @@ from almanac.index.versions.store import (
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound
 from almanac.schemas.manifest import Manifest
 
-_log = structlog.get_logger("almanac.publish")
+_log = get_logger("almanac.publish")
 
 
 def finish_version(index_dir: Path, manifest: Manifest, *, lease: Lease | None = None) -> Manifest:

@@ -8,10 +8,10 @@ import re
 from os.path import exists, join
 from pathlib import Path
 
-import structlog
 from pydantic import ValidationError
 
 from almanac.core.durable import remove, write_file
+from almanac.core.logs import get_logger
 from almanac.core.pins import Pin, remove_unless_pinned
 from almanac.core.stamps import altered_file
 from almanac.index.chroma.rows import CHROMA
@@ -26,7 +26,7 @@ MANIFEST_HASH = "manifest.sha256"  # in the format of `sha256sum`, so that it ca
 POINTER = "CURRENT"
 _LONGEST_POINTER = 100  # bytes
 _NAME = re.compile(r"v\d{4,}")
-_log = structlog.get_logger("almanac.versions")
+_log = get_logger("almanac.versions")
 
 
 def version_dir(index_dir: Path, version: str) -> Path:

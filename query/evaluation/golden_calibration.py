@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.reader import OpenVersion
@@ -21,7 +20,7 @@ ENOUGH = 50  # questions; with fewer, relevance is unknown
 _LEAST_HITS = 5  # for each question
 _LEAST_ANSWERS = 10  # hits that answer, and hits that do not
 
-log = structlog.get_logger("almanac.calibration")
+log = get_logger("almanac.calibration")
 
 
 def is_to_be_fitted(embedder: EmbedderInfo, golden: Sequence[Golden]) -> bool:

@@ -10,8 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.index.mistral.retry import Retry
 from almanac.query.retrieval.request import Retrieved
 from almanac.schemas.errors import CredentialRefused, OperationalError
@@ -24,7 +23,7 @@ _NUMBERING = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _LONGEST = 300  # characters; a longer line is an answer, not a wording
 _TOKENS = 60  # maximum of tokens for each wording
 PATIENCE = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)  # short: a user is waiting, and the query alone finds something, too
-_log = structlog.get_logger("almanac.expand")
+_log = get_logger("almanac.expand")
 
 
 class Expansion(NamedTuple):

@@ -9,8 +9,7 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.schemas.errors import CredentialRefused, OperationalError
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ _MESSAGES = 6  # of the conversation, the last ones
 _CHARACTERS = 600  # of each: a reply may be long, and only what it names is needed
 _LONGEST = 600  # characters of a question; more is an answer
 _TOKENS = 150
-_log = structlog.get_logger("almanac.rewrite")
+_log = get_logger("almanac.rewrite")
 
 
 class Rewriting(NamedTuple):

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-import structlog
-
+from almanac.core.logs import get_logger
 from almanac.schemas.crawl_outcome import FailedPage
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.stats import REFUSED, CrawlStats
@@ -17,7 +16,7 @@ from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import Journal, RawStore
 
-log = structlog.get_logger("almanac.page_carryover")
+log = get_logger("almanac.page_carryover")
 _MET = "met"
 _ENDED = "ended"
 

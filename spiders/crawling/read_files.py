@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-import structlog
-
 from almanac.core.clock import utc_now
+from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.declaration.source import FilesSource
@@ -21,7 +20,7 @@ from almanac.spiders.reading.formats import SNIFFED, content_type, document_by_c
 from almanac.spiders.store.journal import CrawlIndex, Entry, Head
 from almanac.spiders.store.raw import Journal, RawStore
 
-log = structlog.get_logger("almanac.files")
+log = get_logger("almanac.files")
 _NONE = PreviousCrawls()
 
 

@@ -7,15 +7,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import parsel
-import structlog
 from jmespath.visitor import TreeInterpreter
 
+from almanac.core.logs import get_logger
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.scripts import named_data, read_data
 from almanac.spiders.selecting.selectors import element_text, is_named_otherwise, search_json, select, undeclared_prefix, unseen
 
-_log = structlog.get_logger("almanac.selectors")
+_log = get_logger("almanac.selectors")
 _SCRIPTS = "descendant-or-self::script"
 # Properties by which an object, such as a WebPage, holds what it is about (schema.org), or other objects (JSON-LD).
 _HOLDING = ("mainEntity", "mainEntityOfPage", "@graph", "@included")

@@ -18,15 +18,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
-import structlog
-
 from almanac.core.durable import append, sync_folder, write_file
+from almanac.core.logs import get_logger
 from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Page
 from almanac.spiders.store.journal import FIELDS, CrawlIndex, Entry, Head, head_of, line_of, storage_errors, values_of
 from almanac.spiders.store.retention import Pruned, forget_urls, prune_crawls
 
-log = structlog.get_logger("almanac.raw")
+log = get_logger("almanac.raw")
 # Level 1 compresses pages a fifth less than level 6, in a quarter of the time.
 _LEVEL = 1
 _GZIP = 31  # zlib's wbits for gzip; its header holds no time, so equal bodies give equal files
