@@ -68,7 +68,7 @@ class Content:
     """A page, decoded and parsed on demand.
 
     `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits` are those of reading a document, whose
-    numbers are written in `language`.
+    numbers are written in `language`, a BCP 47 tag; it also tells encodings apart.
     """
 
     def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits(), language: str = "") -> None:  # noqa: B008  # frozen
@@ -80,7 +80,8 @@ class Content:
 
     @cached_property
     def _decoded(self) -> tuple[str, str]:
-        return decode_markup(self.page.body, self.page.content_type) if self.form in ("html", "xml") else decode_text(self.page.body, self.page.content_type)
+        decode = decode_markup if self.form in ("html", "xml") else decode_text
+        return decode(self.page.body, self.page.content_type, self._language)
 
     @property
     def encoding(self) -> str:

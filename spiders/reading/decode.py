@@ -7,18 +7,22 @@ Evidence in order of trust, each only as far as the bytes agree with it:
 3. valid UTF-8, since text in another encoding is hardly ever valid UTF-8 while pages are often mislabelled;
 4. the Content-Type header;
 5. <meta> or the XML declaration;
-6. statistical detection.
+6. the alphabet of the language that the page or its declaration names, in one of the encodings that were usual for it;
+7. statistical detection.
 
-A Latin-1 label is often only the server's default, so detection overrides it when it is sure of another encoding.
+A Latin-1 label is often only the server's default, so the last two override it when they are sure of another encoding.
 """
 
 import codecs
+import math
 import re
 import unicodedata
 from collections.abc import Iterator
 
 from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom, resolve_encoding
 from webencodings.labels import LABELS  # type: ignore[import-untyped]  # ships no types
+
+from almanac.core.locales import primary
 
 # Encodings that a label may name, with the codec to use. Others (utf-7, punycode, unicode_escape …) are never those of pages, and some take quadratic time.
 _CODECS = {
@@ -80,18 +84,40 @@ _NOT_WINDOWS = re.compile(
     r"|[A-Za-zß-öø-ÿ][¼½¾\u2500-\u259f][a-zß-öø-ÿ]|\d\s?¤"
 )
 _OLD_PAGES = ("iso8859-15", "mac-roman", "cp850")
+# Letters outside ASCII of languages of which a few sentences are too little for detection, with the encodings that were usual for them, the likeliest first,
+# and those of DOS and Mac OS, which were not usual on the web.
+_CENTRAL = (("cp1250", "iso8859-2"), ("cp852", "iso8859-16"))
+_BALTIC = (("cp1257",), ("iso8859-4", "cp775"))
+_TURKISH = (("cp1254",), ("cp857",))
+_WESTERN = (("cp1252",), ("mac-roman", "cp850"))
+_ALPHABETS = {
+    "bs": (_CENTRAL, "čćđšž"), "cs": (_CENTRAL, "áčďéěíňóřšťúůýž"), "hr": (_CENTRAL, "čćđšž"), "hu": (_CENTRAL, "áéíóöőúüű"), "pl": (_CENTRAL, "ąćęłńóśźż"),
+    "ro": (_CENTRAL, "ăâîşţșț"), "sk": (_CENTRAL, "áäčďéíĺľňóôŕšťúýž"), "sl": (_CENTRAL, "čćđšž"),
+    "et": ((("cp1257", "cp1252"), _BALTIC[1]), "äõöüšž"), "lt": (_BALTIC, "ąčęėįšųūž"), "lv": (_BALTIC, "āčēģīķļņšūž"), "tr": (_TURKISH, "çğıİöşüâîû"),
+    "ca": (_WESTERN, "àçèéíïòóúü·"), "da": (_WESTERN, "æøåéü"), "de": (_WESTERN, "äöüßé"), "es": (_WESTERN, "áéíñóúü"), "fi": (_WESTERN, "äöåéšž"),
+    "fr": (_WESTERN, "àâæçéèêëîïôœùûüÿ"), "is": (_WESTERN, "áðéíóúýþæö"), "it": (_WESTERN, "àèéìíîòóùú"), "nb": (_WESTERN, "æøåéòô"),
+    "nl": (_WESTERN, "áéëèïíóöüú"), "no": (_WESTERN, "æøåéòô"), "pt": (_WESTERN, "áâãàçéêíóôõúü"), "sv": (_WESTERN, "åäöéü"),
+}  # fmt: skip
+# Least shares of letters of the alphabet among so many characters outside ASCII, and of those of an encoding of DOS or Mac OS, which have to be three.
+_SHARES = ((8, 0.5), (20, 0.8), (math.inf, 0.9))
+_OLD_SHARE, _OLD_LETTERS = 0.8, 3
+_ALIKE, _TOLD_APART = 0.1, 8  # difference of two shares that says nothing, and characters from which on chardet tells two encodings of a region apart
+# Signs where a word is: letters of another encoding. A letter beside a digit is a sign there: "£5".
+_IN_WORD = re.compile(r"[©®¶±µ](?=[^\W\d_]{3})|(?<=[^\W\d_])[»«µ](?=[^\W\d_])|(?<=[^\W\d_])[±¶]")
+_LANGUAGE = re.compile(rb"<html\b[^>]*?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,3})\b", re.IGNORECASE)
 _WIDE_PAGES = frozenset({"cp932", "cp949", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp"})
 _PRINTED = frozenset("‘’‚“”„«»‹›–—…•°€£§©®™¿¡ªº½¼¾²³×±´µ\xa0")
 
 
-def decode_markup(body: bytes, content_type: str = "") -> tuple[str, str]:
-    """Returns (encoding, text) of HTML or XML. Undecodable bytes become U+FFFD."""
-    return _decode(body, content_type, _declared(body))
+def decode_markup(body: bytes, content_type: str = "", language: str = "") -> tuple[str, str]:
+    """Returns (encoding, text) of HTML or XML. `language` is a BCP 47 tag for a page that names none itself. Undecodable bytes become U+FFFD."""
+    own = _LANGUAGE.search(body, 0, 4096)
+    return _decode(body, content_type, _declared(body), own[1].decode() if own else language)
 
 
-def decode_text(body: bytes, content_type: str = "") -> tuple[str, str]:
-    """Returns (encoding, text) of a plain text file. Undecodable bytes become U+FFFD."""
-    return _decode(body, content_type, None)
+def decode_text(body: bytes, content_type: str = "", language: str = "") -> tuple[str, str]:
+    """Returns (encoding, text) of a plain text file, which is in `language`, a BCP 47 tag, where that is known. Undecodable bytes become U+FFFD."""
+    return _decode(body, content_type, None, language)
 
 
 def is_binary(body: bytes) -> bool:
@@ -105,7 +131,7 @@ def is_binary(body: bytes) -> bool:
     return controls >= 16 and controls * 20 > len(head)  # a page with a stray NUL or two is still text
 
 
-def _decode(body: bytes, content_type: str, declared: str | None) -> tuple[str, str]:
+def _decode(body: bytes, content_type: str, declared: str | None, language: str) -> tuple[str, str]:
     marked, mark = read_bom(body)
     if marked is not None and mark is not None:
         return marked, body[len(mark) :].decode(marked, "replace")
@@ -118,9 +144,8 @@ def _decode(body: bytes, content_type: str, declared: str | None) -> tuple[str, 
     if _is_utf8(body, labelled="utf-8" in labels):
         return "utf-8", _undoubled(body.decode("utf-8", "replace"))
     sample = _sample(body)
-    encoding = next((label for label in labels if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label)), None) or _detected(
-        sample
-    )
+    fitting = (label for label in labels if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label, language))
+    encoding = next(fitting, None) or _detected(sample, language)
     return encoding, body.decode(encoding, "replace")
 
 
@@ -222,7 +247,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
             return
 
 
-def _agrees(sample: bytes, label: str) -> bool:
+def _agrees(sample: bytes, label: str, language: str) -> bool:
     """Whether the sample can be in the encoding that the label names."""
     if label == "utf-8":
         return False
@@ -232,18 +257,48 @@ def _agrees(sample: bytes, label: str) -> bool:
         return False
     if label.startswith("utf-16"):
         return all(unicodedata.category(c) not in ("Cn", "Co", "Cs") for c in text)
-    return label != "cp1252" or _detected(sample) == label
+    return label != "cp1252" or _detected(sample, language) == label
 
 
-def _detected(sample: bytes) -> str:
-    """The likeliest encoding. If text in it has controls or odd words, an encoding of Mac OS, DOS or Latin-9 is taken in which it has none."""
+def _detected(sample: bytes, language: str) -> str:
+    """The encoding in which the sample has the letters of its language, else the likeliest one.
+
+    If text in that one has controls or odd words, an encoding of Mac OS, DOS or Latin-9 is taken in which it has none.
+    """
+    if usual := _by_alphabet(sample, primary(language)):
+        return usual
     likeliest = _likeliest(sample)
     is_wrong = likeliest not in _WIDE_PAGES and _NOT_WINDOWS.search(sample.decode(likeliest, "replace"))
     return (_as_old_page(sample) if is_wrong else None) or likeliest
 
 
-def _likeliest(sample: bytes) -> str:
-    """The encoding that chardet detects; cp1252 where the evidence is weak, as in a short title, and the text is readable in it."""
+def _by_alphabet(sample: bytes, language: str) -> str | None:
+    """The encoding of a language in which most of the sample's characters outside ASCII are letters of its alphabet; None where there is none.
+
+    Others are in names. Of two encodings in which they are alike, the one that chardet prefers, or, of a few characters, the more usual one.
+    """
+    (usual, old), alphabet = _ALPHABETS.get(language, (((), ()), ""))
+    letters = "".join(c for c in alphabet + alphabet.upper() if not c.isascii())
+    own_letter = re.compile(rf"(?<!\d)[{letters}](?!\d)") if letters else _IN_WORD
+    fitting: dict[str, tuple[float, int]] = {}
+    for encoding in (*usual, *old):
+        text = sample.decode(encoding, "replace")
+        foreign = sum(not c.isascii() and c not in _PRINTED for c in text) + len(_IN_WORD.findall(text))
+        own = len(own_letter.findall(text))
+        share = own / foreign if foreign else 0.0
+        least = next(least for size, least in _SHARES if foreign < size) if encoding in usual else _OLD_SHARE
+        if share >= least and own >= (1 if encoding in usual else _OLD_LETTERS):
+            fitting[encoding] = (share, foreign)
+    best = max(fitting, key=lambda encoding: fitting[encoding][0], default=None)
+    if best is None or fitting[best][1] < _TOLD_APART:
+        return best
+    alike = [one for one in usual if one in fitting and fitting[one][0] >= fitting[best][0] - _ALIKE]
+    sure = _sureness(sample) if best in alike and len(alike) > 1 else {}
+    return max(alike, key=lambda encoding: sure.get(encoding, 0.0)) if sure else best
+
+
+def _sureness(sample: bytes) -> dict[str, float]:
+    """How sure chardet is of each encoding, 0 to 1; without those in which words have letters of two alphabets."""
     from chardet import detect_all
 
     sure: dict[str, float] = {}
@@ -251,6 +306,12 @@ def _likeliest(sample: bytes) -> str:
         codec = _codec(candidate["encoding"])
         if codec and not _TWO_ALPHABETS.search(sample.decode(codec, "replace")):
             sure.setdefault(codec, float(candidate["confidence"]))
+    return sure
+
+
+def _likeliest(sample: bytes) -> str:
+    """The encoding that chardet detects; cp1252 where the evidence is weak, as in a short title, and the text is readable in it."""
+    sure = _sureness(sample)
     if not sure:
         return "cp1252"
     best = max(sure, key=lambda codec: sure[codec])

@@ -111,7 +111,8 @@ def _read_attached(name: str, body: bytes, max_elements: int, language: str, dep
         return _read(kind, body, max_elements, language, depth)
     if (refusal := refusal_of(body)) is not None or not looks_like_text(body):
         raise Unreadable(refusal or f"unsupported format of {name}: no document and no text")
-    elements: list[Element] = read_markup(decode_markup(body)[1]) if kind == "html" else text_elements(decode_text(body)[1])
+    decode, elements_of = (decode_markup, read_markup) if kind == "html" else (decode_text, text_elements)
+    elements: list[Element] = elements_of(decode(body, language=language)[1])
     if not elements:
         raise Unreadable("it has no text")
     return Document("", elements)

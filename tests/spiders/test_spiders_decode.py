@@ -63,6 +63,37 @@ def test_a_short_text_is_read_in_the_encoding_of_its_language(text: str, encodin
     assert decode_text(text.encode(encoding))[1] == text
 
 
+_BY_LANGUAGE = [
+    ("pl", "Są tu łódki", "cp1250"), ("pl", "Są tu łódki", "iso-8859-2"), ("pl", "Wyspa Curaçao – większość gości", "cp1250"),
+    ("cs", "Kavárna je zavřená", "cp1250"), ("cs", "Vyhlídka u řeky, šest míst", "iso-8859-2"), ("sk", "Večer ľahká polievka", "cp1250"),
+    ("sk", "Posledný šťastný deň", "iso-8859-2"), ("sl", "Žičnica je zaprta", "cp1250"), ("hr", "Mračna soba, četiri kreveta, bez doručka", "cp1250"),
+    ("hr", "Saint Barthélemy i klasični ručak", "cp1250"), ("hu", "Hűvös őszi reggel", "cp1250"), ("ro", "Preţ şi mâncare", "cp1250"),
+    ("ro-RO", "Două camere, fără baie", "iso-8859-2"), ("lt", "Žąsis ir šūkis", "cp1257"), ("lv", "Jūrmalā ir ēdnīca", "cp1257"),
+    ("et", "Šokolaadi õunakook", "cp1257"), ("et", "Šokolaadi õunakook", "cp1252"), ("tr", "Işıklı oda, şömineli", "cp1254"),
+    ("de", "Öffnungszeiten: täglich", "cp1252"), ("de", "Öffnungszeiten: täglich außer Sonntag, für Gäste", "mac-roman"),
+    ("fr", "Espagnol d’Espagne, séjour à l’hôtel", "cp1252"), ("fr", "Élève déjà inscrit, château fermé", "cp850"), ("fi", "Tšekki ja Kääpiö", "cp1252"),
+    ("es", "Ñandú, pingüino y ¡más!", "cp1252"), ("pt", "Coração e São João", "cp1252"), ("sv", "Smörgås på Åland", "cp1252"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("language", "text", "encoding"), _BY_LANGUAGE)
+def test_a_few_words_are_read_by_the_alphabet_of_the_language(language: str, text: str, encoding: str) -> None:
+    """Whether a page names it, in an attribute that goes before what is declared, or the declaration does."""
+    body = text.encode(encoding)
+    page = f'<!DOCTYPE html><html class="no-js" lang="{language}"><title>Menu</title><p>'.encode() + body
+    assert decode_text(body, "", language)[1] == text
+    assert text in decode_markup(b"<html><p>" + body, "text/html; charset=iso-8859-1", language)[1]
+    assert text in decode_markup(page)[1]
+    assert text in decode_markup(page, "text/html; charset=iso-8859-1", "el")[1]
+
+
+@pytest.mark.parametrize(("text", "encoding"), [*_LEGACY, ("Café à Orléans", "cp1252"), ("Price £51.77", "cp1252"), ("20 °C – “cold”", "cp1252")])
+@pytest.mark.parametrize("language", ["en", "de", "pl", "tr", "lv"])
+def test_a_page_in_another_language_than_it_says_is_detected(text: str, encoding: str, language: str) -> None:
+    _, found = decode_markup(f'<html lang="{language}"><p>'.encode() + _encode(text, encoding))
+    assert text in unicodedata.normalize("NFC", found)
+
+
 def _encode(text: str, encoding: str) -> bytes:
     """Windows-1258 writes tones as marks of their own, behind a letter that has its hat already."""
     if encoding != "cp1258":
