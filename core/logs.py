@@ -5,9 +5,11 @@ structlog is imported with the first event: it takes .08 s, and most questions l
 
 import logging
 import sys
+import threading
 from typing import Any
 
-_is_through_stdlib = False
+_is_due = False  # whether structlog is to be configured with the first event
+_lock = threading.Lock()
 
 
 class Logger:
@@ -17,10 +19,12 @@ class Logger:
         self._name = name
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # asked for by pickle, copy and inspect
+            raise AttributeError(name)
         import structlog
 
-        if _is_through_stdlib and not structlog.is_configured():
-            _configure()
+        if _is_due:
+            _configure_once()
         return getattr(structlog.get_logger(self._name), name)
 
 
@@ -31,11 +35,23 @@ def get_logger(name: str) -> Logger:
 
 def log_through_stdlib() -> None:
     """Routes events to the standard library's loggers as `event key=value …`. Without this call, structlog prints to stdout."""
-    global _is_through_stdlib
+    global _is_due
     logging.getLogger("almanac").setLevel(logging.INFO)
-    _is_through_stdlib = True
     if "structlog" in sys.modules:
         _configure()
+    else:
+        _is_due = True
+
+
+def _configure_once() -> None:
+    """Another thread's event waits: structlog calls itself configured before it is, and would print to stdout meanwhile."""
+    global _is_due
+    import structlog
+
+    with _lock:
+        if _is_due and not structlog.is_configured():  # by whoever runs this as a library
+            _configure()
+        _is_due = False
 
 
 def _configure() -> None:
