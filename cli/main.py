@@ -6,6 +6,7 @@ What is imported here is imported for `--help` and for a mistyped option, too: c
 import inspect
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from functools import wraps
@@ -108,7 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
     """The console script."""
     _fill_standard_descriptors()
     code = run(sys.argv[1:] if arguments is None else arguments)
-    if _is_prefect_gone():  # the interpreter would wait for its threads, which try to send what nobody takes
+    # The interpreter would wait for threads: Prefect's, which try to send what nobody takes, and one that loads a model, after Ctrl-C or an error.
+    if _is_prefect_gone() or any(thread.name == "embedder" for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
