@@ -15,6 +15,7 @@ from almanac.core.settings import DataDir, Project, quiet_engines
 from almanac.core.store.readers import StoreReader, StoreState, version_here
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import resolve
+from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, has_other_format, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
@@ -289,19 +290,19 @@ class PublishedIndex:
         """Embeds sentences that replies may quote, until a time of `time.monotonic`; else they are embedded with the first answers, which then take far longer.
 
         Does so once for each version that is live. Does nothing where a model writes the replies, where an API embeds, and for a version of more than 1,000
-        chunks. Raises the errors of `reading`.
+        chunks. Raises the errors of `reading` and of the embedder.
         """
         if self.has_model or self.declaration.embed.provider != "local":
             return
         with self.reading() as retriever:
             version = retriever.opened.manifest.version
-            chunks = retriever.chunks(_FEW) if version != self._ahead else []
+            chunks = retriever.chunks(_FEW) if version != self._ahead and time.monotonic() < until else []
+        self._ahead = version  # also where a text cannot be embedded: that is tried once
         texts = texts_of_sentences(chunks, self.declaration.language, cuts_words=self.declaration.chunk.by == "words")
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:
                 break
             self.embedder.embed_documents(texts[begin : begin + _AT_ONCE])
-        self._ahead = version
 
     @property
     def live(self) -> str | None:
@@ -536,12 +537,12 @@ class PublishedIndex:
         def request_for(question: str) -> Request:
             request = self._request(retriever, question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
             self._load_beside()
-            return replace(request, thresholds=self.embedder.score_thresholds if chosen is None else None, closest=NEAREST)
+            return replace(request, thresholds=self._thresholds if chosen is None else None, closest=NEAREST)
 
         embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts))
         beside = texts_of_parts if self._generator is None else lambda _: ()
         found = self._search(retriever, request_for, embed, is_conversation=bool(history), beside=beside).find(text, history)
-        defaults = self.embedder.score_thresholds
+        defaults = self._thresholds
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest))
         picked_for = found.picked_for or text
@@ -583,6 +584,11 @@ class PublishedIndex:
             raise UsageError(f"temperature must be from 0 to 2; found {temperature}", where="temperature", hint="0 gives the most likely answer")
         generate = self.declaration.generate.model_copy(update={"temperature": temperature})
         return self.declaration.model_copy(update={"generate": generate})
+
+    @cached_property
+    def _thresholds(self) -> ScoreThresholds:
+        """Those of the embedder, which need not be loaded for them."""
+        return score_thresholds(describe_embedder(self.declaration.embed))
 
     @cached_property
     def _generator(self) -> Generator | None:

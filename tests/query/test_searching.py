@@ -11,6 +11,7 @@ from almanac.cli.questions import ask, search
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
+from almanac.query.retrieval.searching import Search
 from almanac.query.retrieval.spelling import Respelt
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.results import Answer, SearchResult
@@ -221,6 +222,26 @@ def test_the_embedder_is_loaded_once_in_another_thread(base: SmallBase, monkeypa
         index.search("When does the garden close?")
         index.ask("When does the garden close?")
     assert threads == ["embedder"]
+
+
+def test_a_first_question_goes_on_while_the_embedder_is_loaded(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    load, respell, may_load = LocalEmbedder.__init__, Search._respelt, threading.Event()
+
+    def loaded_late(self: LocalEmbedder, *given: Any, **named: Any) -> None:
+        assert may_load.wait(20)
+        load(self, *given, **named)
+
+    def respelt(self: Search, *given: Any) -> Respelt:
+        found = respell(self, *given)
+        may_load.set()
+        return found
+
+    monkeypatch.setattr(LocalEmbedder, "__init__", loaded_late)
+    monkeypatch.setattr(Search, "_respelt", respelt)
+    for asking in (PublishedIndex.search, PublishedIndex.ask):
+        may_load.clear()
+        with open_index(str(base.path), data=base.data) as index:
+            asking(index, "When does the garden close?")
 
 
 def test_an_embedder_that_cannot_be_loaded_is_told_by_each_question(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
