@@ -170,15 +170,16 @@ class Catalog:
     def keep_up(self) -> list[str]:
         """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.
 
-        Of small versions, sentences are embedded for up to a second in all. Returns the names of the bases that can be asked. The reason why another one
-        cannot is logged, once.
+        Of small versions, sentences are embedded for up to a second in all; a base of which one cannot be embedded can be asked all the same. Returns the names
+        of the bases that can be asked. The reason why another one cannot is logged, once.
         """
         ready = self._each(self.names(), PublishedIndex.keep_up)
         until = time.monotonic() + _AHEAD_S
-        return self._each(ready, lambda index: index.embed_ahead(until))
+        self._each(ready, lambda index: index.embed_ahead(until), "not_embedded_ahead")
+        return ready
 
-    def _each(self, names: list[str], work: Callable[[PublishedIndex], None]) -> list[str]:
-        """Names of the knowledge bases with which something has been done. The error of another one is logged, once."""
+    def _each(self, names: list[str], work: Callable[[PublishedIndex], None], failed: str = "not_ready") -> list[str]:
+        """Names of the knowledge bases with which something has been done. The error of another one is logged, once, as an event called `failed`."""
         done = []
         for name in names:
             try:
@@ -187,7 +188,7 @@ class Catalog:
             except GivenUp:  # no fault of the base
                 raise
             except Exception as error:
-                self._tell(name, error)
+                self._tell(name, error, failed)
         return done
 
     def close(self) -> None:
@@ -210,11 +211,11 @@ class Catalog:
             self._tell(declaration.name, error)
             return False
 
-    def _tell(self, kb: str, error: Exception) -> None:
+    def _tell(self, kb: str, error: Exception, event: str = "not_ready") -> None:
         """Logs an error, unless it is the last one logged for this base: each check meets it again."""
         if self._told.get(kb) != str(error):
             self._told[kb] = str(error)
-            _log.warning("not_ready", kb=kb, error=str(error))
+            _log.warning(event, kb=kb, error=str(error))
 
     def _declarations(self) -> list[Declaration]:
         """The valid declarations, brought up to date with their files; one for each name."""

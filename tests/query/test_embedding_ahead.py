@@ -11,6 +11,8 @@ from almanac.core.settings import DataDir
 from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.query import open_index, published
 from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import OperationalError
+from almanac.serve.catalog import Catalog
 from tests.index.small_models import save_embedder
 from tests.query.small_base import NOTES, SmallBase
 
@@ -109,3 +111,19 @@ def test_where_a_model_writes_replies_nothing_is_embedded(base: SmallBase, embed
     index.embed_ahead(_LATER)
     assert not embedded
     index.close()
+
+
+def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = list[str]()
+
+    def fail(_: LocalEmbedder, given: Sequence[str], *__: object) -> Vectors:
+        tried.extend(given)
+        raise OperationalError("the vector is zero")
+
+    monkeypatch.setattr(LocalEmbedder, "embed_documents", fail)
+    catalog = Catalog(DataDir(base.data), [str(base.path)])
+    assert catalog.keep_up() == ["small"]
+    assert len(tried) == published._AT_ONCE
+    assert catalog.keep_up() == ["small"]
+    assert len(tried) == published._AT_ONCE, "it is tried once"
+    catalog.close()
