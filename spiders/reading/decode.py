@@ -104,7 +104,7 @@ _OLD_SHARE, _OLD_LETTERS = 0.8, 3
 _ALIKE, _TOLD_APART = 0.1, 8  # difference of two shares that says nothing, and characters from which on chardet tells two encodings of a region apart
 # Signs where a word is: letters of another encoding. A letter beside a digit is a sign there: "£5".
 _IN_WORD = re.compile(r"[©®¶±µ](?=[^\W\d_]{3})|(?<=[^\W\d_])[»«µ](?=[^\W\d_])|(?<=[^\W\d_])[±¶]")
-_LANGUAGE = re.compile(rb"<html\b[^>]*?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,3})\b", re.IGNORECASE)
+_LANGUAGE = re.compile(rb"<html\b[^<>]*?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,3})\b", re.IGNORECASE)
 _WIDE_PAGES = frozenset({"cp932", "cp949", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp"})
 _PRINTED = frozenset("‘’‚“”„«»‹›–—…•°€£§©®™¿¡ªº½¼¾²³×±´µ\xa0")
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.spiders.reading.decode import _known, decode_markup, decode_text, is_binary
+from almanac.spiders.reading.decode import _LANGUAGE, _known, decode_markup, decode_text, is_binary
 from tests.growth import assert_linear
 
 _RUSSIAN = "Все цены указаны в рублях. Туры отправляются каждую субботу, а деньги возвращаются в течение четырнадцати дней после отмены поездки."
@@ -92,6 +92,11 @@ def test_a_few_words_are_read_by_the_alphabet_of_the_language(language: str, tex
 def test_a_page_in_another_language_than_it_says_is_detected(text: str, encoding: str, language: str) -> None:
     _, found = decode_markup(f'<html lang="{language}"><p>'.encode() + _encode(text, encoding))
     assert text in unicodedata.normalize("NFC", found)
+
+
+@pytest.mark.parametrize("piece", ["<html ", "<html lang", "<html\tlang =", " lang", "<html a='"])
+def test_the_language_of_a_page_is_looked_for_in_one_pass(piece: str) -> None:
+    assert_linear(lambda body: [_LANGUAGE.search(body) for _ in range(20)], lambda pieces: piece.encode() * pieces, 2000)
 
 
 def _encode(text: str, encoding: str) -> bytes:
