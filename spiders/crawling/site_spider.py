@@ -38,7 +38,7 @@ from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
 from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
-from almanac.spiders.selecting.json_bodies import begins_as_json, problem_of_json, reads_json, turned_from_json
+from almanac.spiders.selecting.json_bodies import begins_as_json, error_in, problem_of_json, reads_json, turned_from_json
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.withheld import rules_for, withheld
@@ -360,7 +360,7 @@ class SiteSpider(scrapy.Spider):
         page = stored.page(response.body) if stored else self._page(response, waiting)
         content = Content(page)
         if (unreadable := self._why_unreadable(content, waiting)) is not None:
-            is_cut = begins_as_json(content)
+            is_cut = begins_as_json(content) and problem_of_json(content) is not None
             if is_cut:
                 self._count_doubtful(waiting)
             self._fail(waiting, "not_json", unreadable, status=page.status, request=response.request, may_be_past_the_end=not is_cut)
@@ -401,13 +401,18 @@ class SiteSpider(scrapy.Spider):
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
     def _why_unreadable(self, content: Content, waiting: Waiting) -> str | None:
-        """Why a page of which JSON is read is none: one that says it is JSON, or was when it was last stored. Its items and what it leads to are unknown."""
+        """Why a page of which JSON is read is none: one that says it is JSON, or was when it was last stored, or tells an error.
+
+        Its items and what it leads to are unknown.
+        """
         in_chain, urls = waiting.chain is not None, (waiting.url, content.url)
         is_listing = in_chain or any(map(self.policy.is_listing, urls)) or (self.source.listing is None and self.policy.is_start(waiting.url))
         is_item = any(self.policy.yields_items(url, in_chain=in_chain) for url in urls)
         is_past_the_end = self._is_guess(waiting) and not content.page.body.strip()
-        if is_past_the_end or not reads_json(self.source, as_listing=is_listing, as_item=is_item) or (why := problem_of_json(content)) is None:
+        if is_past_the_end or not reads_json(self.source, as_listing=is_listing, as_item=is_item):
             return None
+        if (why := problem_of_json(content)) is None:
+            return error_in(content, self.source)
         if content.form == "json":
             return why
         stored = self.previous.fallback_page(urls)

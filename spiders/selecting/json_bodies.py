@@ -1,9 +1,14 @@
-"""Bodies that a source's rules read as JSON, and those among them that are none: an answer cut short, an error page."""
+"""Bodies that a source's rules read as JSON, and those among them that are none: an answer cut short, an error page, an error in JSON."""
+
+import json
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.selectors import search_json
 
+_ERRORS = ("error", "errors", "fault", "exception")  # what APIs call it
+_SHOWN = 200  # characters
 _TEXTS = ("html", "xml", "plain")  # what an error page may be
 
 
@@ -14,6 +19,15 @@ def problem_of_json(content: Content) -> str | None:
     except ValueError as error:
         return f"not JSON: {error}"
     return None
+
+
+def error_in(content: Content, source: SiteSource) -> str | None:
+    """The error that an API tells with status 200, where items or cards should be; None where it has some, or tells none."""
+    rules = [each for each in (source.each, source.listing.each if source.listing else None) if each is not None and each.reads_body]
+    told = next((found for name in _ERRORS if (found := content.json.get(name))), None) if isinstance(content.json, dict) else None
+    if told is None or not rules or any(search_json(rule.json_ or "", content.json) for rule in rules):
+        return None
+    return f"an error in place of {rules[0].json_}: {json.dumps(told, ensure_ascii=False)[:_SHOWN]}"
 
 
 def why_not_json(content: Content, source: Source) -> str | None:

@@ -279,9 +279,19 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
     assert raw.index("r3").urls == set()
 
 
-@pytest.mark.parametrize(("broken", "kind"), [('{"rows": [{"name": "2-', "application/json"), ("<h1>Back soon</h1>", "text/html")])
+@pytest.mark.parametrize(
+    ("broken", "kind", "told"),
+    [
+        ('{"rows": [{"name": "2-', "application/json", "not JSON: "),
+        ("<h1>Back soon</h1>", "text/html", "not JSON: "),
+        ('{"error": {"code": 1, "text": "später"}}', "application/json", 'an error in place of rows: {"code": 1, "text": "später"}'),
+        ('{"rows": [], "errors": ["too many"], "next": null}', "application/json", 'an error in place of rows: ["too many"]'),
+    ],
+)
 @pytest.mark.parametrize("pagination", [{"json": "next", "parameter": "page"}, {"parameter": "page"}])
-def test_an_api_page_that_is_no_json_costs_no_item(loopback_site: "Site", tmp_path: Path, broken: str, kind: str, pagination: dict[str, str]) -> None:
+def test_an_api_page_that_is_no_json_or_tells_an_error_costs_no_item(
+    loopback_site: "Site", tmp_path: Path, broken: str, kind: str, told: str, pagination: dict[str, str]
+) -> None:
     """It has failed: its items stay, and those of the pages that only it leads to, run after run."""
     site, raw = loopback_site, RawStore(tmp_path)
     keys: dict[str, Any] = {"pagination": pagination, "each": {"json": "rows"}, "yields": "records", "fields": {"name": {"json": "name", "required": True}}}
@@ -295,9 +305,20 @@ def test_an_api_page_that_is_no_json_costs_no_item(loopback_site: "Site", tmp_pa
     for number in (2, 3):
         outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert (outcome.pages.failed, outcome.pages.vanished, outcome.kept) == (1, 0, 1)
-        assert [(failure.reason, failure.detail[:9]) for failure in outcome.failures] == [("not_json", "not JSON:")]
+        assert [(failure.reason, failure.detail[: len(told)]) for failure in outcome.failures] == [("not_json", told)]
         again = [draft.fields["name"] for extraction in map_pages(raw.pages(f"r{number}"), api, "en") for draft in extraction.drafts]
         assert sorted(again) == sorted(names) and len(names) == 8
+
+
+def test_an_api_that_tells_of_errors_beside_its_items_has_them(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    for number in (1, 2):
+        body = {"rows": [{"name": str(number)}], "errors": ["one row is hidden"], "error": None, "next": 2 if number == 1 else None}
+        site.page("/" if number == 1 else f"/?page={number}", json.dumps(body), content_type="application/json")
+    site.page("/?page=3", '{"error": null, "errors": [], "rows": []}', content_type="application/json")
+    api = source(site, pagination={"json": "next", "parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+    outcome = crawl_site(api, RawStore(tmp_path), "r1")
+    assert (outcome.pages, outcome.failures) == (PageCounts(fetched=2), [])
 
 
 @pytest.mark.parametrize("body", ['{"name": "1', "No such thing today"])
@@ -309,11 +330,11 @@ def test_an_api_that_answers_nothing_but_no_json_is_worth_another_try(loopback_s
     assert caught.value.hint == f"the rules read JSON: look at what comes, curl {site.base}/"
 
 
-@pytest.mark.parametrize("beyond", ["", "<p>no more</p>"])
+@pytest.mark.parametrize("beyond", ["", "<p>no more</p>", '{"error": "no such page"}'])
 def test_an_api_that_answers_without_json_beyond_its_end_has_no_failed_page(loopback_site: "Site", tmp_path: Path, beyond: str) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", '{"rows": [{"name": "1"}]}', content_type="application/json")
-    site.otherwise = lambda _: Answer(beyond, content_type="application/json" if not beyond else "text/html")
+    site.otherwise = lambda _: Answer(beyond, content_type="text/html" if beyond.startswith("<") else "application/json")
     site.unknown = site.otherwise
     api = source(site, pagination={"parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
     outcome = crawl_site(api, raw, "r1")
@@ -328,7 +349,7 @@ def numbered_api(site: "Site", pages: int, cut: int | None = None) -> SiteSource
     return source(site, pagination={"parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
 
 
-@pytest.mark.parametrize(("beyond", "kind"), [("<p>no more</p>", "text/html"), ("No results", "application/json")])
+@pytest.mark.parametrize(("beyond", "kind"), [("<p>no more</p>", "text/html"), ("No results", "application/json"), ('{"error": "beyond"}', "application/json")])
 def test_an_api_that_shrinks_loses_the_pages_beyond_its_end(loopback_site: "Site", tmp_path: Path, beyond: str, kind: str) -> None:
     """Whatever it says there, if no later number is a page, a number that was one before is beyond the end, and does not fail run after run."""
     site, raw = loopback_site, RawStore(tmp_path)
