@@ -412,7 +412,7 @@ class SiteSpider(scrapy.Spider):
         if is_past_the_end or not reads_json(self.source, as_listing=is_listing, as_item=is_item):
             return None
         if (why := problem_of_json(content)) is None:
-            return error_in(content, self.source)
+            return error_in(content, self.source, as_listing=is_listing, as_item=is_item)
         if content.form == "json":
             return why
         stored = self.previous.fallback_page(urls)

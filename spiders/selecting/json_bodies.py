@@ -21,9 +21,15 @@ def problem_of_json(content: Content) -> str | None:
     return None
 
 
-def error_in(content: Content, source: SiteSource) -> str | None:
-    """The error that an API tells with status 200, where items or cards should be; None where it has some, or tells none."""
-    rules = [each for each in (source.each, source.listing.each if source.listing else None) if each is not None and each.reads_body]
+def error_in(content: Content, source: SiteSource, *, as_listing: bool, as_item: bool) -> str | None:
+    """The error that an API tells with status 200, where its items or cards should be; None where it has some, or tells none.
+
+    Of a page that is an item itself, nobody knows: it may tell of errors beside its fields.
+    """
+    cards = source.listing.each if as_listing and source.listing is not None else None
+    if as_item and source.each is None:
+        return None
+    rules = [rule for rule in (cards, source.each if as_item else None) if rule is not None and rule.reads_body]
     told = next((found for name in _ERRORS if (found := content.json.get(name))), None) if isinstance(content.json, dict) else None
     if told is None or not rules or any(search_json(rule.json_ or "", content.json) for rule in rules):
         return None

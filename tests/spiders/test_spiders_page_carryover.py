@@ -321,6 +321,21 @@ def test_an_api_that_tells_of_errors_beside_its_items_has_them(loopback_site: "S
     assert (outcome.pages, outcome.failures) == (PageCounts(fetched=2), [])
 
 
+def test_cards_that_are_an_error_have_failed_and_a_detail_that_tells_of_one_has_not(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    listing = {"match": "/api", "each": {"json": "rows"}, "link": {"json": "url"}}
+    declared = source(site, start_urls=[f"{site.base}/api"], listing=listing, yields="records", fields={"name": {"json": "name"}})
+    cards, error = json.dumps({"rows": [{"url": f"/{n}"} for n in range(3)], "errors": ["hidden: 1"]}), '{"error": "too many requests"}'
+    for n in range(3):
+        site.page(f"/{n}", json.dumps({"name": str(n), "errors": ["no picture"]}), content_type="application/json")
+    for number, body in enumerate([cards, error], start=1):
+        site.page("/api", body, content_type="application/json")
+        outcome = crawl_site(declared, raw, f"r{number}", previous=PreviousCrawls(concluded="r1" if number > 1 else None))
+        assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api", "not_json")] * (number - 1)
+        assert (outcome.pages.present, outcome.pages.vanished) == (4 if number == 1 else 3, 0)
+        assert sorted(draft.fields["name"] for found in map_pages(raw.pages(f"r{number}"), declared, "en") for draft in found.drafts) == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("body", ['{"name": "1', "No such thing today"])
 def test_an_api_that_answers_nothing_but_no_json_is_worth_another_try(loopback_site: "Site", tmp_path: Path, body: str) -> None:
     site = loopback_site
