@@ -1,8 +1,10 @@
 """CLDR's locale of a language tag, for the notation of numbers, dates and prices."""
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from babel import Locale, UnknownLocaleError
+if TYPE_CHECKING:
+    from babel import Locale
 
 
 def primary(language: str) -> str:
@@ -11,8 +13,10 @@ def primary(language: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def locale_of(language: str) -> Locale | None:
+def locale_of(language: str) -> "Locale | None":
     """CLDR's locale for a BCP 47 tag, or for its primary language; None for `und`, `auto` and languages that CLDR lacks."""
+    from babel import Locale, UnknownLocaleError  # a crawl, and the reading of a mail, need tags alone
+
     if primary(language) in ("und", "auto", ""):
         return None
     for tag in (language.replace("_", "-"), primary(language)):
