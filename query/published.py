@@ -237,7 +237,7 @@ class PublishedIndex:
 
         def load() -> None:
             with suppress(Exception):
-                assert self.embedder
+                _ = self.embedder
 
         with suppress(RuntimeError):  # the system gives no further thread
             threading.Thread(target=load, name="embedder").start()
