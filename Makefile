@@ -1,7 +1,10 @@
 # Chores. `make help` lists them.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# The first that is supported; a name on PATH may belong to a Python that is not installed.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
+	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && { echo $$name; break; }; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
+EXTRAS := dev,models
 # One thread each for numpy, torch and onnxruntime: those of two processes on two cores would wait for each other.
 # A worker that dies ends the tests, and the one that it was at is named: xdist 3.8 leaves the worker that replaces it waiting for ever.
 PYTEST := pytest -n 2 --dist loadgroup --max-worker-restart 0
@@ -10,36 +13,46 @@ test quick: export OMP_NUM_THREADS := 1
 test quick torture hardening: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick torture hardening eval bench check wheel format docs lock server clean
+.PHONY: help setup demo test quick torture hardening eval bench check wheel lowest format docs lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/.installed ## a virtual environment with everything at the locked version, and `almanac` in it
+setup: $(VENV)/.installed ## a virtual environment with everything at the locked version, and `almanac` in it; EXTRAS=dev does without torch
 
-$(VENV)/.installed: requirements.lock pyproject.toml setup.py
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed; name it with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 2; }
-	@echo 'Setting up $(VENV): some minutes, once.'
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	@$(BIN)/python -m compileall -q $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
+$(VENV)/.installed: requirements.lock pyproject.toml setup.py .ci/install
+	@$(call install,.[$(EXTRAS)])
+	@touch $@ $(VENV)/.runs
+
+# What the examples need, and no more.
+$(VENV)/.runs: requirements.lock pyproject.toml setup.py .ci/install
+	@$(call install,.[multilingual])
 	@touch $@
 
-demo: setup ## crawl the example site on loopback, publish, ask
+define install
+test -n '$(PYTHON)' || { echo 'Python 3.11, 3.12 or 3.13 is needed; name it with: make $(MAKECMDGOALS) PYTHON=/path/to/python3'; exit 2; }; \
+echo 'Setting up $(VENV): a minute or some, once.'; \
+$(PYTHON) -m venv $(VENV) && sh .ci/install $(VENV) '$(1)' -e && $(BIN)/python -m compileall -q $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
+endef
+
+demo: $(VENV)/.runs ## crawl the example site on loopback, publish, ask
 	$(BIN)/almanac demo
 
-test: setup ## all tests
-	$(BIN)/python -m $(PYTEST)
+test: setup ## all tests; COVERAGE=90 measures what they cover, and fails below that
+	$(call tests,)
 
-quick: setup ## most tests, in some minutes: while you work; COVERAGE=78 measures what they cover, and fails below that
+quick: setup ## most tests, in some minutes: while you work
+	$(call tests,-m "not slow" -q)
+
 ifdef COVERAGE
-	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m $(PYTEST) -m "not slow" -q
-	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
+define tests
+$(BIN)/python -m coverage erase
+$(BIN)/python -m coverage run -m $(PYTEST) $(1)
+$(BIN)/python -m coverage combine --quiet
+$(BIN)/python -m coverage report --skip-covered --precision=1 --fail-under=$(COVERAGE)
+endef
 else
-	$(BIN)/python -m $(PYTEST) -m "not slow" -q
+tests = $(BIN)/python -m $(PYTEST) $(1)
 endif
 
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries, whatever takes long: hours
@@ -65,8 +78,11 @@ check: setup ## what CI checks before the tests: style, types, generated pages
 	$(BIN)/mypy
 	$(BIN)/python -m almanac.cli.reference --check
 
-wheel: ## build the wheel, install it in a fresh environment with the lock, and use it from an empty folder
+wheel: ## build the wheel, and use it with the public registry alone: from empty folders, without the extra `models` and with it
 	PYTHON=$(PYTHON) bash .ci/wheel
+
+lowest: ## quick tests with the oldest releases that pyproject.toml admits
+	bash .ci/lowest $(PYTHON)
 
 format: setup ## rewrite in the house style
 	$(BIN)/ruff check --fix .
@@ -75,11 +91,11 @@ format: setup ## rewrite in the house style
 docs: setup ## write docs/declaration.md and docs/commands.md from the models and commands
 	$(BIN)/python -m almanac.cli.reference
 
-lock: ## resolve pyproject.toml anew into requirements.lock
-	PYTHON=$(PYTHON) sh .ci/lock
+lock: setup ## resolve pyproject.toml into requirements.lock, changing what has to; UPGRADE=1 takes the newest of all
+	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --no-annotate --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) -o requirements.lock
 
 server: setup ## Prefect server, work pool, deployments and a worker; open http://127.0.0.1:4200
 	$(BIN)/almanac server
 
 clean: ## remove the virtual environment and caches; data stays
-	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info
+	rm -rf .venv* build index/embedding/minilm .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info

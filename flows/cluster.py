@@ -16,7 +16,6 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from math import ceil
 from pathlib import Path
 from threading import Event, Thread
@@ -31,6 +30,7 @@ from prefect.utilities.annotations import opaque
 from prefect.utilities.engine import collect_task_run_inputs_sync
 from pydantic import Field
 
+from almanac.core.extras import require_extra
 from almanac.core.settings import dask_cluster
 from almanac.flows.certificates import share_certificates
 from almanac.flows.pipeline.embed import embed_batches
@@ -104,10 +104,7 @@ def _get_cluster_ready(address: str) -> None:
 
 def _options(declaration: Declaration) -> dict[str, Any]:
     """The arguments of DaskTaskRunner."""
-    missing = [name for name in ("prefect_dask", "distributed") if find_spec(name) is None]
-    if missing:
-        hint = "pip install 'almanac[dask]', with requirements.lock as constraints; or engine: local"
-        raise UsageError(f"run.engine: dask needs the extra 'dask', and {missing[0]} is not installed", where=str(declaration.path), hint=hint)
+    require_extra("dask", "run.engine: dask", str(declaration.path), "engine: local")
     address = dask_cluster()
     hint = f"{_VARIABLE}=tcp://HOST:PORT names a scheduler, {_VARIABLE}=local[2] starts two workers on this machine"
     if address is None:

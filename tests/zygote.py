@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -49,10 +50,12 @@ def _import_engines() -> None:
     import great_expectations  # noqa: F401
     import pandas  # noqa: F401
     import pyarrow.parquet  # noqa: F401
-    import sentence_transformers  # noqa: F401
     import trafilatura  # noqa: F401
     import wordfreq  # noqa: F401
-    from transformers import BertModel  # noqa: F401
+
+    with suppress(ImportError):  # the extra models
+        import sentence_transformers  # noqa: F401
+        from transformers import BertModel  # noqa: F401
 
     from almanac.index.build import builder
     from almanac.index.verify import verifier

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from almanac.core.durable import write_file
+from almanac.core.extras import require_extra
 from almanac.schemas.errors import AlmanacError, CredentialRefused, NotFound, StorageError, StoreAway, UsageError
 
 _Taken = TypeVar("_Taken")
@@ -67,6 +68,7 @@ class Objects:
         self.url, self._bucket = url, found["bucket"]
         self._prefix = f"{found['prefix']}/" if found["prefix"] else ""
         self._broken_waits_s = _BRIEF_BROKEN_WAITS_S if is_brief else _BROKEN_WAITS_S
+        require_extra("s3", "a data directory in an object store", url)
         with self._told(""):
             self._client = _client(is_brief=is_brief)
 

@@ -3,13 +3,13 @@
 import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.metadata import version as installed
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from almanac.core.clock import utc_now
 from almanac.core.durable import remove, write_file
+from almanac.core.extras import installed_version
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, PlannedSegments, Tables, Texts, Verified
@@ -160,7 +160,7 @@ def manifest_of(
             "items": comparison.counts.model_dump(by_alias=True),
             "build": verified.facts.model_dump(),
         },
-        software={"python": platform.python_version(), **{name: installed(name) for name in _SOFTWARE}},
+        software={"python": platform.python_version(), **{name: found for name in _SOFTWARE if (found := installed_version(name)) is not None}},
         files=[],
         segments=list(verified.segments),
     )

@@ -25,6 +25,7 @@ from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, r
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
+from almanac.index.embedding.model_folder import require_models
 from almanac.index.segments.tables import VersionTables
 from almanac.index.versions.store import current_version, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
@@ -66,12 +67,13 @@ class Survey:
 def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent, fan_out: FanOut | None = None) -> Survey:
     """Finds out what a run would publish. With `fan_out`, workers of a cluster map the pages; without it, processes of this machine, if there are many.
 
-    Errors in the declaration, and a browser that is missing, are raised before the first request. If pages and rules are those that confirmed the live
-    version, nothing is mapped.
+    Errors in the declaration, and an extra or a browser that is missing, are raised before the first request. If pages and rules are those that confirmed
+    the live version, nothing is mapped.
     """
     ledger = ledger or Ledger()
     ledger.previous = _version_before(run)
     _ = run.golden, find_reranker(run.declaration)
+    require_models(run.declaration.embed)
     for source in run.declaration.sources:
         if isinstance(source, SiteSource) and run.scope.covers(source.name):
             require_browser(source)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.extras import require_extra
 from almanac.core.settings import DataDir
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import BUNDLED, describe_embedder, find_model
@@ -244,6 +245,7 @@ def _spare_cores() -> None:
 
 
 def _load_model(embed: Embed, *, is_half: bool) -> Any:
+    require_extra("models", f"embed.model: {embed.model}", embed.model, f"one of the bundled: {', '.join(BUNDLED)}")
     from almanac.core.settings import quiet_engines
 
     quiet_engines()

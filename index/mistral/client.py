@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_core import from_json
 
+from almanac.core.extras import require_extra
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, mistral_api_key
 from almanac.index.mistral.rate_limit import RateLimit
@@ -89,6 +90,7 @@ class MistralApi:
     """
 
     def __init__(self, server_url: str | None, limit: RateLimit, *, timeout_s: float = 60.0, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+        require_extra("mistral", "provider: mistral")
         self.server = server_url or MISTRAL_URL
         self._require_key()
         self._limit = limit

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from almanac.core.extras import require_extra
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError, OperationalError
 
@@ -45,6 +46,7 @@ def find_reranker(declaration: Declaration) -> Path | None:
     declared = declaration.retrieve.rerank
     if declared is None:
         return None
+    require_extra("models", "retrieve.rerank", str(declaration.path), "leave it out")
     folder = (declaration.path.parent / Path(declared.model).expanduser()).resolve()
     if not (folder / "config.json").is_file():
         raise _broken(folder, "is no folder of a model: it has no config.json")

@@ -6,15 +6,14 @@ Apart from what drives it, so that asking loads neither Scrapy nor Playwright.
 import os
 import re
 import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 from tempfile import TemporaryDirectory
 
+from almanac.core.extras import require_extra
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import UsageError
 
-HOW_TO_INSTALL = "pip install 'almanac[render]', with requirements.lock as constraints"
 HOW_TO_GET_CHROMIUM = "apt install chromium, or what your system calls Chromium or Google Chrome; it has to be on PATH"
 HOW_TO_GET_SANDBOX = (
     "apt install chromium-sandbox, or let users make namespaces of their own: sysctl user.max_user_namespaces and "
@@ -24,7 +23,6 @@ DOES_NOT_START = "Chromium does not start"
 _NO_SANDBOX = re.compile(r"no usable sandbox|sandboxing failed", re.IGNORECASE)
 _TRY_S = 60.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_DRIVERS = ("scrapy_playwright", "playwright")
 
 # What Playwright does not pass itself. Each of these is a way to the network that does not lead through the proxy, or a request that no page made.
 SWITCHES = [
@@ -51,18 +49,12 @@ def find_chromium() -> str | None:
     return next((path for name in _NAMES if (path := which(name))), None)
 
 
-def missing_driver() -> str | None:
-    """The first package of the extra `render` that is not installed; None if all are."""
-    return next((name.replace("_", "-") for name in _DRIVERS if find_spec(name) is None), None)
-
-
 def require_browser(source: SiteSource) -> None:
     """Raises UsageError where the source's pages are to be drawn and the extra `render` or Chromium is missing."""
     if source.render is None:
         return
     where = f"sources.{source.name}.render"
-    if (missing := missing_driver()) is not None:
-        raise UsageError(f"pages are drawn with the extra 'render', and {missing} is not installed", where=where, hint=HOW_TO_INSTALL)
+    require_extra("render", "drawing pages", where)
     if find_chromium() is None:
         raise UsageError("pages are drawn by Chromium, and there is none on PATH", where=where, hint=HOW_TO_GET_CHROMIUM)
 

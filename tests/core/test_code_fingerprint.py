@@ -139,7 +139,7 @@ def test_every_library_is_known_by_the_distribution_that_holds_it() -> None:
     modules = computing_modules(*(entry for entries in _STAGES.values() for entry in entries), *_BATCHES)
     names = {name for module in modules for name in subject._read(module).libraries}
     held = packages_distributions()
-    wrong = {name: held[name] for name in names if _normal(DISTRIBUTIONS.get(name, name)) not in map(_normal, held[name])}
+    wrong = {name: held[name] for name in names & held.keys() if _normal(DISTRIBUTIONS.get(name, name)) not in map(_normal, held[name])}
     assert wrong == {}
     assert DISTRIBUTIONS.keys() <= names
     assert {name: library for name, library in DISTRIBUTIONS.items() if _normal(name) == _normal(library)} == {}

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from almanac.core.settings import quiet_engines
 from almanac.index.embedding.model_folder import find_model
 from almanac.schemas.declaration.embed import Embed
@@ -14,6 +16,7 @@ DIMENSION = 16
 
 def save_embedder(folder: Path, *, prompts: dict[str, Any] | None = None, default: str | None = None) -> Path:
     """A bi-encoder. `prompts` and `default` stand in its settings as they are."""
+    pytest.importorskip("torch", reason="needs the extra models")
     quiet_engines()
     from sentence_transformers import SentenceTransformer
     from transformers import BertModel
@@ -29,6 +32,7 @@ def save_embedder(folder: Path, *, prompts: dict[str, Any] | None = None, defaul
 
 def save_cross_encoder(folder: Path, *, scores: int = 1) -> Path:
     """A cross-encoder that gives each pair so many scores."""
+    pytest.importorskip("torch", reason="needs the extra models")
     quiet_engines()
     from sentence_transformers import CrossEncoder
     from transformers import BertForSequenceClassification

@@ -60,6 +60,7 @@ def test_a_bundled_model_makes_the_same_vectors_without_torch(model: str) -> Non
 
 @pytest.mark.parametrize("engine", [OnnxLayers, partial(OpenVinoLayers, is_half=False)], ids=["onnxruntime", "openvino"])
 def test_a_text_without_word_pieces_is_found_out(tmp_path: Path, engine: Engine) -> None:
+    pytest.importorskip("torch", reason="needs the extra models")
     from sentence_transformers import SentenceTransformer
     from tokenizers.processors import Sequence as NoTokensAdded
 
@@ -81,6 +82,7 @@ def test_documents_come_in_their_order_when_threads_share_a_model(small: LocalEm
 
 
 def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the extra models")
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 
@@ -92,6 +94,7 @@ def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
 
 
 def test_documents_of_another_architecture_keep_no_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs the extra models")
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
 

@@ -80,8 +80,8 @@ def test_scores_come_in_the_order_of_the_texts_whatever_their_lengths(models: Pa
 
 
 def test_a_gpu_is_taken_where_there_is_one(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra models")
     import sentence_transformers
-    import torch
 
     asked = {}
 

@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
+from almanac.core.extras import missing_package
 from almanac.core.settings import installation
 from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
-from almanac.spiders.crawling.chromium import find_chromium, missing_driver, processes_below
+from almanac.spiders.crawling.chromium import find_chromium, processes_below
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
@@ -29,7 +30,7 @@ from tests.proof.base import TORTURE
 from tests.spiders.conftest import Answer, Site
 from tests.spiders.test_spiders_linked_documents import report
 
-_MISSING = missing_driver() or (None if find_chromium() else "Chromium")
+_MISSING = missing_package("render") or (None if find_chromium() else "Chromium")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.xdist_group("drawing"),  # one browser at a time

@@ -1,0 +1,47 @@
+"""Extras: packages that a plain installation does without, as pyproject.toml lists them, and what to say where one is missing."""
+
+from functools import cache
+from importlib import metadata
+from typing import Literal
+
+from packaging.requirements import Requirement
+
+from almanac.core.settings import installation
+from almanac.schemas.errors import UsageError
+
+Extra = Literal["dask", "mistral", "models", "multilingual", "office", "render", "s3"]
+
+
+def require_extra(extra: Extra, need: str, where: str | None = None, otherwise: str = "") -> None:
+    """Raises UsageError where a package of the extra is not installed.
+
+    Args:
+        extra: Its name.
+        need: What needs it, such as `run.engine: dask`.
+        where: The key or file concerned.
+        otherwise: What else the user could do.
+    """
+    if (missing := missing_package(extra)) is not None:
+        hint = f"{how_to_install(extra)}; or {otherwise}" if otherwise else how_to_install(extra)
+        raise UsageError(f"{need} needs the extra '{extra}', and {missing} is not installed", where=where, hint=hint)
+
+
+@cache
+def missing_package(extra: Extra) -> str | None:
+    """The first package of an extra that is not installed; None where all are. What is installed while the process runs goes unnoticed."""
+    requirements = [Requirement(line) for line in metadata.requires("almanac") or ()]
+    named = [r.name for r in requirements if r.marker is not None and r.marker.evaluate({"extra": extra}) and not r.marker.evaluate({"extra": ""})]
+    return next((name for name in named if installed_version(name) is None), None)
+
+
+def how_to_install(extra: Extra) -> str:
+    """The command that brings an extra, for hints."""
+    return f"make setup in a checkout; else pip install 'almanac[{extra}]' -c {installation() / 'requirements.lock'}"
+
+
+def installed_version(name: str) -> str | None:
+    """The version of an installed distribution; None where there is none."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,83 @@
+"""What a plain installation does without is named where it is missing, with the command that brings it."""
+
+import tomllib
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from almanac.core import extras
+from almanac.core.code_fingerprint import libraries_of
+from almanac.core.extras import Extra, installed_version, missing_package, require_extra
+from almanac.core.store.objects import Objects
+from almanac.index.embedding.model_folder import require_models
+from almanac.index.mistral.client import MistralApi
+from almanac.index.mistral.rate_limit import RateLimit
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import UsageError
+from almanac.spiders.reading import reading_child
+from almanac.spiders.reading.document import Unreadable
+from tests.conftest import ROOT
+
+
+@pytest.fixture
+def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if no extra were installed."""
+    installed = metadata.version
+    brought = {"torch", "sentence-transformers", "transformers", "unstructured", "python-docx", "mistralai", "boto3", "prefect-dask"}
+
+    def version(name: str) -> str:
+        if name in brought:
+            raise metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    extras.missing_package.cache_clear()
+    yield
+    extras.missing_package.cache_clear()
+
+
+def test_extras_are_those_that_are_declared() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set(get_args(Extra)) == declared.keys() - {"dev", "bench", "langchain", "llamaindex"}  # those are imported by who writes code
+    assert missing_package("office") is None
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_first_package_that_is_missing_is_named_with_the_command_that_brings_it() -> None:
+    with pytest.raises(UsageError, match=r"run\.engine: dask needs the extra 'dask', and prefect-dask is not installed") as raised:
+        require_extra("dask", "run.engine: dask", "kb.yaml", "engine: local")
+    assert raised.value.exit_code == 2
+    assert raised.value.where == "kb.yaml"
+    assert raised.value.hint == f"make setup in a checkout; else pip install 'almanac[dask]' -c {ROOT / 'requirements.lock'}; or engine: local"
+    assert installed_version("unstructured") is None
+
+
+@pytest.mark.usefixtures("plain")
+def test_models_from_folders_and_apis_need_theirs_and_bundled_ones_nothing(tmp_path: Path) -> None:
+    require_models(Embed())
+    require_models(Embed(model="multilingual-e5-small-q4"))
+    with pytest.raises(UsageError, match="'models', and sentence-transformers is not installed"):
+        require_models(Embed(model=str(tmp_path)))
+    with pytest.raises(UsageError, match="'mistral', and mistralai is not installed"):
+        MistralApi(None, RateLimit(tmp_path / "limit", None, None))
+    with pytest.raises(UsageError, match="'s3', and boto3 is not installed"):
+        Objects("s3://bucket/prefix")
+
+
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("kind", ["docx", "pptx", "xlsx", "epub", "eml"])
+def test_an_office_file_is_a_reject_that_names_the_extra(kind: str) -> None:
+    with pytest.raises(Unreadable, match=rf"{kind.upper()} needs the extra 'office', and unstructured is not installed: .*almanac\[office\]"):
+        reading_child._parsed(kind, b"content", 10, "en", 1)
+
+
+@pytest.mark.usefixtures("plain")
+def test_what_was_read_without_an_extra_is_read_again_with_it() -> None:
+    from almanac.core import code_fingerprint
+
+    code_fingerprint._version.cache_clear()
+    assert libraries_of(["spiders.reading.offline"]) == {"unstructured": ""}
+    code_fingerprint._version.cache_clear()
