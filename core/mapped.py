@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,17 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
     """Returns the bytes of a file, mapped; nothing is read yet, as it is where Arrow maps a file. Raises OSError, or ValueError for an empty file."""
     with path.open("rb") as file:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
+
+
+def load_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
+    """Returns the array of an .npy file, mapped or read. Raises OSError, or ValueError for what is no such file."""
+    try:
+        if mapped:
+            return np.lib.format.open_memmap(path, mode="r")
+        with path.open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (EOFError, TokenError, SyntaxError) as error:  # NumPy reads a damaged header with Python's tokenizer, which is strict from Python 3.12 on
+        raise ValueError(f"{path.name} is damaged: {error}") from error
 
 
 def read_singly(*arrays: npt.NDArray[Any]) -> None:

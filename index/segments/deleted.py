@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from almanac.core.mapped import load_array
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
@@ -29,10 +30,10 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
     """Returns the row numbers of a segment's table that the version in `folder` has deleted, int64, ascending. Raises DamagedVersion if unreadable."""
     path = folder / deleted_file(segment, table)
     try:
-        found: RowNumbers = np.load(path)
+        found: RowNumbers = load_array(path)
     except FileNotFoundError:
         return _NONE
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError) as error:
         raise DamagedVersion(f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT) from error
     if found.ndim != 1 or found.dtype != np.int64:
         raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint=_HINT)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from almanac.core.mapped import bytes_of, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
+from almanac.core.mapped import bytes_of, load_array, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
@@ -85,12 +85,12 @@ class MappedRows:
             read_singly(whole)
             reader = pa.ipc.open_file(pa.py_buffer(whole))
             self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
-            self._by_id: npt.NDArray[np.int32] = np.load(folder / BY_ID, mmap_mode="r") if count else np.load(folder / BY_ID)
+            self._by_id: npt.NDArray[np.int32] = load_array(folder / BY_ID, mapped=count > 0)
             self._starts = np.cumsum([0, *(len(batch) for batch in self._batches)], dtype=np.int64)
             if reader.schema != ROWS_SCHEMA or self._starts[-1] != count or self._by_id.shape != (count,) or self._by_id.dtype != np.int32:
                 raise ValueError(f"not the {count} rows of the segment")
             self._place_ids(whole)
-        except (OSError, ValueError, EOFError, pa.ArrowException) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
             raise DamagedVersion(f"the rows cannot be read: {error}", where=str(folder / ROWS), hint=hint) from error
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from almanac.core.digests import Texts
 from almanac.core.durable import reserve
+from almanac.core.mapped import load_array
 from almanac.core.verified import verified_file
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
@@ -31,8 +32,8 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
     """
     path, hint = folder / MATRIX, "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
     try:
-        found: Vectors = np.lib.format.open_memmap(path, mode="r") if rows else np.load(path)
-    except (OSError, ValueError, EOFError) as error:
+        found: Vectors = load_array(path, mapped=rows > 0)
+    except (OSError, ValueError) as error:
         raise DamagedVersion(f"the vectors cannot be read: {error}", where=str(path), hint=hint) from error
     if found.shape != (rows, dimension) or found.dtype != np.float32:
         raise DamagedVersion(f"the vectors have the shape {found.shape} instead of {(rows, dimension)}", where=str(path), hint=hint)

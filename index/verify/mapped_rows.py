@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from almanac.core.mapped import load_array
 from almanac.core.tables import CHUNKS, read_batches
 from almanac.index.segments.rows import BY_ID, COLUMNS, ROWS, ROWS_SCHEMA
 from almanac.index.verify.problem_collector import ProblemCollector
@@ -64,7 +64,7 @@ def _check_same(mapped: pa.Table, rows: pa.Table, problems: ProblemCollector) ->
 
 
 def _check_order(version_dir: Path, ids: pa.ChunkedArray, problems: ProblemCollector) -> None:
-    order = np.load(version_dir / BY_ID)
+    order = load_array(version_dir / BY_ID)
     wanted = pc.sort_indices(ids).to_numpy()
     if order.shape != wanted.shape or not bool((order == wanted).all()):
         problems.add("row_altered", BY_ID, "another order", "that of chunk ids")

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from almanac.core.mapped import bytes_of, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
+from almanac.core.mapped import bytes_of, load_array, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from tests.processes import mapped_kib
 
 _MIB = 1 << 20
@@ -137,3 +137,24 @@ def test_arrow_reads_of_a_mapped_file_only_what_is_asked_for(tmp_path: Path) -> 
     assert batches[3].column(0)[1_000].as_py() == texts[1_000].as_py()
     assert _in_memory(path) < path.stat().st_size / 10
     assert sum(map(len, bytes_of(batches[0]))) >= 2_000 * 1_000
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_damaged_array_is_a_value_error_wherever_the_damage_is(tmp_path: Path, mapped: bool) -> None:
+    """From Python 3.12 on, NumPy fails with errors of Python's tokenizer where its header has an open quote."""
+    path = tmp_path / "array.npy"
+    np.save(path, np.arange(6))
+    whole, refused = path.read_bytes(), 0
+    assert load_array(path, mapped=mapped).tolist() == [0, 1, 2, 3, 4, 5]
+    for place in range(128):
+        for wrong in (whole[place] ^ 1, ord("'"), ord("("), 0, 255):
+            path.write_bytes(whole[:place] + bytes([wrong]) + whole[place + 1 :])
+            try:
+                load_array(path, mapped=mapped)
+            except (OSError, ValueError):
+                refused += 1
+    for content in (b"", whole[:5], whole[:64], whole[:-1], b"PK\x03\x04" + whole):
+        path.write_bytes(content)
+        with pytest.raises((OSError, ValueError)):
+            load_array(path, mapped=mapped)
+    assert refused > 100
