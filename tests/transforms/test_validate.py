@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from packaging.version import Version
 
 from almanac.flows.pipeline.results_page import page_of
 from almanac.schemas.declaration import Declaration
@@ -253,7 +255,11 @@ _NOT_TEXTS = {2, 4, 5, 6, 7, 8}  # of a list, entries are judged
         (_named("column_pair_values_to_be_in_set", column_A="m", column_B="n", value_pairs_set=[["abc", 7], [7, 7]]), {1, 2, 3, 4, 5, 7, 8, 9, 10}),
         (_named("multicolumn_values_to_be_equal", column_list=["m", "n"]), {0, 1, 2, 3, 4, 5, 7, 8, 9, 10}),
         (_named("select_column_values_to_be_unique_within_record", column_list=["m", "n"]), {6}),
-        (_named("multicolumn_sum_to_equal", column_list=["m", "n"], sum_total=14), {0, 1, 2, 3, 4, 5, 7, 8, 9, 10}),
+        pytest.param(
+            _named("multicolumn_sum_to_equal", column_list=["m", "n"], sum_total=14),
+            {0, 1, 2, 3, 4, 5, 7, 8, 9, 10},
+            marks=pytest.mark.skipif(Version(version("pandas")) < Version("3.1"), reason="pandas before 3.1 adds no None to a number"),
+        ),
     ],
 )
 def test_values_of_every_kind_are_judged_as_what_they_are(expect: dict[str, Any], broken: set[int]) -> None:
