@@ -17,6 +17,7 @@ from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import hypothesis
 import pytest
@@ -24,6 +25,7 @@ from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
 from almanac.core.lifetime import tell_job
+from almanac.core.settings import _QUIET_ENGINES
 from almanac.flows.server.api import answers
 from almanac.flows.server.api_ahead import api_process
 from almanac.schemas.hashing import short_hash
@@ -102,7 +104,9 @@ class Almanac:
     def __call__(self, *arguments: str, data: Path | None = None, **environment: str) -> Finished:
         variables = {**os.environ, **self.environment, "ALMANAC_DATA": str(data or self.data), **environment}
         if not self.fresh:
-            return _Zygote.of(tuple(sorted(pair for pair in variables.items() if pair[0].startswith("PREFECT_")))).run(arguments, variables)
+            # Those that each command sets by itself tell nothing apart, and a test that has loaded an engine in this process has set them here.
+            prefect = {name: value for name, value in variables.items() if name.startswith("PREFECT_") and name not in _QUIET_ENGINES}
+            return _Zygote.of(tuple(sorted(prefect.items()))).run(arguments, variables)
         command = [sys.executable, "-m", "almanac.cli.main", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
         return Finished(done.returncode, done.stdout, done.stderr)
@@ -206,10 +210,16 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an S3 server."""
+    """The address of an S3 server. What a client reads first, botocore's descriptions of services, is read once: that is most of what a client costs."""
+    from botocore.loaders import JSONFileLoader
+
     from tests.loopback.s3 import serve_s3
 
-    with serve_s3(tmp_path_factory.mktemp("s3") / "server.log") as address:
+    described = cache(partial(JSONFileLoader.load_file, JSONFileLoader()))
+    with (
+        patch.object(JSONFileLoader, "load_file", lambda _, path: described(path)),
+        serve_s3(tmp_path_factory.mktemp("s3") / "server.log") as address,
+    ):
         yield address
 
 

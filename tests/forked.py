@@ -28,24 +28,43 @@ _STARTING = ("almanac.spiders.crawling.start", "almanac.index.build.child_proces
 
 
 class Forked(subprocess.Popen[str]):
-    """For `python … -m MODULE`, in a session of its own, with all three streams as pipes."""
+    """For `python … -m MODULE [ARGUMENT]`, in a session of its own, with all three streams as pipes."""
 
     def _execute_child(self, args: list[str], *others: Any) -> None:
         pipes = others[9:15]  # stdin to read and write, stdout to read and write, stderr to read and write
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()
-            _become(args[-1:], (pipes[0], pipes[3], pipes[5]))
+            _take_environment(others[5])
+            _become(args[args.index("-m") + 1 :], (pipes[0], pipes[3], pipes[5]))
         self._child_created = True
         for descriptor in (pipes[0], pipes[3], pipes[5]):
             os.close(descriptor)
 
 
+def import_crawls() -> None:
+    """Imports what the process of a crawl does: Scrapy, and what Scrapy imports by its name as a crawl begins, also where the crawl's settings disable it.
+
+    The latter, aiohttp and requests among it, is most of what a small crawl costs. None of it installs a reactor.
+    """
+    from scrapy.settings import default_settings
+    from scrapy.utils.misc import load_object
+
+    import almanac.spiders.crawling.crawl_process  # noqa: F401
+    from almanac.spiders.crawling import crawl_settings
+
+    for value in [*vars(default_settings).values(), *vars(crawl_settings).values()]:
+        named = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else [value]
+        for name in named:
+            if isinstance(name, str) and name.startswith(("scrapy.", "almanac.")):
+                load_object(name)
+    assert "twisted.internet.reactor" not in sys.modules
+
+
 @contextmanager
 def forked_crawls() -> Iterator[None]:
     """Crawls are forked within the block."""
-    import almanac.spiders.crawling.crawl_process  # noqa: F401  # so that children have it
-
+    import_crawls()  # so that children have it
     forking = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
     with patch("almanac.spiders.crawling.start.subprocess", forking):
         yield
@@ -89,8 +108,7 @@ class _Spare:
             if not told:
                 os._exit(0)
             wanted = json.loads(told)
-            os.environ.clear()
-            os.environ.update(wanted["environment"])
+            _take_environment(wanted["environment"])
             if perturb := os.environ.get("MALLOC_PERTURB_"):
                 ctypes.CDLL(None).mallopt(_M_PERTURB, int(perturb))
             _become(wanted["arguments"], tuple(streams))
@@ -100,6 +118,12 @@ class _Spare:
         said = {"arguments": arguments, "environment": dict(os.environ if environment is None else environment)}
         socket.send_fds(self._ours, [json.dumps(said).encode()], streams)
         self._ours.close()
+
+
+def _take_environment(environment: dict[str, str] | None) -> None:
+    if environment is not None:
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def _become(arguments: list[str], streams: tuple[int, ...]) -> NoReturn:

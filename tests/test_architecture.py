@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -47,12 +48,26 @@ _READ_SIDE = {
 _PACKAGE = "almanac."
 
 
-def _imports(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+@dataclass(frozen=True)
+class _Code:
+    docstring: str | None
+    imports: tuple[tuple[str, tuple[str, ...], int], ...]  # module, what is imported from it, and the dots before its name
+
+
+@cache
+def _code(path: Path) -> _Code:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: list[tuple[str, tuple[str, ...], int]] = []
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            yield node.module
+            found += [(alias.name, (), 0) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append((node.module, tuple(alias.name for alias in node.names), node.level))
+    return _Code(ast.get_docstring(tree), tuple(found))
+
+
+def _imports(path: Path) -> Iterator[str]:
+    return (module for module, _, level in _code(path).imports if not level)
 
 
 def _room_imports() -> Iterator[tuple[str, Path, str]]:
@@ -84,12 +99,8 @@ def _imported_modules() -> dict[str, set[str]]:
     modules = _modules()
     arrows: dict[str, set[str]] = {module: set() for module in modules}
     for module, path in modules.items():
-        for node in ast.walk(ast.parse((_ROOT / path).read_text(encoding="utf-8"))):
-            names: list[str] = []
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = [name if (name := f"{node.module}.{alias.name}").removeprefix(_PACKAGE) in modules else node.module for alias in node.names]
+        for imported, parts, _ in _code(_ROOT / path).imports:
+            names = [name if (name := f"{imported}.{part}").removeprefix(_PACKAGE) in modules else imported for part in parts] or [imported]
             arrows[module] |= {name.removeprefix(_PACKAGE) for name in names if name.startswith(_PACKAGE)} - {module}
     return arrows
 
@@ -165,4 +176,4 @@ def test_importing_the_command_line_imports_no_engine() -> None:
 
 def test_every_module_says_what_it_is_for() -> None:
     modules = [p for room in _MAY_IMPORT for p in (_ROOT / room).rglob("*.py")]
-    assert [str(p) for p in modules if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))] == []
+    assert [str(p) for p in modules if not _code(p).docstring] == []

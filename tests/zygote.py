@@ -14,13 +14,21 @@ import os
 import sys
 import threading
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.forked import prepare_spares
+from tests.forked import import_crawls, prepare_spares
 from tests.processes import find_fingerprints
 
-_SPARES = {"run": 3, "rebuild": 2, "compact": 2, "promote": 1, "verify": 1, "plan": 1}  # children of a command: a crawl, a builder, a verifier
+# Children of a command: a crawl, a builder, a verifier; a builder and a verifier for each version that something is taken out of.
+_SPARES = {"run": 3, "rebuild": 2, "compact": 2, "promote": 2, "forget": 6, "verify": 1, "plan": 1, "export": 1}
+# What commands and their libraries import within functions.
+_LATER = (
+    *("almanac.cli.export", "almanac.cli.logs", "almanac.cli.run_report", "almanac.index.embedding.bert", "almanac.index.upkeep.export_chroma"),
+    *("onnx", "onnxruntime", "openvino", "pyarrow.dataset", "pyarrow.pandas_compat", "rich.traceback", "structlog"),
+)
+_LATER_WITH_PREFECT = ("almanac.flows.server.api", "fastapi.encoders", "prefect.flow_engine", "prefect.task_engine", "prefect.utilities.visualization")
 
 
 def main() -> None:
@@ -42,7 +50,7 @@ def _answer(message: dict[str, int]) -> None:
 
 
 def _import_engines() -> None:
-    import almanac.spiders.crawling.crawl_process  # first: Scrapy looks through all modules as it is imported, and torch's are many
+    import_crawls()  # first: Scrapy looks through all modules as it is imported, and torch's are many
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
@@ -53,6 +61,8 @@ def _import_engines() -> None:
     import trafilatura  # noqa: F401
     import wordfreq  # noqa: F401
 
+    for name in _LATER:
+        import_module(name)
     with suppress(ImportError):  # the extra models
         import sentence_transformers  # noqa: F401
         from transformers import BertModel  # noqa: F401
@@ -71,6 +81,9 @@ def _import_engines() -> None:
 
         prepare_prefect(DataDir(Path(os.environ["PREFECT_HOME"])))
         import almanac.flows.refresh  # noqa: F401
+
+        for name in _LATER_WITH_PREFECT:
+            import_module(name)
 
 
 def _become(request: dict[str, Any]) -> NoReturn:

@@ -1,10 +1,7 @@
 """Pages mapped on all cores: each batch is done once, and the items are those of one process, whatever becomes of the others."""
 
-import errno
 import json
 import os
-import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
-from lxml import etree
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
@@ -24,11 +20,12 @@ from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import survey
 from almanac.schemas.errors import OperationalError, StorageError, as_storage_error
-from tests.conftest import PATIENCE_S, ROOT
+from tests.conftest import ROOT
+from tests.flows.batch_step import COUNT, do_batch
 from tests.processes import children_of, command_line
 
 pytestmark = pytest.mark.slow
-_SPANS = [(n, n) for n in range(1, 21)]
+_SPANS = [(n, n) for n in range(1, COUNT + 1)]
 
 
 @pytest.fixture(autouse=True)
@@ -40,35 +37,11 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
-def _do(_run: None, folder: Path, first: int, _last: int, _wanted: object) -> tuple[int, int]:
-    """A batch that notes who did it. The second one is this process's, and takes as long as all others together."""
-    deadline = time.monotonic() + PATIENCE_S
-    what = json.loads((folder / "what.json").read_text()) if (folder / "what.json").exists() else {}
-    while first == 2 and len(list(folder.glob("*.done"))) < len(_SPANS) - 1 and time.monotonic() < deadline:
-        if what.get("does") == "is interrupted" and len(list(folder.glob("*.done"))) > 2:
-            raise KeyboardInterrupt
-        time.sleep(0.01)
-    if first == what.get("batch"):
-        with (folder / "tries").open("a") as tries:
-            tries.write("x")
-        if what["does"] == "is a defect":
-            raise etree.XMLSyntaxError("cannot be sent to another process", 1, 1, 1)
-        if what["does"] == "fills the disk":
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "part.parquet")
-        if what["does"] == "raises":
-            raise OperationalError("this batch cannot be mapped", where=f"batch {first}", hint="mend it")
-        if (folder / "tries").stat().st_size <= what["deaths"]:
-            os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(0.02)
-    (folder / f"{first}.done").write_text("")
-    return first, os.getpid()
-
-
 def _mapped(folder: Path, what: dict[str, Any] | None = None) -> Iterator[tuple[int, int]]:
     """Batch and process of each result."""
     if what is not None:
         (folder / "what.json").write_text(json.dumps(what))
-    return do_here(_do, None, folder, _SPANS, lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size))  # type: ignore[arg-type]
+    return do_here(do_batch, None, folder, _SPANS, lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size))  # type: ignore[arg-type]
 
 
 def _children() -> list[int]:

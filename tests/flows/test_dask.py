@@ -51,6 +51,7 @@ from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import read_cards
 from tests.conftest import PATIENCE_S, ROOT, Almanac
+from tests.flows.dask_zygote import Forked
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.proof.base import LONG
@@ -90,19 +91,19 @@ def _port() -> int:
 
 
 class Cluster:
-    """A scheduler and its workers."""
+    """A scheduler and its workers; `fresh` ones are started as a shell would, the others forked (tests/flows/dask_zygote.py)."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, fresh: bool = False) -> None:
+        self._fresh = fresh
         self.address = f"tcp://127.0.0.1:{_port()}"
         self.noted = folder / "embedded.txt"
         self._log = (folder / "dask.log").open("ab")
+        self.workers: list[subprocess.Popen[bytes] | Forked] = []
         port = self.address.rpartition(":")[2]
-        arguments = ["-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter"]
-        self.scheduler = self.start(arguments)
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self._begin("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter")
 
     def add_worker(self, *options: str, **environment: str) -> int:
-        self.workers.append(self.start(["-m", "tests.flows.dask_worker", self.address, *options], **environment))
+        self.workers.append(self._begin("tests.flows.dask_worker", self.address, *options, **environment))
         return self.workers[-1].pid
 
     def embedded(self) -> list[tuple[str, int]]:
@@ -116,14 +117,28 @@ class Cluster:
             process.wait()
         self._log.close()
 
+    def _begin(self, module: str, *arguments: str, **environment: str) -> "subprocess.Popen[bytes] | Forked":
+        if self._fresh:
+            return self.start(["-m", module, *arguments], **environment)
+        return Forked(module, [*arguments], self._environment(environment), Path(self._log.name))
+
     def start(self, arguments: list[str], **environment: str) -> "subprocess.Popen[bytes]":
-        own = {"ALMANAC_PROOF_EMBEDDED": str(self.noted), **environment}
-        return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env={**os.environ, **own}, stdout=self._log, stderr=self._log)
+        return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=self._environment(environment), stdout=self._log, stderr=self._log)
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        return {**os.environ, "ALMANAC_PROOF_EMBEDDED": str(self.noted), **more}
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     started = Cluster(tmp_path)
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def fresh_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    started = Cluster(tmp_path, fresh=True)
     yield started
     started.close()
 
@@ -530,7 +545,7 @@ def test_a_worker_with_another_model_or_other_code_is_refused(declared: Path, tm
     assert raised.value.exit_code == 2
     assert str(raised.value.where).startswith("worker tcp://127.0.0.1:")
     assert raised.value.message == f"the worker's embedder is feedfacefeedface, the run's is {INFO.fingerprint}"
-    with closing(Cluster(tmp_path)) as other:
+    with closing(Cluster(tmp_path, fresh=True)) as other:
         package = tmp_path / "other" / "almanac"
         for room in ("schemas", "core", "spiders", "transforms", "index", "query", "flows", "cli"):
             shutil.copytree(ROOT / room, package / room, ignore=shutil.ignore_patterns("__pycache__"))
@@ -575,8 +590,10 @@ def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("preloaded", [False, True])
-def test_a_cluster_gets_ready_as_it_or_a_run_starts(declared: Path, cluster: Cluster, *, preloaded: bool) -> None:
+def test_a_cluster_gets_ready_as_it_or_a_run_starts(declared: Path, fresh_cluster: Cluster, *, preloaded: bool) -> None:
     from distributed import Client
+
+    cluster = fresh_cluster
 
     def is_ready() -> bool:  # travels by its code: by its name, this module would be imported, and all that it imports
         return {"almanac.flows.pipeline.page_batches", "prefect.task_engine"} <= set(sys.modules)
@@ -650,5 +667,6 @@ def test_workers_tell_prefect_of_each_run_also_where_each_has_an_api_of_its_own(
         assert any(name.startswith("map batch") for name in states)
     assert len(runs) == 2
     worker = cluster.workers[-1]
+    assert isinstance(worker, subprocess.Popen)
     worker.terminate()
     assert worker.wait(PATIENCE_S / 4) is not None  # nothing is left that it would have to tell

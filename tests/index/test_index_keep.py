@@ -271,7 +271,7 @@ def test_rebuild_that_is_killed_anywhere_leaves_the_version_whole(made: Path, tm
     whole = fresh("whole")
     moments = _moments(lambda: rebuild_version(whole.index("shop"), "v0001", whole.vectors))
     assert moments >= 8
-    for moment in range(0, moments, 1 if TORTURE else 4):
+    for moment in range(0, moments, 1 if TORTURE else 8):
         data = fresh(f"killed-{moment}")
         with pytest.raises(Killed), _killed_at(moment, []):
             rebuild_version(data.index("shop"), "v0001", data.vectors)

@@ -153,7 +153,7 @@ def test_segments_that_no_version_names_are_removed(data: DataDir) -> None:
 def test_a_long_history_equals_a_full_build_and_keeps_segments_few(data: DataDir) -> None:
     picked = random.Random(7)
     texts, version, most = texts_of(60), None, 0
-    for number in range(40):
+    for number in range(26):
         manifest, _ = refresh(data, texts, version)
         version = manifest.version
         assert contents(data, manifest) == sorted(texts.values())
@@ -161,7 +161,7 @@ def test_a_long_history_equals_a_full_build_and_keeps_segments_few(data: DataDir
         assert sum(use.live for use in manifest.segments) == manifest.counts.chunks
         most = max(most, len(manifest.segments))
         texts = {url: text for url, text in texts.items() if picked.random() > 0.03} | texts_of(2, first=1000 + 2 * number)
-    assert most <= 30
+    assert most <= 20
     for use in manifest.segments:
         rows = deleted_rows(version_dir(data.index(KB), manifest.version), use.segment, CHUNKS)
         assert len(rows) == use.deleted

@@ -13,6 +13,7 @@ _DEEDS = {
 # Who does it all the same, and why nothing of it can be seen after a crash.
 _ALLOWED = {
     "core/durable.py": "is that module",
+    "core/mapped.py:load_array": "maps a file to be read",
     "core/settings.py:require_writable": "a probe, gone at once",
     "core/store/bounds.py:mark_used": "when a folder was used last, which a crash makes older",
     "core/tables.py:__init__": "a temporary file, which `move` puts in its place",

@@ -22,7 +22,6 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 
 from almanac.core.load import load_declaration
-from almanac.core.settings import installation
 from almanac.schemas.declaration.addresses import private_host, private_kind
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
@@ -32,6 +31,7 @@ from almanac.spiders.crawling.crawl_settings import settings_for
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.crawling.throttle import RETRY_AFTER_MAX_S, retry_after_s
 from almanac.spiders.store.raw import RawStore
+from tests.forked import Forked
 
 
 @dataclass(frozen=True)
@@ -139,11 +139,12 @@ def probe(
     job = folder / "job.json"
     job.write_text(json.dumps({"source": source, "urls": urls, "public": public, "settings": settings or {}}))
     began = time.monotonic()
-    command = [sys.executable, "-m", "tests.spiders.probe", str(job)]
-    done = subprocess.run(command, cwd=installation(), env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    return Probed({line.pop("url"): line for line in lines}, time.monotonic() - began, done.stderr)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with Forked([sys.executable, "-m", "tests.spiders.probe", str(job)], env={**os.environ, **(env or {})}, text=True, **pipes) as process:
+        stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == 0, stderr
+    lines = [json.loads(line) for line in stdout.splitlines()]
+    return Probed({line.pop("url"): line for line in lines}, time.monotonic() - began, stderr)
 
 
 # Addresses
