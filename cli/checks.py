@@ -9,15 +9,16 @@ import socket
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -80,36 +81,51 @@ def _python() -> Check:
 
 
 def _packages() -> Check:
-    """Everything that Almanac needs, and what that needs, against the lock."""
-    lines = (installation() / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    requirements = [Requirement(line) for line in lines if line and line[0] != "#"]
+    """Everything that Almanac needs, and what that needs: wrong where a requirement is not met, a note where versions are others than the lock's."""
+    lock = installation() / "requirements.lock"
+    requirements = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
     locked = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in requirements if r.marker is None or r.marker.evaluate()}
     needed = _needed("almanac")
-    other = {name: version for name, version in locked.items() if name in needed and ((found := needed[name]) is None or Version(found).public != version)}
-    if not other:
-        extras = ", ".join(extra for extra in get_args(Extra) if missing_package(extra) is None) or "none"
-        found = f"almanac {needed['almanac']} in {installation()}; {len(needed.keys() & locked.keys())} packages, each at its locked version; extras: {extras}"
-        return Check("packages", "ok", found)
-    shown = [f"{name} {needed[name] or 'missing'}, locked {version}" for name, version in sorted(other.items())]
-    more = f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else ""
-    exact = " ".join(f"{name}=={version}" for name, version in sorted(other.items()))
-    return Check("packages", "wrong", "; ".join(shown[:_LISTED]) + more, f"{sys.executable} -m pip install --no-deps {exact}")
+    if unmet := sorted(name for name, wanted in needed.items() if not wanted.is_met):
+        found = _listed(f"{name} {needed[name].version or 'missing'}, needed {needed[name].specifier or 'in any version'}" for name in unmet)
+        exact = " ".join(f"{name}=={locked[name]}" if name in locked else name for name in unmet)
+        return Check("packages", "wrong", found, f"{sys.executable} -m pip install {exact}")
+    extras = ", ".join(extra for extra in get_args(Extra) if missing_package(extra) is None) or "none"
+    found = f"almanac {needed['almanac'].version} in {installation()}; extras: {extras}; {len(needed.keys() & locked.keys())} packages"
+    versions = {name: wanted.version for name, wanted in needed.items() if wanted.version is not None and name in locked}
+    if other := [f"{name} {version}, locked {locked[name]}" for name, version in versions.items() if Version(version).public != locked[name]]:
+        return Check("packages", "note", f"{found}, in other versions than the lock's: {_listed(other)}", f"pip install -c {lock} takes those that are tested")
+    return Check("packages", "ok", f"{found}, each at its locked version")
+
+
+def _listed(findings: Iterable[str]) -> str:
+    shown = sorted(findings)
+    return "; ".join(shown[:_LISTED]) + (f" and {len(shown) - _LISTED} more" if len(shown) > _LISTED else "")
+
+
+class _Needed(NamedTuple):
+    """A package that is needed: its installed version, None where it is missing; what all that need it ask for; whether it meets that."""
+
+    version: str | None
+    specifier: SpecifierSet
+    is_met: bool
 
 
 @cache
-def _needed(root: str) -> dict[str, str | None]:
-    """The name of every package that this one needs, directly or not → its installed version, None where it is missing."""
-    found: dict[str, str | None] = {}
+def _needed(root: str) -> dict[str, _Needed]:
+    """Every package that this one needs, directly or not, by its name."""
+    found: dict[str, _Needed] = {}
     waiting = [Requirement(root)]
     met: set[tuple[str, frozenset[str]]] = set()
     while waiting:
         requirement = waiting.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        installed = _installed(name)
+        specifier = requirement.specifier & found[name].specifier if name in found else requirement.specifier
+        found[name] = _Needed(installed and installed.version, specifier, installed is not None and specifier.contains(installed.version, prereleases=True))
         if (name, extras) in met:
             continue
         met.add((name, extras))
-        installed = _installed(name)
-        found[name] = installed.version if installed else None
         for line in (installed.requires or []) if installed else []:
             below = Requirement(line)
             if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in ("", *extras)):

@@ -64,23 +64,33 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, 
     assert "4 of 11 are wrong" in told
 
 
-def test_packages_that_differ_from_the_lock_are_named_with_the_command_that_mends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = checks._needed
-
-    def needed(root: str) -> dict[str, str | None]:
-        return {**found(root), "chromadb": "1.6.0", "tantivy": None}
-
-    monkeypatch.setattr(checks, "_needed", needed)
+def test_packages_that_do_not_fit_are_named_with_the_command_that_mends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed, lacking = checks._installed, {"chromadb": SimpleNamespace(version="1.6.0", requires=[]), "tantivy": None}
+    monkeypatch.setattr(checks, "_installed", lambda name: lacking.get(name, installed(name)))
+    checks._needed.cache_clear()
     check = _examined(tmp_path)["packages"]
-    assert (check.state, check.found) == ("wrong", "chromadb 1.6.0, locked 1.5.9; tantivy missing, locked 0.27.0")
-    assert check.hint.endswith("-m pip install --no-deps chromadb==1.5.9 tantivy==0.27.0")
+    checks._needed.cache_clear()
+    assert (check.state, check.found) == ("wrong", "chromadb 1.6.0, needed ==1.5.9; tantivy missing, needed ==0.27.0")
+    assert check.hint.endswith("-m pip install chromadb==1.5.9 tantivy==0.27.0")
 
 
-def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not() -> None:
+def test_other_versions_than_the_locks_that_fit_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside other packages, others are installed."""
+    installed = checks._installed
+    newer = SimpleNamespace(version="99.1", requires=[])
+    monkeypatch.setattr(checks, "_installed", lambda name: newer if name == "structlog" else installed(name))
+    checks._needed.cache_clear()
+    check = _examined(tmp_path)["packages"]
+    checks._needed.cache_clear()
+    assert (check.state, "structlog 99.1, locked" in check.found, "requirements.lock" in check.hint) == ("note", True, True)
+
+
+def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not(tmp_path: Path) -> None:
     needed = checks._needed("almanac")
     assert needed.keys() >= {"almanac", "prefect", "fastapi", "tokenizers", "pydantic-core"}
-    assert needed.keys().isdisjoint({"pytest", "ruff", "mypy", "llama-index-core"})
-    assert None not in needed.values()
+    assert needed.keys().isdisjoint({"pytest", "ruff", "mypy", "llama-index-core", "torch"})
+    assert [name for name, wanted in needed.items() if not wanted.is_met] == []
+    assert "extras: dask, mistral" in _examined(tmp_path)["packages"].found
 
 
 def test_where_the_multilingual_model_lies_or_would_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
