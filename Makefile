@@ -5,9 +5,9 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 VENV   := .venv
 BIN    := $(VENV)/bin
 EXTRAS := dev,models
-# One thread each for numpy, torch and onnxruntime: those of two processes on two cores would wait for each other.
+# Three processes, since tests wait for servers and disks a third of their time. One thread each for numpy, torch and onnxruntime: they would wait for each other.
 # A worker that dies ends the tests, and the one that it was at is named: xdist 3.8 leaves the worker that replaces it waiting for ever.
-PYTEST := pytest -n 2 --dist loadgroup --max-worker-restart 0
+PYTEST := pytest -n 3 --dist loadgroup --max-worker-restart 0
 test quick: export OMP_NUM_THREADS := 1
 # What was compiled is kept, also where the environment says otherwise: hundreds of processes would compile each changed module anew, and pytest every test.
 test quick torture hardening: export PYTHONDONTWRITEBYTECODE :=
