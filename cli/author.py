@@ -94,13 +94,15 @@ def _golden_questions(declaration: "Declaration") -> int:
 
 
 def _require_models(declaration: "Declaration") -> None:
-    """The folders of the declared models hold such models; none is loaded."""
+    """The folders of the declared models hold such models, and what loads them is installed; none is loaded."""
     from almanac.index.embedding.embedder import describe_embedder
+    from almanac.index.embedding.model_folder import require_models
     from almanac.index.embedding.precision import require_precision
     from almanac.query.models.rerank import find_reranker
 
     require_precision(declaration.embed)
     describe_embedder(declaration.embed)
+    require_models(declaration.embed)
     find_reranker(declaration)
 
 

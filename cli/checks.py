@@ -76,7 +76,7 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
 def _python() -> Check:
     found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     if sys.platform != "linux":
-        return Check("python", "wrong", found, "Linux is what every package is locked and tested for")
+        return Check("python", "wrong", found, "Linux is what everything is tested for")
     return Check("python", "ok", found)
 
 
@@ -150,9 +150,12 @@ def _processor() -> Check:
 
 
 def _models() -> Check:
-    """The bundled model that is unpacked at its first use. It is not unpacked here: nothing may need it."""
+    """The bundled models. The one that is unpacked at its first use is not unpacked here: nothing may need it."""
     from almanac.index.embedding.model_cache import MULTILINGUAL_E5, UNPACKED_MB
+    from almanac.index.embedding.model_folder import find_model
+    from almanac.schemas.declaration.embed import Embed
 
+    _ = find_model(Embed()).path  # raises where the default one is not whole
     model, folder = MULTILINGUAL_E5, MULTILINGUAL_E5.folder()
     if folder.is_dir():
         return Check("models", "ok", f"{model.name} is unpacked in {folder}")
@@ -312,7 +315,7 @@ def _browser(project: Project) -> Check:
             finding, hint = chromium.why_it_does_not_start(said)
             return Check("chromium", "wrong", finding + declared, hint)
         return Check("chromium", "ok", found if chromium.has_sandbox() else f"{found}, which has no sandbox where root starts it")
-    lacks = f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}" if found is None else f"{found}, without {missing}"
+    lacks = f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}" if found is None else f"{found}; {missing}"
     hint = "; ".join([*([chromium.HOW_TO_GET_CHROMIUM] if found is None else []), *([how_to_install("render")] if missing is not None else [])])
     return Check("chromium", "wrong", lacks + declared, hint) if needing else Check("chromium", "note", lacks, hint)
 

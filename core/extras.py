@@ -13,7 +13,7 @@ Extra = Literal["dask", "mistral", "models", "multilingual", "office", "render",
 
 
 def require_extra(extra: Extra, need: str, where: str | None = None, otherwise: str = "") -> None:
-    """Raises UsageError where a package of the extra is not installed.
+    """Raises UsageError where a package of the extra is not installed, or in a version that does not fit.
 
     Args:
         extra: Its name.
@@ -23,15 +23,24 @@ def require_extra(extra: Extra, need: str, where: str | None = None, otherwise: 
     """
     if (missing := missing_package(extra)) is not None:
         hint = f"{how_to_install(extra)}; or {otherwise}" if otherwise else how_to_install(extra)
-        raise UsageError(f"{need} needs the extra '{extra}', and {missing} is not installed", where=where, hint=hint)
+        raise UsageError(f"{need} needs the extra '{extra}', and {missing}", where=where, hint=hint)
 
 
 @cache
 def missing_package(extra: Extra) -> str | None:
-    """The first package of an extra that is not installed; None where all are. What is installed while the process runs goes unnoticed."""
-    requirements = [Requirement(line) for line in metadata.requires("almanac") or ()]
-    named = [r.name for r in requirements if r.marker is not None and r.marker.evaluate({"extra": extra}) and not r.marker.evaluate({"extra": ""})]
-    return next((name for name in named if installed_version(name) is None), None)
+    """What is said of the first package of an extra that is not installed or does not fit ("torch is not installed"); None where all do.
+
+    Pip looks after packages that nobody has asked for an extra of as it likes. What is installed while the process runs goes unnoticed.
+    """
+    for requirement in map(Requirement, metadata.requires("almanac") or ()):
+        marker = requirement.marker
+        if marker is None or not marker.evaluate({"extra": extra}) or marker.evaluate({"extra": ""}):
+            continue
+        if (version := installed_version(requirement.name)) is None:
+            return f"{requirement.name} is not installed"
+        if not requirement.specifier.contains(version, prereleases=True):
+            return f"{requirement.name} {version} does not fit ({requirement.specifier})"
+    return None
 
 
 def how_to_install(extra: Extra) -> str:

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import Any
 
 from almanac.core.code_fingerprint import code_fingerprint
+from almanac.core.extras import installed_version
 from almanac.core.settings import DataDir
 from almanac.core.uncollected import uncollected
 from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING
@@ -45,7 +46,7 @@ def _code() -> Abilities:
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "almanac": metadata.version("almanac"),
-        **{name: metadata.version(name).partition("+")[0] for name in _LIBRARIES},  # torch's builds for processors and for GPUs are one version
+        **{name: (installed_version(name) or "missing").partition("+")[0] for name in _LIBRARIES},  # torch's builds for processors and for GPUs are one version
         "mapping": code_fingerprint(*MAPPING),
         "cleaning": code_fingerprint(*CLEANING),
         "chunking": code_fingerprint(*CHUNKING),

@@ -29,13 +29,13 @@ class Embed(DeclaredModel):
     )  # fmt: skip
 
     provider: Literal["local", "mistral"] = Field(
-        "local", description="local: sentence-transformers on this machine; mistral: Mistral's API or a server that speaks it, with the key in MISTRAL_API_KEY"
+        "local", description="local: on this machine; mistral: Mistral's API or a server that speaks it, with the key in MISTRAL_API_KEY"
     )
     model: str = Field(
         "all-MiniLM-L6-v2",
         min_length=1,
         description="local: `all-MiniLM-L6-v2`, for English, or `multilingual-e5-small-q4`, for a hundred languages, which are bundled, "
-        "or a sentence-transformers folder, with a slash (`./model`), relative to this file; "
+        "or a sentence-transformers folder, with a slash (`./model`), relative to this file, by the extra `models`; "
         "mistral: the name that the server knows, `mistral-embed` by default",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(

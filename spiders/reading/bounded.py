@@ -18,6 +18,7 @@ from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # ships no types
 
+from almanac.core.extras import how_to_install, missing_package
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.spiders.reading.document import Document, Interrupted, Unreadable, document_of
 
@@ -38,8 +39,10 @@ def read_document(body: bytes, file_format: str, limits: ReadingLimits = Reading
         language: In whose notation numbers of a sheet are written; `auto` goes by its text, and a language that is not known is taken for English.
 
     Raises Unreadable with the reason: damaged, encrypted, without text, another format, or which limit it exceeded and what it had reached; Interrupted
-    where the file may not be to blame.
+    where the file may not be to blame, or what reads it is not installed.
     """
+    if file_format != "pdf" and (missing := missing_package("office")) is not None:
+        raise Interrupted(f"{file_format.upper()} needs the extra 'office', and {missing}: {how_to_install('office')}")
     with _lock:
         return _reader.read(_Job(body, file_format, limits, language))
 

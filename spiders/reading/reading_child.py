@@ -12,7 +12,6 @@ import sys
 from contextlib import suppress
 from typing import Any, BinaryIO, NoReturn
 
-from almanac.core.extras import how_to_install, missing_package
 from almanac.core.lifetime import end_with_parent
 from almanac.spiders.reading.document import Document, Element, Unreadable
 from almanac.spiders.reading.formats import format_of, is_document, refusal_of
@@ -73,8 +72,6 @@ def _parsed(kind: str, body: bytes, max_elements: int, language: str, depth: int
         raise Unreadable("the file is empty")
     if (refusal := refusal_of(body)) is not None:
         raise Unreadable(refusal)
-    if kind != "pdf" and (missing := missing_package("office")) is not None:
-        raise Unreadable(f"{kind.upper()} needs the extra 'office', and {missing} is not installed: {how_to_install('office')}")
     if kind == "pdf":
         from almanac.spiders.reading.pdf import read_pdf
 

@@ -8,17 +8,22 @@ from typing import get_args
 
 import pytest
 
+from almanac.core import code_fingerprint as fingerprints
 from almanac.core import extras
-from almanac.core.code_fingerprint import libraries_of
+from almanac.core.code_fingerprint import code_fingerprint, libraries_of
 from almanac.core.extras import Extra, installed_version, missing_package, require_extra
 from almanac.core.store.objects import Objects
+from almanac.flows.pipeline import worker
+from almanac.flows.pipeline.fingerprints import MAPPING
 from almanac.index.embedding.model_folder import require_models
 from almanac.index.mistral.client import MistralApi
 from almanac.index.mistral.rate_limit import RateLimit
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import UsageError
-from almanac.spiders.reading import reading_child
-from almanac.spiders.reading.document import Unreadable
+from almanac.schemas.items import Page
+from almanac.spiders.reading.content import Content
+from almanac.spiders.reading.document import Interrupted
+from almanac.spiders.reading.formats import DOCUMENT_TYPES
 from tests.conftest import ROOT
 
 
@@ -34,9 +39,11 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return installed(name)
 
     monkeypatch.setattr(metadata, "version", version)
-    extras.missing_package.cache_clear()
+    for cached in (extras.missing_package, fingerprints._version):
+        cached.cache_clear()
     yield
-    extras.missing_package.cache_clear()
+    for cached in (extras.missing_package, fingerprints._version):
+        cached.cache_clear()
 
 
 def test_extras_are_those_that_are_declared() -> None:
@@ -69,15 +76,23 @@ def test_models_from_folders_and_apis_need_theirs_and_bundled_ones_nothing(tmp_p
 
 @pytest.mark.usefixtures("plain")
 @pytest.mark.parametrize("kind", ["docx", "pptx", "xlsx", "epub", "eml"])
-def test_an_office_file_is_a_reject_that_names_the_extra(kind: str) -> None:
-    with pytest.raises(Unreadable, match=rf"{kind.upper()} needs the extra 'office', and unstructured is not installed: .*almanac\[office\]"):
-        reading_child._parsed(kind, b"content", 10, "en", 1)
+def test_an_office_file_is_a_reject_that_names_the_extra_and_is_read_again(kind: str) -> None:
+    content = Content(Page(f"https://x.example/a.{kind}", b"content", content_type=DOCUMENT_TYPES[kind]))
+    with pytest.raises(Interrupted, match=rf"{kind.upper()} needs the extra 'office', and unstructured is not installed: .*almanac\[office\]"):
+        _ = content.document
+    assert content.was_interrupted
 
 
-@pytest.mark.usefixtures("plain")
-def test_what_was_read_without_an_extra_is_read_again_with_it() -> None:
-    from almanac.core import code_fingerprint
-
-    code_fingerprint._version.cache_clear()
+def test_what_computes_results_differs_where_an_extra_is_not_installed(request: pytest.FixtureRequest) -> None:
+    """Installing it maps pages anew, and a cluster's worker without it is another one."""
+    there = code_fingerprint.__wrapped__(*MAPPING)
+    assert worker._code.__wrapped__()["torch"] == (installed_version("torch") or "missing").partition("+")[0]
+    request.getfixturevalue("plain")
     assert libraries_of(["spiders.reading.offline"]) == {"unstructured": ""}
-    code_fingerprint._version.cache_clear()
+    assert code_fingerprint.__wrapped__(*MAPPING) != there
+    assert worker._code.__wrapped__()["torch"] == "missing"
+
+
+def test_a_version_that_does_not_fit_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "version", lambda _: "0.1")
+    assert missing_package.__wrapped__("s3") == "boto3 0.1 does not fit (<2,>=1.40)"

@@ -577,7 +577,7 @@ def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(declared: P
 
 
 def test_without_the_extra_the_error_names_it(declared: Path, tmp_path: Path) -> None:
-    with patch("almanac.core.extras.missing_package", lambda _: "prefect-dask"), pytest.raises(UsageError) as raised:
+    with patch("almanac.core.extras.missing_package", lambda _: "prefect-dask is not installed"), pytest.raises(UsageError) as raised:
         _run(declared, tmp_path / "data", "local[2]")
     assert "the extra 'dask'" in raised.value.message
     assert "almanac[dask]" in str(raised.value.hint)
