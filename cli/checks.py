@@ -84,7 +84,7 @@ def _packages() -> Check:
     """Everything that Almanac needs, and what that needs: wrong where a requirement is not met, a note where versions are others than the lock's."""
     lock = installation() / "requirements.lock"
     requirements = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
-    locked = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in requirements if r.marker is None or r.marker.evaluate()}
+    locked: dict[str, str] = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in requirements if r.marker is None or r.marker.evaluate()}
     needed = _needed("almanac")
     if unmet := sorted(name for name, wanted in needed.items() if not wanted.is_met):
         found = _listed(f"{name} {needed[name].version or 'missing'}, needed {needed[name].specifier or 'in any version'}" for name in unmet)
@@ -122,7 +122,8 @@ def _needed(root: str) -> dict[str, _Needed]:
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
         installed = _installed(name)
         specifier = requirement.specifier & found[name].specifier if name in found else requirement.specifier
-        found[name] = _Needed(installed and installed.version, specifier, installed is not None and specifier.contains(installed.version, prereleases=True))
+        version = None if installed is None else installed.version
+        found[name] = _Needed(version, specifier, version is not None and specifier.contains(version, prereleases=True))
         if (name, extras) in met:
             continue
         met.add((name, extras))
