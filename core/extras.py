@@ -30,7 +30,7 @@ def require_extra(extra: Extra, need: str, where: str | None = None, otherwise: 
 def missing_package(extra: Extra) -> str | None:
     """What is said of the first package of an extra that is not installed or does not fit ("torch is not installed"); None where all do.
 
-    Pip looks after packages that nobody has asked for an extra of as it likes. What is installed while the process runs goes unnoticed.
+    pip heeds the range of such a package only where its extra was asked for. What is installed while the process runs goes unnoticed.
     """
     for requirement in map(Requirement, metadata.requires("almanac") or ()):
         marker = requirement.marker
