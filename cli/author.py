@@ -117,7 +117,7 @@ def test_url(
     from almanac.schemas.declaration.source import FilesSource
     from almanac.schemas.items import Item, Reject
     from almanac.spiders.mapping.inspect_url import inspect_file, inspect_url
-    from almanac.spiders.selecting.documents import describe_left_out
+    from almanac.spiders.selecting.documents import describe_not_fetched
     from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
 
@@ -146,7 +146,7 @@ def test_url(
         say(f"{report.final_url}: {report.status}, {report.content_type}; source {chosen.name}, {report.role} page, {report.links.count} links to follow")
         if (left := describe_unfollowed(chosen, report.links.unfollowed, "on this page")) is not None:
             say(left)
-        if (left := describe_left_out(report.links.left_out)) is not None:
+        if (left := describe_not_fetched(report.links.not_fetched)) is not None:
             say(left)
     if report.withheld is not None:
         say(f"a run takes no item from this page: {report.withheld}")
@@ -159,6 +159,8 @@ def test_url(
                 say(f"{name}: {field.note}")
         if item.text is not None:
             say(f"text, {len(item.text)} characters: {_short(item.text)}\n")
+    for reason, amount in report.left_out.items():
+        say(f"left out as {reason}: {amount['characters']:,} characters in {amount['blocks']:,} block{'' if amount['blocks'] == 1 else 's'}")
     for reject in report.rejects:
         place = reject["document_id"] or reject["url"]
         rule = f"; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}" if reject["field"] else ""

@@ -7,8 +7,8 @@ from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
-    LEFT_OUT_COLUMNS,
     LOST_COLUMNS,
+    NOT_FETCHED_COLUMNS,
     REJECT_COLUMNS,
     TEXT_COLUMNS,
     duplicate_rows,
@@ -16,9 +16,9 @@ from almanac.flows.reporting.tables import (
     expectations_line,
     gate_rows,
     gate_title,
-    left_out_rows,
     lost_pages,
     lost_rows,
+    not_fetched_rows,
     plan_rows,
     reject_rows,
     rules_note,
@@ -38,7 +38,7 @@ def show_report(report: RunReport, handle: str) -> None:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
     if lost := lost_rows(report.sources):
         print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
-    _show_left_out(report.sources)
+    _show_not_fetched(report.sources)
     _show_texts(report.sources, handle)
     if report.gate is not None and report.gate.verdict == "refused":
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
@@ -59,14 +59,14 @@ def show_plan(result: PlanResult, handle: str) -> None:
     if lost := lost_pages(result.sources):
         more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
         print_table(f"Pages that do not arrive, are gone or are left out{more}", ("page", "reason"), lost[:_SHOWN])
-    _show_left_out(result.sources)
+    _show_not_fetched(result.sources)
     _show_texts(result.sources, handle)
     show_rejects(result.rejects)
 
 
-def _show_left_out(sources: list[CrawlOutcome]) -> None:
-    if rows := left_out_rows(sources):
-        print_table("Documents that pages link to and that are not fetched", LEFT_OUT_COLUMNS, rows)
+def _show_not_fetched(sources: list[CrawlOutcome]) -> None:
+    if rows := not_fetched_rows(sources):
+        print_table("Documents that pages link to and that are not fetched", NOT_FETCHED_COLUMNS, rows)
 
 
 def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:

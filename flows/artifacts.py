@@ -14,8 +14,8 @@ from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
-    LEFT_OUT_COLUMNS,
     LOST_COLUMNS,
+    NOT_FETCHED_COLUMNS,
     TEXT_COLUMNS,
     as_records,
     diff_rows,
@@ -24,8 +24,8 @@ from almanac.flows.reporting.tables import (
     expectations_line,
     gate_rows,
     gate_title,
-    left_out_rows,
     lost_rows,
+    not_fetched_rows,
     plan_rows,
     retrieval_rows,
     summary_rows,
@@ -48,8 +48,8 @@ def show_summary(report: RunReport) -> None:
         _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
     if lost := lost_rows(report.sources):
         _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive, are gone or are left out, by reason ({of})")
-    if left_out := left_out_rows(report.sources):
-        _table(report.kb, "documents", as_records(LEFT_OUT_COLUMNS, left_out), f"Documents that pages link to and that are not fetched, by type ({of})")
+    if documents := not_fetched_rows(report.sources):
+        _table(report.kb, "documents", as_records(NOT_FETCHED_COLUMNS, documents), f"Documents that pages link to and that are not fetched, by type ({of})")
     if texts := text_rows(report.sources):
         _table(report.kb, "texts", as_records(TEXT_COLUMNS, texts), f"Pages whose main text may not be found; {DECLARE_BODY} ({of})")
     if duplicates := duplicate_rows(report):

@@ -1,6 +1,8 @@
 """What became of the pages and texts of a source, as runs report it."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+
+from almanac.schemas.left_out import LeftOut
 
 TEXTS_REPORTED = 20  # of a source
 DECLARE_BODY = "say where the text of these pages is: body: {css: …}; almanac test-url KB URL shows what a page gives"
@@ -55,6 +57,8 @@ class SourceTexts(BaseModel):
     pages_sharing_text: int = 0  # pages of all shared texts
     pages_with_little_kept: int = 0  # pages of which extraction kept less than a tenth of what is no navigation
     little_kept: list[str] = []  # their URLs
+    characters: int = 0  # of the texts of its items
+    left_out: LeftOut = Field(default_factory=LeftOut)  # text that its pages have beside these, by the reason for which it was left out
 
 
 class UnknownUrl(BaseModel):
@@ -68,7 +72,7 @@ class UnknownUrl(BaseModel):
     pages: int = 0
 
 
-class LeftOut(BaseModel):
+class NotFetched(BaseModel):
     """Documents of one type that pages or sitemaps of a site lead to and that were not fetched: how many, the first two, and why or what to declare."""
 
     type: str
@@ -96,5 +100,5 @@ class CrawlOutcome(SourceTexts):
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0
     unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`
-    left_out: list[LeftOut] = []  # documents that were not fetched, by type; the most frequent first
+    not_fetched: list[NotFetched] = []  # documents, by type; the most frequent first
     unqueued: int = 0  # links dropped because the queue already had far more pages than the limit allows

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from almanac.schemas.hashing import canonical_json, sha256
+from almanac.schemas.left_out import LeftOut
 
 Kind = Literal["record", "document"]
 Markup = Literal["html", "markdown", "plain", "paged"]  # paged: Markdown with page breaks
@@ -161,3 +162,4 @@ class Extraction:
     rejects: list[Reject] = field(default_factory=list)
     matched: dict[str, int] = field(default_factory=dict)  # field → number of items in which its rule matched
     whole: bool = True  # False where the stored page was damaged, or its reading interrupted: another run reads it again
+    left_out: LeftOut = field(default_factory=LeftOut)  # text of the page that no draft has on purpose

@@ -22,6 +22,7 @@ from almanac.core.tables import TableWriter, open_table, read_batches
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Extraction, Item, Reject
+from almanac.schemas.left_out import LeftOut, characters_in
 from almanac.transforms.clean import Clean, clean_text
 from almanac.transforms.html.beside import blocks_beside, keeps_little
 from almanac.transforms.prepare import prepare_items
@@ -41,6 +42,8 @@ class Mapped:
         without_text: pages without any text, where that is not a fault.
         beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its text is no main text of a page.
         little: URLs of pages of which extraction kept little, with or without an item.
+        characters: of the texts of its items.
+        left_out: text of the page that none of its items has on purpose, by reason.
         payload: its JSON, where it was read from a cache, which is what a `MappedWriter` writes: such a batch is not to be changed. Empty otherwise.
     """
 
@@ -52,6 +55,8 @@ class Mapped:
     whole: bool = True  # as in Extraction
     beside: list[list[str] | None] = field(default_factory=list)
     little: list[str] = field(default_factory=list)
+    characters: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
     payload: bytes = field(default=b"", compare=False, repr=False)
 
     def read(self) -> Iterator[tuple[Item, list[str] | None]]:
@@ -65,7 +70,7 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
     An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document: crawls meet pages of pictures.
     """
     found = len(extraction.drafts) + len(extraction.rejects)
-    mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole)
+    mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole, left_out=extraction.left_out)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
     items = prepare_items(extraction.drafts, source, clean, language=language, workspace=workspace)
     for draft, prepared in zip(extraction.drafts, items, strict=True):
@@ -76,6 +81,7 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
             mapped.little += [draft.url] if keeps_little(text, beside) else []
         if isinstance(prepared, Item):
             mapped.items.append(prepared)
+            mapped.characters += characters_in(prepared.passage or prepared.text)
             mapped.beside += [beside] if draft.kind == "document" else []
         elif may_be_empty and prepared.field == "text":
             mapped.without_text += 1
@@ -205,4 +211,6 @@ def _plain(value: Any) -> Any:
 def _decoded(payload: bytes, fetched_at: str) -> Mapped:
     values = json.loads(payload)
     items = [Item(**item, fetched_at=fetched_at) for item in values.pop("items")]
-    return Mapped(items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], payload=payload, **values)
+    return Mapped(
+        items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], left_out=LeftOut(values.pop("left_out")), payload=payload, **values
+    )

@@ -120,8 +120,8 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         log.warning(f"the site answers a made-up URL with {shown}; those that show the same are gone", **where, url=one.url, gone=one.pages)
     if outside := [failure for failure in outcome.failures if failure.reason == "outside_root"]:
         log.warning("links lead out of the declared folder and are not read", **where, links=len(outside), first=outside[0].url, detail=outside[0].detail)
-    if outcome.left_out:
-        log.info("pages lead to documents that are not fetched", **where, **{one.type: one.documents for one in outcome.left_out})
+    if outcome.not_fetched:
+        log.info("pages lead to documents that are not fetched", **where, **{one.type: one.documents for one in outcome.not_fetched})
     if outcome.beyond_depth:
         log.info("links lead beyond the declared depth", **where, links=outcome.beyond_depth)
     if outcome.unqueued:

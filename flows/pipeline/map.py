@@ -116,6 +116,8 @@ class _ItemMapper:
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             texts.without_text += batch.without_text
+            texts.characters += batch.characters
+            texts.left_out.add_all(batch.left_out)
             little = [url for url in batch.little if not self._is_forgotten(url)]
             texts.pages_with_little_kept += len(little)
             texts.little_kept += little[: TEXTS_REPORTED - len(texts.little_kept)]

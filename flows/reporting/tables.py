@@ -12,7 +12,7 @@ from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, R
 GATE_COLUMNS = ("check", "value", "limit", "result")
 EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "found", "result")
 LOST_COLUMNS = ("reason", "pages", "for example")
-LEFT_OUT_COLUMNS = ("source", "type", "documents", "to fetch them", "for example")
+NOT_FETCHED_COLUMNS = ("source", "type", "documents", "to fetch them", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
 TEXT_COLUMNS = ("source", "pages", "what became of their texts", "for example")
@@ -113,15 +113,15 @@ def _more_of(page: FailedPage) -> str:
     return f": {said}" if said and "://" not in said else ""
 
 
-def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:
+def not_fetched_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:
     """One row for each type of documents that a source's pages lead to and that were not fetched: source, type, number, what to declare, examples."""
-    return [(one.source, left.type, left.documents, left.remedy, _some(left.urls)) for one in sources for left in one.left_out]
+    return [(one.source, left.type, left.documents, left.remedy, _some(left.urls)) for one in sources for left in one.not_fetched]
 
 
-def _left_out_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int]]:
+def _not_fetched_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int]]:
     counts = Counter[str]()
     for source in sources:
-        counts.update({left.type: left.documents for left in source.left_out})
+        counts.update({left.type: left.documents for left in source.not_fetched})
     return [(f"documents not fetched: {kind}", count) for kind, count in counts.most_common()]
 
 
@@ -184,7 +184,7 @@ def summary_rows(report: RunReport) -> list[tuple[str, object]]:
         ("version", report.version),
         ("previous", report.previous),
         *_counters("pages", report.pages.model_dump()),
-        *_left_out_counters(report.sources),
+        *_not_fetched_counters(report.sources),
         *_counters("items", report.items.model_dump(by_alias=True)),
         *_counters("chunks", report.chunks.model_dump()),
         *((f"seconds {name}", round(seconds, 1)) for name, seconds in report.seconds.items()),
@@ -197,7 +197,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
     return [
         ("outcome", plan.outcome.replace("_", " ")),
         *_counters("pages", plan.pages.model_dump()),
-        *_left_out_counters(plan.sources),
+        *_not_fetched_counters(plan.sources),
         *([("links of start pages not followed", left)] if (left := sum(one.unfollowed for one in plan.sources)) else []),
         *_counters("items", plan.items.model_dump(by_alias=True)),
         ("chunks to embed", plan.chunks_to_embed),

@@ -34,6 +34,6 @@ def pages_of(source: Source, raw: RawStore, crawl: str) -> CrawlOutcome:
     unfollowed = stats.unfollowed if stats is not None and index.head.fetching == fetching_of(source) else 0
     pages = PageCounts(unchanged=len(index.urls) - index.kept - len(failures), refused=len(failures))
     sizes = sum(entry.size for entry in index.in_order() if not entry.kept)
-    left_out = stats.left_out if stats is not None and index.head.fetching == fetching_of(source) else []
-    counts = {"kept": index.kept, "bytes": sizes, "unfollowed": unfollowed, "left_out": left_out}
+    not_fetched = stats.not_fetched if stats is not None and index.head.fetching == fetching_of(source) else []
+    counts = {"kept": index.kept, "bytes": sizes, "unfollowed": unfollowed, "not_fetched": not_fetched}
     return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, failures=failures, **counts)

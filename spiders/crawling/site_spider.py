@@ -37,7 +37,7 @@ from almanac.spiders.crawling.stats import REFUSED, CrawlStats
 from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
-from almanac.spiders.selecting.documents import LinkTexts, left_out_by_type
+from almanac.spiders.selecting.documents import LinkTexts, not_fetched_by_type
 from almanac.spiders.selecting.json_bodies import begins_as_json, error_in, problem_of_json, reads_json, turned_from_json
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
@@ -286,7 +286,7 @@ class SiteSpider(scrapy.Spider):
             "beyond_depth": self._frontier.beyond_depth,
             "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
             "unqueued": self._frontier.unqueued,
-            "left_out": left_out_by_type(self.source, self._frontier.left_out),
+            "not_fetched": not_fetched_by_type(self.source, self._frontier.left_out),
             "unknown_urls": self._unknown.reports,
             "shown_for_unknown": self._unknown.shown,
             "fallbacks_used": self._fallback_pages.fallbacks_used,

@@ -7,11 +7,12 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from almanac.schemas.crawl_outcome import LeftOut
+from almanac.schemas.crawl_outcome import NotFetched
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page, Reject
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.crawling.read_files import read_file
@@ -19,7 +20,7 @@ from almanac.spiders.mapping.fields import FieldReading
 from almanac.spiders.mapping.items import Card, map_page
 from almanac.spiders.mapping.pages import read_cards
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.documents import left_out_by_type
+from almanac.spiders.selecting.documents import not_fetched_by_type
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.spiders.selecting.withheld import withheld
@@ -61,11 +62,14 @@ class LinksReport(BaseModel):
     count: int
     first: list[str]
     unfollowed: int = 0
-    left_out: list[LeftOut] = []
+    not_fetched: list[NotFetched] = []
 
 
 class PageReport(BaseModel):
-    """What `almanac test-url` prints: the response, the page's role, its links, items and rejects. `withheld` says why a run takes no item from it."""
+    """What `almanac test-url` prints: the response, the page's role, its links, items and rejects.
+
+    `withheld` says why a run takes no item from it; `left_out` tallies the text that no item has on purpose, as a run does.
+    """
 
     url: str
     final_url: str
@@ -76,6 +80,7 @@ class PageReport(BaseModel):
     links: LinksReport
     items: list[ItemReport]
     rejects: list[dict[str, Any]]
+    left_out: LeftOut = Field(default_factory=LeftOut)
 
 
 def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
@@ -102,9 +107,18 @@ def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> Pa
         reject = Reject(source.name, url, None, "read", f"{read.reason}: {read.detail}" if read.detail else read.reason)
         nothing = LinksReport(count=0, first=[])
         return PageReport(url=url, final_url=url, status=200, content_type="", role="item", links=nothing, items=[], rejects=[reject.as_json()])
-    items, rejects = _mapped(Content(read, source.limits, language), source, language, {})
+    content = Content(read, source.limits, language)
+    items, rejects = _mapped(content, source, language, {})
     return PageReport(
-        url=url, final_url=url, status=200, content_type=read.content_type, role="item", links=LinksReport(count=0, first=[]), items=items, rejects=rejects
+        url=url,
+        final_url=url,
+        status=200,
+        content_type=read.content_type,
+        role="item",
+        links=LinksReport(count=0, first=[]),
+        items=items,
+        rejects=rejects,
+        left_out=content.left_out,
     )
 
 
@@ -127,10 +141,11 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
             count=len(links),
             first=links[:_SHOWN_LINKS],
             unfollowed=len(unfollowed),
-            left_out=left_out_by_type(source, policy.documents_left_out(content)),
+            not_fetched=not_fetched_by_type(source, policy.documents_left_out(content)),
         ),
         items=items,
         rejects=rejects,
+        left_out=content.left_out,
     )
 
 

@@ -10,6 +10,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import StorageError
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import Extraction, Page, Reject
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
 from almanac.spiders.mapping.items import Card, MappedItem, map_parts
 from almanac.spiders.reading.content import Content
@@ -117,6 +118,7 @@ def _extractions(stored: StoredPage, source: Source, language: str, card: Card |
         batch = list(islice(items, _BATCH))
         extraction = _extraction(batch, source)
         extraction.whole = not (extraction.rejects and content.was_interrupted)
+        extraction.left_out, content.left_out = content.left_out, LeftOut()  # with the batch that reading it belongs to
         yield extraction
         if len(batch) < _BATCH:
             return

@@ -13,6 +13,7 @@ from w3lib.html import get_base_url
 
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.items import Page
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.bounded import read_document
 from almanac.spiders.reading.decode import decode_markup, decode_text, is_binary
 from almanac.spiders.reading.dialects import as_shown, without_links
@@ -68,7 +69,7 @@ class Content:
     """A page, decoded and parsed on demand.
 
     `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits` are those of reading a document, whose
-    numbers are written in `language`, a BCP 47 tag; it also tells encodings apart.
+    numbers are written in `language`, a BCP 47 tag; it also tells encodings apart. `left_out` tallies what those who read it leave out on purpose.
     """
 
     def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits(), language: str = "") -> None:  # noqa: B008  # frozen
@@ -77,6 +78,7 @@ class Content:
         self._language = language
         self.url = page.url
         self.form = _form(page)
+        self.left_out = LeftOut()
 
     @cached_property
     def _decoded(self) -> tuple[str, str]:
@@ -179,9 +181,11 @@ class Content:
     @cached_property
     def _document(self) -> "Document | Unreadable":
         try:
-            return read_document(self.page.body, self.form, self._limits, self._language)
+            document = read_document(self.page.body, self.form, self._limits, self._language)
         except Unreadable as error:  # kept, so that nobody reads the file again
             return error
+        self.left_out.add_all(document.left_out)
+        return document
 
 
 def _paragraphs(text: str) -> str:

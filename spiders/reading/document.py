@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from almanac.schemas.items import PAGE_BREAK, Place
+from almanac.schemas.left_out import LeftOut
 
 Kind = Literal["title", "text", "item", "table", "code"]
 
@@ -57,24 +58,26 @@ class Attachment:
 class Document:
     """A document as read: its own title (empty if it has none), elements in reading order, and the files attached to it.
 
-    `unit` says what the places of its elements are: `page`, `slide` or `sheet`; empty where there are none.
+    `unit` says what the places of its elements are: `page`, `slide` or `sheet`; empty where there are none. `left_out` tallies text that no element has on
+    purpose, with that of the attached files.
     """
 
     title: str
     elements: Sequence[Element]
     unit: Literal["", "page", "slide", "sheet"] = ""
     attachments: Sequence[Attachment] = field(default=())
+    left_out: LeftOut = field(default_factory=LeftOut)
 
     def as_json(self) -> dict[str, Any]:
         elements = [[e.kind, e.text, e.level, e.rows, e.place, e.is_bold] for e in self.elements]
         attached = [[a.name, None if a.document is None else a.document.as_json(), a.reason] for a in self.attachments]
-        return {"title": self.title, "unit": self.unit, "elements": elements, "attachments": attached}
+        return {"title": self.title, "unit": self.unit, "elements": elements, "attachments": attached, "left_out": self.left_out}
 
 
 def document_of(values: dict[str, Any]) -> Document:
     """The counterpart of `Document.as_json`."""
     attached = [Attachment(name, None if inner is None else document_of(inner), reason) for name, inner, reason in values["attachments"]]
-    return Document(values["title"], [Element(*element) for element in values["elements"]], values["unit"], attached)
+    return Document(values["title"], [Element(*element) for element in values["elements"]], values["unit"], attached, LeftOut(values["left_out"]))
 
 
 def as_html(document: Document) -> str:

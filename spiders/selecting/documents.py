@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import get_args
 
-from almanac.schemas.crawl_outcome import LeftOut
+from almanac.schemas.crawl_outcome import NotFetched
 from almanac.schemas.declaration.source import Fetched, SiteSource
 
 _EXAMPLES = 2
@@ -33,18 +33,18 @@ def remedy(source: SiteSource, kind: str) -> str:
     return "links are not followed here: add `follow.allow`"
 
 
-def left_out_by_type(source: SiteSource, kinds: Mapping[str, str]) -> list[LeftOut]:
+def not_fetched_by_type(source: SiteSource, kinds: Mapping[str, str]) -> list[NotFetched]:
     """Groups documents, given as URL → type, by their type."""
     urls = defaultdict(list)
     for url, kind in kinds.items():
         urls[kind].append(url)
-    groups = [LeftOut(type=kind, documents=len(found), urls=sorted(found)[:_EXAMPLES], remedy=remedy(source, kind)) for kind, found in urls.items()]
+    groups = [NotFetched(type=kind, documents=len(found), urls=sorted(found)[:_EXAMPLES], remedy=remedy(source, kind)) for kind, found in urls.items()]
     return sorted(groups, key=lambda group: (-group.documents, group.type))
 
 
-def describe_left_out(left_out: Iterable[LeftOut]) -> str | None:
+def describe_not_fetched(not_fetched: Iterable[NotFetched]) -> str | None:
     """The documents left out in one sentence; None where there are none."""
-    parts = [f"{one.documents} {one.type} ({one.remedy})" for one in left_out]
+    parts = [f"{one.documents} {one.type} ({one.remedy})" for one in not_fetched]
     return f"documents that are not fetched: {'; '.join(parts)}" if parts else None
 
 

@@ -10,7 +10,7 @@ from almanac.core.tables import DOCUMENTS, read_table
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.reporting.tables import left_out_rows, plan_rows, summary_rows
+from almanac.flows.reporting.tables import not_fetched_rows, plan_rows, summary_rows
 from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import StoredPage
@@ -38,7 +38,7 @@ def site(loopback_site: "Site") -> Iterator["Site"]:
 def test_documents_are_published_and_a_refresh_reads_only_what_changed(site: "Site", base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     base.declare(fetch=FETCH)
     first = base.run()
-    assert (base.items(), first["items"]["quarantined"], first["sources"][0]["left_out"]) == (["/", "/a.pdf", "/b.docx"], 1, [])
+    assert (base.items(), first["items"]["quarantined"], first["sources"][0]["not_fetched"]) == (["/", "/a.pdf", "/b.docx"], 1, [])
     rows = read_table(base.data.processed("kb") / DOCUMENTS, ["url", "title"]).to_pylist()
     assert {row["url"].removeprefix(site.base): row["title"] for row in rows}["/a.pdf"] == "Budget of the year"
     read: list[str] = []
@@ -66,7 +66,7 @@ def test_what_is_left_out_is_told_by_plan_and_run(site: "Site", base: Base) -> N
         ("pages", "pdf", 2, "fetch: [html, pdf]", f"{site.base}/a.pdf {site.base}/c.pdf"),
         ("pages", "docx", 1, "fetch: [html, docx]", f"{site.base}/b.docx"),
     ]
-    assert left_out_rows(planned.sources) == left_out_rows(ran.sources) == expected
+    assert not_fetched_rows(planned.sources) == not_fetched_rows(ran.sources) == expected
     for rows in (plan_rows(planned), summary_rows(ran)):
         assert [row for row in rows if "not fetched" in row[0]] == [("documents not fetched: pdf", 2), ("documents not fetched: docx", 1)]
     assert base.items() == ["/"] and site.asked["/a.pdf"] == 0

@@ -75,8 +75,8 @@ class Crawls:
         return {reject.url.removeprefix(self.site.base): reject for extraction in found for reject in extraction.rejects}
 
 
-def left_out(outcome: CrawlOutcome) -> dict[str, int]:
-    return {one.type: one.documents for one in outcome.left_out}
+def not_fetched(outcome: CrawlOutcome) -> dict[str, int]:
+    return {one.type: one.documents for one in outcome.not_fetched}
 
 
 def test_documents_are_told_by_content_and_not_by_their_names(loopback_site: "Site", tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_documents_are_told_by_content_and_not_by_their_names(loopback_site: "Si
     assert {path: reject.reason for path, reject in crawls.rejects.items()} == {
         "/named": "it is in an old format of Office, or needs a password: save it anew, without one"
     }
-    assert (outcome.left_out, outcome.pages.fetched) == ([], 11)
+    assert (outcome.not_fetched, outcome.pages.fetched) == ([], 11)
 
 
 def test_without_the_type_documents_are_not_asked_for_and_counted_by_type(loopback_site: "Site", tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_without_the_type_documents_are_not_asked_for_and_counted_by_type(loopba
     site.page("/more", links)
     site.page("/e/download", report("a report"), content_type=_BYTES)
     outcome = Crawls(site, tmp_path, fetch=["html"], follow={"deny": ["/secret"]})()
-    assert left_out(outcome) == {"pdf": 3, "docx": 1, "doc": 1}
-    told = {one.type: one.remedy for one in outcome.left_out}
+    assert not_fetched(outcome) == {"pdf": 3, "docx": 1, "doc": 1}
+    told = {one.type: one.remedy for one in outcome.not_fetched}
     assert told == {"pdf": "fetch: [html, pdf]", "docx": "fetch: [html, docx]", "doc": "this type cannot be read"}
-    assert outcome.left_out[0].urls == [f"{site.base}/a.pdf", f"{site.base}/b.PDF?v=2"]
+    assert outcome.not_fetched[0].urls == [f"{site.base}/a.pdf", f"{site.base}/b.PDF?v=2"]
     assert {path for path in site.asked if path != "/robots.txt"} == {"/", "/more", "/e/download"}
     page = inspect_url(source(site), f"{site.base}/more", "en")
-    assert {one.type: one.documents for one in page.links.left_out} == {"pdf": 2, "docx": 1, "doc": 1}
+    assert {one.type: one.documents for one in page.links.not_fetched} == {"pdf": 2, "docx": 1, "doc": 1}
     with pytest.raises(NoRecords, match="not_text") as caught:
         inspect_url(source(site), f"{site.base}/e/download", "en")
     assert caught.value.hint is not None
@@ -151,7 +151,7 @@ def test_policy_limits_robots_and_sizes_hold_for_documents(loopback_site: "Site"
     assert reasons == {
         "/kept/d.pdf": "refused_by_robots", "/in/large.pdf": "too_large", "/in/quiet.pdf": "noindex", "/in/broken.pdf": "server_error",
     }  # fmt: skip
-    assert (left_out(outcome), site.asked["/in/broken.pdf"], site.asked["/out/c.pdf"], site.asked["/in/denied.pdf"]) == ({"docx": 1}, 3, 0, 0)
+    assert (not_fetched(outcome), site.asked["/in/broken.pdf"], site.asked["/out/c.pdf"], site.asked["/in/denied.pdf"]) == ({"docx": 1}, 3, 0, 0)
     limited = Crawls(site, tmp_path / "limited", limits={"pages": 2}, **keys)
     assert (limited().finish, len(limited.stored)) == ("pages", 2)
 
@@ -256,13 +256,13 @@ def test_sitemaps_and_cards_lead_to_documents(loopback_site: "Site", tmp_path: P
     site.page("/page", "<p>a page")
     site.page("/a.pdf", report("from the sitemap"), content_type=_PDF)
     crawls = Crawls(site, tmp_path / "map", start_urls=[], sitemaps=[f"{site.base}/sitemap.xml"], fetch=["html", "pdf"])
-    assert left_out(crawls()) == {"docx": 1} and sorted(crawls.items) == ["/a.pdf", "/page"]
+    assert not_fetched(crawls()) == {"docx": 1} and sorted(crawls.items) == ["/a.pdf", "/page"]
     site.page("/", "<li><a href=/a.pdf>A</a><i>2024</i></li><li><a href=/page>P</a><i>2023</i></li><a href=/other.pdf>O</a>")
     listing = {"match": "/$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"year": {"css": "i", "type": "integer", "required": True}}}
     crawls = Crawls(site, tmp_path / "cards", listing=listing)
     outcome = crawls()
     assert {path: draft.fields for path, draft in crawls.items.items()} == {"/a.pdf": {"year": 2024}, "/page": {"year": 2023}}
-    assert left_out(outcome) == {"pdf": 1} and "`listing`" in outcome.left_out[0].remedy
+    assert not_fetched(outcome) == {"pdf": 1} and "`listing`" in outcome.not_fetched[0].remedy
 
 
 def test_what_is_declared_for_pages_leaves_documents_whole(loopback_site: "Site", tmp_path: Path) -> None:
@@ -418,7 +418,7 @@ def test_a_large_file_is_stopped_at_its_headers_or_its_beginning(endless: tuple[
     sent.clear()
     outcome = crawl_site(SiteSource.model_validate(keys), RawStore(tmp_path / "pages"), "r1")
     assert {one.url.removeprefix(base): one.reason for one in outcome.failures} == {"/v.mp4x": "not_text", "/w": "not_text"}
-    assert left_out(outcome) == {"pdf": 1} and max(sent.values(), default=0) < 4_000_000
+    assert not_fetched(outcome) == {"pdf": 1} and max(sent.values(), default=0) < 4_000_000
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,20 @@ import pyarrow.parquet as pq
 
 from almanac.core.tables import TableWriter
 from almanac.schemas.items import Item, Reject
+from almanac.schemas.left_out import LeftOut
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
 
 
 def _mapped(number: int) -> Mapped:
     item = Item("s", "record", str(number), "u", "tït\u0000le", "text \ud800", {"price": [{"amount": "1.50"}], "n": 1.5}, {"x": None}, "raw", "2020", "fr")
-    return Mapped([item], [Reject("s", "u", None, "map", "no", "f", {"found": [1]}, "css: a")], {"n": 1}, found=2, without_text=0)
+    return Mapped(
+        [item],
+        [Reject("s", "u", None, "map", "no", "f", {"found": [1]}, "css: a")],
+        {"n": 1},
+        found=2,
+        characters=6,
+        left_out=LeftOut({"hidden": {"blocks": 1, "characters": 9}}),
+    )
 
 
 def _write(path: Path, count: int, stages: str = "m c") -> None:
@@ -37,6 +45,7 @@ def test_a_page_is_given_back_as_it_was_at_the_time_of_now(tmp_path: Path) -> No
         wanted = _mapped(number)
         assert (batch.items[0].fetched_at, batch.rejects, batch.matched, batch.found) == ("2026", wanted.rejects, {"n": 1}, 2)
         assert batch.items[0].content_sha256 == wanted.items[0].content_sha256
+        assert (batch.characters, batch.left_out) == (6, {"hidden": {"blocks": 1, "characters": 9}})
     assert [batch.items[0].document_id for batch in known.batches("page 3", "2026", _unread)] == ["3", "1000"]
     assert list(known.batches("another page", "2026", lambda: iter([_mapped(7)]))) == [_mapped(7)]
     assert (known.knows("page 3"), known.knows("another page")) == (True, False)
