@@ -36,15 +36,15 @@ _COST_CLASS = re.compile(r"price|amount|prix|preis|precio|prezzo", re.IGNORECASE
 
 def superscript(text: str) -> str:
     """The text raised: in Unicode characters where all exist, else `^q` or `^(a/b)`."""
-    return _scripted(text, _SUPERSCRIPTS, "^")
+    return _in_characters(text, _SUPERSCRIPTS, "^")
 
 
 def subscript(text: str) -> str:
     """The text lowered: in Unicode characters where all exist, else `_b` or `_(A,B)`."""
-    return _scripted(text, _SUBSCRIPTS, "_")
+    return _in_characters(text, _SUBSCRIPTS, "_")
 
 
-def _scripted(text: str, characters: dict[str, str], mark: str) -> str:
+def _in_characters(text: str, characters: dict[str, str], mark: str) -> str:
     if all(character in characters for character in text):
         return "".join(characters[character] for character in text)
     return f"{mark}{text}" if len(text) == 1 else f"{mark}({text})"
@@ -92,16 +92,28 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
 def _written(element: Any, text: str) -> str | None:
     """The text that stands for the element; None if it stays as it is."""
     before = _text_before(element)
-    if element.tag == "sup":
+    return scripted(text, before, is_raised=element.tag == "sup", is_price=_is_in_price(element, before))
+
+
+def scripted(text: str, before: str, *, is_raised: bool, is_price: bool = False) -> str | None:
+    """What a raised or lowered text of running prose is written as; None if it stays as it is.
+
+    Args:
+        text: The text that stands higher or lower than its line.
+        before: What stands right before it on the line.
+        is_raised: Whether it stands higher.
+        is_price: Whether both belong to an amount of money, whose cents are raised.
+    """
+    if is_raised:
         if text in _SIGNS:
             return _SIGNS[text]
-        if len(text) == 2 and text.isdigit() and _PRICE.search(before) and _is_in_price(element, before):
+        if is_price and len(text) == 2 and text.isdigit() and _PRICE.search(before):
             return f".{text}"
     if _NUMERIC.fullmatch(text) or (_VARIABLE.fullmatch(text) and before[-1:].isalnum() and not _is_word(before)):
-        return superscript(text) if element.tag == "sup" else subscript(text)
+        return superscript(text) if is_raised else subscript(text)
     if len(text) > 1 and before[-1:] and (before[-1:].isalnum() or before[-1:] in ")]") and _TERM.fullmatch(text) and not text.isalpha():
         plain = text.replace(" ", "")
-        return superscript(plain) if element.tag == "sup" else subscript(plain)
+        return superscript(plain) if is_raised else subscript(plain)
     return None
 
 
@@ -112,8 +124,12 @@ def _is_word(before: str) -> bool:
 
 def _is_in_price(element: Any, before: str) -> bool:
     around = element.getparent()
-    beside = before + (element.tail or "")[:5]
-    return any(unicodedata.category(character) == "Sc" for character in beside) or _COST_CLASS.search(around.get("class") or "") is not None
+    return shows_currency(before + (element.tail or "")[:5]) or _COST_CLASS.search(around.get("class") or "") is not None
+
+
+def shows_currency(text: str) -> bool:
+    """Whether a text holds the sign of a currency."""
+    return any(unicodedata.category(character) == "Sc" for character in text)
 
 
 def _text_before(element: Any) -> str:
