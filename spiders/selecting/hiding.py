@@ -7,7 +7,7 @@ from typing import Any
 from lxml import etree
 
 from almanac.spiders.selecting.cascade import Winners
-from almanac.spiders.selecting.styles import Declared
+from almanac.spiders.selecting.styles import Declared, inline
 
 NO_TEXT = frozenset({"script", "style", "title", "meta", "link"})
 PICTURES = frozenset({"img", "picture", "svg", "video", "iframe", "canvas", "object"})
@@ -33,15 +33,26 @@ def hides_itself(element: Any, said: Winners) -> str | None:
         return "a dialog that nothing opens"
     if said.get("content-visibility") == "hidden":
         return "content-visibility: hidden"
-    if said.get("visibility") in ("hidden", "collapse"):
-        return "visibility: hidden"
-    if (opacity := _first_length(said.get("opacity", ""))) is not None and opacity < 0.01 and element.tag not in PICTURES:
-        return "opacity: 0"
+    if not _is_to_fade_in(element):
+        if said.get("visibility") in ("hidden", "collapse"):
+            return "visibility: hidden"
+        if _is_nothing(said.get("opacity", "")) and element.tag not in PICTURES:
+            return "opacity: 0"
     if _is_off_screen(said):
         return "off-screen"
     if _is_clipped(said):
         return "clipped"
     return "font-size: 0" if size_of(said) == "hidden" else None
+
+
+def _is_to_fade_in(element: Any) -> bool:
+    """Whether its style attribute makes it transparent: scripts write that there of what they fade in, beside `visibility` or not, and so hide nothing."""
+    return any(one.name == "opacity" and _is_nothing(one.value) for one in inline(element.get("style", "")))
+
+
+def _is_nothing(opacity: str) -> bool:
+    amount = _first_length(opacity)
+    return amount is not None and amount < 0.01
 
 
 def _is_off_screen(said: Winners) -> bool:

@@ -198,7 +198,6 @@ HIDDEN = {
     "display important": '<p style="color:red;DISPLAY : NONE !important">{}</p>',
     "visibility": '<p style="visibility:hidden">{}</p>',
     "hidden": "<p hidden>{}</p>",
-    "opacity": '<p style="opacity:0">{}</p>',
     "size": '<p style="font-size:0">{}</p>',
     "size of a pixel": '<span style="font-size:1px">{}</span>',
     "off screen": '<p style="position:absolute;left:-9999px">{}</p>',

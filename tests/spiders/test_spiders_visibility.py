@@ -51,9 +51,6 @@ def shown(markup: str) -> str:
         'style="color: red; DISPLAY : NONE !important"',
         'style="visibility:hidden"',
         'style="visibility: collapse"',
-        'style="opacity:0"',
-        'style="opacity: 0.0"',
-        'style="opacity:0%"',
         'style="font-size:0"',
         'style="font-size: 0px; line-height: 0"',
         'style="font-size:1px"',
@@ -239,7 +236,7 @@ LONG = "<p>" + "A long text about the hills and their people. " * 40 + "</p>"
         "<style>[data-aos]{{opacity:0}}</style><h1>T</h1><p>short</p><section data-aos=fade-up>{}</section>",
         "<style>.in{{opacity:0;transition:opacity .5s}}</style><h1>T</h1><section class=in>{}</section>",
         "<style>.wow{{visibility:hidden}}</style><h1>T</h1><section class=wow>{}</section>",
-        "<h1>T</h1><section style='opacity:0;transform:translateY(20px)'>{}</section>",
+        "<style>.m{{opacity:0;transform:translateY(20px)}}</style><h1>T</h1><section class=m>{}</section>",
         "<style>[v-cloak]{{display:none}}</style><h1>T</h1><section v-cloak>{}</section>",
         "<style>.p{{visibility:hidden}}</style><div class=p><h1>T</h1>{}</div><footer>" + "Imprint and contact. " * 30 + "</footer>",
         "<noscript><div></noscript><h1>T</h1>{}",
@@ -248,6 +245,35 @@ LONG = "<p>" + "A long text about the hills and their people. " * 40 + "</p>"
 )
 def test_hiding_that_scripts_undo_is_not_believed(markup: str) -> None:
     assert "about the hills" in shown(markup.format(LONG))
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        "opacity:0",
+        "opacity: 0.0",
+        "opacity:0%",
+        "opacity:0.001",
+        "OPACITY : 0 !important",
+        "opacity:0;transform:translateY(20px)",
+        "-webkit-transform:translate3d(0, 20px, 0) scale3d(1, 1, 1);opacity:0",
+        "opacity:0.001;transform:perspective(1200px) translateY(50px)",
+        "opacity:0;visibility:hidden",
+        "visibility: hidden; opacity: 0; transition: all .3s",
+        "opacity:0;will-change:transform,opacity",
+    ],
+)
+def test_what_a_style_attribute_makes_transparent_is_faded_in_by_scripts(style: str) -> None:
+    card = f'<div class=card style="{style}"><h2>Pass</h2><p>It costs 199 euros.</p></div>'
+    assert shown(f"<h1>Tours</h1><p>Three days in the hills.</p>{card}") == "Tours Three days in the hills. Pass It costs 199 euros."
+    assert fields(card, title={"css": "h2"}, price={"css": ".card p"}) == {"title": "Pass", "price": "It costs 199 euros."}
+    (draft,) = mapped(f"<nav><a href=/>Home</a></nav>{card}", yields="records", each={"css": ".card"}, fields={"title": {"css": "h2"}}, id="{title}").drafts
+    assert draft.title == "Pass"
+
+
+@pytest.mark.parametrize("also", ["display:none", "position:absolute;left:-9999px", "font-size:0", "width:0;height:0;overflow:hidden"])
+def test_what_is_transparent_and_hidden_in_another_way_is_hidden(also: str) -> None:
+    assert shown(f'<p>Seen.</p><p style="opacity:0;{also}">199 euros</p>') == "Seen."
 
 
 @pytest.mark.parametrize("formula", ["<math><mi>x</mi></math>", '<script type="math/tex">x</script>', '<span class="katex">x</span>'])
