@@ -36,7 +36,7 @@ class _Place(NamedTuple):
 
 
 def _locate(kb: str, env: str | None, data: str | None) -> _Place:
-    return _Place(load_declaration(kb, env), DataDir.locate(data))
+    return _Place(load_declaration(kb, env, to_read=True), DataDir.locate(data))
 
 
 def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:

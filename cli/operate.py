@@ -106,7 +106,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
     from almanac.index.versions.lock import lock_holder
     from almanac.schemas.reports import Status, StoreStatus
 
-    declaration = load_declaration(kb, env)
+    declaration = load_declaration(kb, env, to_read=True)
     folder, name = DataDir.locate(data), declaration.name
     store = None
     try:
@@ -167,8 +167,9 @@ def _schedule(cron: str | None, last: "RunReport | None") -> tuple[str | None, b
 
     if cron is None:
         return None, None
-    now = datetime.now(UTC)
+    age = age_of(last.started_at) if last is not None else None
+    now = datetime.now(UTC)  # after the age, so that a start in the very second of the schedule does not seem to lie before it
     upcoming = next(CronSim(cron, now)).isoformat()
-    if last is None or last.exit_code not in (0, 5) or (age := age_of(last.started_at)) is None:
+    if last is None or last.exit_code not in (0, 5) or age is None:
         return upcoming, True
     return upcoming, next(CronSim(cron, now - age)) < now

@@ -77,6 +77,7 @@ def declaration_reference() -> str:
         "",
         "A knowledge base is declared in one YAML file, `knowledge/<name>.yaml`. Unknown keys are errors. `${VAR}` and `${VAR:-default}` in any text are",
         "replaced from the environment, also behind another `$`; a `${` that begins neither is an error, and is written `${NONE:-$}{` where it is meant.",
+        "Variables of `sources` have to be set where pages are fetched, and nowhere else: reading what is published needs none of them.",
         "This page is written by `make docs` from the models in `schemas/`.",
     ]
     for title, (model, place) in _SECTIONS.items():

@@ -45,7 +45,7 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
             return command(**given)
         from almanac.core.store.session import fetch, listing, require_known, writing
 
-        kb = load_declaration(given["kb"], given["env"]).name
+        kb = load_declaration(given["kb"], given["env"], to_read=True).name
         session = None
         if name in _WRITES:
             require_known(data, None if given.get("anyway") else kb)

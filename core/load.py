@@ -95,13 +95,14 @@ def is_declared(kb: str) -> bool:
         return False
 
 
-def load_declaration(kb: str, env: str | None = None, project: Project | None = None) -> "Declaration":
+def load_declaration(kb: str, env: str | None = None, project: Project | None = None, *, to_read: bool = False) -> "Declaration":
     """Loads and validates the declaration of a knowledge base.
 
     Args:
         kb: Name of the knowledge base, or path of a YAML file.
         env: Environment whose overlay to apply; None takes ALMANAC_ENV, an empty text applies none.
         project: Folder that contains `knowledge/`; None locates it.
+        to_read: Only what is published is read: variables of the `sources`, such as the secret of a crawl, need not be set. Do not run such a declaration.
 
     Raises DeclarationError with all problems of the declaration, NotFound for an unknown name, path or overlay, UsageError as `find_declaration`.
     """
@@ -119,11 +120,20 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     overlay = find_overlay(path, env, asked_by=asked_by) if env else None
     if overlay is not None:
         tree = with_overlay(tree, overlay)
-    declared = _beside(path, plain(tree))
+    declared = _beside(path, plain(tree, unset=_in_place_of if to_read else None))
     try:
         return Declaration.model_validate(declared).at(path.resolve(), env or None, handle=path.stem if _lies_in(project, path) else None)
     except ValidationError as error:
+        plain(tree)  # where what stands for a variable is wrong there, that it is not set is the finding
         raise _teach(path, overlay, tree, declared, error.errors()) from error
+
+
+def _in_place_of(variable: str, at: Keys, start: int) -> str | None:
+    """A text for a variable of a source that nobody will crawl, valid as a host, part of a URL, path, header and plain text. None outside the sources."""
+    if at[0] != "sources":
+        return None
+    begins_url = start == 0 and not {"start_urls", "sitemaps"}.isdisjoint(map(str, at))
+    return f"{'http://' if begins_url else ''}{variable.lower().replace('_', '-').strip('-') or 'variable'}.invalid"
 
 
 def _lies_in(project: Project, path: Path) -> bool:

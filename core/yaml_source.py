@@ -6,7 +6,7 @@ The parser is imported with the first file that is read.
 import os
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from pathlib import Path
@@ -142,16 +142,17 @@ def _line(raw: Any, key: Any) -> int | None:
         return None
 
 
-def plain(node: Node, at: Keys = ()) -> Any:
+def plain(node: Node, at: Keys = (), unset: Callable[[str, Keys, int], str | None] | None = None) -> Any:
     """Converts a tree to plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string.
 
-    `at` is the node's position in the file, for messages. Raises DeclarationError for a variable that is not set and has no default, and for `${` that begins
-    no variable: such a text would be taken as it stands.
+    `at` is the node's position in the file, for messages. `unset` gives the text for a variable that is not set and has no default, by its name, the position
+    of the string and its place in it. Raises DeclarationError where there is none, and for `${` that begins no variable: such a text would be taken as it
+    stands.
     """
     if isinstance(node.value, dict):
-        return {key: plain(value, (*at, key)) for key, value in node.value.items()}
+        return {key: plain(value, (*at, key), unset) for key, value in node.value.items()}
     if isinstance(node.value, list):
-        return [plain(value, (*at, number)) for number, value in enumerate(node.value)]
+        return [plain(value, (*at, number), unset) for number, value in enumerate(node.value)]
     if not isinstance(node.value, str):
         return node.value
 
@@ -161,6 +162,8 @@ def plain(node: Node, at: Keys = ()) -> Any:
         if match[1] is None:
             raise _no_variable(node, at, match.start())
         value = os.environ.get(match[1]) or match[2]
+        if value is None and unset is not None:
+            value = unset(match[1], at, match.start())
         if value is None:
             is_field = match[1] != match[1].upper()
             hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}" + (f"; a dollar sign before a field is {_LITERAL}{match[1]}}}" if is_field else "")

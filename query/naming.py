@@ -57,7 +57,7 @@ def default_of_project(project: Project, data: DataDir, env: str | None = None) 
     chosen, declared, published = environment(env)[0], [], []
     for path in project.declarations():
         try:
-            declaration = load_declaration(str(path), chosen if chosen in overlays_of(path) else "", project)
+            declaration = load_declaration(str(path), chosen if chosen in overlays_of(path) else "", project, to_read=True)
             is_published = (live_in_store(data, declaration.name) if data.url else current_version(data.index(declaration.name))) is not None
         except AlmanacError as error:
             _log.warning("kb_left_out", file=path.name, error=str(error))

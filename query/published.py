@@ -103,7 +103,7 @@ def open_index(
     found = Project.locate(project)
     folder = DataDir.locate(data, found)
     named = str(default_of_project(found, folder, env).path if kb is None else kb)
-    declaration = load_declaration(named, env, found)
+    declaration = load_declaration(named, env, found, to_read=True)
     find_reranker(declaration)  # fails here and not with the first request, after other models have been loaded
     index = PublishedIndex(declaration, folder, version, embedders=embedders)
     try:

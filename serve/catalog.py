@@ -250,7 +250,7 @@ class Catalog:
         known = self._declared.setdefault(path, _Declared(stamp))
         known.stamp, known.error = stamp, None
         try:
-            declaration = load_declaration(str(path), self._env if overlay else "", self.project)
+            declaration = load_declaration(str(path), self._env if overlay else "", self.project, to_read=True)
         except AlmanacError as error:
             known.error = error
             _log.warning("declaration_skipped", file=path.name, error=str(error))

@@ -36,6 +36,14 @@ def remove_undeclared(declared: set[str]) -> None:
                 log.warning("a deployment whose knowledge base is declared no more is removed", kb=deployment.parameters.get("kb"))
 
 
+def deployments() -> list[str]:
+    """All deployments, as `prefect deployment run` names them, such as `voyago/refresh`, in alphabetical order."""
+    with get_client(sync_client=True) as client:
+        found = client.read_deployments(limit=_PAGE)
+        flows = {flow_id: client.read_flow(flow_id).name for flow_id in {one.flow_id for one in found}}
+    return sorted(f"{flows[one.flow_id]}/{one.name}" for one in found)
+
+
 def _deployed() -> Iterator[Declaration]:
     """The declarations of all deployments. Those that cannot be read are logged and skipped."""
     with get_client(sync_client=True) as client:

@@ -5,6 +5,7 @@ If the worker dies, its dead runs are marked and it is started again. A server t
 """
 
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from threading import Thread
 from typing import IO
 
@@ -70,18 +72,19 @@ def _serve(project: Project, data: DataDir, ui: str, server: "_Server", children
                     server.require_alive()
                     return code
             # Prefect reads its settings when it is imported.
-            from almanac.flows.server.control_room import ensure_resources, remove_undeclared
+            from almanac.flows.server.control_room import deployments, ensure_resources, remove_undeclared
             from almanac.flows.server.zombies import mark_dead_runs
 
             remove_undeclared(deployed_names(project))
             ensure_resources(ui)
             mark_dead_runs(_POOL)
+            deployed = deployments()
     except httpx.HTTPError as error:
         server.require_alive()
         hint = "is the machine busy, or the disk full? start it again"
         raise OperationalError(f"the Prefect server lives, and does not answer: {type(error).__name__}: {error}", where=ui, hint=hint) from error
     worker = _start_worker(children)
-    sys.stderr.write(f"\nWatch at {ui} · start a run: prefect deployment run KB/refresh · Ctrl-C ends server, worker and its runs\n")
+    sys.stderr.write(_guide(ui, deployed))
     while True:
         server.require_alive()
         if worker.poll() is not None:
@@ -98,9 +101,23 @@ def _start_worker(children: Children) -> Process:
     return children.start("prefect", "worker", "start", "--pool", _POOL, "--type", "process")
 
 
+def _guide(ui: str, deployed: list[str]) -> str:
+    """What there is to do now. The command works in any terminal as it stands: without the variable, `prefect` would start a server of its own."""
+    prefect = Path(sys.executable).with_name("prefect")
+    started = f"PREFECT_API_URL={ui}/api {shlex.quote(str(prefect))} deployment run"
+    lines = [f"deployed: {', '.join(deployed) or 'nothing yet'}", f"watch at {ui} · Ctrl-C ends server, worker and its runs"]
+    if deployed:
+        lines.append(f"a run now, from another terminal:\n  {started} {shlex.quote(deployed[0])}")
+    return "\n" + "\n".join(lines) + "\n"
+
+
 def _carry_out(children: Children, *arguments: str) -> int:
-    """The exit code of a Prefect command."""
-    return children.start("prefect", *arguments).wait()
+    """The exit code of a Prefect command. What it says is advice on Prefect, and shown only where it fails."""
+    process = children.start("prefect", *arguments, output=subprocess.PIPE)
+    said, _ = process.communicate()
+    if process.returncode:
+        sys.stderr.write(said.decode(errors="replace"))
+    return process.returncode
 
 
 def _require_free(port: int, api: str) -> None:

@@ -17,3 +17,9 @@ def test_a_missed_start_a_bad_end_or_a_time_still_to_come_is_stale(hours: float,
     last = RunReport(kb="kb", run_id="r", outcome="published", exit_code=exit_code, started_at=at)
     assert _schedule(_DAILY, last)[1] is stale
     assert _schedule(None, last) == (None, None)
+
+
+def test_a_run_that_began_in_the_second_of_its_schedule_is_not_stale() -> None:
+    at = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=2)
+    last = RunReport(kb="kb", run_id="r", outcome="published", exit_code=0, started_at=at.isoformat(timespec="seconds"))
+    assert _schedule(f"{at:%M %H} * * *", last)[1] is False

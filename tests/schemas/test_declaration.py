@@ -216,6 +216,34 @@ def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypat
     assert declaration.sources[0].model_dump()["start_urls"] == ["http://site.test/"]
 
 
+_CRAWLED = """
+name: kb
+title: {title}
+sources:
+  - name: api
+    kind: site
+    start_urls: ["https://x.test/items?key=${{API_TOKEN}}", "${{BASE_URL}}/more", "https://${{API_HOST}}/"]
+    allowed_domains: ["${{API_HOST}}"]
+    limits: {{pages: {pages}}}
+    politeness: {{headers: {{Authorization: "Bearer ${{API_TOKEN}}"}}, cookies: {{session: "${{SESSION}}"}}}}
+  - {{name: notes, kind: files, glob: "${{NOTES}}/**/*.md"}}
+"""
+
+
+def test_reading_needs_no_variable_of_a_source(tmp_path: Path) -> None:
+    path = _write(tmp_path, _CRAWLED.format(title="Items", pages=10))
+    assert len(load_declaration(path, to_read=True).sources) == 2
+    with pytest.raises(DeclarationError, match="environment variable API_TOKEN is not set"):
+        load_declaration(path)
+    with pytest.raises(DeclarationError, match="title: environment variable TITLE is not set"):
+        load_declaration(_write(tmp_path, _CRAWLED.format(title="${TITLE}", pages=10)), to_read=True)
+
+
+def test_what_nothing_can_stand_for_is_named_as_not_set(tmp_path: Path) -> None:
+    with pytest.raises(DeclarationError, match="is not set"):
+        load_declaration(_write(tmp_path, _CRAWLED.format(title="Items", pages='"${PAGES}"')), to_read=True)
+
+
 @pytest.mark.parametrize(
     "written", ["${NOPE", "see ${", "${}", "${1BAD}", "${BAD-x}", "${BAD:x}", "${BAD NAME}", "${ BAD}", "${A:-${B}}", "${A:-x", "$${}", "${{A}}"]
 )
