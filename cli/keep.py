@@ -49,7 +49,7 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
     if as_json:
         print_json(found)
         return
-    table = [
+    table: list[tuple[object, ...]] = [
         (
             r.version,
             r.state,
@@ -59,11 +59,15 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
             r.counts.documents,
             _chunks(r),
             r.digest[:8],
-            _readers(index_dir, r.version),
         )
         for r in found.versions
     ]
-    print_table(name, ("version", "state", "created", "last live", "records", "docs", "chunks", "digest", "read now"), table)
+    columns = ["version", "state", "created", "last live", "records", "docs", "chunks", "digest"]
+    read = [_readers(index_dir, r.version) for r in found.versions]
+    if any(read):
+        columns.append("read now")
+        table = [(*row, said) for row, said in zip(table, read, strict=True)]
+    print_table(name, columns, table)
     try:
         stored.current_version(index_dir)
     except DamagedVersion as error:

@@ -12,6 +12,8 @@ from almanac.schemas.errors import AlmanacError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+_WORD = 20  # letters of a word that is never broken
+_GAP = 2  # between columns
 _stdout: IO[str] | None = None
 
 
@@ -54,18 +56,28 @@ def _even_if_nobody_reads() -> Iterator[None]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for people; numbers stand right."""
+    """A table for people; numbers stand right. No word is broken but one longer than a column should be, such as a URL, even where the terminal is narrow."""
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(
+        title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
+    )
+    shown = [["–" if cell is None else str(cell) for cell in row] for row in rows]
+    narrowest = 0
     for number, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*("–" if cell is None else str(cell) for cell in row))
+        longest = max((cell_len(word) for cell in (column, *(row[number] for row in shown)) for word in cell.split()), default=1)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold", min_width=min(longest, _WORD))
+        narrowest += min(longest, _WORD) + _GAP
+    for row in shown:
+        table.add_row(*row)
+    console = Console(file=stdout(), highlight=False, markup=False)
+    console.width = max(console.width, narrowest - _GAP + 1)
     with _even_if_nobody_reads():
-        Console(file=stdout(), highlight=False, markup=False).print(table)
+        console.print(table)
         stdout().flush()
 
 
