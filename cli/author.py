@@ -154,6 +154,8 @@ def test_url(
         rows = [(name, field.rule, "yes" if field.matched else "nothing", _short(field.value)) for name, field in item.fields.items()]
         heading = item.document_id or "an item without an id"
         print_table(f"{heading}: {item.title}" if item.title else heading, ("field", "rule", "matched", "value"), rows)
+        for thing in dict.fromkeys(field.thing for field in item.fields.values() if field.thing is not None):
+            say(f"read from {thing} in the page's data: {', '.join(name for name, field in item.fields.items() if field.thing == thing)}")
         for name, field in item.fields.items():
             if field.note is not None:
                 say(f"{name}: {field.note}")

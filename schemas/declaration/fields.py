@@ -27,9 +27,10 @@ _Named = Literal["body", "json-ld", "microdata", "opengraph"]
 Origin = Annotated[Annotated[_Named, Tag("name")] | Annotated[Script, Tag("script")], Discriminator(_origin_kind)]
 _JSON = "JMESPath expression over the item's JSON (a JSON body, a JSONL line), or over what `from` names"
 _FROM = (
-    "what `json` reads in. body: the item's own JSON, else the page's JSON body. json-ld, microdata (in the shape of JSON-LD): the things that the page "
-    "describes, and after them what these are about (`mainEntity`); the first that the expression finds something in counts, else the list of all of "
-    "them is searched; one thing and a list of one are the same. "
+    "what `json` reads in. body: the item's own JSON, else the page's JSON body. json-ld, microdata (in the shape of JSON-LD): one of the things that the "
+    "page describes, or of what these are about (`mainEntity`), the same for all fields of a record: the one that holds most of them, required ones first, "
+    "and one that describes the site (`WebSite`, `Organization`, `BreadcrumbList`, …) last. What the expression does not find there it looks for in the "
+    "list of all of them, so that `[?\"@type\"=='Event'] | [0].name` says which is meant; one thing and a list of one are the same. "
     'opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is assigned to that variable'
 )
 _HIDDEN = "read also what no visitor sees; otherwise text that is hidden counts only where a control of the page opens it. Attributes are always read"

@@ -21,6 +21,7 @@ from almanac.spiders.selecting.embedded import described_by_json_ld, why_hidden,
 from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.spiders.selecting.scripts import named_data
 from almanac.spiders.selecting.selectors import element_text
+from almanac.spiders.selecting.things import is_of_the_site
 from almanac.spiders.selecting.urls import url_matcher
 
 _HINT = "has the site changed? almanac test-url KB URL shows what each rule finds on a page"
@@ -33,11 +34,6 @@ _QUOTED = re.compile(r"""["'`]((?:https?://|/)[^"'`\s]{1,2000}+)["'`]""")
 _ENDPOINT = re.compile(r"/api/|\.json\b|/graphql|/ajax/|/wp-json/")
 _SCRIPT = "//script[not(@src) and (not(@type) or contains(@type, 'javascript') or @type = 'module')]"
 _DATA = "//script[@id and contains(@type, 'json')]"
-# Types of schema.org that describe the site and its navigation, on any page.
-_OF_THE_SITE = frozenset(
-    {"WebPage", "WebSite", "Organization", "Corporation", "LocalBusiness", "BreadcrumbList", "SiteNavigationElement", "WPHeader", "WPFooter", "ImageObject"}
-    | {"SearchAction", "ContactPoint", "PostalAddress", "Person"}
-)
 _SHOWN_KEYS = 6
 _MAX_SEARCHED = 10_000  # values of one script's data
 _MAX_NAMES = 50  # variables of a page
@@ -173,7 +169,7 @@ def _described(content: Content) -> Iterator[tuple[str, list[str]]]:
             kinds = node.get("@type")
             kind = kinds[0] if isinstance(kinds, list) and kinds else kinds
             keys = [key for key, value in node.items() if not key.startswith("@") and value not in (None, "", [], {})]
-            if isinstance(kind, str) and kind not in _OF_THE_SITE and keys:
+            if isinstance(kind, str) and not is_of_the_site(node) and keys:
                 yield kind, keys
 
 

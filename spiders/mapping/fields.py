@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from almanac.core.patterns import TooSlow, first_group
@@ -11,8 +11,9 @@ from almanac.spiders.mapping.casing import lower, title, upper
 from almanac.spiders.mapping.machine_dates import machine_date
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
+from almanac.spiders.selecting.embedded import find, subjects_of, why_hidden, why_no_prefix
 from almanac.spiders.selecting.selectors import LAYOUT, markup_of, text_of
+from almanac.spiders.selecting.things import Subjects
 from almanac.spiders.selecting.urls import spellings
 
 _REDUCING = frozenset({"first", "last", "count", "join"})
@@ -29,12 +30,15 @@ class FieldScope:
 
     `verbatim` names the field that keeps workspaces apart. Of its texts only the layout of markup is read off, as a browser does: any other white space that
     reading would drop makes two names of one, which only cleaning can notice.
+
+    `subjects` are the things that the fields of the record are read from.
     """
 
     node: Any
     content: Content
     language: str
     verbatim: str | None = None
+    subjects: Subjects = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,9 @@ class FieldReading:
         found: the offending value, shortened for reports.
         breaks: the declared condition that the problem breaks, one of `FieldRule.conditions`; None for other problems.
         field: name or path of the field.
-        note: why the rule found nothing, where its matches are hidden from visitors, or it has a prefix that the page does not declare; None otherwise.
+        note: why the rule found nothing, where its matches are hidden from visitors, it has a prefix that the page does not declare, or another thing of the
+            page has the value; None otherwise.
+        thing: the thing of the page's JSON-LD or microdata that the value is from, by its type and place: `Product, 2 of 3`; None for other values.
     """
 
     value: Any
@@ -59,6 +65,7 @@ class FieldReading:
     field: str = ""
     breaks: str | None = None
     note: str | None = None
+    thing: str | None = None
 
 
 def told_hidden(reason: str, what: str = "its only match") -> str:
@@ -67,7 +74,11 @@ def told_hidden(reason: str, what: str = "its only match") -> str:
 
 
 def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, FieldReading]:
-    """Reads every field of an item, in declared order. Problems are in the readings, not raised."""
+    """Reads every field of an item, in declared order. Problems are in the readings, not raised.
+
+    Fields that read JSON-LD, or microdata, come from one thing of the page.
+    """
+    scope = replace(scope, subjects=subjects_of(scope.content, rules.values(), scope.node, scope.subjects))
     return {name: read_field(name, rule, scope) for name, rule in rules.items()}
 
 
@@ -80,18 +91,27 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
         values, matched = _typed_values(rule, scope, wants_list, name == scope.verbatim)
     except _BadValue as bad:
         broken = rule.conditions.get(bad.condition)
-        return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name, breaks=broken)
+        return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name, breaks=broken, thing=_thing(rule, scope))
     is_list = wants_list or "split" in rule.process
     value = _processed(values if is_list else (values[0] if values else None), rule, scope.language)
     if not matched and (rule.default is not None or "count" not in rule.process):
         value = _without_match(rule)
     note = None if matched else _note(rule, scope, wants_list)
-    reading = _checked(FieldReading(value, rule, matched=matched, field=name, note=note))
+    reading = _checked(FieldReading(value, rule, matched=matched, field=name, note=note, thing=_thing(rule, scope)))
     return _told_by_pattern(reading, scope) if reading.problem and not matched and rule.pattern is not None else reading
+
+
+def _thing(rule: FieldRule, scope: FieldScope) -> str | None:
+    where = rule.each or rule
+    subject = scope.subjects.get(str(where.from_)) if where.json_ is not None else None
+    return subject.name if subject is not None and where.json_ is not None and subject.gave(where.json_) else None
 
 
 def _note(rule: FieldRule, scope: FieldScope, wants_list: bool) -> str | None:
     where = rule.each or rule
+    if where.json_ is not None:
+        subject = scope.subjects.get(str(where.from_))
+        return None if subject is None else subject.why_nothing(where.json_)
     if not (where.css or where.xpath):
         return None
     if (reason := why_no_prefix(scope.content, where, scope.node)) is not None:
@@ -158,7 +178,7 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: 
         return rule.const if wants_list and isinstance(rule.const, list) else [rule.const]
     if rule.url is not None:
         return [_by_pattern(rule.url, spelled) for spelled in spellings(scope.content.url)]
-    matches = find(scope.content, rule, scope.node, many=wants_list)
+    matches = find(scope.content, rule, scope.node, many=wants_list, about=scope.subjects)
     if rule.json_ is not None:
         # A JSON list is one value, unless its entries are wanted.
         spread = wants_list or rule.type is not None or rule.pattern is not None
@@ -222,7 +242,7 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     """Reads `fields` inside each container. A problem inside becomes the field's problem, named by its path."""
     entries = []
     for container in _containers(rule, scope):
-        readings = read_fields(rule.fields or {}, FieldScope(container, scope.content, scope.language))
+        readings = read_fields(rule.fields or {}, FieldScope(container, scope.content, scope.language, subjects=scope.subjects))
         if rule.many and not any(reading.matched for reading in readings.values() if reading.rule.looks):
             continue  # such as a header row
         for inner, reading in readings.items():
@@ -233,12 +253,12 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     if not entries:
         return _checked(FieldReading(_without_match(rule), rule, field=name, note=_note(rule, scope, rule.many)))
     value = _processed(entries if rule.many else entries[0], rule, scope.language)
-    return _checked(FieldReading(value, rule, matched=True, field=name))
+    return _checked(FieldReading(value, rule, matched=True, field=name, thing=_thing(rule, scope)))
 
 
 def _containers(rule: FieldRule, scope: FieldScope) -> list[Any]:
     where = rule.each or rule
-    found = find(scope.content, where, scope.node, many=rule.many)
+    found = find(scope.content, where, scope.node, many=rule.many, about=scope.subjects)
     if where.json_ is not None and found and isinstance(found[0], list):
         found = found[0]
     return found if rule.many else found[:1]

@@ -30,17 +30,21 @@ _SHOWN_LINKS = 10
 
 
 class FieldReport(BaseModel):
-    """A field's value and the rule that gave it; `matched` is False if the rule found nothing, `note` says why where it can be told."""
+    """A field's value and the rule that gave it; `matched` is False if the rule found nothing, `note` says why where it can be told.
+
+    `thing` is the thing of the page's JSON-LD or microdata that the value is from.
+    """
 
     value: Any = None
     rule: str
     matched: bool = False
+    thing: str | None = None
     note: str | None = None
 
     @model_serializer(mode="wrap")
-    def _without_an_empty_note(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_what_is_not_told(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         written: dict[str, Any] = write(self)
-        return written if self.note is not None else {key: value for key, value in written.items() if key != "note"}
+        return {key: value for key, value in written.items() if value is not None or key not in ("thing", "note")}
 
 
 class ItemReport(BaseModel):
@@ -195,4 +199,7 @@ def _mapped(content: Content, source: Source, language: str, card: Card) -> tupl
 
 
 def _fields(readings: dict[str, FieldReading]) -> dict[str, FieldReport]:
-    return {name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched, note=reading.note) for name, reading in readings.items()}
+    return {
+        name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched, thing=reading.thing, note=reading.note)
+        for name, reading in readings.items()
+    }

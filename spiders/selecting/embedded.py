@@ -1,24 +1,22 @@
 """Evaluates a declared selector on a page: on its markup, its JSON body, or embedded data (JSON-LD, microdata, OpenGraph, scripts)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import parsel
-from jmespath.visitor import TreeInterpreter
 
 from almanac.core.logs import get_logger
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.scripts import named_data, read_data
 from almanac.spiders.selecting.selectors import element_text, is_named_otherwise, search_json, select, undeclared_prefix, unseen
+from almanac.spiders.selecting.things import Subject, Subjects, Things, as_list
 
 _log = get_logger("almanac.selectors")
 _SCRIPTS = "descendant-or-self::script"
-# Properties by which an object, such as a WebPage, holds what it is about (schema.org), or other objects (JSON-LD).
-_HOLDING = ("mainEntity", "mainEntityOfPage", "@graph", "@included")
 _PROPERTIES = "//meta[@content and (contains(@property, ':') or starts-with(@name, 'og:'))]"
 # Embedded data by page; parsed once per page (or part of one), however many rules use it.
 _READ: WeakKeyDictionary[Content, dict[Any, Any]] = WeakKeyDictionary()
@@ -27,15 +25,18 @@ _WARNED_OF: set[tuple[str, str]] = set()
 _MAX_WARNED = 1000
 
 
-def find(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True, hidden: bool = False) -> list[Any]:
+def find(
+    content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True, hidden: bool = False, about: Subjects | None = None
+) -> list[Any]:
     """What a selector finds in `node`, in page order; the list elements are those of `select`.
 
-    `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside the node first, then on the page.
+    `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside the node first, then on the page: in the
+    thing of `about`, or in the first that the selector finds something in.
     CSS and XPath rules for an item that is a JSON value are evaluated on the page around it. Without `many`, matches are ordered for taking the first.
     What no visitor sees is left out, unless `hidden` or the rule asks for it or for an attribute (`select`).
     """
     if where.json_ is not None and where.from_ != "body":
-        found = _find_in_data(content, where, node, many=many)
+        found = _find_in_data(content, where, node, about or {}, many=many)
         return [] if found is None else [found]
     scope = _scope(content, where, node)
     found = select(scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None)
@@ -92,7 +93,7 @@ def _markup(content: Content) -> parsel.Selector | None:
     return content.selector if content.has_markup else None
 
 
-def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, *, many: bool) -> Any:
+def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, about: Subjects, *, many: bool) -> Any:
     page = _markup(content)
     expression = where.json_ or "@"
     if page is None:
@@ -103,14 +104,47 @@ def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, *, m
     if where.from_ == "opengraph":
         properties: dict[str, list[str]] = _once(content, "opengraph", lambda: _opengraph(page))
         return search_json(expression, {name: values if many and len(values) > 1 else values[0] for name, values in properties.items()})
-    read = _json_ld if where.from_ == "json-ld" else _microdata
-    # A card may contain its own data; otherwise one block on the page describes all cards.
-    part = node if isinstance(node, parsel.Selector) and hasattr(node.root, "getparent") and node.root.getparent() is not None else page
-    things: Things = _once(content, (where.from_, part.root), lambda: read(part, content.base_url))
-    if part is page or things.each:
-        return things.search(expression)
-    around: Things = _once(content, (where.from_, page.root), lambda: read(page, content.base_url))
-    return around.search(expression) if around.agree_on(expression) else None
+    subject = about.get(where.from_) or subjects_of(content, [where], node)[where.from_]
+    return subject.find(expression)
+
+
+def subjects_of(content: Content, rules: Iterable[Selector | FieldRule], node: Any = None, around: Subjects | None = None) -> dict[str, Subject]:
+    """What the fields of one record are read from, by the kind of data, `json-ld` and `microdata`, as far as rules read these.
+
+    A node may hold data of its own. Otherwise what the record is read from counts that it is a part of (`around`), or the things of the page describe it.
+    """
+    wanted: dict[str, list[tuple[str, bool]]] = {}
+    for where, is_required in _looking(rules):
+        if where.from_ in ("json-ld", "microdata"):
+            wanted.setdefault(str(where.from_), []).append((where.json_ or "@", is_required))
+    page, found = _markup(content), dict(around or {})
+    if page is None:
+        return found
+    for origin, expressions in wanted.items():
+        part = node if isinstance(node, parsel.Selector) and hasattr(node.root, "getparent") and node.root.getparent() is not None else page
+        is_shared = part is not page and not _things(content, origin, part).each
+        if is_shared and origin in found:
+            continue
+        things = _things(content, origin, page if is_shared else part)
+        subject: Subject = _once(content, (origin, things, tuple(expressions)), partial(things.subject_of, expressions))
+        found[origin] = replace(subject, is_shared=True) if is_shared else subject.of_part(node)
+    return found
+
+
+def _looking(rules: Iterable[Selector | FieldRule]) -> Iterator[tuple[Selector | FieldRule, bool]]:
+    """The selectors by which rules, and those nested in them, look for something, each with whether it has to find it."""
+    for rule in rules:
+        if isinstance(rule, Selector):
+            yield rule, False
+            continue
+        yield rule.each or rule, rule.required
+        yield from _looking((rule.fields or {}).values())
+
+
+def _things(content: Content, origin: str, part: parsel.Selector) -> Things:
+    read = _json_ld if origin == "json-ld" else _microdata
+    things: Things = _once(content, (origin, part.root), partial(read, part, content.base_url))
+    return things
 
 
 def _once(content: Content, key: Any, read: Any) -> Any:
@@ -118,78 +152,6 @@ def _once(content: Content, key: Any, read: Any) -> Any:
     if key not in known:
         known[key] = read()
     return known[key]
-
-
-@dataclass(frozen=True, slots=True)
-class Things:
-    """The objects that a page describes, in page order.
-
-    Attributes:
-        wholes: the blocks as written, with their `@graph`.
-        inner: what the objects are about, where they hold it (`mainEntity`).
-    """
-
-    each: list[Any]
-    wholes: list[Any] = field(default_factory=list)
-    inner: list[Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "inner", list(_held_by(self.each)))
-
-    def agree_on(self, expression: str) -> bool:
-        """Whether all objects that have a value for the expression have the same one. With several products, none describes a card that has no data."""
-        for things in (self.each, self.inner):
-            if found := [value for thing in things if not _is_nothing(value := search_json(expression, thing))]:
-                return all(value == found[0] for value in found)
-        return True
-
-    def search(self, expression: str) -> Any:
-        """The first result of the expression: on each object, on the list of all, on the blocks; then on those that these are about, and on all of them.
-
-        Then on all of these again, leniently (`_Lenient`).
-        """
-        scopes = [*self.each, self.each, *self.wholes]
-        if self.inner:
-            scopes += [*self.inner, [*self.each, *self.inner]]
-        by_id = {thing["@id"]: thing for thing in (*self.inner, *self.each) if isinstance(thing.get("@id"), str)}
-        for interpreter in (None, _Lenient(by_id)):
-            for scope in scopes:
-                found = search_json(expression, scope, interpreter)
-                if not _is_nothing(found):
-                    return found
-        return None
-
-
-class _Lenient(TreeInterpreter):
-    """JMESPath for linked data: a single value equals a list of one, and an object given by its `@id` alone is resolved."""
-
-    def __init__(self, by_id: dict[str, Any]) -> None:
-        super().__init__()
-        self._by_id = by_id
-
-    def visit_field(self, node: Any, value: Any) -> Any:
-        if isinstance(value, list):
-            value = value[0] if value else None
-        if isinstance(value, dict) and value.keys() == {"@id"}:
-            value = self._by_id.get(value["@id"], value) if isinstance(value["@id"], str) else value
-        return super().visit_field(node, value)
-
-    def visit_index(self, node: Any, value: Any) -> Any:
-        return super().visit_index(node, _as_list(value))
-
-    def visit_flatten(self, node: Any, value: Any) -> Any:
-        found = super().visit_flatten(node, value)
-        return _as_list(self.visit(node["children"][0], value)) if found is None else found
-
-
-def _as_list(value: Any) -> Any:
-    return value if value is None or isinstance(value, list) else [value]
-
-
-def _is_nothing(value: Any) -> bool:
-    if isinstance(value, dict | list):
-        return all(part is None for part in (value.values() if isinstance(value, dict) else value))
-    return value is None or value == ""
 
 
 def _scripts(page: parsel.Selector) -> list[tuple[str | None, str]]:
@@ -211,19 +173,6 @@ def _flattened(block: Any) -> Iterator[dict[str, Any]]:
             yield from _flattened(block["@graph"])
         else:
             yield block
-
-
-def _held_by(things: list[Any]) -> Iterator[dict[str, Any]]:
-    """The objects that describe what the things are about, wherever those hold them; a reference describes nothing."""
-    held, outermost = list(reversed(things)), set(map(id, things))
-    while held:
-        thing = held.pop()
-        if isinstance(thing, list):
-            held += reversed(thing)
-        elif isinstance(thing, dict):
-            if id(thing) not in outermost and not thing.keys() <= {"@id", "@type"} and "@graph" not in thing:
-                yield thing
-            held += [thing[key] for key in reversed(_HOLDING) if key in thing]
 
 
 def _opengraph(page: parsel.Selector) -> dict[str, list[str]]:
@@ -252,7 +201,7 @@ def _as_json_ld(value: Any) -> Any:
         return value
     if "properties" not in value:
         return value.get("value")
-    types = [name.rstrip("/").rpartition("/")[2].rpartition("#")[2] for name in _as_list(value.get("type")) or []]
+    types = [name.rstrip("/").rpartition("/")[2].rpartition("#")[2] for name in as_list(value.get("type")) or []]
     named = {"@type": types[0] if len(types) == 1 else types or None, "@id": value.get("id")}
     return {**{key: name for key, name in named.items() if name}, **{name: _as_json_ld(entry) for name, entry in value["properties"].items()}}
 

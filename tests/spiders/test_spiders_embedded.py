@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.items import Page
-from almanac.spiders.mapping.fields import FieldScope, read_field
+from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_field, read_fields
 from almanac.spiders.reading.content import Content, parse_json
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.scripts import named_data
@@ -105,16 +105,94 @@ def test_any_json_in_a_script_is_read_as_it_is(value: Any) -> None:
     assert script(f"x = 1; var data = {json.dumps([value])}; y = 2;", "data") == json.loads(json.dumps([value]).encode("utf-8", "replace"))
 
 
-def test_first_thing_that_has_the_value_counts_and_filters_search_all() -> None:
+def test_what_describes_the_site_comes_last_and_filters_search_all() -> None:
     content = page(
         '<script type="application/ld+json">[{"@type": "Organization", "name": "Shop"}, {"@type": "Product", "name": "Anvil", "sku": "A"}]</script>'
         '<script type="application/ld+json">{"@type": "Product", "name": "Hammer", "sku": ""}</script>'
     )
-    assert value_of(content, json="name", **{"from": "json-ld"}) == "Shop"
+    assert value_of(content, json="name", **{"from": "json-ld"}) == "Anvil"
     assert value_of(content, json="sku", **{"from": "json-ld"}) == "A"
     assert value_of(content, json="""[?"@type"=='Product'].name""", many=True, **{"from": "json-ld"}) == ["Anvil", "Hammer"]
     assert value_of(content, json="""[?"@type"=='Recipe'].name""", many=True, **{"from": "json-ld"}) == []
     assert [node["name"] for node in find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))[0]] == ["Anvil", "Hammer"]
+
+
+SHOP = {"@type": "Organization", "@id": "#org", "name": "Smith's", "description": "Since 1890", "url": "https://x.test/", "brand": {"name": "own"}}
+CRUMBS = {"@type": "BreadcrumbList", "itemListElement": [{"@type": "ListItem", "name": "Tools"}]}
+ANVIL = {"@type": "Product", "@id": "#p", "name": "Anvil", "offers": {"@id": "#o"}}
+OFFER = {"@type": "Offer", "@id": "#o", "price": "39.00", "priceCurrency": "EUR"}
+
+
+def readings_of(things: Any, **rules: str | dict[str, Any]) -> dict[str, FieldReading]:
+    content = page(f"<script type='application/ld+json'>{json.dumps(things)}</script>")
+    declared = {name: {"from": "json-ld", **(rule if isinstance(rule, dict) else {"json": rule})} for name, rule in rules.items()}
+    return read_fields({name: FieldRule.model_validate(rule) for name, rule in declared.items()}, FieldScope(None, content, "en"))
+
+
+@pytest.mark.parametrize("hold", [lambda things: things, lambda things: {"@context": "https://schema.org", "@graph": things}])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
+def test_fields_of_a_record_come_from_one_thing(order: tuple[int, ...], hold: Any) -> None:
+    things = [SHOP, CRUMBS, ANVIL, OFFER]
+    read = readings_of(hold([things[at] for at in order]), name="name", price="offers.price", about="description", crumb="itemListElement[0].name")
+    assert {name: one.value for name, one in read.items()} == {"name": "Anvil", "price": "39.00", "about": None, "crumb": None}
+    assert read["name"].thing == read["price"].thing == f"Product, {1 + order.index(2)} of 4"
+    told = "and {} has this one: where that is meant, write [?\"@type\"=='{}'] | [0] | {}"
+    assert str(read["about"].note).endswith(told.format("Organization", "Organization", "description"))
+    assert str(read["crumb"].note).endswith(told.format("BreadcrumbList", "BreadcrumbList", "itemListElement[0].name"))
+    named = readings_of(hold(things), name="name", crumb=str(read["crumb"].note).partition("write ")[2])
+    assert (named["name"].value, named["crumb"].value, named["crumb"].thing) == ("Anvil", "Tools", None)
+
+
+def test_thing_with_the_required_fields_counts_before_one_with_more_fields() -> None:
+    event = {"@type": "Event", "name": "Fair", "startDate": "2026-05-01"}
+    fields: dict[str, Any] = {"name": "name", "about": "description", "brand": "brand.name"}
+    offer = {"@type": "Product", "name": "Vice", "description": "Steel", "brand": {"name": "Voss"}}
+    assert readings_of([offer, event], **fields, start="startDate")["name"].value == "Vice"
+    assert readings_of([offer, event], **fields, start={"json": "startDate", "required": True})["name"].value == "Fair"
+    missing = readings_of([offer, SHOP], name="name", link={"json": "sameAs", "required": True}, url={"json": "url", "required": True})
+    assert (missing["name"].value, missing["url"].value, missing["link"].problem) == ("Smith's", "https://x.test/", "required field is missing")
+
+
+def test_objects_of_one_id_and_type_are_one_thing() -> None:
+    rated = {"@type": "Product", "@id": "#p", "name": "other name", "aggregateRating": {"ratingValue": 4.5}}
+    read = readings_of([ANVIL, OFFER, rated], name="name", price="offers.price", rating="aggregateRating.ratingValue")
+    assert [one.value for one in read.values()] == ["Anvil", "39.00", 4.5]
+    assert readings_of([{"@type": "WebPage", "@id": "#p", "name": "Page"}, ANVIL], name="name", price="offers")["name"].value == "Anvil"
+
+
+def test_several_things_with_as_many_fields_are_told() -> None:
+    things = [{"@type": "Product", "name": name, "sku": name.lower()} for name in ("Anvil", "Vice")]
+    read = readings_of(things, name="name", sku="sku")
+    assert [one.value for one in read.values()] == ["Anvil", "anvil"]
+    assert read["sku"].thing == "Product, 1 of 2 (the first of 2 that hold as many of the fields)"
+
+
+def test_nested_fields_come_from_the_thing_of_their_record() -> None:
+    things = [{"@type": "Review", "name": "Fine", "offers": None, "brand": {"name": "x"}}, {**ANVIL, "sku": "A", "brand": {"name": "Voss"}}]
+    nested = {"each": {"json": "brand", "from": "json-ld"}, "fields": {"name": {"json": "name"}}}
+    content = page(f"<script type='application/ld+json'>{json.dumps(things)}</script>")
+    rules = {"sku": {"json": "sku", "from": "json-ld"}, "name": {"json": "name", "from": "json-ld"}, "brand": nested}
+    read = read_fields({name: FieldRule.model_validate(rule) for name, rule in rules.items()}, FieldScope(None, content, "en"))
+    assert [one.value for one in read.values()] == ["A", "Anvil", {"name": "Voss"}]
+    assert read["brand"].thing == "Product, 2 of 2"
+
+
+def test_item_that_is_a_thing_is_read_from_itself() -> None:
+    things = [{"@type": "Product", "name": name, "offers": {"@id": f"#{name}"}} for name in ("Anvil", "Vice")]
+    offers = [{"@type": "Offer", "@id": f"#{name}", "price": price} for name, price in (("Anvil", 5), ("Vice", 6))]
+    content = page(f"<script type='application/ld+json'>{json.dumps([*things, *offers])}</script>")
+    (found,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
+    rules = {name: FieldRule.model_validate({"json": path, "from": "json-ld"}) for name, path in (("name", "name"), ("price", "offers.price"))}
+    read = [read_fields(rules, FieldScope(node, content, "en")) for node in found]
+    assert [[one.value for one in fields.values()] for fields in read] == [["Anvil", 5], ["Vice", 6]]
+
+
+def test_microdata_of_two_things_is_not_mixed() -> None:
+    markup = ("<div itemscope itemtype='https://schema.org/BreadcrumbList'><b itemprop=name>Tools</b></div>"
+              "<div itemscope itemtype='https://schema.org/Product'><b itemprop=name>Anvil</b><i itemprop=price>5</i></div>")  # fmt: skip
+    rules = {name: FieldRule.model_validate({"json": name, "from": "microdata"}) for name in ("name", "price")}
+    read = read_fields(rules, FieldScope(None, page(markup), "en"))
+    assert [(one.value, one.thing) for one in read.values()] == [("Anvil", "Product, 2 of 2"), ("5", "Product, 2 of 2")]
 
 
 def test_several_products_of_a_page_are_not_each_of_its_cards() -> None:
