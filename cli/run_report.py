@@ -97,7 +97,8 @@ def _say_what_to_do(report: RunReport, handle: str) -> None:
     if report.version is None:
         say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
         return
-    if report.previous and report.previous != report.version:
+    is_comparable = report.gate is None or all(check.ok for check in report.gate.checks if check.name == "compared_with")
+    if report.previous and report.previous != report.version and is_comparable:
         say(f"  → what differs:      almanac diff {handle} {report.previous} {report.version}")
     say(f'  → if that is right:  almanac publish {handle} {report.version} --override-gate "why"')
 

@@ -58,7 +58,7 @@ from almanac.flows.secrets import take_key_from_prefect
 from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import AlmanacError, Retriable
+from almanac.schemas.errors import AlmanacError, DamagedVersion, NotFound, Retriable
 from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 
@@ -300,8 +300,9 @@ def _show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
     show_version(run.kb, version, read_manifest(run.index_dir, version).digest, {**places, **rejects})
     if report.outcome != "unchanged":
         show_history(run.kb, history_of(run.data, run.kb))
-        if report.previous and report.previous != version and ledger.live_is_readable:
-            show_diff(compare_versions(run.index_dir, report.previous, version))
+        if report.previous and report.previous != version:
+            with suppress(DamagedVersion, NotFound):  # the run has told what is wrong with the former one
+                show_diff(compare_versions(run.index_dir, report.previous, version))
 
 
 def summary_line(report: RunReport) -> str:

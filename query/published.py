@@ -17,7 +17,7 @@ from almanac.index.embedding.embedder import Embedder, describe_embedder, load_e
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import current_version, has_other_format, read_manifest, report_versions, resolve_version
+from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, grounds_of
 from almanac.query.answering.extractive import hits_to_quote, texts_of_parts, texts_of_sentences
@@ -38,7 +38,7 @@ from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, NotFound, UsageError
+from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, NotFound, OtherFormat, UsageError
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
@@ -264,9 +264,9 @@ class PublishedIndex:
         """Opens a version of the cache after comparing all that searches read. Where the store has it in another content, it is fetched anew, once."""
         try:
             return _compared(OpenVersion(self.folder, version))
+        except OtherFormat:
+            raise
         except DamagedVersion as error:
-            if has_other_format(self.folder, version):
-                raise
             reader.set_aside(version, str(error))  # unless another process has done so, and fetched it anew
         except NotFound:  # another process has set it aside since it was resolved
             pass

@@ -14,6 +14,7 @@ AlmanacError
     ├── StorageError           disk full or failing, missing permission
     │   └── StoreAway             the object store does not answer
     ├── DamagedVersion         roll back, or run again
+    │   └── OtherFormat            run again, or read it with the release that wrote it
     ├── PrefectGone            start Prefect's server, or run without one
     └── Retriable              try again; the only errors that flows retry
         └── Unreachable        a host does not answer
@@ -116,6 +117,10 @@ class StoreAway(StorageError):
 
 class DamagedVersion(OperationalError):
     pass
+
+
+class OtherFormat(DamagedVersion):
+    """A version or segment that another release wrote: whole, but not read here. Whatever passes over a damaged one passes over it, too."""
 
 
 class PrefectGone(OperationalError):

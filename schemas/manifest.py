@@ -140,6 +140,17 @@ class SegmentUse(_Stored):
         return self.chunks - self.deleted
 
 
+class Outline(BaseModel):
+    """What manifests of all formats say alike: who made the version, and where its rows are. Read with `extra="ignore"`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: str
+    run_id: str
+    counts: Counts
+    segments: list[SegmentUse] = []
+
+
 class Manifest(Sealed):
     """Content of a version's `manifest.json`. A version directory without this file is not a version.
 

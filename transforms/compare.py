@@ -139,13 +139,14 @@ def compare_items(items: Briefs, live: Briefs, led_to: Mapping[tuple[str, str], 
     changes[same_content] = _UNCHANGED
     is_known = was & same_text & (changes != _CHANGED)
     since = live.column("fetched_at").take(pa.array(before[is_known]))
+    since = pc.if_else(pc.equal(since, ""), items.column("fetched_at").filter(pa.array(is_known)), since)  # another release may not have noted it
     return Comparison(
         changes=changes,
         before=before,
         first_seen=pc.replace_with_mask(items.column("fetched_at"), pa.array(is_known), since),
         removed=np.flatnonzero(is_gone),
         unchanged=DigestSet(items.keys[changes == _UNCHANGED]),
-        rewritten=np.flatnonzero(was & ~same_text),
+        rewritten=np.flatnonzero(was & ~same_text & ~same_content),
     )
 
 

@@ -20,10 +20,13 @@ def judge(
     *,
     shrunk: int = 0,
     rewritten: int = 0,
+    compared_with: str | None = None,
+    incomparable: str | None = None,
     broken_expectations: int | None = None,
     expectations: Sequence[Check] = (),
     recall: Recall | None = None,
     live_recall: Recall | None = None,
+    unasked: str | None = None,
 ) -> Verdict:
     """All checks with value and limit, for a declaration always the same ones in the same order, and the verdict.
 
@@ -34,14 +37,19 @@ def judge(
         live_items: number of items in the live version; None before the first one.
         shrunk: of the items that stayed (changed, moved or unchanged), those whose text fell below half of its length.
         rewritten: of the items that stayed, those whose text is another.
+        compared_with: the version that is live; None before the first one.
+        incomparable: why its items cannot be read. Then the gate refuses, unless no check compares.
         broken_expectations: number of declared expectations that some item broke; only informs, since the share of quarantined items is limited anyway.
         expectations: the checks of the declared rules, from `refusing`.
         recall: recall of the new version.
         live_recall: recall of the live version.
+        unasked: why the live version could not be asked. Then the gate refuses where a drop is limited.
     """
     gate, rules = declaration.gate, declaration.validate_
     stayed = items.changed + items.moved + items.unchanged
     compared = None if live_items is None else stayed
+    compares = any(limit is not None for limit in (gate.max_lost, gate.max_added, gate.max_shrunk, gate.max_changed))
+    against = compared_with if incomparable is None else f"nothing: {incomparable}"
     found, found_live = (one.recall if one is not None else None for one in (recall, live_recall))
     drop = None if found is None or found_live is None else round(found_live - found, 6)
     checks = [
@@ -50,12 +58,13 @@ def judge(
         Check(name="expectations", value=broken_expectations, limit=None, ok=True),
         *expectations,
         _at_most("max_failed", _share(pages.failed, pages.present + pages.failed), gate.max_failed),
+        Check(name="compared_with", value=against, limit=compared_with, ok=incomparable is None or not compares),
         _at_most("max_lost", _share(items.removed, live_items), gate.max_lost),
         _at_most("max_added", _share(items.added, live_items), gate.max_added),
         _at_most("max_shrunk", _share(shrunk, compared), gate.max_shrunk),
         _at_most("max_changed", _share(rewritten, compared), gate.max_changed),
         _at_least("min_recall", found, gate.min_recall),
-        _at_most("max_recall_drop", drop, gate.max_recall_drop),
+        _drop(drop, gate.max_recall_drop, unasked),
     ]
     return Verdict(verdict="passed" if all(check.ok for check in checks) else "refused", checks=checks)
 
@@ -77,6 +86,12 @@ def _share(part: int, whole: int | None) -> float | None:
 
 def _at_most(name: str, value: float | None, limit: float | None) -> Check:
     return Check(name=name, value=value, limit=limit, ok=value is None or limit is None or value <= limit + _ROUNDING)
+
+
+def _drop(drop: float | None, limit: float | None, unasked: str | None) -> Check:
+    if limit is None or unasked is None:
+        return _at_most("max_recall_drop", drop, limit)
+    return Check(name="max_recall_drop", value=f"not measured: {unasked}", limit=limit, ok=False)
 
 
 def _at_least(name: str, value: float | None, limit: float | None) -> Check:

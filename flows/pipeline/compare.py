@@ -12,6 +12,7 @@ from almanac.core.digests import DigestSet, as_digests
 from almanac.core.logs import get_logger
 from almanac.core.tables import DOCUMENTS, RECORDS, batches_of, read_table, text_lengths, write_table
 from almanac.flows.pipeline.handles import Comparison, Items, Live, Validated
+from almanac.flows.pipeline.live_items import Incomparable, LiveItems, find_live_items
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import ItemCounts
@@ -23,17 +24,31 @@ log = get_logger("almanac.compare")
 
 
 def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> Comparison:
-    """Counts what is new against the live version, and stages records and documents, each with the time since when its content is known."""
+    """Counts what is new against the live version, and stages records and documents, each with the time since when its content is known.
+
+    Items are compared with those of the version that is live also where `live` is None because this release cannot read it (`live_items`).
+    """
+    reason = None
+    for found in find_live_items(run, live):
+        if isinstance(found, Incomparable):
+            log.warning("the live version cannot be compared with", kb=run.kb, version=found.version, finding=reason or found.reason)
+            return _compared(run, items, validated, None, compared_with=found.version, incomparable=reason or found.reason)
+        try:
+            return _compared(run, items, validated, found, compared_with=found.version)
+        except DamagedVersion as error:
+            reason = error.message
+    return _compared(run, items, validated, None)
+
+
+def _compared(
+    run: Run, items: Items, validated: Validated, live: LiveItems | None, *, compared_with: str | None = None, incomparable: str | None = None
+) -> Comparison:
+    """The comparison with these live items. Raises DamagedVersion where their texts cannot be read."""
     quarantined = validated.quarantined_rows()
-    known = None if live is None else _items_of(run, live)
     redirects = {} if items.redirects is None else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
-    found = compare_items(Briefs.read(batches_of(items.table), quarantined), Briefs.of([]) if known is None else known, redirects)
+    found = compare_items(Briefs.read(batches_of(items.table), quarantined), Briefs.of([]) if live is None else live.items, redirects)
+    shrunk = 0 if live is None else _count_shrunk(items.table, quarantined, live, found)
     split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
-    try:
-        shrunk = 0 if live is None or known is None else _count_shrunk(items.table, quarantined, live, known, found)
-    except DamagedVersion as error:
-        _warn_of_damage(run, live, error)
-        return compare(run, items, validated, None)
     counts = ItemCounts(
         **{"in": items.found},
         added=found.count("added"),
@@ -44,10 +59,9 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
         deduplicated=items.deduplicated,
         quarantined=validated.rejected,
     )
-    live_items = None if known is None else len(known)
     return Comparison(
         counts=counts,
-        live_items=live_items,
+        live_items=None if live is None else len(live.items),
         records=run.staging / RECORDS,
         documents=run.staging / DOCUMENTS,
         unchanged=_write_keys(run.staging / "unchanged.parquet", found.unchanged),
@@ -55,27 +69,23 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
         sources=items.sources,
         rewritten=len(found.rewritten),
         shrunk=shrunk,
+        compared_with=compared_with,
+        incomparable=incomparable,
     )
 
 
-def _count_shrunk(table: Path, quarantined: Collection[int], live: Live, known: Briefs, found: Compared) -> int:
+def _count_shrunk(table: Path, quarantined: Collection[int], live: LiveItems, found: Compared) -> int:
     """How many of the rewritten items have less than half of the characters that they had. Reads the texts of the rows in question, and no others."""
     if not len(found.rewritten):
         return 0
     rows = np.delete(np.arange(len(found.changes) + len(quarantined)), sorted(quarantined))[found.rewritten].tolist()  # in the table
     lengths = text_lengths(table, rows)
     places = found.before[found.rewritten].tolist()
-    records = pc.sum(pc.equal(known.column("kind"), "record")).as_py() or 0  # they come first
+    records = pc.sum(pc.equal(live.items.column("kind"), "record")).as_py() or 0  # they come first
     was = live.tables.text_lengths(RECORDS, [place for place in places if place < records])
     of_documents = live.tables.text_lengths(DOCUMENTS, [place - records for place in places if place >= records])
     was |= {place + records: length for place, length in of_documents.items()}
     return sum(2 * lengths[row] < was[place] for row, place in zip(rows, places, strict=True))
-
-
-def _warn_of_damage(run: Run, live: Live | None, error: DamagedVersion) -> None:
-    # A new version is the way out of a damaged one, so a run must not end here.
-    version = live.manifest.version if live is not None else None
-    log.warning("live version is damaged, everything counts as added", kb=run.kb, version=version, error=str(error))
 
 
 def unchanged_items(comparison: Comparison) -> DigestSet | None:
@@ -98,12 +108,3 @@ def _write_keys(path: Path, keys: DigestSet) -> Path | None:
     size = keys.digests.dtype.itemsize
     write_table(path, pa.table({"item": pa.Array.from_buffers(pa.binary(size), len(keys), [None, pa.py_buffer(keys.digests.tobytes())])}))
     return path
-
-
-def _items_of(run: Run, live: Live) -> Briefs | None:
-    """The live version's items; None where they cannot be read."""
-    try:
-        return Briefs.read(live.tables.batches_of(RECORDS, DOCUMENTS))
-    except DamagedVersion as error:
-        _warn_of_damage(run, live, error)
-        return None

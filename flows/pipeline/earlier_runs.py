@@ -3,6 +3,9 @@
 import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
 
 from almanac.core.durable import append, create, make_folder
 from almanac.core.logs import get_logger
@@ -13,8 +16,8 @@ from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
 from almanac.index.segments.deleted import DELETED
 from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.versions.store import current_version, read_manifest, require_files, require_segments, version_dir
-from almanac.schemas.errors import DamagedVersion
+from almanac.index.versions.store import current_version, read_manifest, read_outline, require_files, require_segments, usable_pointer, version_dir
+from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.manifest import Manifest, Sealed, StoredFile
 from almanac.schemas.reports import RunReport
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
@@ -70,13 +73,37 @@ def ending_of(data: DataDir, kb: str, run_id: str) -> Ending:
     """How an earlier run ended.
 
     "concluded": it made or confirmed a version; "failed": the gate refused it, or it reported an error; "cut off": it was interrupted or killed."""
-    report = read_report(data.runs(kb) / f"{run_id}.json")
-    if report is None or (report.error or {}).get("kind") == "interrupted":
-        return "cut off"
-    if report.outcome in _CONCLUDED:
+    told = _told_by(data.runs(kb) / f"{run_id}.json")
+    if told is not None and told.outcome in _CONCLUDED:
         return "concluded"
-    live = live_manifest(data, kb)
-    return "concluded" if live is not None and live.run_id == run_id else "failed"
+    if told is not None and (told.error or {}).get("kind") == "interrupted":
+        return "cut off"
+    if run_id == _maker_of_live(data.index(kb)):
+        return "concluded"
+    return "cut off" if told is None else "failed"
+
+
+class _Told(BaseModel):
+    """What a report of any release says of a run's end."""
+
+    outcome: str
+    error: dict[str, Any] | None = None
+
+
+def _told_by(path: Path) -> _Told | None:
+    try:
+        return _Told.model_validate_json(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _maker_of_live(index_dir: Path) -> str | None:
+    """The run that made the live version, whatever release that was; None where nobody says so."""
+    version = usable_pointer(index_dir)
+    try:
+        return None if version is None else read_outline(index_dir, version).run_id
+    except (DamagedVersion, NotFound):
+        return None
 
 
 def live_manifest(data: DataDir, kb: str) -> Manifest | None:
@@ -87,7 +114,7 @@ def live_manifest(data: DataDir, kb: str) -> Manifest | None:
         return None if version is None else read_manifest(index_dir, version)
     except DamagedVersion as error:
         # A new version is the way out of a damaged one, so a run must not end here.
-        log.warning("the live version cannot be read: compared with nothing", kb=kb, error=str(error))
+        log.warning("the live version cannot be read: nothing is taken from it but its items, to compare with", kb=kb, error=str(error))
         return None
 
 

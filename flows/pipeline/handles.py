@@ -184,6 +184,7 @@ class Comparison:
 
     `records` and `documents` are staged; `chunk` moves them to their place together with the chunks. Of the items that were in the live version and still
     are, `rewritten` have another text, and `shrunk` of these less than half of the characters that they had. `duplicates` and `sources` are those of `Items`.
+    `compared_with` is the version that is live, and `incomparable` why its items could not be read; both are None before the first publication.
     """
 
     counts: ItemCounts
@@ -195,6 +196,8 @@ class Comparison:
     sources: tuple[MappedSource, ...] = ()
     rewritten: int = 0
     shrunk: int = 0
+    compared_with: str | None = None
+    incomparable: str | None = None
 
 
 @dataclass(frozen=True)
@@ -285,11 +288,15 @@ class Verified(Built):
 
 @dataclass(frozen=True)
 class Measured:
-    """JSON files with the Recall of the new version and, if a drop is limited, of the live one; and the calibration of relevance, if one was fitted."""
+    """JSON files with the Recall of the new version and, if a drop is limited, of the live one; and the calibration of relevance, if one was fitted.
+
+    `unasked` is why the live version, such as one of another format, cannot be asked although a drop is limited.
+    """
 
     recall: Path
     live: Path | None
     calibration: Calibration | None = None
+    unasked: str | None = None
 
     def read(self) -> Recall:
         return Recall.model_validate_json(self.recall.read_bytes())

@@ -129,12 +129,6 @@ class Ledger:
             _require(may_lack, lost)
             return None
 
-    @property
-    def live_is_readable(self) -> bool:
-        """Whether the run could compare its items with those of the live version."""
-        comparison = self.noted(Comparison)
-        return comparison is not None and comparison.live_items is not None
-
     def item_counts(self) -> ItemCounts:
         """The counts of the items, as far as the run has come."""
         items, comparison = self.noted(Items), self.noted(Comparison)

@@ -28,9 +28,10 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import VERIFIER, verify_composition, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
+from almanac.index.versions.store import read_manifest
 from almanac.query.evaluation.golden import measure_recall, without_history
 from almanac.query.evaluation.golden_calibration import fit_calibration
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, NotFound, OtherFormat
 from almanac.schemas.manifest import Counts, Manifest, SegmentUse, Verdict
 from almanac.schemas.reports import Problem, Recall
 
@@ -175,28 +176,34 @@ def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None)
     with OpenVersion(run.index_dir, verified.version, manifest=manifest) as candidate:
         recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)
         calibration = fit_calibration(run.declaration, candidate, embed_questions, run.golden) if run.fits_relevance else None
-    of_live = _live_recall(run, live.manifest) if live is not None and run.declaration.gate.max_recall_drop is not None else None
+    of_live, unasked = None, None
+    if run.declaration.gate.max_recall_drop is not None and manifest.parent is not None:
+        try:
+            of_live = _live_recall(run, read_manifest(run.index_dir, manifest.parent) if live is None else live.manifest)
+        except (OtherFormat, NotFound) as error:
+            unasked = error.message
+        except DamagedVersion as error:  # a new version is the way out of a damaged one
+            log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=manifest.parent, error=str(error))
     path, live_path = run.staging / "recall.json", run.staging / "recall-live.json"
     write_file(path, recall.model_dump_json(), synced=False)
     if of_live is None:
-        return Measured(path, None, calibration)
+        return Measured(path, None, calibration, unasked)
     write_file(live_path, of_live.model_dump_json(), synced=False)
     return Measured(path, live_path, calibration)
 
 
 def _live_recall(run: Run, live: Manifest) -> Recall | None:
-    """What the live version answers; None where it cannot be asked. One of another embedder is asked by the vectors that are kept of its questions."""
+    """What the live version answers. One of another embedder is asked by the vectors that are kept of its questions; None where there are none.
+
+    Raises DamagedVersion.
+    """
     store, is_other = VectorStore(run.data.vectors, live.embedder), live.embedder.fingerprint != run.embedder.fingerprint
     prompt = (live if is_other else run).embedder.query_prompt  # searches put the declared one before what they ask of the live version
     if is_other and not are_kept(store, [one.question for one in without_history(run.golden)], prompt):
         log.warning("the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version)
         return None
-    try:
-        with OpenVersion(run.index_dir, live.version) as opened:
-            return measure_recall(run.declaration, opened, kept_questions(store, run.model, prompt), run.golden)
-    except DamagedVersion as error:
-        log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=live.version, error=str(error))
-        return None
+    with OpenVersion(run.index_dir, live.version) as opened:
+        return measure_recall(run.declaration, opened, kept_questions(store, run.model, prompt), run.golden)
 
 
 def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: Manifest, lease: Lease, *, go_live: bool) -> bool:

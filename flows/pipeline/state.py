@@ -108,9 +108,15 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
     sources = tuple(MappedSource(source, 0, texts) for source, texts in state.texts.items())
     return (
         Validated((rejects,), None, write_judged(run.staging / "validation.json", state.validation), broken, refusing(state.validation), state.judged_by),
-        Comparison(counts, present, tables[0], tables[1], None, duplicates, sources),
+        Comparison(counts, present, tables[0], tables[1], None, duplicates, sources, compared_with=live.manifest.version),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
+
+
+def tables_are_of(run: Run, version: str) -> bool:
+    """Whether the tables in data/processed are still those from which a version was last confirmed."""
+    state = _read(run.processed / STATE)
+    return state is not None and state.version == version and state.tables == _hashes_of_tables(run)
 
 
 def vectors_as_confirmed(run: Run) -> bool:

@@ -180,10 +180,13 @@ def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparis
         comparison.live_items,
         shrunk=comparison.shrunk,
         rewritten=comparison.rewritten,
+        compared_with=comparison.compared_with,
+        incomparable=comparison.incomparable,
         broken_expectations=validated.broken,
         expectations=validated.checks,
         recall=recall,
         live_recall=live_recall,
+        unasked=None if measured is None else measured.unasked,
     )
 
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from almanac.core.durable import move, remove
 from almanac.core.logs import get_logger
 from almanac.core.pins import hidden_folder, remove_unless_pinned
-from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import FORMAT, Manifest, Segment
+from almanac.schemas.errors import DamagedVersion, OtherFormat
+from almanac.schemas.manifest import FORMAT, Outline, Segment
 
 SEGMENTS = "segments"
 SEGMENT = "segment.json"
@@ -41,7 +41,9 @@ def segment_in(folder: Path, *, called: Path | None = None) -> Segment:
     try:
         stored = json.loads((folder / SEGMENT).read_text(encoding="utf-8"))
         if stored.get("format") != FORMAT:
-            raise DamagedVersion(f"a segment has format {stored.get('format')!r}, and this almanac reads format {FORMAT}", where=where, hint=hint)
+            raise (OtherFormat if isinstance(stored.get("format"), int) else DamagedVersion)(
+                f"a segment has format {stored.get('format')!r}, and this almanac reads format {FORMAT}", where=where, hint=hint
+            )
         return Segment.model_validate(stored)
     except FileNotFoundError as error:
         raise DamagedVersion("a segment is missing", where=where, hint=hint) from error
@@ -84,16 +86,15 @@ def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[
 
 
 def _named(index_dir: Path, versions: str) -> set[str] | None:
-    """The segments that manifests name, of versions whose names match a pattern; None where a manifest cannot be read."""
+    """The segments that manifests of any format name, of versions whose names match a pattern; None where a manifest cannot be read."""
     found: set[str] = set()
     for path in (index_dir / "versions").glob(f"{versions}/manifest.json"):
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
-            if stored["format"] == FORMAT:
-                found |= {use.segment for use in Manifest.model_validate(stored).segments}
+            found |= {use.segment for use in Outline.model_validate(stored, extra="ignore").segments}
         except FileNotFoundError:  # removed meanwhile
             continue
-        except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        except (OSError, ValueError) as error:
             _log.warning("segments are left: a version does not say which it needs", manifest=str(path), error=str(error))
             return None
     return found

@@ -13,7 +13,7 @@ from almanac.index.segments.deleted import deleted_rows
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import Manifest, Sealed
+from almanac.schemas.manifest import Manifest, Outline, Sealed
 
 _log = get_logger("almanac.segments")
 
@@ -39,35 +39,15 @@ class TablePart:
 
 
 @dataclass(frozen=True)
-class VersionTables:
-    """The tables of the version in `folder`. Missing and damaged files raise DamagedVersion when they are read."""
+class StoredTables:
+    """The tables of a version in `folder`, found by its manifest, of which the outline is enough: another release may have written it.
+
+    Missing and damaged files raise DamagedVersion when they are read.
+    """
 
     index_dir: Path
     folder: Path
-    manifest: Manifest
-
-    @classmethod
-    def of(cls, folder: Path, manifest: Manifest) -> "VersionTables":
-        """The tables of a version in its public folder, `<index_dir>/versions/<version>`."""
-        return cls(folder.parent.parent, folder, manifest)
-
-    def folders(self) -> list[tuple[Path, Sealed]]:
-        """Returns the folders that hold the version's rows, with their manifests: its own, or those of its segments. Raises DamagedVersion if unreadable."""
-        if not self.manifest.segments:
-            return [(self.folder, self.manifest)]
-        return [(segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)) for use in self.manifest.segments]
-
-    def readable_folders(self) -> list[tuple[Path, Sealed]]:
-        """As `folders`, without segments whose manifests cannot be read."""
-        if not self.manifest.segments:
-            return self.folders()
-        found: list[tuple[Path, Sealed]] = []
-        for use in self.manifest.segments:
-            try:
-                found.append((segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)))
-            except DamagedVersion as error:
-                _log.warning("a segment is damaged", segment=use.segment, error=error.message)
-        return found
+    manifest: Manifest | Outline
 
     def parts(self, table: str) -> list[TablePart]:
         """Returns the parts of a table, in the order of rows; those that are not on disk are left out, as where a knowledge base has no such table."""
@@ -113,6 +93,36 @@ class VersionTables:
             lengths.update(zip(here.tolist(), (found[row] for row in live[here - begin].tolist()), strict=True))
             begin += len(live)
         return lengths
+
+
+@dataclass(frozen=True)
+class VersionTables(StoredTables):
+    """The tables of the version in `folder`. Missing and damaged files raise DamagedVersion when they are read."""
+
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, folder: Path, manifest: Manifest) -> "VersionTables":
+        """The tables of a version in its public folder, `<index_dir>/versions/<version>`."""
+        return cls(folder.parent.parent, folder, manifest)
+
+    def folders(self) -> list[tuple[Path, Sealed]]:
+        """Returns the folders that hold the version's rows, with their manifests: its own, or those of its segments. Raises DamagedVersion if unreadable."""
+        if not self.manifest.segments:
+            return [(self.folder, self.manifest)]
+        return [(segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)) for use in self.manifest.segments]
+
+    def readable_folders(self) -> list[tuple[Path, Sealed]]:
+        """As `folders`, without segments whose manifests cannot be read."""
+        if not self.manifest.segments:
+            return self.folders()
+        found: list[tuple[Path, Sealed]] = []
+        for use in self.manifest.segments:
+            try:
+                found.append((segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)))
+            except DamagedVersion as error:
+                _log.warning("a segment is damaged", segment=use.segment, error=error.message)
+        return found
 
 
 def _without(batch: pa.Table, begin: int, without: RowNumbers) -> pa.Table:

@@ -17,8 +17,8 @@ from almanac.core.stamps import altered_file
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.publications import publications
-from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished
-from almanac.schemas.manifest import FORMAT, Manifest, Sealed
+from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat
+from almanac.schemas.manifest import FORMAT, Manifest, Outline, Sealed
 from almanac.schemas.reports import VersionRow, Versions
 
 MANIFEST = "manifest.json"
@@ -94,13 +94,16 @@ def read_manifest(index_dir: Path, version: str) -> Manifest:
     return manifest_in(version_dir(index_dir, version), index_dir, version)
 
 
-def has_other_format(index_dir: Path, version: str) -> bool:
-    """Whether the manifest of a version can be read, and says that it has a format which this almanac does not read."""
+def read_outline(index_dir: Path, version: str) -> Outline:
+    """Returns what the manifest of a version says in any format. Raises NotFound for an unknown version, DamagedVersion where it does not say that."""
+    require_version(index_dir, version)
+    path = version_dir(index_dir, version) / MANIFEST
     try:
-        found = json.loads((version_dir(index_dir, version) / MANIFEST).read_text(encoding="utf-8"))["format"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-    return isinstance(found, int) and found != FORMAT
+        return Outline.model_validate(json.loads(path.read_text(encoding="utf-8")), extra="ignore")
+    except FileNotFoundError as error:
+        raise _is_gone(index_dir, version) from error
+    except ValueError as error:
+        raise DamagedVersion(f"the manifest of {version} of '{index_dir.name}' does not say where its rows are: {error}", where=str(path)) from error
 
 
 def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
@@ -110,17 +113,22 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
         stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         found = stored.get("format")
         if found != FORMAT:
-            raise DamagedVersion(
+            raise (OtherFormat if isinstance(found, int) else DamagedVersion)(
                 f"{version} of '{kb}' has format {found!r}, and this almanac reads format {FORMAT}",
                 where=where,
                 hint=_way_up(version, is_newer=isinstance(found, int) and found > FORMAT),
             )
         return Manifest.model_validate(stored)
     except FileNotFoundError as error:
-        raise NotFound(f"no version '{version}' of '{kb}' any more", where=where, hint="almanac versions KB lists what there is") from error
+        raise _is_gone(index_dir, version) from error
     except (ValueError, AttributeError, ValidationError) as error:
         hint = "almanac rollback KB serves an older version; almanac run KB builds a new one"
         raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
+
+
+def _is_gone(index_dir: Path, version: str) -> NotFound:
+    where = str(version_dir(index_dir, version) / MANIFEST)
+    return NotFound(f"no version '{version}' of '{index_dir.name}' any more", where=where, hint="almanac versions KB lists what there is")
 
 
 def _way_up(version: str, *, is_newer: bool) -> str:
@@ -171,6 +179,12 @@ def current_version(index_dir: Path) -> str | None:
         where=str(index_dir / POINTER),
         hint=way_out if version_names(index_dir) else "no complete version is left: almanac run KB builds one from the pages and vectors that are kept",
     )
+
+
+def published_last(index_dir: Path) -> str | None:
+    """Returns the version that CURRENT names, else the one that was published last, whether or not it still exists; None before the first publication."""
+    before = publications(index_dir)
+    return read_pointer(index_dir) or (before[-1].version if before else None)
 
 
 def existing_versions(index_dir: Path) -> str:

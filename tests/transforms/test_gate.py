@@ -10,7 +10,8 @@ from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ItemCounts, Recall
 from almanac.transforms.gate import judge
 
-_NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "max_lost", "max_added", "max_shrunk", "max_changed", "min_recall", "max_recall_drop"]
+_NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "compared_with", "max_lost", "max_added", "max_shrunk", "max_changed"]
+_NAMES += ["min_recall", "max_recall_drop"]
 _PAGES = PageCounts(fetched=100)
 
 
@@ -30,7 +31,24 @@ def _check(verdict: Verdict, name: str) -> Check:
 def test_a_first_version_compares_with_nothing() -> None:
     verdict = judge(_declared(max_added="1%"), _PAGES, _items(added=100), None)
     assert verdict.verdict == "passed"
-    assert [(check.name, check.value) for check in verdict.checks] == list(zip(_NAMES, [100, 0.0, None, 0.0, None, None, None, None, None, None], strict=True))
+    assert [(check.name, check.value) for check in verdict.checks] == list(
+        zip(_NAMES, [100, 0.0, None, 0.0, None, None, None, None, None, None, None], strict=True)
+    )
+
+
+@pytest.mark.parametrize(("off", "verdict"), [({}, "refused"), ({"max_shrunk": None}, "refused"), ({"max_lost": None, "max_shrunk": None}, "passed")])
+def test_a_live_version_that_cannot_be_read_refuses_what_would_be_compared(off: dict[str, Any], verdict: str) -> None:
+    judged = judge(_declared(**off), _PAGES, _items(added=50), None, compared_with="v0007", incomparable="its tables are gone")
+    check = _check(judged, "compared_with")
+    assert (judged.verdict, check.value, check.limit) == (verdict, "nothing: its tables are gone", "v0007")
+    assert check.ok == (verdict == "passed")
+
+
+@pytest.mark.parametrize(("limit", "ok"), [(0.05, False), (None, True)])
+def test_a_live_version_that_cannot_be_asked_refuses_where_a_fall_is_limited(limit: float | None, ok: bool) -> None:
+    found = Recall(recall=1.0, questions=4)
+    judged = judge(_declared(golden="g", max_recall_drop=limit), _PAGES, _items(unchanged=10), 10, recall=found, unasked="it has format 8")
+    assert _check(judged, "max_recall_drop").ok == ok
 
 
 @pytest.mark.parametrize(
