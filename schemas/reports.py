@@ -153,6 +153,7 @@ class PlanResult(BaseModel):
     chunks_to_embed: int
     tokens: int | None
     cost: float | None
+    seconds: float | None = None  # about what a run would take; None where that cannot be told
     gate: dict[str, Any]  # {would_refuse, checks}
     sources: list[CrawlOutcome] = []
     rejects: list[dict[str, Any]] = []

@@ -79,9 +79,16 @@ def _count_truncated(run: Run, before: Live | None) -> int | None:
     known = told.chunks.truncated if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks else None
     truncated = count_truncated_chunks(embed, batches_of(run.staging / CHUNKS), _chunks_of(before), known)
     if truncated:
-        hint = "smaller chunks, by chunk.size, are embedded whole"
-        log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=hint)
+        log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=_way_to_whole_chunks(run))
     return truncated
+
+
+def _way_to_whole_chunks(run: Run) -> str:
+    """What to declare so that chunks are embedded whole: records are never split, so that a size does not help them."""
+    yields = {source.yields for source in run.declaration.sources}
+    by_size = "a smaller chunk.size" if run.declaration.chunk.by != "none" else "another chunk.by than none"
+    ways = {"records": "for records, a shorter `text`", "documents": f"for documents, {by_size}"}
+    return "; ".join([*(way for kind, way in ways.items() if kind in yields), "or an embed.model that reads more"])
 
 
 def _chunks_of(live: Live | None) -> Batches | None:

@@ -1,7 +1,9 @@
 """Plans a run: the same survey, written to a scratch folder. The data directory is only read."""
 
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from almanac.core.progress import Show, silent
 from almanac.core.settings import DataDir
 from almanac.core.tables import batches_of, read_rows
 from almanac.flows.pipeline.acquire import read_outcomes
+from almanac.flows.pipeline.earlier_runs import newest_first
 from almanac.flows.pipeline.embed import check_cost
 from almanac.flows.pipeline.handles import Rejects, Tables
 from almanac.flows.pipeline.ledger import Ledger
@@ -24,6 +27,10 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.reports import Outcome, PlanResult
 from almanac.schemas.scope import Scope
+
+_SAMPLE = 32  # texts that tell a rate
+_MUCH = 300  # texts, from which a rate is worth to be measured
+_REPORTS = 20  # of earlier runs that are looked through
 
 
 def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008  # frozen
@@ -40,7 +47,41 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
             sources = [outcome.model_dump() for outcome in read_outcomes(run)]
             nothing.report = {**nothing.as_json(), "kb": run.kb, "sources": sources, "rejects": _as_json(ledger.rejects)}
             raise
-        return foresee(run, surveyed).model_copy(update={"rejects": _as_json(surveyed.validated.rejects)})
+        foreseen = foresee(run, surveyed)
+        seconds = _seconds(run, surveyed, foreseen.chunks_to_embed, sum(ledger.seconds.values()))
+        return foreseen.model_copy(update={"rejects": _as_json(surveyed.validated.rejects), "seconds": seconds})
+
+
+def _seconds(run: Run, surveyed: Survey, texts: int, survey_took: float) -> float | None:
+    """About what a run takes: the survey as long as it took now, and embedding at the rate of the last run that embedded much, else at this machine's.
+
+    None where an API embeds and no run has told its rate.
+    """
+    if not texts:
+        return round(survey_took, 1)
+    reports = islice(newest_first(run.data, run.kb), _REPORTS)
+    same = (one for one in reports if one.stages.get("embedder") == run.stages["embedder"] and one.chunks.embedded >= _SAMPLE)
+    last = next(same, None)
+    if last is not None:
+        rate = last.seconds.get("embed", 0.0) / last.chunks.embedded
+    elif texts < _MUCH:
+        rate = 0.0  # a matter of seconds, which loading a model would double
+    elif run.embed.provider == "local":
+        rate = _rate_here(run, surveyed, texts)
+    else:
+        return None
+    return round(survey_took + rate * texts, 1)
+
+
+def _rate_here(run: Run, surveyed: Survey, texts: int) -> float:
+    """Seconds that this machine takes for a text, by texts from all over the missing ones."""
+    rows = _missing(run, surveyed.tables)[:: max(1, texts // _SAMPLE)][:_SAMPLE]
+    sample = list(_texts(surveyed.tables, rows))
+    model = run.model()
+    model.embed_documents(sample[:1])  # the first one is slower
+    began = time.perf_counter()
+    model.embed_documents(sample)
+    return (time.perf_counter() - began) / len(sample)
 
 
 def _as_json(files: Iterable[Rejects]) -> list[dict[str, Any]]:

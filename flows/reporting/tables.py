@@ -192,6 +192,14 @@ def summary_rows(report: RunReport) -> list[tuple[str, object]]:
     ]
 
 
+def _duration(seconds: float) -> str:
+    """To the second below a minute, to the minute above one: an estimate is no better."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))} s"
+    hours, minutes = divmod(max(1, round(seconds / 60)), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
 def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
     """The counters of a plan, one in each row."""
     return [
@@ -203,6 +211,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
         ("chunks to embed", plan.chunks_to_embed),
         ("tokens to embed", plan.tokens),
         ("cost", plan.cost),
+        *([] if plan.seconds is None else [("time of a run, about", _duration(plan.seconds))]),
         ("gate", "would refuse" if plan.gate["would_refuse"] else "would let it pass"),
     ]
 

@@ -29,7 +29,7 @@ class Chunk(DeclaredModel):
     size: int | None = Field(
         None,
         gt=0,
-        description="units of a chunk, at most (sentences: about); null: words 400, paragraphs and recursive 600, sentences 2000, sections and semantic 1000. "
+        description="units of a chunk, at most (sentences: about); null: words 400, sentences 2000, others 600: what most embedders read whole. "
         "Rows that are cut off from the header of their table are embedded and searched with it, which counts; one of more than half of size is not repeated",
     )
     overlap: int | None = Field(
@@ -86,7 +86,7 @@ _CHUNKERS = {
     "paragraphs": ChunkLimits("characters", 600, 100),
     "sentences": ChunkLimits("characters", 2000, 200),
     "recursive": ChunkLimits("characters", 600, 100),
-    "sections": ChunkLimits("characters", 1000, 100),
-    "semantic": ChunkLimits("characters", 1000, 0),
+    "sections": ChunkLimits("characters", 600, 100),
+    "semantic": ChunkLimits("characters", 600, 0),
     "none": ChunkLimits("characters", 600, 100),
 }

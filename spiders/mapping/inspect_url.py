@@ -169,8 +169,9 @@ def _role(page: Page, source: SiteSource, policy: UrlPolicy) -> Literal["listing
         return "item"
     if policy.is_listing(page.url):
         return "listing"
-    # Without `match`, any page may be the target of a card.
-    return "item" if source.match is None else "other"
+    # Without `match`, any page may be the target of a card, but those that a crawl begins with.
+    is_start = policy.is_start(policy.canonical(page.requested_url or page.url))
+    return "other" if source.match is not None or (source.listing is not None and is_start) else "item"
 
 
 def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: str, role: str) -> tuple[list[ItemReport], list[dict[str, Any]]]:

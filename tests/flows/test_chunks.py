@@ -1,5 +1,6 @@
 """Runs whose chunker needs the embedder, and whose chunks are longer than it reads."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_what_the_embedder_cuts_off_is_told_in_every_run(almanac: Almanac, tmp_p
     _write(tmp_path, "short", "A short one.")
     first = almanac("run", kb, "--json")
     assert first.json["chunks"].items() >= {"total": 3, "embedded": 3, "cached": 0, "truncated": 2}.items()
-    assert "only the beginning is embedded" in first.stderr
+    assert "only the beginning is embedded" in first.stderr and "another chunk.by than none" in first.stderr
 
     def run(*, full: bool = False) -> dict[str, int]:
         """What is told of the chunks; where that is shown again, a process proves nothing more."""
@@ -57,3 +58,26 @@ def test_what_the_embedder_cuts_off_is_told_in_every_run(almanac: Almanac, tmp_p
     _write(tmp_path, "four", "four " * 400)
     assert run()["truncated"] == 3
     assert run(full=True)["truncated"] == 3
+
+
+def test_a_record_that_is_cut_off_is_not_told_to_be_cut_smaller(almanac: Almanac, tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"id": 1, "text": "word " * 400}), encoding="utf-8")
+    fields = 'id: "{id}", text: "{text}", fields: {id: {json: id}, text: {json: text}}'
+    (tmp_path / "kb.yaml").write_text(f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n", encoding="utf-8")
+    said = almanac("plan", str(tmp_path / "kb.yaml")).stderr
+    assert "for records, a shorter `text`" in said and "chunk.size" not in said
+
+
+def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run(almanac: Almanac, tmp_path: Path) -> None:
+    """Embedding 320 texts takes seconds on any machine, and a survey of one file less."""
+    rows = [json.dumps({"id": n, "text": f"Lantern {n} hangs at pier {n * 7} and is lit from dusk until dawn. " * 8}) for n in range(320)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    fields = 'id: "{id}", text: "{text}", fields: {id: {json: id}, text: {json: text}}'
+    kb = str(tmp_path / "kb.yaml")
+    Path(kb).write_text(f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n", encoding="utf-8")
+    foretold = almanac("plan", kb, "--json").json["seconds"]
+    took = almanac("run", kb, "--json").json["seconds"]
+    assert took["embed"] / 5 < foretold < sum(took.values()) * 5
+    rows += [json.dumps({"id": n, "text": f"Buoy {n}"}) for n in range(1000, 1400)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
+    assert almanac("plan", kb, "--json").json["seconds"] > 400 * took["embed"] / 320

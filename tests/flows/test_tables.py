@@ -93,6 +93,8 @@ def test_counters_stand_one_a_row() -> None:
     left = plan.model_copy(update={"sources": [CrawlOutcome(source="s", unfollowed=2), CrawlOutcome(source="t", unfollowed=3)]})
     assert dict(plan_rows(left))["links of start pages not followed"] == 5
     assert dict(plan_rows(plan))["gate"] == "would let it pass"
+    told = {seconds: dict(plan_rows(plan.model_copy(update={"seconds": seconds}))).get("time of a run, about") for seconds in (None, 0.2, 59, 61, 3570, 9000)}
+    assert list(told.values()) == [None, "1 s", "59 s", "1 min", "1 h 0 min", "2 h 30 min"]
     diff = DiffResult(kb="kb", since="v0001", to="v0002", items={"moved": 2}, chunks={"kept": 5}, stages=["chunker", "index"], changes=[])
     assert dict(diff_rows(diff)) == {"items moved": 2, "chunks kept": 5, "stages that changed": "chunker, index"}
     assert as_records(("what", "value"), [("cost", None)]) == [{"what": "cost", "value": "–"}]

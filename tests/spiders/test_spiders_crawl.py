@@ -441,6 +441,10 @@ def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> Non
     listing = inspect_url(declared, f"{site.base}/tours", "en")
     assert listing.role == "listing" and listing.items[0].fields["date"].value == "05/06/2025"
     assert site.asked["/tours/b"] == 0
+    site.page("/", "<h1>Tours</h1>" + links("/tours"))
+    begun = declared.model_copy(update={"match": None, "start_urls": [f"{site.base}/"]})
+    home, detail = (inspect_url(begun, f"{site.base}{path}", "en") for path in ("/", "/tours/a"))
+    assert (home.role, home.items, detail.role) == ("other", [], "item"), "no card leads to the page that a crawl begins with"
     with pytest.raises(NoRecords, match="no page arrived") as caught:
         inspect_url(declared, f"{site.base}/nowhere", "en")
     assert caught.value.hint == f"is the address right? curl -I {site.base}/nowhere", "not the command that was just given"

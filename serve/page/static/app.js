@@ -58,7 +58,7 @@ function showChat() {
   showWelcome();
   showBase();
   showChats();
-  scroll.scrollTop = scroll.scrollHeight;
+  scrollToTheEnd();
 }
 
 function showChats() {
@@ -130,7 +130,14 @@ function showTurn(turn) {
 function keepingTheEnd(change) {
   const isAtEnd = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < NEAR_THE_END;
   change();
-  if (isAtEnd) scroll.scrollTop = scroll.scrollHeight;
+  if (isAtEnd) scrollToTheEnd();
+}
+
+// The last turn begins in sight: of a refusal, what is said, and not the last of the passages below it.
+function scrollToTheEnd() {
+  scroll.scrollTop = scroll.scrollHeight;
+  const last = log.lastElementChild;
+  if (last) scroll.scrollTop -= Math.max(0, scroll.getBoundingClientRect().top - last.getBoundingClientRect().top);
 }
 
 function send() {
@@ -141,7 +148,7 @@ function send() {
   const turn = addTurn(chat, question);
   log.append(elementOf(turn));
   showWelcome();
-  scroll.scrollTop = scroll.scrollHeight;
+  scrollToTheEnd();
   write(chat, turn);
 }
 
