@@ -116,6 +116,7 @@ def test_url(
     """Show what one page or file yields, which rule gave each field, what matched nothing, and what is rejected, with the reason."""
     from almanac.schemas.declaration.source import FilesSource
     from almanac.schemas.items import Item, Reject
+    from almanac.schemas.left_out import CURES, characters_in
     from almanac.spiders.mapping.inspect_url import inspect_file, inspect_url
     from almanac.spiders.selecting.documents import describe_not_fetched
     from almanac.spiders.selecting.links import describe_unfollowed
@@ -132,8 +133,9 @@ def test_url(
     for item in report.items:
         if item.draft is not None:
             workspace = declaration.retrieve.workspace
-            (prepared,) = prepare_items([item.draft], chosen, declaration.clean, language=declaration.language, workspace=workspace)
+            (prepared,) = prepare_items([item.draft], chosen, declaration.clean, language=declaration.language, workspace=workspace, left_out=report.left_out)
             item.text = prepared.text if isinstance(prepared, Item) else None
+            report.characters += characters_in(prepared.passage or prepared.text) if isinstance(prepared, Item) else 0
             is_workspace = isinstance(prepared, Reject) and workspace is not None and prepared.field == workspace.field
             if isinstance(prepared, Reject) and (is_workspace or isinstance(chosen, FilesSource)):
                 report.rejects.append(prepared.as_json())
@@ -161,8 +163,11 @@ def test_url(
                 say(f"{name}: {field.note}")
         if item.text is not None:
             say(f"text, {len(item.text)} characters: {_short(item.text)}\n")
+    much = report.left_out.much(report.characters)
     for reason, amount in report.left_out.items():
-        say(f"left out as {reason}: {amount['characters']:,} characters in {amount['blocks']:,} block{'' if amount['blocks'] == 1 else 's'}")
+        counted = f"{amount['characters']:,} characters in {amount['blocks']:,} block{'' if amount['blocks'] == 1 else 's'}"
+        warning = f", {much[reason]:.0%} of its text: {CURES[reason]}" if reason in much else ""
+        say(f"left out as {reason.replace('_', ' ')}: {counted}{warning}")
     for reject in report.rejects:
         place = reject["document_id"] or reject["url"]
         rule = f"; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}" if reject["field"] else ""

@@ -7,6 +7,7 @@ from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
+    LEFT_OUT_COLUMNS,
     LOST_COLUMNS,
     NOT_FETCHED_COLUMNS,
     REJECT_COLUMNS,
@@ -16,8 +17,10 @@ from almanac.flows.reporting.tables import (
     expectations_line,
     gate_rows,
     gate_title,
+    left_out_rows,
     lost_pages,
     lost_rows,
+    much_left_out,
     not_fetched_rows,
     plan_rows,
     reject_rows,
@@ -39,6 +42,7 @@ def show_report(report: RunReport, handle: str) -> None:
     if lost := lost_rows(report.sources):
         print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
     _show_not_fetched(report.sources)
+    _show_left_out(report.sources)
     _show_texts(report.sources, handle)
     if report.gate is not None and report.gate.verdict == "refused":
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
@@ -60,6 +64,7 @@ def show_plan(result: PlanResult, handle: str) -> None:
         more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
         print_table(f"Pages that do not arrive, are gone or are left out{more}", ("page", "reason"), lost[:_SHOWN])
     _show_not_fetched(result.sources)
+    _show_left_out(result.sources)
     _show_texts(result.sources, handle)
     show_rejects(result.rejects)
 
@@ -67,6 +72,13 @@ def show_plan(result: PlanResult, handle: str) -> None:
 def _show_not_fetched(sources: list[CrawlOutcome]) -> None:
     if rows := not_fetched_rows(sources):
         print_table("Documents that pages link to and that are not fetched", NOT_FETCHED_COLUMNS, rows)
+
+
+def _show_left_out(sources: list[CrawlOutcome]) -> None:
+    if rows := left_out_rows(sources):
+        print_table("Text that is left out on purpose", LEFT_OUT_COLUMNS, rows)
+    for sentence in much_left_out(sources):
+        say(f"  → {sentence}")
 
 
 def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:

@@ -14,6 +14,7 @@ from almanac.flows.reporting.tables import (
     DUPLICATE_COLUMNS,
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
+    LEFT_OUT_COLUMNS,
     LOST_COLUMNS,
     NOT_FETCHED_COLUMNS,
     TEXT_COLUMNS,
@@ -24,7 +25,9 @@ from almanac.flows.reporting.tables import (
     expectations_line,
     gate_rows,
     gate_title,
+    left_out_rows,
     lost_rows,
+    much_left_out,
     not_fetched_rows,
     plan_rows,
     retrieval_rows,
@@ -50,6 +53,9 @@ def show_summary(report: RunReport) -> None:
         _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive, are gone or are left out, by reason ({of})")
     if documents := not_fetched_rows(report.sources):
         _table(report.kb, "documents", as_records(NOT_FETCHED_COLUMNS, documents), f"Documents that pages link to and that are not fetched, by type ({of})")
+    if left_out := left_out_rows(report.sources):
+        much = "".join(f"; {one}" for one in much_left_out(report.sources))
+        _table(report.kb, "left out", as_records(LEFT_OUT_COLUMNS, left_out), f"Text that is left out on purpose{much} ({of})")
     if texts := text_rows(report.sources):
         _table(report.kb, "texts", as_records(TEXT_COLUMNS, texts), f"Pages whose main text may not be found; {DECLARE_BODY} ({of})")
     if duplicates := duplicate_rows(report):

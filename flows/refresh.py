@@ -54,6 +54,7 @@ from almanac.flows.pipeline.survey import Survey
 from almanac.flows.progress import show_progress
 from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import history_of
+from almanac.flows.reporting.tables import words
 from almanac.flows.secrets import take_key_from_prefect
 from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.versions.store import read_manifest
@@ -312,4 +313,7 @@ def summary_line(report: RunReport) -> str:
     pages = f"{report.pages.present} pages, {report.pages.failed} failed"
     chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
-    return f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}; {sum(report.seconds.values()):.1f} s"
+    left = "".join(
+        f"; {share:.0%} of {one.source} left out as {words(why)}" for one in report.sources for why, share in one.left_out.much(one.characters).items()
+    )
+    return f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; {sum(report.seconds.values()):.1f} s"

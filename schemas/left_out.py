@@ -1,11 +1,24 @@
 """A tally of text that was left out on purpose: by reason, how many blocks and how many characters."""
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 Amount = dict[str, int]  # {"blocks": n, "characters": n}
+MUCH = 0.1  # of a text
+# What to declare where much is left out for a reason. Of others, however much it is, nobody misses anything: navigation, prices that hold no more, feeds.
+CURES = {
+    "hidden": "if it is meant, `hidden: true` reads it: beside the selector of a field, of `each`, or of a body, such as body: {css: body, hidden: true}",
+    "prose_beside": "say where the text of these pages is: body: {css: …}, or body: all",
+    "walls": "let the pages see the answer that they ask for: politeness: {cookies: …}",
+    "consent": "if it is meant, body: {css: …} or body: all reads it",
+    "repeated_lines": "almanac test-url KB FILE shows what is left of a file",
+    "deleted": "accept or reject the changes that the file tracks",
+    "comments": "put into the text what is to be read",
+}
+LeaveOut = Callable[[str, str, Any], None]  # takes a reason, a text that is left out, and what it is the text of, which counts once
 
 
 class LeftOut(dict[str, Amount]):
@@ -21,6 +34,19 @@ class LeftOut(dict[str, Amount]):
         for reason, amount in other.items():
             self._add(reason, amount["blocks"], amount["characters"])
 
+    def much(self, characters: int) -> dict[str, float]:
+        """Reasons of CURES for which more than MUCH of a text is left out, of which so many characters are kept → the share."""
+        shares = {reason: amount["characters"] / (characters + amount["characters"]) for reason, amount in self.items() if reason in CURES}
+        return {reason: share for reason, share in shares.items() if share > MUCH}
+
+    def give_back(self, characters: int, *reasons: str) -> None:
+        """Takes so many characters off the amounts of some reasons, the first one first: they are not left out after all."""
+        for reason in reasons:
+            less = min(characters, self.get(reason, {"characters": 0})["characters"])
+            characters -= less
+            if less:
+                self[reason] = {**self[reason], "characters": self[reason]["characters"] - less}
+
     def _add(self, reason: str, blocks: int, characters: int) -> None:
         before = self.get(reason, {"blocks": 0, "characters": 0})
         self[reason] = {"blocks": before["blocks"] + blocks, "characters": before["characters"] + characters}
@@ -30,6 +56,10 @@ class LeftOut(dict[str, Amount]):
         """A field of a report. Where reports written before there were tallies hold a list of documents under this name, nothing was tallied."""
         counts = core_schema.no_info_before_validator_function(lambda value: {} if isinstance(value, list) else value, handler(dict[str, Amount]))
         return core_schema.no_info_after_validator_function(cls, counts)
+
+
+def untold(reason: str, text: str, what: Any) -> None:
+    """The `LeaveOut` of readers whose text nobody tallies."""
 
 
 def characters_in(text: str) -> int:

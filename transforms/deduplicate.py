@@ -7,6 +7,7 @@ from typing import Literal
 from almanac.core.digests import digest_of_parts
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Duplicate, Item, Reject
+from almanac.schemas.left_out import LeftOut
 
 UNIQUE_ID = "id: unique"  # what is declared of an id by declaring one
 
@@ -21,6 +22,7 @@ class Deduplication:
     def __init__(self, right_address: Callable[[Item], str | None] = lambda _: None, workspace: str | None = None) -> None:
         self.duplicates: list[Duplicate] = []
         self.rejects: list[Reject] = []
+        self.left_out: dict[str, LeftOut] = {}  # by source, the texts of duplicates
         self._right_address, self._workspace = right_address, workspace
         self._by_content: dict[bytes, int] = {}  # number of the first item with that content
         self._by_key: dict[bytes, int] = {}  # and of the item with that source and id
@@ -52,6 +54,7 @@ class Deduplication:
 
     def drop(self, item: Item, reason: Literal["equal", "canonical"], url: str, document_id: str) -> None:
         """Notes an item as a duplicate of the one with that URL and id, which is kept."""
+        self.left_out.setdefault(item.source, LeftOut()).add("duplicates", item.passage or item.text)
         self.duplicates.append(Duplicate(item.source, item.url, item.document_id, reason, {"url": url, "document_id": document_id}))
 
 

@@ -72,7 +72,7 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
     found = len(extraction.drafts) + len(extraction.rejects)
     mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole, left_out=extraction.left_out)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
-    items = prepare_items(extraction.drafts, source, clean, language=language, workspace=workspace)
+    items = prepare_items(extraction.drafts, source, clean, language=language, workspace=workspace, left_out=mapped.left_out)
     for draft, prepared in zip(extraction.drafts, items, strict=True):
         beside: list[str] | None = None
         if draft.kind == "document" and draft.markup == "html" and source.body == "main":

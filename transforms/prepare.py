@@ -10,6 +10,7 @@ from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.template import template_names
 from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import PAGE_BREAK, PLACES, Draft, Item, Reject
+from almanac.schemas.left_out import LeftOut
 from almanac.transforms.clean import Clean, clean_text, clean_value
 from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.passages import passage_of
@@ -18,7 +19,9 @@ from almanac.transforms.workspaces import misfit
 _PARSED = ("body", "microdata", "opengraph")  # what `json` reads out of attributes and elements, or not in a page of HTML at all
 
 
-def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Iterator[Item | Reject]:
+def prepare_items(
+    drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: Workspace | None, left_out: LeftOut | None = None
+) -> Iterator[Item | Reject]:
     """Yields an item for each draft, in order; a Reject if no text is left, or if its workspace is no name (`transforms.workspaces`).
 
     Args:
@@ -27,12 +30,13 @@ def prepare_items(drafts: Iterable[Draft], source: Source, clean: Clean, *, lang
         clean: How texts are cleaned.
         language: Declared language, a BCP 47 tag or `auto`: the notation of values in the passages of records.
         workspace: What keeps workspaces apart; no passage shows it.
+        left_out: Tallies what their texts are without.
     """
     for draft in drafts:
         if workspace is not None and (reject := misfit(draft, source, workspace, clean, entities=workspace.field in _with_entities(draft, source))) is not None:
             yield reject
             continue
-        item = _prepare(draft, source, clean)
+        item = _prepare(draft, source, clean, left_out)
         if item.kind == "record":
             item = replace(item, passage=_passage(item, source, draft.language or language, workspace.field if workspace else None))
         if item.text.strip():
@@ -63,7 +67,7 @@ def _reads_script(rule: FieldRule, around: Origin) -> bool:
     return is_script or any(_reads_script(inner, origin if where.json_ is not None else "body") for inner in (rule.fields or {}).values())
 
 
-def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
+def _prepare(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | None) -> Item:
     rules = source.declared_fields()
     coded = _with_entities(draft, source)
     fields = {  # URLs are not cleaned like prose
@@ -79,7 +83,7 @@ def _prepare(draft: Draft, source: Source, clean: Clean) -> Item:
     elif draft.markup == "paged":
         text, places = _paged_text(draft.body or "", clean)
     else:
-        text = _document_text(draft, source, clean)
+        text = _document_text(draft, source, clean, left_out)
     names = source.metadata if source.metadata is not None else list(draft.fields if source.takes_own_fields else rules)
     metadata = {name: known[name] for name in names if known.get(name) is not None}
     if draft.language is not None:
@@ -116,10 +120,10 @@ def _record_text(source: Source, known: dict[str, object], own: dict[str, object
     return "\n".join(part for part in parts if part)
 
 
-def _document_text(draft: Draft, source: Source, clean: Clean) -> str:
+def _document_text(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | None) -> str:
     body = draft.body or ""
     if draft.markup == "html":
-        return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all"), clean, entities=False, code=True)
+        return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all", left_out), clean, entities=False, code=True)
     return clean_text(body, clean, code=draft.markup == "markdown")
 
 

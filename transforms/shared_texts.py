@@ -15,6 +15,7 @@ from almanac.core.digests import as_digests, digest_of_parts
 from almanac.schemas.crawl_outcome import SharedText
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
+from almanac.schemas.left_out import characters_in
 from almanac.transforms.sentences import sentences_of
 
 OWN = 200  # characters of other text that make a page one of its own
@@ -50,6 +51,7 @@ class SharedTexts:
 
     def __init__(self, workspace: str | None = None) -> None:
         self.found: list[SharedText] = []
+        self.given_back = 0  # characters that main texts have got of what stands beside them
         self._workspace = workspace
         self._count = 0
         self._numbers = array("q")  # of the pages with a main text; below, hashes of it, and of what is beside it
@@ -107,7 +109,9 @@ class SharedTexts:
             if (equal := self._equals.get(number)) is not None:
                 drop(item, equal.url, equal.document_id)
             elif (own := self._own.get(number)) is not None:
-                yield replace(item, text=_joined(item.text, _own_blocks(beside or (), own, partial(self._sentences, item))))
+                text = _joined(item.text, _own_blocks(beside or (), own, partial(self._sentences, item)))
+                self.given_back += characters_in(text) - characters_in(item.text)
+                yield replace(item, text=text)
             else:
                 yield item
 

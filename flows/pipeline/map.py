@@ -18,6 +18,7 @@ from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTe
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Item, Reject
+from almanac.schemas.left_out import CURES, LeftOut
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import PageToMap
 from almanac.spiders.reading.bounded import close_reader
@@ -87,6 +88,10 @@ class _ItemMapper:
 
     def handle(self, table: Path) -> Items:
         """What was found, once `items` has been walked through."""
+        for one in self._sources:
+            equal = self._deduplication.left_out.get(one.source, LeftOut())
+            one.texts.left_out.add_all(equal)
+            one.texts.characters -= sum(amount["characters"] for amount in equal.values())
         redirects = self._run.staging / "redirects.json" if self._redirects else None
         if redirects is not None:
             write_file(redirects, json.dumps(self._redirects), synced=False)
@@ -134,6 +139,8 @@ class _ItemMapper:
         if shared is not None:
             yield from self._told_apart(source, shared)
             texts.shared_texts, texts.pages_sharing_text = shared.found[:TEXTS_REPORTED], sum(one.pages for one in shared.found)
+            texts.characters += shared.given_back
+            texts.left_out.give_back(shared.given_back, "prose_beside", "page_furniture")
         self._sources.append(MappedSource(source.name, found, texts))
         self._warn(source, texts)
 
@@ -154,6 +161,8 @@ class _ItemMapper:
                 "different pages have the same main text: each is kept, with the text that it alone has",
                 **where, pages=texts.pages_sharing_text, texts=len(texts.shared_texts), most=first.pages, examples=first.urls, hint=DECLARE_BODY,
             )  # fmt: skip
+        for reason, share in texts.left_out.much(texts.characters).items():
+            log.warning("much text is left out on purpose", **where, reason=reason, share=round(share, 3), **texts.left_out[reason], hint=CURES[reason])
         if texts.pages_with_little_kept:
             log.warning(
                 "of some pages extraction kept less than a tenth of what is no navigation",

@@ -6,6 +6,7 @@ from typing import Any
 
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.hashing import canonical_json
+from almanac.schemas.left_out import CURES
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, Recall, RunReport
 
@@ -15,6 +16,7 @@ LOST_COLUMNS = ("reason", "pages", "for example")
 NOT_FETCHED_COLUMNS = ("source", "type", "documents", "to fetch them", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
+LEFT_OUT_COLUMNS = ("source", "reason", "blocks", "characters", "of its text")
 TEXT_COLUMNS = ("source", "pages", "what became of their texts", "for example")
 NOTHING = "–"
 _COUNTS = frozenset({"min_items", "expectations", "max_cost"})
@@ -123,6 +125,29 @@ def _not_fetched_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, in
     for source in sources:
         counts.update({left.type: left.documents for left in source.not_fetched})
     return [(f"documents not fetched: {kind}", count) for kind, count in counts.most_common()]
+
+
+def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, int, str]]:
+    """One row for each reason for which text of a source is left out on purpose: source, reason, blocks, characters, share of what is kept and left so."""
+    return [
+        (one.source, words(reason), amount["blocks"], amount["characters"], f"{amount['characters'] / (one.characters + amount['characters']):.0%}")
+        for one in sources
+        for reason, amount in one.left_out.items()
+    ]
+
+
+def much_left_out(sources: Iterable[CrawlOutcome]) -> list[str]:
+    """A sentence for each reason for which much of a source's text is left out, with what to declare."""
+    return [
+        f"{one.source}: {share:.0%} of its text is left out as {words(reason)}; {CURES[reason]}"
+        for one in sources
+        for reason, share in one.left_out.much(one.characters).items()
+    ]
+
+
+def words(reason: str) -> str:
+    """A reason as people read it: `page furniture`."""
+    return reason.replace("_", " ")
 
 
 def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:

@@ -184,11 +184,11 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: 
         spread = wants_list or rule.type is not None or rule.pattern is not None
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
-        return (markup_of(match, hidden=rule.hidden, asked_for=True) for match in matches)
+        return (markup_of(match, hidden=rule.hidden, asked_for=True, leave_out=scope.content.leave_out) for match in matches)
     may_be_machine = rule.type in ("date", "datetime") and rule.attr is rule.format is rule.pattern is None
     return (
         (may_be_machine and machine_date(match, scope.language, with_time=rule.type == "datetime"))
-        or text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim)
+        or text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim, leave_out=scope.content.leave_out)
         for match in matches
     )
 

@@ -72,7 +72,8 @@ class LinksReport(BaseModel):
 class PageReport(BaseModel):
     """What `almanac test-url` prints: the response, the page's role, its links, items and rejects.
 
-    `withheld` says why a run takes no item from it; `left_out` tallies the text that no item has on purpose, as a run does.
+    `withheld` says why a run takes no item from it; `left_out` tallies the text that no item has on purpose, as a run does, once items are
+    cleaned.
     """
 
     url: str
@@ -84,6 +85,7 @@ class PageReport(BaseModel):
     links: LinksReport
     items: list[ItemReport]
     rejects: list[dict[str, Any]]
+    characters: int = 0  # of the items' texts
     left_out: LeftOut = Field(default_factory=LeftOut)
 
 

@@ -207,17 +207,19 @@ class _Mapper:
             return as_markdown(part.document), "paged"
         if isinstance(where, Selector) and not self._is_fetched_document:
             matches = find(content, where, part.node)
-            return "\n".join(markup_of(match, hidden=where.hidden) for match in matches), "plain" if where.json_ is not None else "html"
+            return "\n".join(
+                markup_of(match, hidden=where.hidden, leave_out=content.leave_out) for match in matches
+            ), "plain" if where.json_ is not None else "html"
         if isinstance(where, str) and where not in ("main", "all"):
             return fill(where, values), "plain"
         if part.body is not None:
             return part.body, "markdown"
         if isinstance(part.node, parsel.Selector):
-            return markup_of(part.node), "html"
+            return markup_of(part.node, leave_out=content.leave_out), "html"
         if content.is_document:  # all of it is content: a document has no navigation
             return as_markdown(content.document), "paged"
         if content.form in ("html", "xml"):
-            return markup_of(content.selector), "html"  # as parsed, where excessive nesting has been flattened
+            return markup_of(content.selector, leave_out=content.leave_out), "html"  # as parsed, where excessive nesting has been flattened
         return content.prose, "markdown" if content.form == "markdown" else "plain"
 
     @property

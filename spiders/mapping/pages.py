@@ -113,7 +113,9 @@ def _extractions(stored: StoredPage, source: Source, language: str, card: Card |
         reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
         yield Extraction(rejects=[Reject(source.name, stored.page.url, None, "map", reason)], whole=False)
         return
-    items = iter(()) if withheld(content, source) else map_parts(content, source, language, card)
+    items = iter(()) if (why := withheld(content, source)) else map_parts(content, source, language, card)
+    if why is not None:
+        content.leave_out(why[0], " ".join(content.selector.xpath("//text()").getall()) if content.has_markup else content.text, why)
     while True:
         batch = list(islice(items, _BATCH))
         extraction = _extraction(batch, source)

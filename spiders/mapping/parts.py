@@ -187,7 +187,7 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
     if not content.has_markup:
         raise ValueError(f"questions and answers are read from Markdown, HTML and DOCX, not from {content.form}")
     _check_readable(content, source)
-    root = as_read(content.selector.root)
+    root = as_read(content.selector.root, leave_out=content.leave_out)
     pairs = pairs_of_structured_data(described_by_json_ld(content)) or pairs_of_lines(outline(root, line_feeds=content.form == "markdown"))
     if not pairs:
         raise ValueError("no question with an answer found: headings, bold lines or summaries that ask, or Q: and A:")

@@ -79,6 +79,13 @@ class Content:
         self.url = page.url
         self.form = _form(page)
         self.left_out = LeftOut()
+        self._told: set[Any] = set()
+
+    def leave_out(self, reason: str, text: str, what: Any) -> None:
+        """Tallies a text that is left out for a reason; that of the same thing, such as an element that two rules read, only once."""
+        if (reason, what) not in self._told:
+            self._told.add((reason, what))
+            self.left_out.add(reason, text)
 
     @cached_property
     def _decoded(self) -> tuple[str, str]:

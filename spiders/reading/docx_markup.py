@@ -14,6 +14,7 @@ from typing import Any
 
 from lxml import etree
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import read_part
 from almanac.spiders.reading.docx_asides import choose_alternatives, insert_notes, move_boxes
 from almanac.spiders.reading.docx_hidden import Hiding, hidden_in, hiding_styles
@@ -22,7 +23,7 @@ from almanac.spiders.reading.docx_symbols import write_symbols
 from almanac.spiders.reading.omml import M, omml_text
 
 _PART = "word/document.xml"
-_STYLES = "word/styles.xml"
+_STYLES, _COMMENTS = "word/styles.xml", "word/comments.xml"
 _NOTES = {"footnote": "word/footnotes.xml", "endnote": "word/endnotes.xml"}
 _WRAPPERS = frozenset(f"{W}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml", "bdo", "dir"))
 _WRAPPERS_OF_MATH = _WRAPPERS | {f"{M}oMathPara"}
@@ -40,20 +41,22 @@ _NEEDED = re.compile(
 _REFERS_TO_NOTES = re.compile(rb"(?:foot|end)noteReference[\s/>]|\0")
 
 
-def flattened(body: bytes, archive: zipfile.ZipFile) -> bytes:
-    """The file with the text of its document where unstructured finds it; the very same bytes if it is there already."""
+def flattened(body: bytes, archive: zipfile.ZipFile, left_out: LeftOut) -> bytes:
+    """The file with the text of its document where unstructured finds it; the very same bytes if it is there already. `left_out` tallies what it is without."""
     markup, names = read_part(archive, _PART, "DOCX"), set(archive.namelist())
+    if _COMMENTS in names and (comments := _parsed(read_part(archive, _COMMENTS, "DOCX"))) is not None:
+        _tally("comments", comments.iter(f"{W}comment"), left_out)
     styles = hiding_styles(read_part(archive, _STYLES, "DOCX")) if _STYLES in names else Hiding()
     if not styles and not _NEEDED.search(markup):
         return body
     root = _parsed(markup)
     if root is None:
         return body  # its reader says what is wrong
-    is_changed = _flatten(root, styles)
+    is_changed = _flatten(root, styles, left_out)
     if _REFERS_TO_NOTES.search(markup):
         notes = {kind: parsed for kind, part in _NOTES.items() if part in names and (parsed := _parsed(read_part(archive, part, "DOCX"))) is not None}
         for note in notes.values():
-            _flatten(note, styles)
+            _flatten(note, styles, left_out)
         is_changed |= insert_notes(root, notes)
     if not is_changed:
         return body
@@ -75,20 +78,34 @@ def _parsed(markup: bytes) -> Any:
         return None
 
 
-def _flatten(root: Any, styles: Hiding) -> bool:
+def _flatten(root: Any, styles: Hiding, left_out: LeftOut) -> bool:
     """Flattens the tree in place; whether anything in it changed."""
     chosen = choose_alternatives(root)
     contents = _remove_pages(
-        sdt for sdt in root.iter(f"{W}sdt") if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))
+        _tally(
+            "page_furniture",
+            (sdt for sdt in root.iter(f"{W}sdt") if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))),
+            left_out,
+        )
     )
-    deleted, unended = _remove_deleted(root)
-    hidden = _remove_pages(hidden_in(root, styles))
+    deleted, unended = _remove_deleted(root, left_out)
+    hidden = _remove_pages(_tally("hidden", hidden_in(root, styles), left_out))
     aside = _remove(root.iter(*_ASIDE))
     boxes, symbols = move_boxes(root), write_symbols(root)
     formulas, annotated, wrapped = _write_formulas(root), _write_ruby(root), _unwrap(root)
     for paragraph in reversed(unended):
         _join_to_next(paragraph)
     return any((chosen, contents, deleted, hidden, aside, boxes, symbols, formulas, annotated, wrapped)) | mend_merges(root)
+
+
+def _tally(reason: str, elements: Iterable[Any], left_out: LeftOut) -> list[Any]:
+    """The elements, once the text of each is tallied."""
+    found = list(elements)
+    every = set(found)
+    for element in found:
+        if every.isdisjoint(element.iterancestors()):
+            left_out.add(reason, "".join(text.text or "" for text in element.iter(f"{W}t", f"{W}delText")))
+    return found
 
 
 def _remove(elements: Iterable[Any]) -> int:
@@ -117,7 +134,7 @@ def _remove_pages(elements: Iterable[Any]) -> int:
     return _remove(found)
 
 
-def _remove_deleted(root: Any) -> tuple[int, list[Any]]:
+def _remove_deleted(root: Any, left_out: LeftOut) -> tuple[int, list[Any]]:
     """Removes what is deleted, also whole rows and cells; how many marks there were, and the paragraphs whose end is deleted, with their text or without."""
     marks, gone, unended = list(root.iter(*_DELETED)), [], []
     for mark in marks:
@@ -131,6 +148,7 @@ def _remove_deleted(root: Any) -> tuple[int, list[Any]]:
             unended += [holder.getparent()] if holder.tag == f"{W}pPr" and holder.getparent() is not None else []
         else:
             gone.append(holder)
+    _tally("deleted", (one for one in gone if one.tag != f"{W}moveFrom"), left_out)  # what was moved stands elsewhere
     _remove_pages(gone)
     return len(marks), unended
 

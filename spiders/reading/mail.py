@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from email.message import EmailMessage, MIMEPart
 from typing import Any
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.decode import decode_markup, decode_text
 from almanac.spiders.reading.document import Attachment, Document, Element, Unreadable, plain
 from almanac.spiders.reading.office import read_markup
@@ -50,7 +51,10 @@ def _read(message: EmailMessage, read_attached: ReadFile) -> Document:
     told = [f"{name}: {value}" for name in _SHOWN if (value := _header(message, name))]
     head = [Element("title", subject, 1)] if subject else []
     elements = [*head, *([Element("text", "\n".join(told))] if told else []), *_body(texts)]
-    return Document(subject, elements, attachments=list(_attachments(files, read_attached)))
+    attached, left_out = list(_attachments(files, read_attached)), LeftOut()
+    for one in attached:
+        left_out.add_all({} if one.document is None else one.document.left_out)
+    return Document(subject, elements, attachments=attached, left_out=left_out)
 
 
 def _texts_and_files(message: EmailMessage) -> tuple[list[Any], list[Any]]:

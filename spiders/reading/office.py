@@ -8,6 +8,7 @@ from typing import Any
 import lxml.html
 
 from almanac.schemas.items import Place
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import as_plain_document, damaged, open_office
 from almanac.spiders.reading.document import Document, Element, plain, plain_code, title_of
 from almanac.spiders.reading.docx_markup import flattened
@@ -23,10 +24,14 @@ _BOLD = "b"
 def read_docx(body: bytes) -> Document:
     """Headings by their styles, paragraphs, list items and tables of a DOCX file; page numbers where Word noted where its pages ended."""
     body, archive = open_office(body, "DOCX", "word/document.xml")
-    body = flattened(as_plain_document(body, archive, "DOCX"), archive)
+    left_out = LeftOut()
+    body = flattened(as_plain_document(body, archive, "DOCX"), archive, left_out)
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
+    for one in found:
+        if one.category in _LEFT_OUT:
+            left_out.add("page_furniture", one.text)
     elements = list(elements_of(found, is_paged=True))
-    return Document(title_of(elements), elements, "page" if any(element.place for element in elements) else "")
+    return Document(title_of(elements), elements, "page" if any(element.place for element in elements) else "", left_out=left_out)
 
 
 def read_markup(markup: str, place: Place = None) -> list[Element]:

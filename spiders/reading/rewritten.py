@@ -13,6 +13,7 @@ from typing import Any
 
 from lxml import etree
 
+from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.formulas import write_formulas
 from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
 from almanac.spiders.reading.listings import write_listings
@@ -46,11 +47,11 @@ _CLASSES = {
 }
 
 
-def rewritten(element: Any, *, images: bool = True, asked_for: bool = False) -> Any:
+def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, leave_out: LeaveOut = untold) -> Any:
     """The element, rewritten as a copy without a parent where there is something to rewrite, else itself.
 
     Without `images`, an image gives its text only if the element has no other, as in a title. `asked_for` says that a declared selector chose the
-    element, so that it is read even if it is a struck price.
+    element, so that it is read even if it is a struck price. `leave_out` is told of the struck prices that are not read.
     """
     if not isinstance(element, etree._Element) or not isinstance(element.tag, str):
         return element
@@ -67,7 +68,8 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False) -> 
         if original in struck:
             inner.set("style", STRUCK_STYLE)
     if "prices" in work:
-        drop_struck_prices(copied, asked_for=asked_for)
+        for number, text in enumerate(drop_struck_prices(copied, asked_for=asked_for)):
+            leave_out("struck_prices", text, number)
     for name, step in _STEPS.items():
         if name in work:
             step(copied)

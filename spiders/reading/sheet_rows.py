@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.number_formats import EAST_ASIAN_DATES, date_text, number_text, text_text
 from almanac.spiders.reading.number_sections import Marks
@@ -28,10 +29,11 @@ class _Merged(NamedTuple):
     text: str
 
 
-def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], None]) -> Iterator[Row]:
+def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut) -> Iterator[Row]:
     """Yields the rows from top to bottom, and an empty one for rows without values between them.
 
-    A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out. `count` is told how many cells were read.
+    A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out. `count` is told how many cells were read,
+    `left_out` what hidden rows and columns hold.
     """
     from openpyxl.worksheet._reader import WorkSheetParser  # type: ignore[import-untyped]  # ships no types
 
@@ -48,14 +50,16 @@ def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], Non
     rows.sort(key=lambda row: row[0])
     hidden_rows = {int(number) for number, told in parser.row_dimensions.items() if _is_hidden(told, "ht")}
     hidden_columns = {column for told in parser.column_dimensions.values() if _is_hidden(told, "width") for column in _columns_of(told)}
-    left_out = sorted(hidden_columns)
+    columns = sorted(hidden_columns)
+    for number, texts in rows if hidden_rows or columns else ():
+        left_out.add("hidden", " ".join(text for column, text in texts.items() if number in hidden_rows or column in hidden_columns))
     before = covered_to = 0
     for number, row, covers in _merged(rows, parser.merged_cells, hidden_columns, count):
         if number - 1 > max(before, covered_to):
             yield {}
         before, covered_to = number, max(covered_to, covers)
         if number not in hidden_rows and (row or number > covered_to):
-            yield {column - bisect_left(left_out, column): text for column, text in row.items() if column not in hidden_columns}
+            yield {column - bisect_left(columns, column): text for column, text in row.items() if column not in hidden_columns}
 
 
 def _is_hidden(told: dict[str, str], size: str) -> bool:

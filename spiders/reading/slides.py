@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import as_plain_document, damaged, open_office
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain, title_of
 from almanac.spiders.reading.docx_asides import choose_alternatives
@@ -41,39 +42,50 @@ def read_pptx(body: bytes) -> Document:
     """
     body, archive = open_office(body, "PPTX", "ppt/presentation.xml")
     try:
-        elements = list(_elements(as_plain_document(body, archive, "PPTX")))
+        left_out = LeftOut()
+        elements = list(_elements(as_plain_document(body, archive, "PPTX"), left_out))
     except (MemoryError, RecursionError, Unreadable):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, AttributeError, XMLSyntaxError, BadZipFile, …
         raise damaged("PPTX", error) from error
-    return Document(title_of(elements), elements, "slide")
+    return Document(title_of(elements), elements, "slide", left_out=left_out)
 
 
-def _elements(body: bytes) -> Iterator[Element]:
+def _elements(body: bytes, left_out: LeftOut) -> Iterator[Element]:
     import pptx
 
     deck = pptx.Presentation(io.BytesIO(body))
     width, height = deck.slide_width or 0, deck.slide_height or 0
     for number, slide in enumerate(deck.slides, start=1):
+        frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+        notes = "" if frame is None else plain(frame.text)
         if slide._element.get("show") in _OFF:
+            left_out.add("hidden", f"{_text_in(slide._element)} {notes}")
             continue
         choose_alternatives(slide._element, _READ)
         _write_formulas(slide._element)
         title = slide.shapes.title
-        placed = [one for one in _placed(slide.shapes) if one.left < width and one.top < height and one.right >= 0 and one.bottom >= 0]
+        every = list(_placed(slide.shapes, left_out))
+        placed = [one for one in every if one.left < width and one.top < height and one.right >= 0 and one.bottom >= 0]
+        for one in every:
+            left_out.add("hidden", "" if one in placed else _text_in(one.shape._element))
         for shape in _in_order(placed, height / _ROWS):
             yield from _of_shape(shape, number, is_title=title is not None and shape._element is title._element)
-        frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
-        if frame is not None and (text := plain(frame.text)):
-            yield Element("text", text, place=number)
+        if notes:
+            yield Element("text", notes, place=number)
 
 
-def _placed(shapes: Iterable[Any]) -> Iterator[_Placed]:
+def _text_in(element: Any) -> str:
+    return " ".join(text.text or "" for text in element.iter(f"{_A}t"))
+
+
+def _placed(shapes: Iterable[Any], left_out: LeftOut) -> Iterator[_Placed]:
     """Yields the shapes that are shown, those of groups too, each with its place on the slide: a group has coordinates of its own."""
     waiting = [(shape, 1.0, 1.0, 0.0, 0.0) for shape in reversed(list(shapes))]
     while waiting:
         shape, wide, high, left, top = waiting.pop()
         if shape._element._nvXxPr.cNvPr.get("hidden") in _ON:
+            left_out.add("hidden", _text_in(shape._element))
             continue
         if shape._element.tag == f"{_P}grpSp":
             inner = _scale_of(shape._element)
@@ -82,6 +94,8 @@ def _placed(shapes: Iterable[Any]) -> Iterator[_Placed]:
         elif not (shape.is_placeholder and shape._element.ph.get("type") in _OF_EACH_SLIDE):
             x, y = left + wide * (shape.left or 0), top + high * (shape.top or 0)
             yield _Placed(y, x, y + high * (shape.height or 0), x + wide * (shape.width or 0), shape)
+        else:
+            left_out.add("page_furniture", _text_in(shape._element))
 
 
 def _scale_of(group: Any) -> tuple[float, float, float, float]:

@@ -30,24 +30,26 @@ _MAX_SIBLINGS = 6
 _CURRENT = re.compile(r"current|actuel|aktuell|actual|attuale|hiện tại|当前|現在", re.IGNORECASE)
 
 
-def drop_struck_prices(root: Any, *, asked_for: bool = False) -> None:
-    """Removes struck prices from the tree, with the labels that announce them. Other struck text stays.
+def drop_struck_prices(root: Any, *, asked_for: bool = False) -> list[str]:
+    """Removes struck prices from the tree, with the labels that announce them, and returns their texts. Other struck text stays.
 
     With `asked_for`, a declared selector chose the root: where nothing but a struck price is in it, the price stays.
     """
     struck = _struck_prices(root)
     if struck and asked_for and _is_nothing_but_label(_text_without(root, struck)):
-        return
+        return []
+    dropped: list[str] = []
     for element in struck:
-        _remove_with_labels(element)
+        _remove_with_labels(element, dropped)
     for element in _outermost(root, _may_be_old):
         if element.getparent() is not None and is_price(text_in(element)) and _stands_beside_price(element, root):
-            _remove_with_labels(element)
+            _remove_with_labels(element, dropped)
     for element in _elements(root):
         if element.getparent() is not None and is_spoken(element):
             if OLD_LABEL.fullmatch(text_in(element)):
-                _remove_announced(element, root)
+                _remove_announced(element, root, dropped)
             _part(element)
+    return dropped
 
 
 def holds_only_struck_price(root: Any) -> bool:
@@ -113,7 +115,7 @@ def _stands_beside_price(element: Any, root: Any) -> bool:
     return False
 
 
-def _remove_with_labels(element: Any) -> None:
+def _remove_with_labels(element: Any, dropped: list[str]) -> None:
     """Removes a struck price, the label in front of it, and what a screen reader is told about it."""
     parent = element.getparent()
     previous, following = element.getprevious(), element.getnext()
@@ -121,13 +123,19 @@ def _remove_with_labels(element: Any) -> None:
     if following is not None and is_spoken(following) and not (element.tail or "").strip():
         told = [_digits(number[0]) for number in NUMBER.finditer(text_in(following))]
         if told and set(told) <= amounts and not _CURRENT.search(text_in(following)):
-            remove(following)
-    remove(element)
+            _drop(following, dropped)
+    _drop(element, dropped)
     if previous is not None and previous.getparent() is not None and not (previous.tail or "").strip():
         if OLD_LABEL.fullmatch(text_in(previous)) or (is_spoken(previous) and REGULAR_LABEL.fullmatch(text_in(previous))):
-            remove(previous)
+            _drop(previous, dropped)
     elif previous is None and parent is not None and not len(parent) and _is_only_label(parent):
+        dropped.append(parent.text)
         parent.text = None
+
+
+def _drop(element: Any, dropped: list[str]) -> None:
+    dropped.append(text_in(element))
+    remove(element)
 
 
 def _is_only_label(element: Any) -> bool:
@@ -144,11 +152,11 @@ def _digits(text: str) -> str:
     return re.sub(r"\D", "", text)
 
 
-def _remove_announced(label: Any, root: Any) -> None:
+def _remove_announced(label: Any, root: Any, dropped: list[str]) -> None:
     """Removes the price that a label such as "Was" announces to screen readers, where another one stands beside it."""
     if label.getparent() is None:
         return
     following = label.getnext()
     if following is not None and not (label.tail or "").strip() and is_price(text_in(following)) and _stands_beside_price(following, root):
-        remove(following)
-        remove(label)
+        _drop(following, dropped)
+        _drop(label, dropped)

@@ -100,7 +100,8 @@ _RUNS = etree.XPath("boolean(//script or //form or //iframe or //noscript or //m
 def wall_of(content: Content, read: Callable[[], Iterable[Any]] = tuple) -> str | None:
     """What a page asks of its visitors instead of showing its content, as the end of a sentence; None if it is no wall.
 
-    `read` gives what declared rules find on the page, markup and data: a page where some of it is neither the wall nor navigation is none.
+    `read` gives what declared rules find on the page, markup and data: a page where some of it is neither the wall nor navigation is none. The text of a wall
+    is tallied as left out.
     """
     if content.form != "html":
         return None
@@ -110,10 +111,12 @@ def wall_of(content: Content, read: Callable[[], Iterable[Any]] = tuple) -> str 
     if not shown or len(shown) > _LONGEST:
         return None
     if _is_check(root, content.text, shown) and all(isinstance(one, parsel.Selector) for one in read()):
+        content.leave_out("walls", shown, root)
         return f"it only checks the browser: {_quoted(shown)}"
     for control, label in islice(_accepting(root), _MOST_CONTROLS):
         wall = _wall_around(control, label, root, is_plain=_ACCEPT.search(label) is not None)
         if wall is not None and _stands_alone(wall, texts, read):
+            content.leave_out("walls", shown, root)
             return f"it only asks for consent ({_quoted(label)}): {_quoted(_text(wall))}"
     return None
 

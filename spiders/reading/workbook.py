@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import damaged, open_office
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain
 from almanac.spiders.reading.language import AUTO, LIKELY, detect_language
@@ -26,14 +27,15 @@ def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
     """
     body, _ = open_office(body, "XLSX", "xl/workbook.xml")
     try:
-        return Document("", list(_elements(body, max_elements, language)), "sheet")
+        left_out = LeftOut()
+        return Document("", list(_elements(body, max_elements, language, left_out)), "sheet", left_out=left_out)
     except (MemoryError, RecursionError, Unreadable):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, ValueError, XMLSyntaxError, zlib.error, …
         raise damaged("XLSX", error) from error
 
 
-def _elements(body: bytes, max_elements: int, language: str) -> Iterator[Element]:
+def _elements(body: bytes, max_elements: int, language: str, left_out: LeftOut) -> Iterator[Element]:
     import openpyxl  # type: ignore[import-untyped]  # ships no types
 
     book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
@@ -48,13 +50,19 @@ def _elements(body: bytes, max_elements: int, language: str) -> Iterator[Element
 
     for sheet in book.worksheets:
         if sheet.sheet_state != "visible":
+            left_out.add("hidden", " ".join(islice(_values(sheet), max_elements)))
             continue
         heading: Element | None = Element("title", sheet.title, 2, place=sheet.title)
-        for element in _tables(visible_rows(book, sheet, marks, count), sheet.title, max_elements):
+        for element in _tables(visible_rows(book, sheet, marks, count, left_out), sheet.title, max_elements):
             if heading is not None:
                 yield heading
                 heading = None
             yield element
+
+
+def _values(sheet: Any) -> Iterator[str]:
+    sheet.reset_dimensions()
+    return (str(value) for row in sheet.iter_rows(values_only=True) for value in row if value is not None)
 
 
 def _language_of(book: Any) -> str:

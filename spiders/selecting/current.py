@@ -6,6 +6,7 @@ from collections.abc import Iterable
 import parsel
 from lxml import etree
 
+from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.price_marks import CURRENT_XPATH, is_in_struck_price
 from almanac.spiders.reading.struck import holds_only_struck_price
 
@@ -16,9 +17,13 @@ def current_first(found: list[parsel.Selector], scope: parsel.Selector, xpath: s
     return _where(found, flags, False) + _where(found, flags, True)
 
 
-def current_only(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:
-    """Matches without those in a struck price, unless all of them are: then the rule asks for them."""
-    return _where(found, _struck(found, scope, xpath), False) or found
+def current_only(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, leave_out: LeaveOut = untold) -> list[parsel.Selector]:
+    """Matches without those in a struck price, of which `leave_out` is told, unless all of them are: then the rule asks for them."""
+    flags = _struck(found, scope, xpath)
+    current = _where(found, flags, False)
+    for struck in _where(found, flags, True) if current else ():
+        leave_out("struck_prices", str(struck.xpath("string()").get() or ""), struck.root)
+    return current or found
 
 
 def _where(found: list[parsel.Selector], flags: list[bool], wanted: bool) -> list[parsel.Selector]:

@@ -33,13 +33,13 @@ def find(
     `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside the node first, then on the page: in the
     thing of `about`, or in the first that the selector finds something in.
     CSS and XPath rules for an item that is a JSON value are evaluated on the page around it. Without `many`, matches are ordered for taking the first.
-    What no visitor sees is left out, unless `hidden` or the rule asks for it or for an attribute (`select`).
+    What no visitor sees is left out, and tallied, unless `hidden` or the rule asks for it or for an attribute (`select`).
     """
     if where.json_ is not None and where.from_ != "body":
         found = _find_in_data(content, where, node, about or {}, many=many)
         return [] if found is None else [found]
     scope = _scope(content, where, node)
-    found = select(scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None)
+    found = select(scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None, leave_out=content.leave_out)
     if not found and (reason := undeclared_prefix(scope, where)) is not None:
         _warn_once(where.css or where.xpath or "", reason, content)
     return found

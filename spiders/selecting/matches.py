@@ -7,6 +7,7 @@ from typing import Any
 import parsel
 from lxml import etree
 
+from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.selecting.visibility import Visibility, emptied, visibility_around
 
 
@@ -29,11 +30,11 @@ class _Match:
         return self.place is not None and (page.reason(self.place) is not None or page.is_silent(self.place))
 
 
-def kept(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, *, many: bool, hidden: bool) -> list[parsel.Selector]:
+def kept(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, *, many: bool, hidden: bool, leave_out: LeaveOut = untold) -> list[parsel.Selector]:
     """Of the matches of `xpath` in `scope`, those that a visitor sees, and attributes; with `hidden`, all.
 
     With `many` in page order, without those aside that repeat another one; otherwise those aside come last. Texts that XPath puts together
-    (`normalize-space(…)`) are made of what is seen.
+    (`normalize-space(…)`) are made of what is seen. `leave_out` is told of those that are hidden: without `many`, where there is no other.
     """
     page = visibility_around(scope.root)
     if not found or not (page.hides or page.silent):
@@ -42,6 +43,9 @@ def kept(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, *, ma
     if placed is None:
         return found if hidden or not page.hides else list(_emptied(scope, page).xpath(xpath))
     matches = placed if hidden else [match for match in placed if match.hidden(page) is None]
+    for match in placed if many or not matches else ():
+        if not hidden and match.hidden(page) is not None:
+            leave_out("hidden", _text(match.found), match.place if match.place is match.found.root else (match.place, match.found.root))
     aside = [match.is_aside(page) for match in matches]
     plain = [match for match, is_aside in zip(matches, aside, strict=True) if not is_aside]
     if many:

@@ -14,6 +14,7 @@ from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.escaped import with_markup_parsed
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
@@ -21,7 +22,7 @@ from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting import prefixes
 from almanac.spiders.selecting.current import current_first, current_only
 from almanac.spiders.selecting.matches import kept, why_unseen
-from almanac.spiders.selecting.visibility import shown_copy
+from almanac.spiders.selecting.visibility import hidden_in, shown_copy
 from almanac.spiders.selecting.xpath_patterns import limit_xpath_patterns
 
 limit_xpath_patterns()
@@ -45,12 +46,13 @@ _RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 
 
-def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden: bool = False) -> list[Any]:
+def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden: bool = False, leave_out: LeaveOut = untold) -> list[Any]:
     """The matches of a selector in `scope`, in page order: parsel selectors on markup, at most one plain value in JSON.
 
     Matches that no visitor sees are left out, except attributes; with `hidden`, those that repeat no other match are kept. For numbers and prices, struck
     ones beside others are left out. Without `many`, matches that are also read aloud come before those hidden from screen readers, prices come before
     struck ones, and a selector for all text nodes of an element returns the element, because its first text is meant to be the whole text.
+    `leave_out` is told of the matches that are left out.
     """
     if where.json_ is not None:
         found = search_json(where.json_, scope)
@@ -58,12 +60,12 @@ def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden
     if not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
         return []
     matches, xpath = _matches(scope, where, many)
-    found = kept(matches, scope, xpath, many=many, hidden=hidden)
+    found = kept(matches, scope, xpath, many=many, hidden=hidden, leave_out=leave_out)
     if len(found) < 2:
         return found
     if not many:
         return current_first(found, scope, xpath)
-    return current_only(found, scope, xpath) if isinstance(where, FieldRule) and where.type in ("price", "number", "integer") else found
+    return current_only(found, scope, xpath, leave_out) if isinstance(where, FieldRule) and where.type in ("price", "number", "integer") else found
 
 
 def unseen(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> str | None:
@@ -122,11 +124,12 @@ def _compiled(expression: str) -> ParsedResult:
     return jmespath.compile(expression)
 
 
-def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden: bool = False, verbatim: bool = False) -> Any:
+def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden: bool = False, verbatim: bool = False, leave_out: LeaveOut = untold) -> Any:
     """The text of a match, or of its attribute `attr`, with white space normalised; None if the attribute is missing.
 
     With `lines`, line breaks and block elements become line ends; with `hidden`, what no visitor sees is read too. JSON values are returned unchanged.
-    With `verbatim`, attributes are, too, and of a text only the layout of the markup is normalised: no-break and other wide spaces stay.
+    With `verbatim`, attributes are, too, and of a text only the layout of the markup is normalised: no-break and other wide spaces stay. `leave_out` is told
+    of the text that is left out.
     """
     if not isinstance(found, parsel.Selector):
         return found
@@ -136,52 +139,60 @@ def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden:
         return value if value is None or verbatim else normal_space(value)
     if not hasattr(found.root, "iter"):
         return _spaced(str(found.get()), verbatim)
-    element = as_read(found.root, hidden=hidden)
+    element = as_read(found.root, hidden=hidden, leave_out=leave_out)
     if element is None:
         return ""
-    return element_lines(element, verbatim=verbatim) if lines else element_text(element, verbatim=verbatim)
+    return (element_lines if lines else element_text)(element, verbatim=verbatim, leave_out=_of(found.root, leave_out))
 
 
-def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False) -> str:
+def _of(root: Any, leave_out: LeaveOut) -> LeaveOut:
+    """The same for a copy of the root: what is left out of it is told by its text and its number."""
+    return lambda reason, text, number: leave_out(reason, text, (root, text, number))
+
+
+def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False, leave_out: LeaveOut = untold) -> str:
     """The outer HTML of a match as `rewritten` writes it, serialised so that parsing it again gives the same content.
 
-    It is without what no visitor sees, unless `hidden`. HTML that is the text of an XML element is read as such.
+    It is without what no visitor sees, unless `hidden`; `leave_out` is told of it. HTML that is the text of an XML element is read as such.
     """
     if not isinstance(found, parsel.Selector):
         return str(found)
     if found.type == "xml" and hasattr(found.root, "iter") and (parsed := with_markup_parsed(found.root)) is not found.root:
         found = parse_markup(etree.tostring(parsed, encoding="unicode", method="html"))
     if hasattr(found.root, "iter"):
-        element = as_read(found.root, hidden=hidden)
+        element = as_read(found.root, hidden=hidden, leave_out=leave_out)
         if element is None:
             return ""
-        element = rewritten(element, asked_for=asked_for)
+        element = rewritten(element, asked_for=asked_for, leave_out=_of(found.root, leave_out))
         found = found if element is found.root else parsel.Selector(root=element, type=found.type)
     return _RAW_TEXT.sub(r"<\1pre", str(found.get()))
 
 
-def as_read(element: Any, *, hidden: bool = False) -> Any:
+def as_read(element: Any, *, hidden: bool = False, leave_out: LeaveOut = untold) -> Any:
     """The element as it is read: what a visitor sees of it, in a copy where that differs; None if it is hidden. With `hidden`, all of it.
 
-    The one place through which fields, bodies, titles, and questions with their answers pass on the way from the parsed page to text.
+    The one place through which fields, bodies, titles, and questions with their answers pass on the way from the parsed page to text. `leave_out` is told of
+    what is hidden.
     """
+    for inner, is_whole in () if hidden else hidden_in(element):
+        leave_out("hidden", "".join(_pieces(inner, " ") if is_whole else (inner.text or "", *(child.tail or "" for child in inner))), inner)
     return shown_copy(element, hidden=hidden, styled=dict.fromkeys(struck_by_sheet(element.getroottree().getroot()), STRUCK_STYLE))
 
 
-def element_text(element: Any, *, verbatim: bool = False) -> str:
+def element_text(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = untold) -> str:
     """All text inside an element, as `rewritten` writes it: inline elements join, block elements and line breaks separate, scripts and styles are left out.
 
-    An image gives its text only where there is no other. `verbatim` is as in `text_of`.
+    An image gives its text only where there is no other. `verbatim` and `leave_out` are as in `text_of`.
     """
-    element = rewritten(element, images=False, asked_for=True)
+    element = rewritten(element, images=False, asked_for=True, leave_out=leave_out)
     if not len(element) and element.tag not in _UNREAD:
         return _spaced(element.text or "", verbatim)
     return _spaced("".join(_pieces(element, " ")), verbatim)
 
 
-def element_lines(element: Any, *, verbatim: bool = False) -> str:
+def element_lines(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = untold) -> str:
     """The text of `element_text` with one line per block."""
-    element = rewritten(element, images=False, asked_for=True)
+    element = rewritten(element, images=False, asked_for=True, leave_out=leave_out)
     runs = _LAYOUTS if verbatim else _SPACES
     blocks = "".join(piece if piece == "\0" else runs.sub(" ", piece) for piece in _pieces(element, "\0"))
     return "\n".join(line for block in blocks.split("\0") if (line := _spaced(block, verbatim)))
@@ -191,7 +202,7 @@ def _pieces(element: Any, parting: str) -> Iterator[str]:
     walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, node in walk:
         tag = node.tag if event in ("start", "end") else ""
-        if event == "start" and tag in _UNREAD:
+        if event == "start" and tag in _UNREAD and not (node is element and tag == "template"):
             walk.skip_subtree()
             continue
         if tag in _BLOCKS:

@@ -6,7 +6,7 @@ What a control opens counts as seen (`controls.py`). Not believed is hiding that
 
 import copy
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -132,6 +132,23 @@ def _visibility_of(root: Any) -> Visibility:
 def visibility_around(element: Any) -> Visibility:
     """What is hidden on the page that an element is part of."""
     return _visibility_of(element.getroottree().getroot())
+
+
+def hidden_in(element: Any) -> Iterator[tuple[Any, bool]]:
+    """Yields what no visitor sees of an element: (hidden element, whether all in it is hidden, not its own text alone); nothing of what a hidden one holds."""
+    page = visibility_around(element)
+    if not page.hides:
+        return
+    if page.reason(element) is not None:
+        yield element, True
+        return
+    walk = etree.iterwalk(element, events=("start",))
+    for _, inner in walk:
+        if inner in page.cut:
+            yield inner, True
+            walk.skip_subtree()
+        elif inner in page.muted:
+            yield inner, False
 
 
 def shown_copy(element: Any, *, hidden: bool = False, styled: Mapping[Any, str] = EMPTY) -> Any:

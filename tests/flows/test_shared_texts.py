@@ -147,7 +147,7 @@ def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_re
 def test_pages_of_which_little_is_kept_are_counted(press: Press, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also such a page that shares its text with none, and one without any main text."""
     found = {"one": "A slogan.", "two": "", "three": prose("story 1", 4)}
-    monkeypatch.setattr("almanac.transforms.prepare.html_to_markdown", lambda html, _: next(text for name, text in found.items() if f"page {name}" in html))
+    monkeypatch.setattr("almanac.transforms.prepare.html_to_markdown", lambda html, *_: next(text for name, text in found.items() if f"page {name}" in html))
     press.write(**{name: f"<title>page {name}</title><p>{prose(name, 12)}</p><p>{prose('story 1', 4)}</p>" for name in found})
     report = press.run()
     assert report.sources[0].pages_with_little_kept == 2

@@ -6,8 +6,10 @@ import zipfile
 
 import pytest
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import open_archive
 from almanac.spiders.reading.docx_markup import flattened
+from almanac.spiders.reading.docx_merges import W
 from almanac.spiders.reading.office import read_docx
 from tests.spiders.files import docx, paragraph, table
 
@@ -165,10 +167,25 @@ def test_a_merge_of_many_rows_or_of_none_loses_no_row() -> None:
     assert _read(_tbl(_cell("a", _DOWN) + _cell("b") + _cell("1"), other_width)) == [[["a", "b", "1"], ["a", "", "2"]]]
 
 
+def test_what_a_file_hides_deletes_and_comments_on_is_tallied() -> None:
+    hidden = "<w:r><w:rPr><w:vanish/></w:rPr><w:t>Only for us.</w:t></w:r>"
+    moved = _p(_in("moveFrom", "<w:r><w:t>Moved.</w:t></w:r>")) + _p(_in("moveTo", _run("Moved.")))
+    row = f"<w:tr><w:trPr><w:hidden/></w:trPr>{_cell('secret')}<w:tc>{_p(hidden)}</w:tc></w:tr>"
+    said = f'<w:comments xmlns:w="{W[1:-1]}"><w:comment>{_p(_run("Is that so?"))}</w:comment></w:comments>'
+    body = _p(_run("Kept."), _GONE, hidden) + moved + f"<w:tbl><w:tr>{_cell('shown')}</w:tr>{row}</w:tbl>"
+    document = read_docx(docx(body, **{"word/comments.xml": said}))
+    assert [element.text for element in document.elements if element.text] == ["Kept.", "Moved."]
+    assert document.left_out == {
+        "comments": {"blocks": 1, "characters": 11},
+        "deleted": {"blocks": 1, "characters": 4},
+        "hidden": {"blocks": 2, "characters": 12 + len("secretOnly for us.")},
+    }
+
+
 def test_a_file_with_nothing_to_prepare_stays_the_same_bytes() -> None:
     merged = _tbl(_cell("a", _DOWN) + _cell("1"), _cell("", _ON) + _cell("2"))
     for body in (docx(paragraph("Plain.") + table([["a"]])), docx(merged), docx("<w:p>&broken;")):
-        assert flattened(body, open_archive(body, "DOCX")) is body
+        assert flattened(body, open_archive(body, "DOCX"), LeftOut()) is body
 
 
 def test_entities_stay_unread_and_other_parts_untouched() -> None:
@@ -180,5 +197,5 @@ def test_entities_stay_unread_and_other_parts_untouched() -> None:
             archive.writestr(name, doctype + parts.read(name))
     body = out.getvalue()
     assert [element.text for element in read_docx(body).elements] == ["kept"]
-    with zipfile.ZipFile(io.BytesIO(flattened(body, open_archive(body, "DOCX")))) as archive:
+    with zipfile.ZipFile(io.BytesIO(flattened(body, open_archive(body, "DOCX"), LeftOut()))) as archive:
         assert archive.read("word/media/a") == b"picture"

@@ -68,6 +68,7 @@ def test_hidden_shapes_and_those_beside_the_slide_are_not_published() -> None:
         _box(slide.shapes, "SECRET", left, top)
     _box(slide.shapes, "Over the edge.", -0.5, 4)
     assert _texts(deck) == ["Title", "Over the edge."]
+    assert read_pptx(_saved(deck)).left_out == {"hidden": {"blocks": 6, "characters": 5 * 6 + 17}}
 
 
 def test_shapes_come_from_top_to_bottom_and_side_by_side_from_the_left() -> None:

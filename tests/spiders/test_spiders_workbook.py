@@ -147,6 +147,8 @@ def test_hidden_rows_columns_and_sheets_are_left_out() -> None:
     rows = [["name", "SECRET", "price", "unit", "SECRET"], ["SECRET", 1, 2, "x", 3], ["lamp", "SECRET", 10, "pc", 4], [], ["next", 1, 2]]
     body = _with(_sheet(rows, hide), "xl/worksheets/sheet1.xml", 'width="77"', 'width="0"')
     assert _shown(body) == ["Sheet", [["name", "price", "unit"], ["lamp", "10", "pc"]], [["next", "2"]]]
+    left = ["SECRET SECRET", "SECRET 1 2 x 3", "SECRET 4", "1", "SECRET"]  # two columns, a row, two columns, one column, a sheet
+    assert read_xlsx(body, 1000).left_out == {"hidden": {"blocks": 5, "characters": sum(map(len, left))}}
 
 
 def test_a_range_of_hidden_columns_is_left_out() -> None:

@@ -16,21 +16,24 @@ _HOLDS_MORE = "boolean(.//h1 | .//main | .//article | .//nav | .//header | .//fo
 _CONTROL = "boolean(.//button | .//input | .//*[@role='button'] | .//a[contains(@class, 'btn') or contains(@class, 'button')])"
 
 
-def drop_consent(root: Any) -> None:
-    """Removes the boxes that ask for consent, in place: those called so that hold a control to answer by.
+def drop_consent(root: Any) -> list[str]:
+    """Removes the boxes that ask for consent, in place, and returns their texts: those called so that hold a control to answer by.
 
     Pages that are about cookies or consent by their titles are left alone, and so is what would leave a page without text.
     """
     boxes = [box for box in root.iter(*_TAGS) if box.tag in _BOXES or _ASKS.search(box.get("id") or "") or _ASKS.search(box.get("class") or "")]
     if not boxes or any(_ABOUT.search(title.text_content()) for title in root.iter("title", "h1")):
-        return
+        return []
     left = len(_text(root))
     gone: set[Any] = set()
+    texts: list[str] = []
     for box in boxes:
         if box not in gone and (box.tag in _BOXES or box.xpath(_CONTROL)) and not box.xpath(_HOLDS_MORE) and (size := len(_text(box))) < left:
             left -= size
             gone.update(box.iter())
+            texts.append(" ".join(box.itertext()))
             box.drop_tree()
+    return texts
 
 
 def _text(element: Any) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import lxml.html
 
+from almanac.schemas.left_out import LeftOut
 from almanac.transforms.html.around import mark_around
 from almanac.transforms.html.blocks import LISTS, Block, blocks_of
 from almanac.transforms.html.consent import drop_consent
@@ -20,6 +21,7 @@ from almanac.transforms.html.letters import letters
 from almanac.transforms.html.region import add_region
 from almanac.transforms.html.simplify import simplify
 from almanac.transforms.html.witness import Witness, witness_of
+from almanac.transforms.html.writer import one_line
 
 _CONFIRMED = 0.8  # of the witness's letters; with less, the page cannot be divided as the witness did
 _WHOLE = 0.9  # of the page's letters; a witness with more told nothing apart
@@ -34,14 +36,17 @@ _NOTICE = re.compile(r"©|\(c\)|copyright\b", re.IGNORECASE)
 _LEADS_ON = (":", "?", "…")
 
 
-def main_tree(root: Any) -> Any:
+def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
     """The page reduced to its main text and simplified, in place; None if there is no main text.
+
+    What it is reduced by is tallied in `left_out`, without its `heading`, which is written above any text.
 
     If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is less than half or more than twice as
     much, as where a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses. But if that is the whole page
     with its navigation, its prose is kept, and of a page that is mostly links, those that are no navigation.
     """
-    drop_consent(root)
+    for asked in drop_consent(root):
+        left_out.add("consent", asked)
     witness = witness_of(root)
     simplify(root)
     blocks = blocks_of(root)
@@ -61,13 +66,22 @@ def main_tree(root: Any) -> Any:
                 _keep_links(blocks, _title(root))
                 _leave_trailing(blocks)
         elif witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
+            _tally((block for block in blocks if not block.is_found), heading, left_out)
             return lxml.html.document_fromstring(witness.html)
-    if not any(block.is_main for block in blocks):
-        return None
-    for block in blocks:
-        if not block.is_main:
-            block.element.drop_tree()
-    return root
+    left = [block for block in blocks if not block.is_main]
+    _tally(left, heading, left_out)
+    for block in left:
+        block.element.drop_tree()
+    return root if len(left) < len(blocks) else None
+
+
+def _tally(left: Iterable[Block], heading: str, left_out: LeftOut) -> None:
+    """Tallies blocks: paragraphs that nothing about them calls navigation as `prose_beside` the main text, all others as `page_furniture`."""
+    for block in left:
+        if block.element.tag != "h1" or one_line(block.text) != heading:
+            is_prose = block.is_prose and not block.is_around and block.size >= _LONG
+            text = " ".join(block.element.itertext()) if block.element.tag in (*LISTS, "table") else block.text
+            left_out.add("prose_beside" if is_prose else "page_furniture", text)
 
 
 def _is_left(block: Block) -> bool:

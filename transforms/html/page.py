@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import lxml.etree
 
+from almanac.schemas.left_out import LeftOut
 from almanac.transforms.html.blocks import BESIDE
 from almanac.transforms.html.main_text import main_tree
 from almanac.transforms.html.simplify import parse_page, simplify
@@ -23,23 +24,28 @@ _NEVER = frozenset({"script", "style", "noscript", "template", "title"})
 _log = logging.getLogger("almanac.transforms")
 
 
-def html_to_markdown(html: str, part: Part) -> str:
-    """Readable text of a page: `main` is its main text without navigation, `all` everything. Empty if there is none.
+def html_to_markdown(html: str, part: Part, left_out: LeftOut | None = None) -> str:
+    """Readable text of a page: `main` is its main text without navigation, `all` everything. Empty if there is none. `left_out` tallies what it is without.
 
     A page too large to be divided is written in one pass; then only elements that are navigation by their tag are left out.
     """
     root = parse_page(html) if html.strip() else None
+    left_out = LeftOut() if left_out is None else left_out
     if root is None:
         return ""
     if too_much := _too_much(html, root):
         what = "without telling its main text; only what is navigation by its tag is left out" if part == "main" else "in one pass"
         _log.warning("a page of %d characters %s: it is read as a whole, %s", len(html), too_much, what)
+        if part == "main":
+            for element in root.iter(*(BESIDE - _NEVER)):
+                is_outermost = next(element.iterancestors(*BESIDE), None) is None
+                left_out.add("page_furniture", element.text_content() if is_outermost else "")
         return write_tree(root, BESIDE | _NEVER if part == "main" else _NEVER)
     if part == "all":
         simplify(root, drawings=True)
         return write_tree(root, _NEVER)
     heading = _heading(root)
-    main = main_tree(root)
+    main = main_tree(root, heading, left_out)
     if main is None:
         return ""
     text = write_tree(main, _NEVER)
