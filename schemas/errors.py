@@ -1,6 +1,7 @@
 """All errors of the package, as one tree that branches by what the operator should do.
 
 AlmanacError
+├── ManyDefects             1  report it: pages on which Almanac fails, and not the site
 ├── UsageError              2  correct the command or the declaration
 │   ├── DeclarationError       the declaration is invalid
 │   ├── NotFound               no such knowledge base, version or URL
@@ -65,6 +66,10 @@ class AlmanacError(Exception):
 
 def _revive(cls: type[AlmanacError], message: str, where: str | None, hint: str | None) -> AlmanacError:
     return cls(message, where=where, hint=hint)
+
+
+class ManyDefects(AlmanacError):
+    pass
 
 
 class UsageError(AlmanacError):

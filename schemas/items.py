@@ -11,6 +11,7 @@ Kind = Literal["record", "document"]
 Markup = Literal["html", "markdown", "plain", "paged"]  # paged: Markdown with page breaks
 Place = int | str | None  # number of a page or slide, name of a sheet
 
+DEFECT = "a defect of Almanac, whose traceback is in the log: "  # begins the reason of a reject
 PAGE_BREAK = "\f"  # begins a line `unit=name` of paged text, such as `page=4`
 PLACES = "\fpage starts"  # among an item's fields: [start, unit, page, slide or sheet] of each page of its text, in order; no field of its own is called so
 
@@ -131,6 +132,11 @@ class Reject:
     value: Any = None
     rule: str | None = None
     breaks: dict[str, str] = dataclasses.field(default_factory=dict)  # field → declared condition that it breaks, the reason's first; empty for other reasons
+
+    @property
+    def is_defect(self) -> bool:
+        """Whether the item is fine as far as anybody knows, and Almanac is not: an exception that nobody foresaw."""
+        return self.reason.startswith(DEFECT)
 
     def as_json(self) -> dict[str, Any]:
         """The reject as it stands in rejects.jsonl."""

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 
 from almanac.core.digests import SortedDigests, digest_of, digests_in, digests_of
 from almanac.core.tables import TableWriter, open_table, read_batches
+from almanac.core.unforeseen import FORESEEN, reason_of_defect
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Extraction, Item, Reject
@@ -72,13 +73,19 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
     found = len(extraction.drafts) + len(extraction.rejects)
     mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole, left_out=extraction.left_out)
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
-    items = prepare_items(extraction.drafts, source, clean, language=language, workspace=workspace, left_out=mapped.left_out)
-    for draft, prepared in zip(extraction.drafts, items, strict=True):
+    for draft in extraction.drafts:
         beside: list[str] | None = None
-        if draft.kind == "document" and draft.markup == "html" and source.body == "main":
-            text = prepared.text if isinstance(prepared, Item) else ""
-            beside = [clean_text(block, clean, entities=False, code=True) for block in blocks_beside(draft.body or "", text)]
-            mapped.little += [draft.url] if keeps_little(text, beside) else []
+        prepared: Item | Reject
+        try:
+            (prepared,) = prepare_items([draft], source, clean, language=language, workspace=workspace, left_out=mapped.left_out)
+            if draft.kind == "document" and draft.markup == "html" and source.body == "main":
+                text = prepared.text if isinstance(prepared, Item) else ""
+                beside = [clean_text(block, clean, entities=False, code=True) for block in blocks_beside(draft.body or "", text)]
+                mapped.little += [draft.url] if keeps_little(text, beside) else []
+        except FORESEEN:
+            raise
+        except Exception as error:
+            prepared = Reject(draft.source, draft.url, draft.document_id, "clean", reason_of_defect(error, url=draft.url))
         if isinstance(prepared, Item):
             mapped.items.append(prepared)
             mapped.characters += characters_in(prepared.passage or prepared.text)

@@ -16,7 +16,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
 from almanac.schemas.declaration.source import Source
-from almanac.schemas.errors import NoRecords
+from almanac.schemas.errors import ManyDefects, NoRecords
 from almanac.schemas.items import Item, Reject
 from almanac.schemas.left_out import CURES, LeftOut
 from almanac.spiders.mapping.diagnose import require_matches
@@ -29,6 +29,7 @@ from almanac.transforms.shared_texts import Read, SharedTexts
 
 MAP_REJECTS = "rejects-map.jsonl"
 log = get_logger("almanac.map")
+_FEW = 0.01  # share of a source's pages
 _Found = TypeVar("_Found", Item, Reject, Read)
 
 
@@ -36,19 +37,28 @@ def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, 
     """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject.
 
     Pages of `batches` that workers have mapped are read from their parts.
-    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them; the rejects until then are in MAP_REJECTS.
+    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them, and ManyDefects; the rejects until then are in
+    MAP_REJECTS.
     """
     mapper = _ItemMapper(run, {one.source: one for one in pages}, batches)
     table = run.staging / "items.parquet"
     try:
         write_items(table, mapper.items(on_page))
-    except NoRecords:
+    except (NoRecords, ManyDefects):
         mapper.write_rejects()  # for the report
         raise
     finally:
         close_reader()
     mapper.keep()
     return mapper.handle(table)
+
+
+def _require_few(defects: dict[str, str], pages: int) -> None:
+    """Raises ManyDefects where more than a page, and more than a hundredth of the pages, failed by a defect: what is left would pass for the whole."""
+    if len(defects) > max(1, pages * _FEW):
+        url, reason = next(iter(defects.items()))
+        hint = "please report it with the traceback above; until it is mended, `match` or `follow.deny` leaves such pages out"
+        raise ManyDefects(f"{len(defects)} of {pages} pages failed; the first: {reason}", where=url, hint=hint)
 
 
 class _ItemMapper:
@@ -116,6 +126,7 @@ class _ItemMapper:
         self._redirects += [(source.name, url, to) for url, to in index.ways_to_pages()]
         matched: Counter[str] = Counter()
         found, total = 0, len(index.urls)
+        defects: dict[str, str] = {}
         texts, shared = SourceTexts(), SharedTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
         works = pages_of(self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed))
         for number, batch in enumerate(self._batches(source, works), start=1):
@@ -127,6 +138,7 @@ class _ItemMapper:
             texts.pages_with_little_kept += len(little)
             texts.little_kept += little[: TEXTS_REPORTED - len(texts.little_kept)]
             self._rejects += self._not_forgotten(batch.rejects)
+            defects |= {reject.url.partition("#")[0]: reject.reason for reject in batch.rejects if reject.is_defect}
             matched.update(batch.matched)
             on_page(number, total)
             if shared is None:
@@ -134,6 +146,7 @@ class _ItemMapper:
             else:
                 for item, beside in self._not_forgotten(batch.read()):
                     shared.note(item, beside)
+        _require_few(defects, total)
         unread = [reject for reject in self._rejects if reject.source == source.name and reject.stage == "read"]
         require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed, unread=unread)
         if shared is not None:

@@ -31,7 +31,7 @@ from almanac.index.versions.store import current_version, list_versions, version
 from almanac.query.models.rerank import find_reranker
 from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import SiteSource, Source
-from almanac.schemas.errors import DamagedVersion, NoRecords
+from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts
 from almanac.spiders.crawling.chromium import require_browser
@@ -119,7 +119,7 @@ def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show
     with ledger.stage("map", run.kb), show("map") as on_page:
         try:
             items = ledger.note(map_all(run, pages, do, fan_out, on_page))
-        except NoRecords:
+        except (NoRecords, ManyDefects):
             ledger.note(Rejects.of(run.staging / MAP_REJECTS))
             raise
     if not items.is_whole:

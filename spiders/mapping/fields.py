@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from almanac.core.patterns import TooSlow, first_group
+from almanac.core.unforeseen import FORESEEN, reason_of_defect
 from almanac.schemas.declaration.fields import FieldRule, Process
 from almanac.spiders.mapping.casing import lower, title, upper
 from almanac.spiders.mapping.machine_dates import machine_date
@@ -83,7 +84,17 @@ def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, Fie
 
 
 def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
-    """Reads one field: finds, converts, processes and checks its value."""
+    """Reads one field: finds, converts, processes and checks its value. An exception that nobody foresaw is its problem."""
+    try:
+        return _read_field(name, rule, scope)
+    except FORESEEN:
+        raise
+    except Exception as error:
+        reason = reason_of_defect(error, url=scope.content.url, rule=f"{name}: {rule.rule}")
+        return FieldReading(None, rule, matched=True, problem=reason, field=name)
+
+
+def _read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     if rule.fields is not None:
         return _read_nested(name, rule, scope)
     wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)

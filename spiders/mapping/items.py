@@ -9,6 +9,7 @@ from urllib.parse import urljoin
 import parsel
 
 from almanac.core.templates import fill
+from almanac.core.unforeseen import FORESEEN, reason_of_defect
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
@@ -56,13 +57,29 @@ def map_page(content: Content, source: Source, language: str, card: Card | None 
 
 
 def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
-    """Maps a page one part at a time, in page order; yields a Reject for a part that could not be read at all."""
-    if isinstance(source, SiteSource) and not content.is_document and (wall := wall_of(content, lambda: _read(content, source))) is not None:
-        yield Reject(source.name, content.url, content.url if source.id == "url" else None, "map", f"the page shows a wall and no content: {wall}")
-        return
-    mapper = _Mapper(content, source, language, card or {})
-    for part in read_parts(content, source):
-        yield part if isinstance(part, Reject) else mapper.map(part)
+    """Maps a page one part at a time, in page order; yields a Reject for a part, or a rest of the page, that could not be read at all."""
+    try:
+        if isinstance(source, SiteSource) and not content.is_document and (wall := wall_of(content, lambda: _read(content, source))) is not None:
+            yield Reject(source.name, content.url, content.url if source.id == "url" else None, "map", f"the page shows a wall and no content: {wall}")
+            return
+        mapper = _Mapper(content, source, language, card or {})
+        for part in read_parts(content, source):
+            yield part if isinstance(part, Reject) else _mapped(part, mapper)
+    except FORESEEN:
+        raise
+    except Exception as error:
+        yield Reject(source.name, content.url, None, "map", reason_of_defect(error, url=content.url))
+
+
+def _mapped(part: Part, mapper: "_Mapper") -> "MappedItem | Reject":
+    """A part as an item; an exception that nobody foresaw costs this one, not those after it."""
+    try:
+        return mapper.map(part)
+    except FORESEEN:
+        raise
+    except Exception as error:
+        url = f"{mapper.content.url}{part.anchor or ''}"
+        return Reject(mapper.source.name, url, None, "map", reason_of_defect(error, url=url))
 
 
 def _read(content: Content, source: SiteSource) -> Iterator[Any]:

@@ -77,16 +77,18 @@ def _without_copies(matches: list[_Match], plain: list[_Match], aside: list[bool
 
 
 def _placed(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[_Match] | None:
-    """The matches with their places; None where they are texts that XPath put together."""
-    if isinstance(found[0].root, etree._Element):
-        return [_Match(match, match.root) for match in found]
-    if not isinstance(found[0].root, str):
-        return [_Match(match, None) for match in found]
-    texts = scope.root.xpath(xpath, namespaces=scope.namespaces, smart_strings=True)
-    if not isinstance(texts, list):
-        return None
-    places = [text.getparent().getparent() if text.is_tail else text.getparent() for text in texts]
-    return [_Match(match, place, not text.is_attribute) for match, place, text in zip(found, places, texts, strict=True)]
+    """The matches, elements and texts in any mixture, with their places; None where they are texts that XPath put together."""
+    if not any(isinstance(match.root, str) for match in found):
+        return [_Match(match, match.root if isinstance(match.root, etree._Element) else None) for match in found]
+    placed = scope.root.xpath(xpath, namespaces=scope.namespaces, smart_strings=True)
+    return [_at(match, one) for match, one in zip(found, placed, strict=True)] if isinstance(placed, list) else None
+
+
+def _at(match: parsel.Selector, found: Any) -> _Match:
+    if isinstance(found, etree._Element):
+        return _Match(match, found)
+    parent = found.getparent()
+    return _Match(match, parent.getparent() if found.is_tail else parent, not found.is_attribute)
 
 
 def _emptied(scope: parsel.Selector, page: Visibility) -> parsel.Selector:

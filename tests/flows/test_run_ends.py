@@ -21,9 +21,11 @@ from almanac.flows.reporting.tables import reject_rows
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest
-from almanac.schemas.errors import DamagedVersion, NoRecords, RunLocked
+from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords, RunLocked
 from almanac.schemas.reports import Problem
+from almanac.spiders.mapping import items
 from tests.flows.notes import write
+from tests.index.making import without_children
 from tests.spiders.conftest import Site
 
 pytestmark = pytest.mark.slow  # whole runs
@@ -248,3 +250,35 @@ def test_a_run_without_records_and_its_plan_tell_of_links_that_were_not_followed
     with pytest.raises(NoRecords) as raised:
         plan(load_declaration(str(declared), ""), base.data)
     assert told in raised.value.message
+
+
+@pytest.mark.parametrize(("failing", "ends"), [(1, False), (2, True)])
+def test_one_page_that_a_defect_fails_never_ends_a_run_and_many_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], failing: int, ends: bool
+) -> None:
+    """Two of forty are more than a hundredth: what is left would pass for the whole."""
+
+    def broken(mapper: Any, part: Any) -> Any:
+        if Path(mapper.content.url).name in [f"{number}.md" for number in range(failing)]:
+            raise RecursionError("no end of it")
+        return mapped(mapper, part)
+
+    mapped = items._Mapper.map
+    monkeypatch.setattr(items._Mapper, "map", broken)
+    for number in range(40):
+        (tmp_path / "notes").mkdir(exist_ok=True)
+        (tmp_path / "notes" / f"{number}.md").write_text(f"# Note {number}\n\nPier {number} is open from dawn to dusk.\n", encoding="utf-8")
+    (tmp_path / "kb.yaml").write_text('name: many\nsources: [{name: notes, kind: files, glob: "notes/*.md", yields: documents}]\n', encoding="utf-8")
+    base = Base(tmp_path / "kb.yaml")
+    with without_children():
+        if ends:
+            with pytest.raises(ManyDefects, match=r"2 of 40 pages failed; the first: a defect of Almanac.*RecursionError: no end of it") as caught:
+                base.run()
+            assert caught.value.exit_code == 1 and Path(caught.value.where or "").name == "0.md"
+        else:
+            report = base.run()
+            assert (report["outcome"], report["items"]["quarantined"], report["items"]["added"]) == ("published_with_rejects", 1, 39)
+    (reject, *others) = [json.loads(line) for line in (tmp_path / base.last_report()["rejects_file"]).read_text(encoding="utf-8").splitlines()]
+    assert len(others) == failing - 1 and Path(reject["url"]).name == "0.md" and "RecursionError: no end of it" in reject["reason"]
+    said = "".join(capfd.readouterr())
+    assert "Traceback" in said and "0.md" in said

@@ -12,8 +12,10 @@ from ruamel.yaml import YAML
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Extraction, Page
+from almanac.spiders.mapping import fields
 from almanac.spiders.mapping.diagnose import require_matches
 from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.dialects import as_shown
 from almanac.spiders.reading.markdown import title_of
 
@@ -237,3 +239,36 @@ def test_required_field_that_matches_nowhere_means_no_records() -> None:
 def test_pages_without_any_item_mean_no_records() -> None:
     with pytest.raises(NoRecords, match="3 pages yield no item"):
         require_matches(site(match="/p/"), {}, 0, 3)
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize(
+    ("xpath", "first", "all_of_them"),
+    [
+        ("//dd | //dt/text()", "Deep water", ["Deep water", "12 m", "Tide", "9 h"]),
+        ("//dt/text() | //dd", "Deep water", ["Deep water", "12 m", "Tide", "9 h"]),
+        ("//dl/node()[normalize-space()]", "Deep water", ["Deep water", "12 m", "Tide", "9 h"]),
+        ("//dt/@id | //dd", "d", ["d", "12 m", "9 h"]),
+    ],
+)
+def test_a_rule_that_matches_texts_and_elements_reads_both_beside_hidden_parts(xpath: str, first: str, all_of_them: list[str], many: bool) -> None:
+    listed = "<dl><dt id=d>Deep water<dd>12 m<dt>Tide<dd>9 h<dd hidden>never</dl><p style='display:none'>hidden</p>"
+    source = site(yields="records", fields={"value": {"xpath": xpath, "many": many}})
+    (draft,) = only(list(map_pages([html("http://x.test/", listed)], source, "en"))).drafts
+    assert draft.fields["value"] == (all_of_them if many else first)
+
+
+def test_a_defect_in_one_rule_costs_its_item_and_names_page_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(value: Any, *rest: Any, **options: Any) -> Any:
+        if str(value) == "13":
+            raise RecursionError("no end of it")
+        return converted(value, *rest, **options)
+
+    converted = convert
+    monkeypatch.setattr(fields, "convert", broken)
+    rows = Page(url="rows.jsonl", body=b'{"n": 12}\n{"n": 13}\n{"n": 14}\n', content_type="application/jsonl")
+    declared = {"name": "s", "kind": "files", "glob": "*", "yields": "records", "id": "{n}", "fields": {"n": {"json": "n", "type": "number"}}, "text": "{n}"}
+    found = only(list(map_pages([rows], FilesSource.model_validate(declared), "en")))
+    (reject,) = found.rejects
+    assert [draft.fields["n"] for draft in found.drafts] == [12, 14]
+    assert reject.is_defect and (reject.field, reject.rule, reject.url) == ("n", "json: n", "rows.jsonl#L2")
