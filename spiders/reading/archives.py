@@ -5,10 +5,13 @@ import re
 import warnings
 import zipfile
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.document import Unreadable
+from almanac.spiders.reading.entities import declares_entities, without_entities
 
 _MAX_PARTS = 20_000
 _MAX_XML_BYTES = 256 << 20  # of all markup inside, unpacked
+_BEGINNING = 4096  # bytes of a part
 _MARKUP = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
 
 
@@ -49,23 +52,38 @@ def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
     return archive
 
 
-def open_office(body: bytes, kind: str, main: str) -> tuple[bytes, zipfile.ZipFile]:
+def open_office(body: bytes, kind: str, main: str, left_out: LeftOut) -> tuple[bytes, zipfile.ZipFile]:
     """An office file and its archive, which holds the part `main`. Raises Unreadable, also for a file of another kind.
 
     One in the strict form of the standard (ISO/IEC 29500), which its readers take for damaged or empty, is given in the usual one; they differ by their names.
+    Entities that its parts declare, which the standard does not allow, are written out, or left out and counted in `left_out`.
     """
     archive = open_archive(body, kind)
     names = archive.namelist()
     if main not in names:
         raise Unreadable(f"not {_a(kind)} file: the archive holds no {main}")
-    if _RELATIONS not in names or b"purl.oclc.org/ooxml" not in read_part(archive, _RELATIONS, kind):
+    declaring = {name for name in names if name.lower().endswith(_MARKUP) and declares_entities(_beginning(archive, name))}
+    is_strict = _RELATIONS in names and b"purl.oclc.org/ooxml" in read_part(archive, _RELATIONS, kind)
+    if not is_strict and not declaring:
         return body, archive
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as written:
         for name in dict.fromkeys(names):
-            is_markup = name.lower().endswith(_MARKUP)  # pictures and the like, which nobody reads, have to be there
-            written.writestr(name, _STRICT.sub(_USUAL, read_part(archive, name, kind)) if is_markup else b"")
+            if not name.lower().endswith(_MARKUP):
+                written.writestr(name, b"")  # pictures and the like, which nobody reads, have to be there
+                continue
+            markup = read_part(archive, name, kind)
+            markup = without_entities(markup, left_out) if name in declaring else markup
+            written.writestr(name, _STRICT.sub(_USUAL, markup) if is_strict else markup)
     return out.getvalue(), zipfile.ZipFile(out)
+
+
+def _beginning(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        with archive.open(name) as part:
+            return part.read(_BEGINNING)
+    except Exception:  # whoever reads the part says what is wrong with it
+        return b""
 
 
 def _a(kind: str) -> str:

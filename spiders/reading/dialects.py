@@ -1,17 +1,19 @@
-"""Writes what dialects of Markdown add to it as their readers see it: wiki links, embeds, highlights, comments, block ids, call-outs."""
+"""Writes what dialects of Markdown add to it as their readers see it: wiki links, embeds, highlights, comments, block ids, call-outs, `<sup>`."""
 
 import re
 from typing import Any
 
 from almanac.spiders.reading.callouts import runs_of, shown_lines
+from almanac.spiders.reading.raised import scripted
 
 _MAY_BE = re.compile(
+    r"<su[bp]>|"
     r"\[\[|\[!|:::|!!!|\?\?\?|===|==|%%|<!--|\{[:#%/]|[)\]`]\{|^[ ]{0,3}#.*\{|\{\{[<%]|\^\w|[`~]{3,}\{|\[_?toc_?\]|^[ \t]*</?[A-Z]|^(?:im|ex)port[ \t]",
     re.MULTILINE | re.IGNORECASE,
 )
 _TOKEN = re.compile(
     r"\\[^\w\s]|`+|<!--|\{/\*|%%|!?\[\[|==|\$\$?|\{:|(?<=[)\]`])\{|\{[ \t]*(?=[#.\w])(?=[^{}\n]*\}[ \t]*$)|[ \t]\^(?=\w)|^\^(?=\w)"
-    r"|<(?:pre|code|script|style|math|svg)\b",
+    r"|<(?:pre|code|script|style|math|svg)\b|<su[bp]>",
     re.MULTILINE | re.IGNORECASE,
 )
 _LINK = re.compile(r"(!?)\[\[(?!\[)([^\[\]\n|]{0,500})((?:\|[^\[\]\n|]{0,500})*)\]\](?!\]|\(|\[(?!\[))")
@@ -25,6 +27,7 @@ _LINK_END = re.compile(r"\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)?\)$")
 _ATTRIBUTE = r"""(?:[.#][\w:.-]+|[A-Za-z][\w-]*=(?:"[^"\n]*"|'[^'\n]*'|[^\s{}"']+))"""
 _ATTRIBUTE_LIST = re.compile(rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}")  # ![](a.png){ width="300" }, ## Title {#id .class}
 _BLOCK_ID = re.compile(r"\s?\^(?=[\w-]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]{2,60}[ \t]*$", re.MULTILINE)
+_RAISED = re.compile(r"<(su[bp])>([^<>\n\[\]*_`]{1,30})</\1>", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9_]")
 
 
@@ -91,6 +94,9 @@ class _Inline:
         if found[0] == "$":
             end = self._after(token.end(), "$$") if found == "$$" else math.end() if (math := _INLINE_MATH.match(self.text, begin)) else 0
             return (end, self.text[begin:end]) if end else as_it_is
+        if found[:3].lower() == "<su":
+            raised = _RAISED.match(self.text, begin)
+            return (raised.end(), self._raised(raised)) if raised else as_it_is
         if found[0] == "<":
             end = self._after(token.end(), f"</{found[1:].lower()}>")
             return (end, self.text[begin:end]) if end else as_it_is
@@ -99,6 +105,11 @@ class _Inline:
         if match is None or (pattern is _ATTRIBUTE_LIST and not self._takes_attributes(begin)):
             return as_it_is
         return match.end(), ""
+
+    def _raised(self, raised: re.Match[str]) -> str:
+        text, (begin, end) = raised[2].strip(), raised.span()
+        before, after = self.text[max(0, begin - 30) : begin], self.text[end : end + 30]
+        return scripted(text, before, after, is_raised=raised[1].lower() == "sup") or raised[2]
 
     def _takes_attributes(self, begin: int) -> bool:
         """Whether a list of attributes may stand here: behind a link, an image or code, or in a heading."""

@@ -19,6 +19,7 @@ from almanac.spiders.reading.archives import read_part
 from almanac.spiders.reading.docx_asides import choose_alternatives, insert_notes, move_boxes
 from almanac.spiders.reading.docx_hidden import Hiding, hidden_in, hiding_styles
 from almanac.spiders.reading.docx_merges import W, mend_merges, run_of
+from almanac.spiders.reading.docx_raised import Raising, raising_styles, write_raised_runs
 from almanac.spiders.reading.docx_symbols import write_symbols
 from almanac.spiders.reading.omml import M, omml_text
 
@@ -36,7 +37,7 @@ _CONTENTS = "Table of Contents"
 # Says by a look at the bytes that a document, as most are, has nothing to prepare; one in UTF-16 has zeros among them.
 _NEEDED = re.compile(
     rb"[<:](?:ins|del|moveTo|moveFrom|cellDel|sdt|fldSimple|smartTag|customXml|bdo|dir|ruby|oMath|vMerge|pPrChange|rPrChange|numberingChange"
-    rb"|vanish|hidden|sym|footnoteReference|endnoteReference|AlternateContent|txbxContent)[\s/>]|\xef[\x80-\x83]|\0"
+    rb"|vanish|hidden|sym|vertAlign|footnoteReference|endnoteReference|AlternateContent|txbxContent)[\s/>]|\xef[\x80-\x83]|\0"
 )
 _REFERS_TO_NOTES = re.compile(rb"(?:foot|end)noteReference[\s/>]|\0")
 
@@ -46,17 +47,18 @@ def flattened(body: bytes, archive: zipfile.ZipFile, left_out: LeftOut) -> bytes
     markup, names = read_part(archive, _PART, "DOCX"), set(archive.namelist())
     if _COMMENTS in names and (comments := _parsed(read_part(archive, _COMMENTS, "DOCX"))) is not None:
         _tally("comments", comments.iter(f"{W}comment"), left_out)
-    styles = hiding_styles(read_part(archive, _STYLES, "DOCX")) if _STYLES in names else Hiding()
-    if not styles and not _NEEDED.search(markup):
+    sheet = read_part(archive, _STYLES, "DOCX") if _STYLES in names else b""
+    styles, raising = hiding_styles(sheet), raising_styles(sheet)
+    if not styles and not _NEEDED.search(markup) and not any(name.encode() in markup for name in raising):
         return body
     root = _parsed(markup)
     if root is None:
         return body  # its reader says what is wrong
-    is_changed = _flatten(root, styles, left_out)
+    is_changed = _flatten(root, styles, raising, left_out)
     if _REFERS_TO_NOTES.search(markup):
         notes = {kind: parsed for kind, part in _NOTES.items() if part in names and (parsed := _parsed(read_part(archive, part, "DOCX"))) is not None}
         for note in notes.values():
-            _flatten(note, styles, left_out)
+            _flatten(note, styles, raising, left_out)
         is_changed |= insert_notes(root, notes)
     if not is_changed:
         return body
@@ -78,7 +80,7 @@ def _parsed(markup: bytes) -> Any:
         return None
 
 
-def _flatten(root: Any, styles: Hiding, left_out: LeftOut) -> bool:
+def _flatten(root: Any, styles: Hiding, raising: Raising, left_out: LeftOut) -> bool:
     """Flattens the tree in place; whether anything in it changed."""
     chosen = choose_alternatives(root)
     contents = _remove_pages(
@@ -95,7 +97,8 @@ def _flatten(root: Any, styles: Hiding, left_out: LeftOut) -> bool:
     formulas, annotated, wrapped = _write_formulas(root), _write_ruby(root), _unwrap(root)
     for paragraph in reversed(unended):
         _join_to_next(paragraph)
-    return any((chosen, contents, deleted, hidden, aside, boxes, symbols, formulas, annotated, wrapped)) | mend_merges(root)
+    raised = write_raised_runs(root, raising)
+    return any((chosen, contents, deleted, hidden, aside, boxes, symbols, formulas, annotated, wrapped, raised)) | mend_merges(root)
 
 
 def _tally(reason: str, elements: Iterable[Any], left_out: LeftOut) -> list[Any]:

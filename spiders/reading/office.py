@@ -23,8 +23,7 @@ _BOLD = "b"
 
 def read_docx(body: bytes) -> Document:
     """Headings by their styles, paragraphs, list items and tables of a DOCX file; page numbers where Word noted where its pages ended."""
-    body, archive = open_office(body, "DOCX", "word/document.xml")
-    left_out = LeftOut()
+    body, archive = open_office(body, "DOCX", "word/document.xml", left_out := LeftOut())
     body = flattened(as_plain_document(body, archive, "DOCX"), archive, left_out)
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
     for one in found:

@@ -1,8 +1,10 @@
-"""Superscripts and subscripts as Unicode characters, for formulas and for the `<sup>` and `<sub>` of running text: x², 10⁻³, H₂O."""
+"""Superscripts and subscripts as Unicode characters, for formulas and for what is raised or lowered in running text: x², 10⁻³, H₂O."""
 
 import re
 import unicodedata
-from typing import Any
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, Literal
 
 from almanac.spiders.reading.rewriting import remove, replace_by_text
 
@@ -30,7 +32,10 @@ _VARIABLE = re.compile(r"[nxykij]")
 _TERM = re.compile(rf"(?=.*(?:[\d*/^]|{_SIGN}))(?:[\w*/.,^()⁰¹²³⁴-ⁿ ×·]|{_SIGN}){{2,30}}")
 _MARK = re.compile(r"(?:[\[(]\s*)?(?:\d{1,4}|[a-z*†‡§¶])(?:\s*[\])])?(?:\s*,\s*\[?\d{1,4}\]?)*", re.IGNORECASE)
 _SIGNS = {"TM": "™", "tm": "™", "SM": "℠"}
-_PRICE = re.compile(r"(?:^|[^\d.,])\d{1,3}(?:[.,\s]?\d{3})*$")
+_WHOLE_PRICE = re.compile(r"(?:^|[^\d.,])(\d{1,3}(?:[.,\s]?\d{3})*)$")
+_DECIMALS = re.compile(r"[.,](?:\d\d|[-–—]{1,2})\W{0,2}")  # .99 and ,- behind a price
+_SLASHES = ("/", "⁄", "∕")
+_AROUND = 30  # characters beside a raised text that tell what it is
 _COST_CLASS = re.compile(r"price|amount|prix|preis|precio|prezzo", re.IGNORECASE)
 
 
@@ -70,7 +75,7 @@ def write_raised(root: Any) -> None:
 def _write_fraction(element: Any) -> None:
     """Writes raised digits over lowered ones as `1/2`, with a space after a whole number."""
     below = element.getnext()
-    if element.getparent() is None or below is None or below.tag != "sub" or (element.tail or "").strip() not in ("/", "⁄", "∕"):
+    if element.getparent() is None or below is None or below.tag != "sub" or (element.tail or "").strip() not in _SLASHES:
         return
     upper, lower = ("".join(part.itertext()).strip() for part in (element, below))
     if upper.isdecimal() and lower.isdecimal():
@@ -89,47 +94,86 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
     return any("#" in (link.get("href") or "") or "noteref" in (link.get("role") or "") + (link.get("epub:type") or "") for link in links)
 
 
-def _written(element: Any, text: str) -> str | None:
-    """The text that stands for the element; None if it stays as it is."""
-    before = _text_before(element)
-    return scripted(text, before, is_raised=element.tag == "sup", is_price=_is_in_price(element, before))
+Standing = Literal["sup", "sub", ""]
 
 
-def scripted(text: str, before: str, *, is_raised: bool, is_price: bool = False) -> str | None:
-    """What a raised or lowered text of running prose is written as; None if it stays as it is.
+def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_price: bool = False) -> str | None:
+    """What a raised or lowered text of running prose is written as; None if it stays as it is, as the `th` of 5th does.
 
     Args:
         text: The text that stands higher or lower than its line.
         before: What stands right before it on the line.
+        after: What follows it.
         is_raised: Whether it stands higher.
-        is_price: Whether both belong to an amount of money, whose cents are raised.
+        is_price: Whether both are known to belong to an amount of money, whose cents are raised; a currency beside them says so, too.
     """
     if is_raised:
         if text in _SIGNS:
             return _SIGNS[text]
-        if is_price and len(text) == 2 and text.isdigit() and _PRICE.search(before):
-            return f".{text}"
+        if (cents := _cents(text, before, after, is_price)) is not None:
+            return cents
+    characters = superscript if is_raised else subscript
     if _NUMERIC.fullmatch(text) or (_VARIABLE.fullmatch(text) and before[-1:].isalnum() and not _is_word(before)):
-        return superscript(text) if is_raised else subscript(text)
+        return characters(text)
     if len(text) > 1 and before[-1:] and (before[-1:].isalnum() or before[-1:] in ")]") and _TERM.fullmatch(text) and not text.isalpha():
-        plain = text.replace(" ", "")
-        return superscript(plain) if is_raised else subscript(plain)
+        return characters(text.replace(" ", ""))
     return None
+
+
+def raised_in(stretches: Sequence[tuple[str, Standing]]) -> list[str]:
+    """The texts of a paragraph's stretches, as office files have them, with what is raised or lowered written as that in `<sup>` and `<sub>` is.
+
+    Stretches that stand alike, one after the other, are one: its text is that of the first of them.
+    """
+    written = [text for text, _ in stretches]
+    groups = [list(group) for _, group in groupby((place for place, text in enumerate(written) if text), key=lambda place: stretches[place][1])]
+    whole = ["".join(written[place] for place in group) for group in groups]
+    standing = [stretches[group[0]][1] for group in groups]
+    texts = [text.strip() for text in whole]
+    for number, group in enumerate(groups):
+        before, after = "".join(whole[:number])[-_AROUND:], "".join(whole[number + 1 :])[:_AROUND]
+        if not standing[number] or not texts[number]:
+            continue
+        if standing[number : number + 3] == ["sup", "", "sub"] and texts[number + 1] in _SLASHES and texts[number].isdecimal():
+            shown: str | None = (" " if before[-1:].isdigit() else "") + texts[number]
+        elif standing[max(0, number - 2) : number + 1] == ["sup", "", "sub"] and texts[number - 1] in _SLASHES and texts[number].isdecimal():
+            shown = texts[number]
+        else:
+            shown = scripted(texts[number], before, after, is_raised=standing[number] == "sup")
+        if shown is not None:
+            for place in group:
+                written[place] = ""
+            written[group[0]] = whole[number].replace(texts[number], shown)
+    return written
+
+
+def _cents(text: str, before: str, after: str, is_price: bool) -> str | None:
+    """Cents that are raised behind the whole part of a price, with the mark between them where it is missing; None if the text is none."""
+    if before[-1:].isdigit() and _DECIMALS.fullmatch(text):
+        return text
+    if not re.fullmatch(r"\d\d\W?", text):
+        return None
+    if re.search(r"\d\s?\W$", before) and _has_currency(before[-1:]):
+        return text  # the currency is the mark: 12€⁹⁹
+    whole = _WHOLE_PRICE.search(before)
+    if whole is None or not (is_price or _has_currency(before[: whole.start(1)].rstrip()[-1:] + text + after[:2])):
+        return None
+    return f"{',' if '.' in whole[1] else '.'}{text}"
+
+
+def _has_currency(text: str) -> bool:
+    return any(unicodedata.category(character) == "Sc" for character in text)
+
+
+def _written(element: Any, text: str) -> str | None:
+    """The text that stands for the element; None if it stays as it is."""
+    is_price = _COST_CLASS.search(element.getparent().get("class") or "") is not None
+    return scripted(text, _text_before(element), element.tail or "", is_raised=element.tag == "sup", is_price=is_price)
 
 
 def _is_word(before: str) -> bool:
     """Whether the text ends with a word of several letters, which no exponent or index belongs to."""
     return len(before) > 1 and before[-1].isalpha() and before[-2].isalpha()
-
-
-def _is_in_price(element: Any, before: str) -> bool:
-    around = element.getparent()
-    return shows_currency(before + (element.tail or "")[:5]) or _COST_CLASS.search(around.get("class") or "") is not None
-
-
-def shows_currency(text: str) -> bool:
-    """Whether a text holds the sign of a currency."""
-    return any(unicodedata.category(character) == "Sc" for character in text)
 
 
 def _text_before(element: Any) -> str:

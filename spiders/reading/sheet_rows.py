@@ -11,10 +11,12 @@ from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.number_formats import EAST_ASIAN_DATES, date_text, number_text, text_text
 from almanac.spiders.reading.number_sections import Marks
+from almanac.spiders.reading.raised import Standing, raised_in
 
 _MAX_COLUMNS = 16_384
 _ESCAPED_CONTROL = re.compile(r"_x00[01][0-9A-Fa-f]_")  # `_x000D_` for the end of a line: XML has no control characters
 _DATE = "yyyy-mm-dd hh:mm:ss"
+_STANDING: dict[str | None, Standing] = {"superscript": "sup", "subscript": "sub"}
 
 Row = dict[int, str]  # texts by column; what is empty has none
 
@@ -40,7 +42,13 @@ def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], Non
     write = _Writer(book, marks)
     with sheet._get_source() as source:
         parser = WorkSheetParser(
-            source, sheet._shared_strings, data_only=True, epoch=book.epoch, date_formats=write.date_styles, timedelta_formats=book._timedelta_formats
+            source,
+            sheet._shared_strings,
+            data_only=True,
+            epoch=book.epoch,
+            date_formats=write.date_styles,
+            timedelta_formats=book._timedelta_formats,
+            rich_text=True,
         )
         rows: list[tuple[int, Row]] = []
         for number, cells in parser.parse():
@@ -101,6 +109,13 @@ def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: C
         yield number, own, max((merged.end for merged in going_on if merged.text), default=0)
 
 
+def _stretch(part: Any) -> tuple[str, Standing]:
+    """A stretch of a cell's rich text, with how it stands."""
+    if isinstance(part, str):
+        return part, ""
+    return part.text, _STANDING.get(part.font.vertAlign, "")
+
+
 def _first(merged: _Merged) -> int:
     return merged.first
 
@@ -127,5 +142,5 @@ class _Writer:
             return date_text(value, code)
         if isinstance(value, int | float):
             return number_text(value, code, self._marks)
-        text = str(value)
+        text = value if isinstance(value, str) else "".join(raised_in([_stretch(part) for part in value]))
         return text_text(_ESCAPED_CONTROL.sub(" ", text) if "_x00" in text else text, code)

@@ -13,6 +13,7 @@ from almanac.spiders.reading.document import Document, Element, Unreadable, plai
 from almanac.spiders.reading.docx_asides import choose_alternatives
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.omml import M, omml_text
+from almanac.spiders.reading.raised import Standing, raised_in
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
@@ -40,9 +41,8 @@ def read_pptx(body: bytes) -> Document:
 
     Slides and shapes that are hidden, and shapes beside their slide, are left out; so are its date, number and footer.
     """
-    body, archive = open_office(body, "PPTX", "ppt/presentation.xml")
+    body, archive = open_office(body, "PPTX", "ppt/presentation.xml", left_out := LeftOut())
     try:
-        left_out = LeftOut()
         elements = list(_elements(as_plain_document(body, archive, "PPTX"), left_out))
     except (MemoryError, RecursionError, Unreadable):
         raise
@@ -58,12 +58,15 @@ def _elements(body: bytes, left_out: LeftOut) -> Iterator[Element]:
     width, height = deck.slide_width or 0, deck.slide_height or 0
     for number, slide in enumerate(deck.slides, start=1):
         frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+        if frame is not None:
+            _write_raised(frame._txBody)
         notes = "" if frame is None else plain(frame.text)
         if slide._element.get("show") in _OFF:
             left_out.add("hidden", f"{_text_in(slide._element)} {notes}")
             continue
         choose_alternatives(slide._element, _READ)
         _write_formulas(slide._element)
+        _write_raised(slide._element)
         title = slide.shapes.title
         every = list(_placed(slide.shapes, left_out))
         placed = [one for one in every if one.left < width and one.top < height and one.right >= 0 and one.bottom >= 0]
@@ -169,3 +172,23 @@ def _write_formulas(slide: Any) -> None:
         text.text = " ".join(filter(None, (omml_text(formula) for formula in math.iter(f"{M}oMath"))))
         run.append(text)
         math.getparent().replace(math, run)
+
+
+def _write_raised(root: Any) -> None:
+    """Writes what runs raise or lower as characters, in place."""
+    for paragraph in root.iter(f"{_A}p"):
+        runs = list(paragraph.iterchildren(f"{_A}r", f"{_A}fld", f"{_A}br"))
+        standing = [_stands(run) for run in runs]
+        if not any(standing):
+            continue
+        texts = [run.find(f"{_A}t") for run in runs]
+        before = [" " if run.tag == f"{_A}br" else "" if text is None else text.text or "" for run, text in zip(runs, texts, strict=True)]
+        for text, written in zip(texts, raised_in(list(zip(before, standing, strict=True))), strict=True):
+            if text is not None:
+                text.text = written
+
+
+def _stands(run: Any) -> Standing:
+    properties = run.find(f"{_A}rPr")
+    raised = "" if properties is None else properties.get("baseline", "").removesuffix("%")
+    return "" if not raised.strip("-0.") else "sub" if raised.startswith("-") else "sup"

@@ -25,9 +25,8 @@ def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
     Hidden sheets, rows and columns are left out. Values are as their number formats show them, with the marks of `language` (`auto`: of its texts), formulas
     by the values that were stored with them. Raises Unreadable, also as soon as there are more than `max_elements` cells.
     """
-    body, _ = open_office(body, "XLSX", "xl/workbook.xml")
+    body, _ = open_office(body, "XLSX", "xl/workbook.xml", left_out := LeftOut())
     try:
-        left_out = LeftOut()
         return Document("", list(_elements(body, max_elements, language, left_out)), "sheet", left_out=left_out)
     except (MemoryError, RecursionError, Unreadable):
         raise
@@ -38,7 +37,7 @@ def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
 def _elements(body: bytes, max_elements: int, language: str, left_out: LeftOut) -> Iterator[Element]:
     import openpyxl  # type: ignore[import-untyped]  # ships no types
 
-    book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False)
+    book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False, rich_text=True)
     marks = marks_of(_language_of(book))._replace(is_guess=True) if language == AUTO else marks_of(language)
     cells = 0
 

@@ -30,6 +30,8 @@ def _draft(text: str, **keys: object) -> Draft:
         ("| [[P\\|q]] | x |", "| q | x |"),
         ("a ![[x.png]] b ![[x.png|100]] c ![[x.jpg|A cat]] d", "a  b  c A cat d"),
         ("![[Note]] and ![[Note#Part|200x100]] and ![[f.pdf#page=3]]", "Note and Note > Part and f.pdf"),
+        ("10<sup>6</sup> cells, 10<SUP>-3</SUP>, H<sub>2</sub>O, the 5<sup>th</sup>, $12<sup>99</sup>", "10⁶ cells, 10⁻³, H₂O, the 5th, $12.99"),
+        ("`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>\n\n    10<sup>6</sup>", "`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>|10<sup>6</sup>"),
         ("==marked [[A]]== 这是==重点==内容", "marked A 这是重点内容"),
         ("a %%hidden%% b\n%%\nhidden\n\n```\nhidden\n```\n%%\nc", "a  b|c"),
         ("Text. ^abc123\n- item ^quote-1\n\n^alone1\n", "Text.|- item"),

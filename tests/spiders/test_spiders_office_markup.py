@@ -199,3 +199,59 @@ def test_entities_stay_unread_and_other_parts_untouched() -> None:
     assert [element.text for element in read_docx(body).elements] == ["kept"]
     with zipfile.ZipFile(io.BytesIO(flattened(body, open_archive(body, "DOCX"), LeftOut()))) as archive:
         assert archive.read("word/media/a") == b"picture"
+
+
+def _raised(text: str, properties: str = '<w:vertAlign w:val="superscript"/>') -> str:
+    return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
+
+
+_LOWERED = '<w:vertAlign w:val="subscript"/>'
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (_p(_run("2.4 × 10"), _raised("6"), _run(" cells, 25 m"), _raised("2 "), _run("wide")), ["2.4 × 10⁶ cells, 25 m² wide"]),
+        (_p(_run("5 × 10"), _raised("-"), _raised("3"), _run(" per day")), ["5 × 10⁻³ per day"]),
+        (_p(_run("10"), '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:noBreakHyphen/><w:t>3</w:t></w:r>'), ["10⁻³"]),
+        (_p(_run("H"), _raised("2", _LOWERED), _run("O and CO"), _raised("2", _LOWERED)), ["H₂O and CO₂"]),
+        (_p(_run("In 2019"), _raised("4"), _run(" the 5"), _raised("th"), _run(" rose.")), ["In 2019⁴ the 5th rose."]),
+        (_p(_run("$12"), _raised("99"), _run(" or 1.299"), _raised("50"), _run(" €")), ["$12.99 or 1.299,50 €"]),
+        (_p(_raised("1"), _run("/"), _raised("2", _LOWERED), _run(" cup, 2"), _raised("1"), _run("/"), _raised("3", _LOWERED)), ["1/2 cup, 2 1/3"]),
+        (_p(_run("plain "), _raised("6", '<w:vertAlign w:val="baseline"/>')), ["plain 6"]),
+        (_tbl(_cell("a") + f"<w:tc>{_p(_run('10'), _raised('8'))}</w:tc>") + "<w:p/>", [[["a", "10⁸"]]]),
+        (_p(_run("10"), _in("ins", _raised("7"))), ["10⁷"]),
+    ],
+)
+def test_raised_and_lowered_runs_are_characters(body: str, shown: list[object]) -> None:
+    assert _read(body) == shown
+
+
+def test_runs_are_raised_by_their_styles() -> None:
+    styles = "".join(
+        f'<w:style w:type="character" w:styleId="{name}">{properties}</w:style>'
+        for name, properties in (
+            ("Power", '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>'),
+            ("Small", '<w:basedOn w:val="Power"/>'),
+            ("Flat", '<w:basedOn w:val="Power"/><w:rPr><w:vertAlign w:val="baseline"/></w:rPr>'),
+        )
+    )
+    body = _p(_run("10"), *(_raised("6", f'<w:rStyle w:val="{name}"/>') + _run(" 10") for name in ("Power", "Small", "Flat")), _run("."))
+    sheet = f'<w:styles xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">{styles}</w:styles>'
+    made = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(docx(body))) as parts, zipfile.ZipFile(made, "w") as archive:
+        for name in parts.namelist():
+            archive.writestr(name, sheet if name == "word/styles.xml" else parts.read(name))
+    assert [element.text for element in read_docx(made.getvalue()).elements] == ["10⁶ 10⁶ 106 10."]
+
+
+def test_text_behind_an_entity_stays_and_what_it_names_is_not_read() -> None:
+    declared = '<!DOCTYPE x [<!ENTITY far SYSTEM "file:///etc/hostname"><!ENTITY near "inner"><!ENTITY deep "a &near; b">]>'
+    made = io.BytesIO()
+    body = _p(_run("Before &far; after &near; and &deep; end.")) + paragraph("Second.")
+    with zipfile.ZipFile(io.BytesIO(docx(body))) as parts, zipfile.ZipFile(made, "w") as archive:
+        for name in parts.namelist():
+            archive.writestr(name, declared.encode() + parts.read(name) if name == "word/document.xml" else parts.read(name))
+    document = read_docx(made.getvalue())
+    assert [element.text for element in document.elements] == ["Before after inner and end.", "Second."]
+    assert document.left_out == {"entities": {"blocks": 2, "characters": len("&far;") + len("&deep;")}}

@@ -156,3 +156,24 @@ def test_a_damaged_deck_says_so() -> None:
             archive.writestr(part, b"<x/>" if part == "ppt/presentation.xml" else parts.read(part))
     with pytest.raises(Unreadable, match="damaged PPTX file"):
         read_pptx(out.getvalue())
+
+
+def _standing(frame: Any, *stretches: tuple[str, int]) -> None:
+    """Writes the stretches as runs of the frame's first paragraph, each raised by so many per mille of its size."""
+    for text, baseline in stretches:
+        run = frame.paragraphs[0].add_run()
+        run.text = text
+        if baseline:
+            run.font._element.set("baseline", str(baseline))
+
+
+def test_raised_and_lowered_runs_are_characters() -> None:
+    deck = pptx.Presentation()
+    slide = _slide(deck, "Title")
+    _standing(
+        _box(slide.shapes, "", 1, 3).text_frame, ("2.4 × 10", 0), ("-", 30000), ("6", 30000), (" of H", 0), ("2", -25000), ("O on the 5", 0), ("th", 30000)
+    )
+    cell = slide.shapes.add_table(1, 2, Inches(1), Inches(4), Inches(4), Inches(1)).table.cell(0, 1)
+    _standing(cell.text_frame, ("10", 0), ("8", 30000))
+    _standing(slide.notes_slide.notes_text_frame, ("25 m", 0), ("2", 30000))
+    assert _texts(deck) == ["Title", "2.4 × 10⁻⁶ of H₂O on the 5th", [["", "10⁸"]], "25 m²"]

@@ -220,3 +220,15 @@ def test_repeated_values_count_as_cells() -> None:
     rows = [["x", 0], *([None, number] for number in range(6000))]
     with pytest.raises(Unreadable, match="elements_per_file"):
         _shown(_sheet(rows, lambda sheet: sheet.merge_cells("A1:A6001")))
+
+
+def test_raised_and_lowered_text_of_a_cell_is_characters() -> None:
+    from openpyxl.cell.rich_text import CellRichText, TextBlock  # type: ignore[import-untyped]  # ships no types
+    from openpyxl.cell.text import InlineFont  # type: ignore[import-untyped]  # ships no types
+
+    def stands(text: str, how: str) -> Any:
+        return TextBlock(InlineFont(vertAlign=how), text)
+
+    dose = CellRichText("2.4 × 10", stands("-", "superscript"), stands("6", "superscript"), " of H", stands("2", "subscript"), "O")
+    body = _sheet([["Strain", "Dose"], ["A", dose], ["B", CellRichText(TextBlock(InlineFont(b=True), "bold"), " and plain")]])
+    assert _shown(body)[1:] == [[["Strain", "Dose"], ["A", "2.4 × 10⁻⁶ of H₂O"], ["B", "bold and plain"]]]

@@ -1,0 +1,47 @@
+"""Takes declared entities out of markup inside office files: their readers end a text at the first one, and lose what stands behind it."""
+
+from typing import Any
+
+from lxml import etree
+
+from almanac.schemas.left_out import LeftOut
+
+_DECLARED = b"<!ENTITY"
+
+
+def declares_entities(beginning: bytes) -> bool:
+    """Whether the beginning of a part declares entities."""
+    return _DECLARED in beginning.replace(b"\0", b"")  # also in UTF-16
+
+
+def without_entities(markup: bytes, left_out: LeftOut) -> bytes:
+    """The markup with the text of internal entities in their places, and without the others: files and addresses that they name are not read.
+
+    What is left out is counted as `entities`. Markup that is damaged is given back: its reader says what is wrong.
+    """
+    try:
+        root = etree.fromstring(markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+    except etree.XMLSyntaxError:
+        return markup
+    subset = root.getroottree().docinfo.internalDTD
+    declared = {one.name: one.content or "" for one in subset.entities()} if subset is not None else {}
+    for element in root.iter(etree.Element):
+        for name, value in element.attrib.items():
+            element.set(name, value)  # the value, not what refers to it
+    for entity in list(root.iter(etree.Entity)):
+        text = declared.get(entity.name, "")
+        if not text or "&" in text or "<" in text:
+            left_out.add("entities", entity.text)
+            text = ""
+        _replace(entity, text)
+    return bytes(etree.tostring(root, encoding="UTF-8", xml_declaration=True))
+
+
+def _replace(entity: Any, text: str) -> None:
+    parent, previous = entity.getparent(), entity.getprevious()
+    text += entity.tail or ""
+    if previous is not None:
+        previous.tail = (previous.tail or "") + text
+    else:
+        parent.text = (parent.text or "") + text
+    parent.remove(entity)
