@@ -13,7 +13,7 @@ from almanac.spiders.mapping.machine_dates import machine_date
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find, subjects_of, why_hidden, why_no_prefix
-from almanac.spiders.selecting.selectors import LAYOUT, markup_of, text_of
+from almanac.spiders.selecting.selectors import LAYOUT, markup_of, parted_number, text_of, without_silent
 from almanac.spiders.selecting.things import Subjects
 from almanac.spiders.selecting.urls import spellings
 
@@ -196,12 +196,36 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: 
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
         return (markup_of(match, hidden=rule.hidden, asked_for=True, leave_out=scope.content.leave_out) for match in matches)
+    if rule.type == "price" and rule.attr is None:
+        return (_price_text(match, rule, scope, lines="split" in rule.process) for match in matches)
     may_be_machine = rule.type in ("date", "datetime") and rule.attr is rule.format is rule.pattern is None
     return (
         (may_be_machine and machine_date(match, scope.language, with_time=rule.type == "datetime"))
         or text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim, leave_out=scope.content.leave_out)
         for match in matches
     )
+
+
+def _price_text(match: Any, rule: FieldRule, scope: FieldScope, *, lines: bool) -> Any:
+    """The text of a price. Where it is not clear whether its last digits are cents, what screen readers are told counts, as far as that is clear.
+
+    Raises _BadValue where nothing says it.
+    """
+    text = text_of(match, None, lines=lines, hidden=rule.hidden, leave_out=scope.content.leave_out)
+    number = parted_number(match, hidden=rule.hidden)
+    if not number or number not in str(_by_pattern(rule.pattern, text) or ""):
+        return text
+    spoken = without_silent(match)
+    if spoken is not None and not parted_number(spoken, hidden=rule.hidden) and (said := text_of(spoken, None, hidden=rule.hidden)) and _digits(said):
+        return said
+    if not parted_number(match, hidden=True) and _digits(said := text_of(match, None, hidden=True)) == _digits(text):
+        return said  # with the mark between them, which is hidden
+    settles = "a selector for one of them, or xpath: concat(…, '.', …) with cents and concat(…) without"
+    raise _BadValue(f"the digits of {number} stand in several elements, and the last may be cents; what settles it: {settles}", text, "type")
+
+
+def _digits(text: str) -> str:
+    return "".join(filter(str.isdecimal, text))
 
 
 def _by_pattern(pattern: str | None, raw: Any) -> Any:

@@ -20,6 +20,7 @@ RANGE = re.compile(r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _FRACTION = re.compile(r"(\d+)?\s?([¼-¾⅐-⅞])")
+_RAISED = re.compile(r"\d[⁺⁻]?[⁰¹²³⁴-⁹]")
 _MAX_DIGITS = 100
 _MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})
 
@@ -35,8 +36,10 @@ def plain_digits(text: str) -> str:
 def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
     """The only number in a text: `1 234,5` in French is 1234.5, `12,5 %` is 12.5. Raises ValueError if there is none or more than one.
 
-    With `whole`, a single mark before three digits separates thousands.
+    With `whole`, a single mark before three digits separates thousands. Raised digits are refused, too: 10⁶ is no 10.
     """
+    if _RAISED.search(text):
+        raise ValueError(f"raised digits behind a number in {shown(text)}: a power or a note? `pattern` takes a part of the text")
     found = list(NUMBER.finditer(_FRACTION.sub(lambda match: _decimal(match, decimal_mark(language)), plain_digits(text))))
     if len(found) != 1:
         raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")

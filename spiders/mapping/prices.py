@@ -9,6 +9,7 @@ from almanac.spiders.mapping.amounts import Amount, find_amounts, in_full, is_ra
 from almanac.spiders.mapping.currencies import price_mark
 from almanac.spiders.mapping.numbers import plain_digits, shown, to_decimal
 from almanac.spiders.reading.currencies import currency_beside
+from almanac.spiders.reading.raised import decimals_behind, lowered
 
 _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
 _HUNDREDTHS_BEHIND = re.compile(
@@ -41,6 +42,12 @@ _FREE = frozenset(
         "무료 입장",
     }
 )
+_RAISED = re.compile(r"(?P<whole>\d(?:[\d ,.']*\d)?)(?P<mark>\s?[.,])?\s?(?P<raised>[⁺⁻⁰¹²³⁴-⁹]+)")
+_RAISED_BEHIND_CURRENCY = re.compile(r"(?<=\d)([^\w\s])[⁰¹²³⁴-⁹]{2}(?![⁰¹²³⁴-⁹])")  # 12€⁹⁹
+_RAISED_CENTS = re.compile(rf"[⁰¹²³⁴-⁹]{{2}}(?={_HUNDREDTHS_BEHIND.pattern})", re.IGNORECASE)
+_PARTED_MARK = re.compile(r"(?<=\d)\s([.,])\s(?=\d\d(?!\d))")  # 12 . 99: the mark is for screen readers
+_HAS_DECIMALS = re.compile(r"[.,]\d{1,2}$")
+_SETTLES = "`pattern` takes a part of the text, and `xpath` puts parts of the element together: concat(…, '.', …)"
 _TANWIN = "\u064b"  # مجانًا is written مجاناً and مجانا, too
 
 
@@ -51,12 +58,14 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several prices, the first; "free" is 0.
     An amount that is rounded is written in full: $60K is 60000, 1,2 Mio. € 1200000, 5 triệu đồng 5000000, 3万円 30000. In $60–121K, the K belongs to both.
     Percentages are not prices. Refused are rounded amounts without a currency ("12k" of what?), words that mean different numbers in different languages
-    ("mil"), and several numbers without a currency. `currency` is the one that is named elsewhere, such as in a column of its own.
+    ("mil"), several numbers without a currency, and what may be cents or something else: `12 99 €`, raised digits without a currency. `currency` is the one
+    that is named elsewhere, such as in a column of its own.
     """
     plain = plain_digits(unicodedata.normalize("NFC", text))
     if plain.casefold().replace(_TANWIN, "").strip(" .!！¡。()") in _FREE:
         return "0", None
     plain = _COLON.sub(",", plain)
+    plain, raised = _with_cents(_PARTED_MARK.sub(r"\1", plain), text)
     if shown_as := _SHOWN.get(primary(language)):
         plain = _BACKSLASH.sub(shown_as, plain)
     if primary(language) == "vi":
@@ -71,6 +80,9 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     found = named[chosen]
     while chosen and is_range(amounts[chosen - 1].before, amounts[chosen - 1].after):
         chosen -= 1
+    if raised and (found or currency) is None:
+        raise ValueError(f"{raised} without a currency in {shown(text)}: cents, or a note? {_SETTLES}")
+    _check_parted(amounts, chosen, text)
     if found is None and len(amounts) > 1 and not (len(amounts) == 2 and is_range(amounts[0].before, amounts[0].after)):
         raise ValueError(f"several numbers and no currency in {shown(text)}")
     one = amounts[chosen]
@@ -88,6 +100,40 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     return format(amount, "f") + _decimals_behind(found, amounts[chosen:]), found
 
 
+def _with_cents(plain: str, text: str) -> tuple[str, str]:
+    """The text with raised cents as decimals, `$12⁹⁹` as `$12.99`, and without marks of notes; and what was taken for cents.
+
+    Raises ValueError for other raised digits: 10⁶ is no 10.
+    """
+    cents: list[str] = []
+
+    def written(match: re.Match[str]) -> str:
+        whole, raised = match["whole"], match["raised"]
+        if len(raised) == 2 and raised.isdigit() and not _HAS_DECIMALS.search(whole):
+            cents.append(match[0])
+            return whole + decimals_behind(whole, lowered(raised))
+        if raised.isdigit() and (_HAS_DECIMALS.search(whole) or (len(raised) == 1 and whole != "10")):
+            return whole + (match["mark"] or "")  # the mark of a note
+        if match["mark"] and not raised.strip("⁻"):  # 12,⁻
+            return f"{whole}{match['mark']}-"
+        raise ValueError(f"raised digits in {shown(text)}: cents, a note or a power? {_SETTLES}")
+
+    plain = _RAISED_BEHIND_CURRENCY.sub(lambda match: lowered(match[0]) if currency_beside("", match[1]) else match[0], plain)
+    plain = _RAISED.sub(written, _RAISED_CENTS.sub(lambda match: lowered(match[0]), plain))
+    return plain, cents[0] if cents else ""
+
+
+def _check_parted(amounts: list[Amount], chosen: int, text: str) -> None:
+    """Raises ValueError where the chosen amount and two digits beside it, with nothing but a space between, may be one: `12 99 €`."""
+    for one, behind in ((chosen, chosen + 1), (chosen - 1, chosen)):
+        if one < 0 or behind >= len(amounts) or amounts[one].after.strip() or not re.fullmatch(r"\d\d", amounts[behind].number[0]):
+            continue
+        rest = amounts[behind].after
+        is_last = not any(map(str.isalpha, rest.replace(currency_beside("", rest) or "", "", 1)))
+        if is_last and not _HAS_DECIMALS.search(amounts[one].number["digits"]):
+            raise ValueError(f"{amounts[one].number[0]} {amounts[behind].number[0]} in {shown(text)}: is the second the cents of the first? {_SETTLES}")
+
+
 def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
     """The `.50` of 12€50, where the currency stands for the decimal mark; empty otherwise.
 
@@ -97,7 +143,10 @@ def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
         return ""
     one, cents = amounts[:2]
     is_named = _HUNDREDTHS_BEHIND.match(cents.after) is not None
-    stands_between = one.after.strip() == currency or (is_named and not one.after.strip() and currency == currency_beside(one.before, ""))  # £12 10p
+    between = one.after.strip()
+    unit = currency_beside("", one.after)
+    is_joined = is_named and unit is not None and re.fullmatch(r"\s\w{1,4}", between.removeprefix(unit)) is not None  # 12 dollars and 99 cents
+    stands_between = between == currency or is_joined or (is_named and not between and currency == currency_beside(one.before, ""))  # £12 10p
     if not stands_between or not one.number["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", cents.number[0]):
         return ""
     after = cents.after

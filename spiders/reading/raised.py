@@ -31,10 +31,13 @@ _NUMERIC = re.compile(rf"{_SIGN}?\d+{_SIGN}?|{_SIGN}|\(\d+\)")
 _VARIABLE = re.compile(r"[nxykij]")
 _TERM = re.compile(rf"(?=.*(?:[\d*/^]|{_SIGN}))(?:[\w*/.,^()⁰¹²³⁴-ⁿ ×·]|{_SIGN}){{2,30}}")
 _MARK = re.compile(r"(?:[\[(]\s*)?(?:\d{1,4}|[a-z*†‡§¶])(?:\s*[\])])?(?:\s*,\s*\[?\d{1,4}\]?)*", re.IGNORECASE)
+_OF_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _SIGNS = {"TM": "™", "tm": "™", "SM": "℠"}
 _WHOLE_PRICE = re.compile(r"(?:^|[^\d.,])(\d{1,3}(?:[.,\s]?\d{3})*)$")
 _DECIMALS = re.compile(r"[.,](?:\d\d|[-–—]{1,2})\W{0,2}")  # .99 and ,- behind a price
 _SLASHES = ("/", "⁄", "∕")
+_INLINE = frozenset({"span", "i", "em", "b", "strong", "a", "bdi", "small", "big", "font", "sup", "sub", "var", "u", "data"})
+_MAX_BEFORE = 10  # elements
 _AROUND = 30  # characters beside a raised text that tell what it is
 _COST_CLASS = re.compile(r"price|amount|prix|preis|precio|prezzo", re.IGNORECASE)
 
@@ -53,6 +56,11 @@ def _in_characters(text: str, characters: dict[str, str], mark: str) -> str:
     if all(character in characters for character in text):
         return "".join(characters[character] for character in text)
     return f"{mark}{text}" if len(text) == 1 else f"{mark}({text})"
+
+
+def lowered(text: str) -> str:
+    """The text with raised digits as plain ones."""
+    return text.translate(_OF_SUPERSCRIPTS)
 
 
 def write_raised(root: Any) -> None:
@@ -158,7 +166,12 @@ def _cents(text: str, before: str, after: str, is_price: bool) -> str | None:
     whole = _WHOLE_PRICE.search(before)
     if whole is None or not (is_price or _has_currency(before[: whole.start(1)].rstrip()[-1:] + text + after[:2])):
         return None
-    return f"{',' if '.' in whole[1] else '.'}{text}"
+    return decimals_behind(whole[1], text)
+
+
+def decimals_behind(whole: str, decimals: str) -> str:
+    """Decimals with the mark that does not separate the thousands of the whole part."""
+    return f"{',' if '.' in whole else '.'}{decimals}"
 
 
 def _has_currency(text: str) -> bool:
@@ -177,13 +190,24 @@ def _is_word(before: str) -> bool:
 
 
 def _text_before(element: Any) -> str:
-    """The text right before an element, up to 30 characters of the same parent, or of the parent's own predecessor where it comes first."""
-    for _ in range(3):
-        previous = element.getprevious()
-        text = element.getparent().text or "" if previous is None else previous.tail or "".join(previous.itertext())
-        if text or previous is not None:
-            return str(text)[-30:]
-        element = element.getparent()
-        if element.getparent() is None or element.tag not in ("span", "i", "em", "b", "strong", "a", "bdi", "small", "font"):
+    """The text right before an element on its line, up to 30 characters, across the inline elements that it stands in and behind."""
+    text = ""
+    for _ in range(_MAX_BEFORE):
+        if len(text) >= _AROUND:
             break
-    return ""
+        previous, parent = element.getprevious(), element.getparent()
+        if previous is not None:
+            text = (previous.tail or "") + text
+            if previous.tag in _INLINE:
+                text = "".join(previous.itertext()) + text
+            elif isinstance(previous.tag, str):
+                break
+            element = previous
+            continue
+        if parent is None:
+            break
+        text = (parent.text or "") + text
+        if parent.getparent() is None or parent.tag not in _INLINE:
+            break
+        element = parent
+    return text[-_AROUND:]

@@ -1,8 +1,10 @@
 """Evaluates declared CSS, XPath and JMESPath selectors, and extracts the text of their matches."""
 
+import copy
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any
 
 import jmespath
@@ -18,6 +20,7 @@ from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.escaped import with_markup_parsed
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
+from almanac.spiders.reading.rewriting import remove
 from almanac.spiders.reading.rewritten import rewritten
 from almanac.spiders.selecting import prefixes
 from almanac.spiders.selecting.current import current_first, current_only
@@ -43,6 +46,7 @@ LAYOUT = " \t\n\f\r"
 _LAYOUTS = re.compile(f"[{LAYOUT}]+")
 # Elements whose content is raw text to a parser, although serialised markup is escaped.
 _RAW_TEXT = re.compile(r"<(/?)(?:xmp|plaintext|listing)(?=[\s>])", re.IGNORECASE)
+_WHOLE_NUMBER = re.compile(r"(?<!\d[.,])(?<!\d)\d{2,}(?![.,]?\d)")  # without the decimals of another
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 
 
@@ -188,6 +192,34 @@ def element_text(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = 
     if not len(element) and element.tag not in _UNREAD:
         return _spaced(element.text or "", verbatim)
     return _spaced("".join(_pieces(element, " ")), verbatim)
+
+
+def without_silent(found: Any) -> parsel.Selector | None:
+    """A copy of a match without what screen readers are spared (`aria-hidden`); None where nothing is."""
+    if not isinstance(found, parsel.Selector) or not hasattr(found.root, "iter") or not found.root.xpath(".//*[@aria-hidden='true']"):
+        return None
+    copied = copy.copy(found.root)
+    for silent in copied.xpath(".//*[@aria-hidden='true']"):
+        remove(silent)
+    return parsel.Selector(root=copied, type=found.type)
+
+
+def parted_number(found: Any, *, hidden: bool = False) -> str:
+    """A number of a match whose digits stand in several elements, the last one or two by themselves: 1299 of `<b>12</b><i>99</i>`, or 12.99?
+
+    Or one with something between its digits that no visitor sees. Empty if there is none.
+    """
+    element = as_read(found.root, hidden=hidden) if isinstance(found, parsel.Selector) and hasattr(found.root, "iter") else None
+    if element is None:
+        return ""
+    pieces = list(_pieces(rewritten(element, images=False, asked_for=True), " "))
+    text, starts = "".join(pieces), set(accumulate(map(len, pieces)))
+    for digits in _WHOLE_NUMBER.finditer(text):
+        last = max((start for start in starts if digits.start() < start < digits.end()), default=None)
+        if last is not None and digits.end() - last <= 2:
+            return digits[0]
+    with_hidden = text if hidden else text_of(found, hidden=True)
+    return next((digits for digits in _WHOLE_NUMBER.findall(text) if digits not in with_hidden), "")
 
 
 def element_lines(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = untold) -> str:
