@@ -2,6 +2,8 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from math import floor, inf
 
 from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
@@ -10,6 +12,7 @@ from almanac.schemas.reports import ExpectationResult, ItemCounts, Recall
 
 # Tolerance for floating point: a declared limit of 0.7 % is slightly below 7/1000.
 _ROUNDING = 1e-9
+_HALF = 0.5
 
 
 def judge(
@@ -31,7 +34,7 @@ def judge(
     """All checks with value and limit, for a declaration always the same ones in the same order, and the verdict.
 
     A check whose value is None passes: shares of a live version that does not exist or is empty, recall without golden questions. Moved items count
-    neither as removed nor as added.
+    neither as removed nor as added. The limit of a check is the one that applied: of fewer than `gate.at_least` items or pages, see `_limit_among`.
 
     Args:
         live_items: number of items in the live version; None before the first one.
@@ -52,17 +55,18 @@ def judge(
     against = compared_with if incomparable is None else f"nothing: {incomparable}"
     found, found_live = (one.recall if one is not None else None for one in (recall, live_recall))
     drop = None if found is None or found_live is None else round(found_live - found, 6)
+    share = partial(_share_at_most, at_least=gate.at_least)
     checks = [
         _at_least("min_items", items.added + stayed, rules.min_items),
-        _at_most("max_rejected", _share(items.quarantined, items.in_), rules.max_rejected),
+        share("max_rejected", items.quarantined, items.in_, rules.max_rejected),
         Check(name="expectations", value=broken_expectations, limit=None, ok=True),
         *expectations,
-        _at_most("max_failed", _share(pages.failed, pages.present + pages.failed), gate.max_failed),
+        share("max_failed", pages.failed, pages.present + pages.failed, gate.max_failed),
         Check(name="compared_with", value=against, limit=compared_with, ok=incomparable is None or not compares),
-        _at_most("max_lost", _share(items.removed, live_items), gate.max_lost),
-        _at_most("max_added", _share(items.added, live_items), gate.max_added),
-        _at_most("max_shrunk", _share(shrunk, compared), gate.max_shrunk),
-        _at_most("max_changed", _share(rewritten, compared), gate.max_changed),
+        share("max_lost", items.removed, live_items, gate.max_lost),
+        share("max_added", items.added, live_items, gate.max_added, most=inf),
+        share("max_shrunk", shrunk, compared, gate.max_shrunk),
+        share("max_changed", rewritten, compared, gate.max_changed),
         _at_least("min_recall", found, gate.min_recall),
         _drop(drop, gate.max_recall_drop, unasked),
     ]
@@ -80,8 +84,21 @@ def refusing(expectations: Sequence[ExpectationResult]) -> tuple[Check, ...]:
     return tuple(Check(name=name, value=one.value, limit=one.limit, ok=one.ok) for one, name in named)
 
 
-def _share(part: int, whole: int | None) -> float | None:
-    return round(part / whole, 6) if whole else 0.0 if whole == part == 0 else None
+def _share_at_most(name: str, part: int, whole: int | None, limit: float | None, *, at_least: int, most: float = _HALF) -> Check:
+    share = round(part / whole, 6) if whole else 0.0 if whole == part == 0 else None
+    return _at_most(name, share, limit if limit is None or not whole else _limit_among(whole, limit, at_least, most))
+
+
+def _limit_among(whole: int, limit: float, at_least: int, most: float) -> float:
+    """The limit of a share of so many items or pages.
+
+    Of a handful, one is a large share. So of fewer than `at_least`, as many may be hit as the limit allows of that number, but no more than `most` of them:
+    10 % of 20 are two, and of three items one. A limit of 0 stays 0.
+    """
+    if whole >= at_least:
+        return limit
+    allowed = floor(min(limit * at_least + _ROUNDING, most * whole))
+    return max(limit, round(allowed / whole, 6))
 
 
 def _at_most(name: str, value: float | None, limit: float | None) -> Check:

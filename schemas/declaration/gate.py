@@ -12,13 +12,19 @@ class Validate(DeclaredModel):
     """Conditions that a run's items must meet."""
 
     min_items: int = Field(1, ge=0, description="fewer items than this are refused by the gate")
-    max_rejected: Share = Field(0.05, description="share of the items that may be quarantined: a number from 0 to 1, or `5%`")
+    max_rejected: Share = Field(0.05, description="share of the items that may be quarantined: a number from 0 to 1, or `5%`; of few items see `gate.at_least`")
     expect: list[Expectation] = Field([], description="what the items must satisfy besides the rules of their fields; Great Expectations judges both")
 
 
 class Gate(DeclaredModel):
     """Limits beyond which a new version is not published. A share is a number from 0 to 1, or `5%`; null switches a check off."""
 
+    at_least: int = Field(
+        20,
+        ge=1,
+        description="of fewer items or pages than this, one is a large share. There, a share limits their number: to what it allows of this many, and to half "
+        "of them. By `max_lost: 10%`, two items may go, and of three one. 1: a share is a share, however few there are",
+    )
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
     max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")
     max_added: Growth | None = Field(None, description="new items, as a share of those of the live version; null: as many as come")

@@ -116,7 +116,7 @@ def test_an_indexed_page_that_becomes_noindex_is_removed_and_the_gate_sees_it(ba
     site.page("/", text("home") + links("/a", "/b"))
     site.page("/a", text("a"), headers={"ETag": '"a"'})
     site.page("/b", text("b"))
-    base.declare(gate={"max_lost": 0.1})
+    base.declare(gate={"max_lost": 0.1, "at_least": 3})
     base.run()
     site.page("/a", text("a"), headers={"ETag": '"a2"', "X-Robots-Tag": "noindex"})
     refused = base.run()

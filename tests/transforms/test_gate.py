@@ -101,10 +101,45 @@ def test_texts_that_shrank_or_changed_are_a_share_of_the_items_that_stayed(
     assert [check.name for check in verdict.checks if not check.ok] == refused
 
 
-def test_one_of_three_texts_is_a_third_of_them() -> None:
-    """As for what is lost, a share is a share: of a few items, one is many."""
-    one = judge(_declared(), _PAGES, _items(changed=1, unchanged=2), 3, shrunk=1, rewritten=1)
-    assert (_check(one, "max_shrunk").value, _check(one, "max_shrunk").ok) == (0.333333, False)
+@pytest.mark.parametrize(
+    ("live", "lost", "gate", "limit", "ok"),
+    [
+        (1, 1, {}, 0.1, False),  # all that there was
+        (2, 1, {}, 0.5, True),
+        (3, 1, {}, 0.333333, True),
+        (3, 2, {}, 0.333333, False),  # more than half
+        (3, 3, {}, 0.333333, False),
+        (5, 2, {}, 0.4, True),
+        (15, 2, {}, 0.133333, True),  # as many as of 20
+        (15, 3, {}, 0.133333, False),
+        (15, 12, {}, 0.133333, False),
+        (19, 2, {}, 0.105263, True),
+        (20, 2, {}, 0.1, True),
+        (20, 3, {}, 0.1, False),
+        (3, 1, {"max_lost": 0}, 0, False),  # nothing may go
+        (3, 1, {"max_lost": "1%"}, 0.01, False),
+        (3, 2, {"max_lost": "70%"}, 0.7, True),  # the share itself holds
+        (3, 1, {"at_least": 1}, 0.1, False),
+        (60, 9, {"at_least": 100}, 0.166667, True),
+        (60, 11, {"at_least": 100}, 0.166667, False),
+    ],
+)
+def test_of_few_items_a_share_is_a_number_of_them(live: int, lost: int, gate: dict[str, Any], limit: float, ok: bool) -> None:
+    """What it allows of `at_least` items, and of half of them at most; so there is no step at that number."""
+    verdict = judge(_declared(**gate), _PAGES, _items(added=lost, unchanged=live - lost, removed=lost), live)
+    check = _check(verdict, "max_lost")
+    assert (check.limit, check.ok, verdict.verdict) == (limit, ok, "passed" if ok else "refused")
+
+
+@pytest.mark.parametrize("hit", [0, 1, 2, 3])
+def test_all_shares_of_few_are_numbers(hit: int) -> None:
+    """By 5 % one of 20, by 10 % two; of three, half of them is one."""
+    declared = _declared(max_changed="10%", max_added="10%")
+    counts = _items(changed=hit, unchanged=3 - hit, added=hit, quarantined=hit)
+    verdict = judge(declared, PageCounts(fetched=3 - hit, failed=hit), counts, 3, shrunk=hit, rewritten=hit)
+    few = {"max_failed", "max_shrunk", "max_changed"}
+    refused = {0: set(), 1: set(), 2: few | {"max_rejected"}, 3: few | {"max_rejected", "max_added"}}[hit]
+    assert {check.name for check in verdict.checks if not check.ok} == refused
 
 
 def test_a_share_just_at_its_limit_passes_however_it_is_written() -> None:

@@ -113,13 +113,13 @@ def test_a_first_version_compares_with_nothing_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("pages", "items", "refused"),
     [
-        (PageCounts(fetched=9, failed=1), ItemCounts(in_=10, unchanged=10), "max_failed"),
+        (PageCounts(fetched=10, failed=1), ItemCounts(in_=10, unchanged=10), "max_failed"),
         (PageCounts(fetched=9), ItemCounts(in_=8, unchanged=8, removed=2), "max_lost"),
         (PageCounts(fetched=9), ItemCounts(in_=10, unchanged=9, quarantined=1), "max_rejected"),
         (PageCounts(fetched=9), ItemCounts(), "min_items"),
     ],
 )
 def test_a_share_over_its_limit_is_refused(pages: PageCounts, items: ItemCounts, refused: str) -> None:
-    verdict = judge(_declaration(), pages, items, 10)
+    verdict = judge(_declaration(gate={"at_least": 10}), pages, items, 10)
     assert verdict.verdict == "refused"
     assert [c.name for c in verdict.checks if not c.ok] == [refused]
