@@ -8,6 +8,7 @@ from almanac.flows.reporting.tables import (
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
     LEFT_OUT_COLUMNS,
+    LIMIT_COLUMNS,
     LOST_COLUMNS,
     NOT_FETCHED_COLUMNS,
     REJECT_COLUMNS,
@@ -18,7 +19,7 @@ from almanac.flows.reporting.tables import (
     gate_rows,
     gate_title,
     left_out_rows,
-    lost_pages,
+    limit_rows,
     lost_rows,
     much_left_out,
     not_fetched_rows,
@@ -27,7 +28,7 @@ from almanac.flows.reporting.tables import (
     rules_note,
     text_rows,
 )
-from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome
+from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, LimitReached
 from almanac.schemas.reports import PlanResult, RunReport
 
 _SHOWN = 50
@@ -41,6 +42,7 @@ def show_report(report: RunReport, handle: str) -> None:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
     if lost := lost_rows(report.sources):
         print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
+    _show_limits(report.limits_reached)
     _show_not_fetched(report.sources)
     _show_left_out(report.sources)
     _show_texts(report.sources, handle)
@@ -48,6 +50,8 @@ def show_report(report: RunReport, handle: str) -> None:
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
         _show_missed(report)
         _say_what_to_do(report, handle)
+    else:
+        _say_remedies(report.remedies, handle)
     if report.duplicates:
         print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
         if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
@@ -60,13 +64,24 @@ def show_report(report: RunReport, handle: str) -> None:
 def show_plan(result: PlanResult, handle: str) -> None:
     print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
     print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
-    if lost := lost_pages(result.sources):
-        more = f", the first {_SHOWN} of {len(lost)}" if len(lost) > _SHOWN else ""
-        print_table(f"Pages that do not arrive, are gone or are left out{more}", ("page", "reason"), lost[:_SHOWN])
+    _say_remedies(result.remedies, handle)
+    if lost := lost_rows(result.sources):
+        print_table("Pages that do not arrive, are gone or are left out; --json lists each", LOST_COLUMNS, lost)
+    _show_limits(result.limits_reached)
     _show_not_fetched(result.sources)
     _show_left_out(result.sources)
     _show_texts(result.sources, handle)
     show_rejects(result.rejects)
+
+
+def _show_limits(limits: list[LimitReached]) -> None:
+    if limits:
+        print_table("Crawls that a limit cut short: what they did not get keeps its place", LIMIT_COLUMNS, limit_rows(limits))
+
+
+def _say_remedies(remedies: list[str], handle: str) -> None:
+    for remedy in remedies:
+        say(f"  → {remedy.replace('KB', handle)}")
 
 
 def _show_not_fetched(sources: list[CrawlOutcome]) -> None:
@@ -104,6 +119,7 @@ def _show_missed(report: RunReport) -> None:
 
 
 def _say_what_to_do(report: RunReport, handle: str) -> None:
+    _say_remedies(report.remedies, handle)
     if note := rules_note(report):
         say(f"  → {note}")
     if report.version is None:

@@ -15,6 +15,7 @@ from almanac.flows.reporting.tables import (
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,
     LEFT_OUT_COLUMNS,
+    LIMIT_COLUMNS,
     LOST_COLUMNS,
     NOT_FETCHED_COLUMNS,
     TEXT_COLUMNS,
@@ -26,6 +27,7 @@ from almanac.flows.reporting.tables import (
     gate_rows,
     gate_title,
     left_out_rows,
+    limit_rows,
     lost_rows,
     much_left_out,
     not_fetched_rows,
@@ -51,6 +53,8 @@ def show_summary(report: RunReport) -> None:
         _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
     if lost := lost_rows(report.sources):
         _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive, are gone or are left out, by reason ({of})")
+    if report.limits_reached:
+        _table(report.kb, "limits", as_records(LIMIT_COLUMNS, limit_rows(report.limits_reached)), f"Crawls that a limit cut short ({of})")
     if documents := not_fetched_rows(report.sources):
         _table(report.kb, "documents", as_records(NOT_FETCHED_COLUMNS, documents), f"Documents that pages link to and that are not fetched, by type ({of})")
     if left_out := left_out_rows(report.sources):

@@ -9,7 +9,7 @@ from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
 from almanac.flows.artifacts import shown_if_possible
-from almanac.flows.reporting.tables import amount, rules_note
+from almanac.flows.reporting.tables import amount, limits_line, rules_note
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
 from almanac.schemas.reports import Outcome, RunReport
 
@@ -50,7 +50,8 @@ def describe_run(report: RunReport) -> str:
     items = report.items.model_dump(by_alias=True)
     counts = [f"{items[name]:,} {name}" for name in ("added", "changed", "moved", "removed", "unchanged", "quarantined") if items[name]]
     chunks = f"{report.chunks.total:,} chunks, {report.chunks.embedded:,} embedded"
-    return " · ".join([report.version or "no version", ", ".join(counts) or "no items", chunks])
+    cut = limits_line(report.limits_reached)
+    return " · ".join([report.version or "no version", ", ".join(counts) or "no items", chunks, *([cut] if cut else [])])
 
 
 def reasons_of(report: RunReport) -> list[str]:

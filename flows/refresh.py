@@ -54,7 +54,7 @@ from almanac.flows.pipeline.survey import Survey
 from almanac.flows.progress import show_progress
 from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import history_of
-from almanac.flows.reporting.tables import words
+from almanac.flows.reporting.tables import limits_line, words
 from almanac.flows.secrets import take_key_from_prefect
 from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.versions.store import read_manifest
@@ -310,7 +310,8 @@ def summary_line(report: RunReport) -> str:
     """The run in one line: `voyago v0002 published: 24 added, …`."""
     counts = report.items.model_dump(by_alias=True)
     items = ", ".join(f"{counts[name]} {name}" for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined"))
-    pages = f"{report.pages.present} pages, {report.pages.failed} failed"
+    cut = limits_line(report.limits_reached)
+    pages = f"{report.pages.present} pages, {report.pages.failed} failed" + (f"; {cut}" if cut else "")
     chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
     left = "".join(

@@ -1,10 +1,15 @@
 """What became of the pages and texts of a source, as runs report it."""
 
+from typing import Literal, get_args
+
 from pydantic import BaseModel, Field
 
 from almanac.schemas.left_out import LeftOut
 
 TEXTS_REPORTED = 20  # of a source
+FOLDERS_REPORTED = 20  # of a limit
+Limit = Literal["pages", "bytes", "seconds", "depth"]
+LIMITS: tuple[Limit, ...] = get_args(Limit)
 DECLARE_BODY = "say where the text of these pages is: body: {css: …}; almanac test-url KB URL shows what a page gives"
 
 
@@ -81,6 +86,19 @@ class NotFetched(BaseModel):
     remedy: str
 
 
+class LimitReached(BaseModel):
+    """A limit of a source that kept a crawl from pages: how many known URLs were not fetched, and how many of them by folder (`core.url_folders`).
+
+    Known are the URLs that links and sitemaps named, and those of the last crawl that this one did not come to. `depth` is among them only where the source
+    does not declare it: a declared depth is what somebody wants of a crawl, and no accident.
+    """
+
+    source: str
+    limit: Limit
+    known_urls_not_fetched: int
+    folders: dict[str, int] = {}
+
+
 class CrawlOutcome(SourceTexts):
     """Outcome of the acquisition of one source, and what became of the texts of its pages.
 
@@ -91,6 +109,7 @@ class CrawlOutcome(SourceTexts):
     source: str
     crawl: str = ""  # id of the crawl whose pages the run reads: its own, or a previous one where nothing was requested
     finish: str = "finished"
+    limits_reached: list[LimitReached] = []
     pages: PageCounts = PageCounts()
     kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
     vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more

@@ -77,13 +77,18 @@ class StoredFile(_Stored):
 class Check(_Stored):
     """One check of the gate. `value` is None where there is nothing to compare with, `limit` is None where the check is switched off.
 
-    Checks of expectations may hold texts: a date, or JSON of several values.
+    Checks of expectations may hold texts: a date, or JSON of several values. The limit "warn" lets every value pass, and warns of any but 0.
     """
 
     name: str
     value: float | int | str | None
     limit: float | int | str | None
     ok: bool
+
+    @property
+    def warns(self) -> bool:
+        """Whether what was found is let pass with a warning, as declared."""
+        return self.limit == "warn" and bool(self.value)
 
 
 class Verdict(_Stored):

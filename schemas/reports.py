@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
+from almanac.schemas.crawl_outcome import CrawlOutcome, LimitReached, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Counts, Verdict
 
@@ -126,6 +126,8 @@ class RunReport(BaseModel):
     items: ItemCounts = ItemCounts()
     chunks: ChunkCounts = ChunkCounts()
     gate: Verdict | None = None
+    remedies: list[str] = []  # what to declare or to look at where the gate refuses or warns
+    limits_reached: list[LimitReached] = []  # that cut crawls short
     recall: Recall | None = None
     seconds: dict[str, float] = {}
     stages: dict[str, str] = {}  # fingerprint of each stage, as in the manifest
@@ -155,6 +157,8 @@ class PlanResult(BaseModel):
     cost: float | None
     seconds: float | None = None  # about what a run would take; None where that cannot be told
     gate: dict[str, Any]  # {would_refuse, checks}
+    remedies: list[str] = []
+    limits_reached: list[LimitReached] = []
     sources: list[CrawlOutcome] = []
     rejects: list[dict[str, Any]] = []
 

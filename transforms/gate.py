@@ -13,6 +13,7 @@ from almanac.schemas.reports import ExpectationResult, ItemCounts, Recall
 # Tolerance for floating point: a declared limit of 0.7 % is slightly below 7/1000.
 _ROUNDING = 1e-9
 _HALF = 0.5
+_COMPLETE: dict[bool | str | None, int | str | None] = {True: 0, "warn": "warn", None: None}  # `gate.complete` → the limit of its check
 
 
 def judge(
@@ -25,6 +26,7 @@ def judge(
     rewritten: int = 0,
     compared_with: str | None = None,
     incomparable: str | None = None,
+    not_fetched: int = 0,
     broken_expectations: int | None = None,
     expectations: Sequence[Check] = (),
     recall: Recall | None = None,
@@ -42,6 +44,7 @@ def judge(
         rewritten: of the items that stayed, those whose text is another.
         compared_with: the version that is live; None before the first one.
         incomparable: why its items cannot be read. Then the gate refuses, unless no check compares.
+        not_fetched: known URLs that limits kept crawls from; only informs, unless `gate.complete` is true.
         broken_expectations: number of declared expectations that some item broke; only informs, since the share of quarantined items is limited anyway.
         expectations: the checks of the declared rules, from `refusing`.
         recall: recall of the new version.
@@ -61,6 +64,7 @@ def judge(
         share("max_rejected", items.quarantined, items.in_, rules.max_rejected),
         Check(name="expectations", value=broken_expectations, limit=None, ok=True),
         *expectations,
+        Check(name="complete", value=not_fetched, limit=_COMPLETE[gate.complete], ok=gate.complete is not True or not not_fetched),
         share("max_failed", pages.failed, pages.present + pages.failed, gate.max_failed),
         Check(name="compared_with", value=against, limit=compared_with, ok=incomparable is None or not compares),
         share("max_lost", items.removed, live_items, gate.max_lost),

@@ -6,6 +6,7 @@ from pathlib import Path
 from almanac.core.durable import write_file
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
+from almanac.core.url_folders import say_folders
 from almanac.flows.pipeline.earlier_runs import crawl_as_live, only_later_stages_changed, previous_crawls
 from almanac.flows.pipeline.handles import MappedSource, Pages
 from almanac.flows.pipeline.run import Run
@@ -46,7 +47,8 @@ def acquire(
             require_pages(source, outcome)
         _log_losses(run, outcome)
     fingerprint = raw.index(outcome.crawl).fingerprint
-    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, outcome.unfollowed)
+    not_fetched = sum(one.known_urls_not_fetched for one in outcome.limits_reached)
+    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, outcome.unfollowed, not_fetched)
 
 
 def read_outcomes(run: Run, mapped: Iterable[MappedSource] = ()) -> list[CrawlOutcome]:
@@ -108,8 +110,9 @@ def _reused(run: Run, source: Source, live: Manifest | None, previous: PreviousC
 
 def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
     where = {"kb": run.kb, "source": outcome.source}
-    if outcome.finish not in ("finished", "partial"):
-        log.warning("crawl cut short", **where, limit=outcome.finish, pages=outcome.pages.present)
+    for cut in outcome.limits_reached:
+        not_fetched = {"known_urls_not_fetched": cut.known_urls_not_fetched, "folders": say_folders(cut.folders)}
+        log.warning("crawl cut short", **where, limit=cut.limit, pages=outcome.pages.present, **not_fetched)
     if outcome.kept:
         tell = log.warning if outcome.pages.failed else log.info  # the others were not asked for, as with --url, or no link led to them
         tell("pages that this crawl did not get are kept as they were", **where, pages=outcome.kept, failed=outcome.pages.failed)

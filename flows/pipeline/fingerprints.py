@@ -22,7 +22,7 @@ VALIDATION = ("transforms.deduplicate", "transforms.shared_texts", "transforms.v
 CHUNKING = ("transforms.chunking.chunker",)
 
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.
-_HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after", "fetch", "follow_links", "render"})
+_HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after", "gone", "fetch", "follow_links", "render"})
 _READING = set(ReadingLimits.model_fields)  # of `limits`: a document beyond them is a reject
 
 

@@ -90,7 +90,10 @@ class Live:
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, links `unfollowed`. The CrawlOutcome is staged (`acquire`)."""
+    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, links `unfollowed`, known URLs `not_fetched` for a limit.
+
+    The CrawlOutcome is staged (`acquire`).
+    """
 
     source: str
     crawl: str
@@ -99,6 +102,7 @@ class Pages:
     kept: int
     fingerprint: str
     unfollowed: int = 0
+    not_fetched: int = 0
 
 
 @dataclass(frozen=True)

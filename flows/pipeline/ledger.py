@@ -22,6 +22,7 @@ from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, ItemCounts, Outcome, Recall, RunReport
+from almanac.transforms.remedies import remedies_of
 
 log = get_logger("almanac.run")
 _Handle = TypeVar("_Handle", Items, Rejects, Validated, Comparison, ChunkCounts, Verdict, Measured)
@@ -79,6 +80,7 @@ class Ledger:
         judged = self._judged(may_lack=may_lack)
         recall, self.live_recall = self._recall(may_lack=may_lack)
         sources = self._outcomes(run, may_lack=may_lack)
+        verdict = self.noted(Verdict)
         if run.staging.is_dir():  # before anything is written: the disk may be full
             remove(run.staging)
         report = RunReport(
@@ -91,7 +93,9 @@ class Ledger:
             pages=sum((one.pages for one in sources), PageCounts()),
             items=self.item_counts(),
             chunks=self.noted(ChunkCounts) or ChunkCounts(),
-            gate=self.noted(Verdict),
+            gate=verdict,
+            remedies=[] if verdict is None else remedies_of(run.declaration, verdict, sources),
+            limits_reached=[limit for one in sources for limit in one.limits_reached],
             recall=recall,
             seconds=self.seconds,
             stages=self.stages,

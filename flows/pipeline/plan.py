@@ -25,8 +25,10 @@ from almanac.index.vectors.store import VectorStore
 from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NoRecords
+from almanac.schemas.manifest import Verdict
 from almanac.schemas.reports import Outcome, PlanResult
 from almanac.schemas.scope import Scope
+from almanac.transforms.remedies import remedies_of
 
 _SAMPLE = 32  # texts that tell a rate
 _MUCH = 300  # texts, from which a rate is worth to be measured
@@ -96,6 +98,7 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
     affordable = check_cost(embed, tokens)
     checks = [*surveyed.verdict.checks, *([affordable] if affordable else [])]
     would_refuse = not surveyed.is_passed or not all(check.ok for check in checks)
+    sources = read_outcomes(run, surveyed.comparison.sources)
     return PlanResult(
         kb=run.kb,
         outcome="gate_refused" if would_refuse else _outcome(run, surveyed),
@@ -105,7 +108,9 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
         tokens=tokens,
         cost=embed.cost(tokens),
         gate={"would_refuse": would_refuse, "checks": [check.model_dump() for check in checks]},
-        sources=read_outcomes(run, surveyed.comparison.sources),
+        remedies=remedies_of(run.declaration, Verdict(verdict="refused" if would_refuse else "passed", checks=checks), sources),
+        limits_reached=[limit for one in sources for limit in one.limits_reached],
+        sources=sources,
     )
 
 

@@ -182,6 +182,7 @@ def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparis
         rewritten=comparison.rewritten,
         compared_with=comparison.compared_with,
         incomparable=comparison.incomparable,
+        not_fetched=sum(one.not_fetched for one in pages),
         broken_expectations=validated.broken,
         expectations=validated.checks,
         recall=recall,

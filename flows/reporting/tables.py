@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
+from almanac.core.url_folders import by_folder, say_folders
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, LimitReached
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.left_out import CURES
 from almanac.schemas.manifest import Check, Verdict
@@ -12,15 +13,17 @@ from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, R
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
 EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "found", "result")
-LOST_COLUMNS = ("reason", "pages", "for example")
+LOST_COLUMNS = ("reason", "pages", "in", "for example")
+LIMIT_COLUMNS = ("source", "limit", "known URLs not fetched", "in")
 NOT_FETCHED_COLUMNS = ("source", "type", "documents", "to fetch them", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
 LEFT_OUT_COLUMNS = ("source", "reason", "blocks", "characters", "of its text")
 TEXT_COLUMNS = ("source", "pages", "what became of their texts", "for example")
 NOTHING = "–"
-_COUNTS = frozenset({"min_items", "expectations", "max_cost"})
+_COUNTS = frozenset({"min_items", "expectations", "complete", "max_cost"})
 _EXAMPLES = 3
+_FOLDERS = 5  # that a table names
 _VALUE = 80  # characters of a value that a table shows
 
 
@@ -47,6 +50,8 @@ def percent(share: float) -> str:
 def _result(check: Check) -> str:
     if not check.ok:
         return "REFUSED"
+    if check.warns:
+        return "WARNING"
     if check.value is None and check.limit is not None:
         return "not measured" if check.name == "min_recall" else "nothing to compare with"
     if check.value is None:
@@ -89,13 +94,23 @@ def expectations_line(results: Sequence[ExpectationResult]) -> str:
     return ", ".join(parts)
 
 
-def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str]]:
-    """Lost pages grouped by reason, the most frequent first: reason, number of pages, examples."""
+def limit_rows(limits: Iterable[LimitReached]) -> list[tuple[str, str, int, str]]:
+    """One row for each limit that cut a crawl short: source, limit, number of known URLs that were not fetched, their folders."""
+    return [(one.source, f"limits.{one.limit}", one.known_urls_not_fetched, say_folders(one.folders)) for one in limits]
+
+
+def limits_line(limits: Iterable[LimitReached]) -> str:
+    """The same in a sentence: `site cut short by limits.pages, 55 known URLs not fetched`; empty where no crawl was cut."""
+    return "; ".join(f"{one.source} cut short by limits.{one.limit}, {one.known_urls_not_fetched:,} known URLs not fetched" for one in limits)
+
+
+def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
+    """Lost pages grouped by reason, the most frequent first: reason, number of pages, their folders, an example. The report has each."""
     urls: dict[str, list[str]] = {}
     for url, reason in lost_pages(sources):
         urls.setdefault(reason, []).append(url)
     rows = sorted(urls.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return [(reason, len(found), _some(found)) for reason, found in rows]
+    return [(reason, len(found), say_folders(by_folder(found, _FOLDERS)), found[0]) for reason, found in rows]
 
 
 def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
@@ -148,6 +163,10 @@ def much_left_out(sources: Iterable[CrawlOutcome]) -> list[str]:
 def words(reason: str) -> str:
     """A reason as people read it: `page furniture`."""
     return reason.replace("_", " ")
+
+
+def _limit_counters(limits: Iterable[LimitReached]) -> list[tuple[str, object]]:
+    return [(f"known URLs not fetched: {one.source}, limits.{one.limit}", one.known_urls_not_fetched) for one in limits]
 
 
 def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
@@ -209,6 +228,7 @@ def summary_rows(report: RunReport) -> list[tuple[str, object]]:
         ("version", report.version),
         ("previous", report.previous),
         *_counters("pages", report.pages.model_dump()),
+        *_limit_counters(report.limits_reached),
         *_not_fetched_counters(report.sources),
         *_counters("items", report.items.model_dump(by_alias=True)),
         *_counters("chunks", report.chunks.model_dump()),
@@ -230,6 +250,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
     return [
         ("outcome", plan.outcome.replace("_", " ")),
         *_counters("pages", plan.pages.model_dump()),
+        *_limit_counters(plan.limits_reached),
         *_not_fetched_counters(plan.sources),
         *([("links of start pages not followed", left)] if (left := sum(one.unfollowed for one in plan.sources)) else []),
         *_counters("items", plan.items.model_dump(by_alias=True)),

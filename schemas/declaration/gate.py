@@ -1,6 +1,6 @@
 """The sections `validate` and `gate` of a declaration: conditions that items and a new version must meet before publication."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -19,6 +19,11 @@ class Validate(DeclaredModel):
 class Gate(DeclaredModel):
     """Limits beyond which a new version is not published. A share is a number from 0 to 1, or `5%`; null switches a check off."""
 
+    complete: Literal[True, "warn"] | None = Field(
+        "warn",
+        description="whether crawls have to be complete. warn: one that `limits.pages`, `bytes`, `seconds` or the default depth cut is published, and the "
+        "verdict warns; true: it is refused; null: neither",
+    )
     at_least: int = Field(
         20,
         ge=1,

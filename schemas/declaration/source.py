@@ -122,6 +122,11 @@ class SiteSource(_Source):
         description="what is fetched: html, every page that is text, and documents that pages or sitemaps lead to, by the same rules as pages; a document is "
         "one item, all of its text. Documents of other types are left out and counted by type",
     )
+    gone: list[Annotated[int, Field(ge=400, lt=500)]] = Field(
+        [],
+        description="statuses besides 404 and 410 by which a page is gone: `[401, 403]` where a site withdraws pages or puts them behind a login. Its item "
+        "goes, as far as `gate.max_lost` allows; undeclared, such a page has failed and keeps its place",
+    )
     vanish_after: int = Field(
         1, gt=0, description="complete crawls in a row without a link to a page, before it counts as vanished; pages that failed are kept"
     )
@@ -134,6 +139,12 @@ class SiteSource(_Source):
     def _starts_somewhere(self) -> Self:
         if not self.start_urls and not self.sitemaps:
             raise ValueError("start_urls: is required where there are no sitemaps")
+        return self
+
+    @model_validator(mode="after")
+    def _gone_for_good(self) -> Self:
+        passing = [Finding(("gone", number), "tells a crawl to come back later", status) for number, status in enumerate(self.gone) if status in (408, 429)]
+        refuse(type(self), passing)
         return self
 
     @model_validator(mode="after")

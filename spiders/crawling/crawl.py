@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from almanac.core.durable import remove, write_file
 from almanac.core.lifetime import how_it_ended, tell_job
 from almanac.core.progress import OnProgress, ignore
-from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, LimitReached
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
@@ -166,8 +166,10 @@ class RunningCrawl:
         stats = _read_outcome(raw, job.run_id, source, self._process.returncode, "".join(self._errors).strip())
         stats.crawl = job.run_id
         concluded = job.previous.concluded
+        before = None if concluded is None else read_stats(raw, concluded)
+        stats.limits_reached = _limits_reached(source, stats, before)
         if concluded is not None and _says_something(source, stats):
-            carry_over_pages(source, raw, job.run_id, concluded, read_stats(raw, concluded), stats, frozenset(job.forgotten))
+            carry_over_pages(source, raw, job.run_id, concluded, before, stats, frozenset(job.forgotten))
         with storage_errors(raw.root):
             write_file(raw.stats_path(job.run_id), stats.model_dump_json(indent=1))
         return stats.outcome()
@@ -243,6 +245,12 @@ def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only
     if previous.concluded is None or not raw.index(previous.concluded).exists:
         raise UsageError("no crawl is complete yet, and --url adds pages to one", where=where, hint="almanac run KB, without --url, first")
     return asked
+
+
+def _limits_reached(source: SiteSource, stats: CrawlStats, before: CrawlStats | None) -> list[LimitReached]:
+    """The limits that keep the source from being complete: those of the last crawl where only named pages were asked for, and no depth that is declared."""
+    reached = before.limits_reached if stats.finish == "partial" and before is not None else stats.limits_reached
+    return [one for one in reached if one.limit != "depth" or "depth" not in source.limits.model_fields_set]
 
 
 def _says_something(source: SiteSource, stats: CrawlStats) -> bool:

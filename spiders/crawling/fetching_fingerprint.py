@@ -24,5 +24,6 @@ def fetching_of(source: Source) -> str:
     manners = {key: declared["politeness"][key] for key in ("robots", "allow_private", "noindex")}
     documents = {"fetch": sorted(source.documents), "match": declared["match"]} if source.documents else {}
     drawn = {"render": declared["render"]} if source.render is not None else {}
+    gone = {"gone": sorted(source.gone)} if source.gone else {}
     asked = {"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}}
-    return short_hash({**documents, **drawn, **asked})
+    return short_hash({**documents, **drawn, **gone, **asked})

@@ -3,6 +3,7 @@
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.chain import Chain
@@ -49,6 +50,7 @@ class Frontier:
         self._beyond: set[str] = set()
         self._in_step = policy.source.listing is not None or self._limits.depth <= _SMALL_DEPTH
         self._taken: Counter[int] = Counter()  # pages taken and not answered yet, by depth
+        self._under_way: dict[int, Waiting] = {}  # the same pages, by their identity
         # Each page of a shop may have a thousand links of its own, far more than the page limit lets through.
         self._room = max(_MIN_ROOM, 20 * self._limits.pages)
         self._left_out: dict[str, str] = {}
@@ -65,9 +67,19 @@ class Frontier:
         return not (self._sitemaps or self._ahead or self._levels)
 
     @property
-    def beyond_depth(self) -> int:
-        """Number of pages that were found only beyond the declared depth."""
-        return len(self._beyond - self._seen)
+    def is_done(self) -> bool:
+        """Whether the queue is empty, and each page has been answered."""
+        return self.is_empty and not self._under_way
+
+    @property
+    def beyond_depth(self) -> set[str]:
+        """Keys of the pages that were found only beyond the declared depth."""
+        return self._beyond - self._seen
+
+    def not_answered(self, before: Iterable[str]) -> list[str]:
+        """URLs of pages and sitemaps in the queue or under way, and those of an earlier crawl's pages, given as canonical URLs, that this one did not find."""
+        queued = chain(self._sitemaps, self._ahead, self._under_way.values(), *(level.values() for level in self._levels.values()))
+        return [*(waiting.url for waiting in queued), *(url for url in before if self._policy.key(url) not in self._seen)]
 
     def leave_out(self, documents: Mapping[str, str], *, asked: bool = False) -> None:
         """Notes documents, given as key → type, that are not fetched; `asked`: only their answers told the type."""
@@ -94,6 +106,7 @@ class Frontier:
         waiting = self._ahead.popleft() if self._ahead else self._take_link()
         if waiting is not None:
             self._taken[waiting.depth] += 1
+            self._under_way[id(waiting)] = waiting
         return waiting
 
     def _take_link(self) -> Waiting | None:
@@ -112,6 +125,7 @@ class Frontier:
 
     def done(self, waiting: Waiting) -> None:
         """Records that a page has been answered and its links are queued."""
+        self._under_way.pop(id(waiting), None)
         self._taken[waiting.depth] -= 1
         if not self._taken[waiting.depth]:
             del self._taken[waiting.depth]

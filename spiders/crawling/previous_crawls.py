@@ -1,6 +1,6 @@
 """Previous crawls of a source: which of their pages can be taken over, and whose validators are used for conditional requests."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Literal
 
@@ -108,6 +108,10 @@ class PreviousPages:
     def holds(self, url: str) -> bool:
         """Whether the last concluded crawl had the URL, whichever requester it was sent to."""
         return self._base.leading_on(url) is not None
+
+    def urls(self) -> Iterator[str]:
+        """The URLs of the pages that the last concluded crawl had, whichever requester they were sent to."""
+        return (entry.url for entry in self._base.in_order() if not entry.links_only)
 
     def link_text(self, url: str) -> str:
         """What links called the document at a URL in the last concluded crawl."""

@@ -76,9 +76,12 @@ def content_type_of(response: Response, documents: Collection[str]) -> str | Non
     return "" if not kind and looks_like_text(response.body) else None
 
 
-def problem_of(response: Response, documents: Collection[str] = ()) -> tuple[str, str] | None:
-    """(reason, detail) why a response is neither a page nor one of the types of `documents`; None if it is."""
-    if response.status in (404, 410):
+def problem_of(response: Response, documents: Collection[str] = (), gone: Collection[int] = ()) -> tuple[str, str] | None:
+    """(reason, detail) why a response is neither a page nor one of the types of `documents`; None if it is.
+
+    `gone` are the statuses by which a page is gone besides 404 and 410.
+    """
+    if response.status in (404, 410) or response.status in gone:
         return "gone", ""
     if response.status >= 500 or response.status in (408, 429):
         return "server_error", ""
@@ -109,14 +112,17 @@ def _too_large(detail: str, limit: str) -> str:
     return f"more than {int(size[1]):,} bytes{unpacked}: {limit}" if size else detail
 
 
-def reason_of(error: BaseException | None, limit: str = "limits.bytes_per_page") -> tuple[str | None, str, int | None]:
-    """(reason, detail, status) of a failed request; the reason is None if there is nothing to report. `limit` names what limits the size of its body."""
+def reason_of(error: BaseException | None, limit: str = "limits.bytes_per_page", *, gone: Collection[int] = ()) -> tuple[str | None, str, int | None]:
+    """(reason, detail, status) of a failed request; the reason is None if there is nothing to report.
+
+    `limit` names what limits the size of its body; `gone` is as in `problem_of`.
+    """
     detail = str(error)[:_MAX_DETAIL] or type(error).__name__
     match error:
         case Refusal():
             return error.reason, error.detail, error.status
         case StopDownload() if error.response is not None:
-            reason, detail = problem_of(error.response) or ("error", detail)
+            reason, detail = problem_of(error.response, gone=gone) or ("error", detail)
             return reason, detail, error.response.status
         case DownloadTimeoutError():
             return "timeout", detail, None

@@ -36,4 +36,5 @@ def pages_of(source: Source, raw: RawStore, crawl: str) -> CrawlOutcome:
     sizes = sum(entry.size for entry in index.in_order() if not entry.kept)
     not_fetched = stats.not_fetched if stats is not None and index.head.fetching == fetching_of(source) else []
     counts = {"kept": index.kept, "bytes": sizes, "unfollowed": unfollowed, "not_fetched": not_fetched}
-    return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, failures=failures, **counts)
+    limits_reached = stats.limits_reached if stats is not None else []
+    return CrawlOutcome(source=source.name, crawl=crawl, finish="reused", pages=pages, failures=failures, limits_reached=limits_reached, **counts)

@@ -20,7 +20,8 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from almanac.core.clock import utc_now
-from almanac.schemas.crawl_outcome import FailedPage, PageCounts
+from almanac.core.url_folders import by_folder
+from almanac.schemas.crawl_outcome import FOLDERS_REPORTED, LIMITS, FailedPage, LimitReached, PageCounts
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import StorageError
 from almanac.schemas.items import Page
@@ -246,7 +247,7 @@ class SiteSpider(scrapy.Spider):
         """Handles a failed request."""
         request: scrapy.Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         asked = request.cb_kwargs
-        reason, detail, status = reason_of(failure.value, "the limit of sitemaps") if "sitemap" in asked else reason_of(failure.value)
+        reason, detail, status = reason_of(failure.value, "the limit of sitemaps") if "sitemap" in asked else reason_of(failure.value, gone=self.source.gone)
         if "sitemap" in asked and reason is not None:
             self._sitemaps.fail(asked["sitemap"].url, reason, detail, status=status)
         elif "made_up" in asked:
@@ -259,6 +260,9 @@ class SiteSpider(scrapy.Spider):
                 self._fail(asked["waiting"], reason, detail, status=status, request=request)
             elif isinstance(failure.value, Refusal) and failure.value.seen:
                 self._leave_to(failure.value.seen, asked["waiting"], request)
+            else:  # no time was left for it: it stays under way
+                yield from self._go_on()
+                return
             self._frontier.done(asked["waiting"])
         yield from self._go_on()
 
@@ -274,16 +278,18 @@ class SiteSpider(scrapy.Spider):
 
     def finished(self, reason: str) -> CrawlStats:
         """The stats of the finished crawl; `reason` is Scrapy's finish reason."""
-        is_cut = not self._frontier.is_empty
+        is_cut = not self._frontier.is_done
         finish = "partial" if self._only else "finished"
         if reason == "closespider_timeout" or (is_cut and time.monotonic() >= self._deadline):
             finish = "seconds"
         elif is_cut:
             finish = "bytes" if self._is_heavy else "pages"
         counted = {failure.url for failure in self.stats.failures}
+        beyond_depth = self._frontier.beyond_depth
         found = {
+            "limits_reached": [*self._cut_by(finish), *self._cut_by("depth", beyond_depth)],
             "ended": self.stats.ended + [url for url in self._past_the_end if finish == "finished" and url not in counted],
-            "beyond_depth": self._frontier.beyond_depth,
+            "beyond_depth": len(beyond_depth),
             "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
             "unqueued": self._frontier.unqueued,
             "not_fetched": not_fetched_by_type(self.source, self._frontier.left_out),
@@ -292,6 +298,16 @@ class SiteSpider(scrapy.Spider):
             "fallbacks_used": self._fallback_pages.fallbacks_used,
         }
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
+
+    def _cut_by(self, limit: str, urls: Collection[str] | None = None) -> list[LimitReached]:
+        """What the crawl did not fetch for a limit: `urls`, by default what it did not come to; nothing if it was not cut."""
+        if limit not in LIMITS:
+            return []
+        if urls is None:
+            known = (self.policy.canonical(url) for url in self.previous.urls())
+            urls = self._frontier.not_answered(url for url in known if self.refusal_of(url) is None)
+        told = {"known_urls_not_fetched": len(urls), "folders": by_folder(urls, FOLDERS_REPORTED)}
+        return [LimitReached(source=self.source.name, limit=limit, **told)] if urls else []
 
     def name_documents(self) -> None:
         """Writes into the journal what links call the documents that arrived, once all pages are read. Where pages were not seen, links may still be there."""
@@ -304,7 +320,7 @@ class SiteSpider(scrapy.Spider):
                 self._guarded(partial(self._journal.name, url, called))
 
     def _problem_of(self, response: Response) -> tuple[str, str] | None:
-        return problem_of(response, self.source.documents)
+        return problem_of(response, self.source.documents, self.source.gone)
 
     def _leave_out(self, response: Response | None, waiting: Waiting) -> None:
         """Counts a document of a type that is not fetched, where only the answer told the type."""

@@ -5,8 +5,22 @@ from typing import Any
 import pytest
 
 from almanac.flows.artifacts import show_summary
-from almanac.flows.reporting.tables import as_records, diff_rows, gate_rows, gate_title, lost_pages, lost_rows, percent, plan_rows, reject_rows, summary_rows
-from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, PageCounts
+from almanac.flows.outcome import describe_run
+from almanac.flows.refresh import summary_line
+from almanac.flows.reporting.tables import (
+    as_records,
+    diff_rows,
+    gate_rows,
+    gate_title,
+    limit_rows,
+    lost_pages,
+    lost_rows,
+    percent,
+    plan_rows,
+    reject_rows,
+    summary_rows,
+)
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, LimitReached, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import DiffResult, ItemCounts, PlanResult, RunReport
@@ -61,13 +75,30 @@ def test_an_error_of_a_page_says_which_without_its_address() -> None:
 
 def test_missing_pages_are_told_by_reason_with_examples() -> None:
     assert lost_rows([_SITE]) == [
-        ("gone (404)", 5, "http://site.test/0 http://site.test/1 http://site.test/2 …"),
-        ("refused by robots", 1, "http://site.test/secret"),
-        ("timeout", 1, "http://site.test/slow"),
-        ("vanished", 1, "http://site.test/v"),
+        ("gone (404)", 5, "/", "http://site.test/0"),
+        ("refused by robots", 1, "/", "http://site.test/secret"),
+        ("timeout", 1, "/", "http://site.test/slow"),
+        ("vanished", 1, "/", "http://site.test/v"),
     ]
     assert len(lost_pages([_SITE, _SITE])) == 16
     assert lost_rows([CrawlOutcome(source="all well")]) == []
+
+
+def test_fifty_pages_are_a_line_by_folder() -> None:
+    urls = [f"http://site.test/{folder}/{number}" for number in range(25) for folder in ("tours", "news")]
+    failures = [FailedPage(url=url, reason="gone", status=404) for url in urls]
+    assert lost_rows([CrawlOutcome(source="site", failures=failures)]) == [("gone (404)", 50, "/news/ 25, /tours/ 25", "http://site.test/tours/0")]
+
+
+def test_a_crawl_that_was_cut_short_is_told_in_every_summary() -> None:
+    cut = LimitReached(source="site", limit="pages", known_urls_not_fetched=1234, folders={"/tours/": 1230, "/": 4})
+    report = RunReport(kb="kb", run_id="r", outcome="published", exit_code=0, version="v0001", limits_reached=[cut])
+    line = "site cut short by limits.pages, 1,234 known URLs not fetched"
+    assert line in summary_line(report) and line in describe_run(report) and "cut short" not in summary_line(report.model_copy(update={"limits_reached": []}))
+    assert ("known URLs not fetched: site, limits.pages", 1234) in summary_rows(report)
+    assert limit_rows([cut]) == [("site", "limits.pages", 1234, "/tours/ 1,230, / 4")]
+    checks = [Check(name="complete", value=1234, limit="warn", ok=True), Check(name="complete", value=1234, limit=0, ok=False)]
+    assert [row[1:] for row in gate_rows(Verdict(verdict="refused", checks=checks))] == [("1,234", "warn", "WARNING"), ("1,234", "0", "REFUSED")]
 
 
 def test_duplicates_are_a_table_in_prefect_too(monkeypatch: pytest.MonkeyPatch) -> None:

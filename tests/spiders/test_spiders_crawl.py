@@ -21,8 +21,9 @@ from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
 from almanac.spiders.crawling import crawl, start
-from almanac.spiders.crawling.crawl import crawl_site
+from almanac.spiders.crawling.crawl import crawl_site, fetch_site
 from almanac.spiders.crawling.job import Job
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.mapping.inspect_url import inspect_url
 from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.store.raw import RawStore
@@ -245,8 +246,11 @@ def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_p
     site.otherwise = month
     outcome, stored = crawled(site, tmp_path / "pages", limits={"pages": 12})
     assert (len(stored), outcome.finish, outcome.beyond_depth) == (12, "pages", 0)
+    assert [(one.limit, one.known_urls_not_fetched, one.folders) for one in outcome.limits_reached] == [("pages", 2, {"/": 2})]
     outcome, stored = crawled(site, tmp_path / "depth", limits={"depth": 5})
-    assert (len(stored), outcome.finish, outcome.beyond_depth) == (11, "finished", 2)
+    assert (len(stored), outcome.finish, outcome.beyond_depth, outcome.limits_reached) == (11, "finished", 2, [])  # a declared depth is what is wanted
+    outcome, _ = crawled(site, tmp_path / "default")
+    assert [(one.limit, one.known_urls_not_fetched) for one in outcome.limits_reached] == [("depth", 2)]
     outcome, stored = crawled(site, tmp_path / "bytes", limits={"bytes": "5kB"}, politeness={"per_domain": 1})
     assert outcome.finish == "bytes" and outcome.bytes >= 5000 and len(stored) < 15
 
@@ -327,6 +331,31 @@ def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site",
         loopback_site.page(f"/{n}", "x", delay_s=0.3)
     outcome, stored = crawled(loopback_site, tmp_path, limits={"seconds": 2}, politeness={"per_domain": 2})
     assert outcome.finish == "seconds" and 1 < len(stored) < 60
+    [cut] = outcome.limits_reached
+    assert (cut.limit, cut.known_urls_not_fetched + len(stored) + len(outcome.failures)) == ("seconds", 201)  # what was under way, too
+
+
+def test_a_crawl_that_is_cut_short_counts_what_it_knows_by_folder_also_from_the_last_one(loopback_site: "Site", tmp_path: Path) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    rooms, events = [f"/rooms/{n}" for n in range(4)], [f"/events/{n}" for n in range(3)]
+    site.page("/", links(*rooms, "/events"))
+    site.page("/events", links(*events))
+    for path in (*rooms, *events):
+        site.page(path, path)
+    first = crawl_site(source(site), raw, "r1")
+    assert (first.finish, first.pages.fetched, first.limits_reached) == ("finished", 9, [])
+    again = crawl_site(source(site, limits={"pages": 2}), raw, "r2", previous=PreviousCrawls(concluded="r1"))
+    [cut] = again.limits_reached
+    # Of the events, no page has been read that leads there.
+    assert (cut.source, cut.limit, cut.known_urls_not_fetched, cut.folders) == ("s", "pages", 7, {"/events/": 3, "/rooms/": 3, "/": 1})
+    assert (again.kept, again.pages.vanished, len([*raw.pages("r2")])) == (7, 0, 9)
+    # One page by name says nothing of the others, and denied pages are none that anybody wants.
+    one = fetch_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"), only=[f"{site.base}/rooms/1"])
+    assert one.limits_reached == again.limits_reached
+    denied = crawl_site(source(site, limits={"pages": 2}, follow={"deny": ["/events"]}), raw, "r4", previous=PreviousCrawls(concluded="r1"))
+    assert [one.folders for one in denied.limits_reached] == [{"/rooms/": 3}]
+    whole = crawl_site(source(site, limits={"pages": 9}), raw, "r5", previous=PreviousCrawls(concluded="r2"))
+    assert (whole.finish, whole.limits_reached, whole.kept) == ("finished", [], 0)
 
 
 def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

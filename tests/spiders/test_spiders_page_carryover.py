@@ -11,7 +11,7 @@ import pytest
 
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, PageCounts
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.errors import Unreachable, UsageError
+from almanac.schemas.errors import CredentialRefused, Unreachable, UsageError
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site, require_pages
 from almanac.spiders.crawling.page_carryover import carry_over_pages
@@ -259,6 +259,30 @@ def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_sit
     assert (third.pages.failed, third.kept, third.pages.vanished) == (0, 0, 0)
     assert prices(raw, "r3", shop) == items
     assert raw.index("r3").fingerprint == raw.index("r1").fingerprint != raw.index("r2").fingerprint
+
+
+@pytest.mark.parametrize(("gone", "kept"), [([], 3), ([403], 1), ([401, 403], 0), ([401, 403, 451], 0)])
+def test_pages_that_a_site_withdraws_are_gone_where_that_is_declared(loopback_site: "Site", tmp_path: Path, gone: list[int], kept: int) -> None:
+    site, raw = loopback_site, RawStore(tmp_path)
+    site.page("/", links(*(f"/{n}" for n in range(6))))
+    for n in range(6):
+        site.page(f"/{n}", f"<p>Page {n}</p>{links(f'/{n}/more')}")
+        site.page(f"/{n}/more", f"<p>More of {n}</p>")
+    crawl_site(source(site), raw, "r1")
+    for n, status in enumerate((401, 403, 403, 404)):
+        site.page(f"/{n}", "turned away", status=status)
+    outcome = crawl_site(source(site, gone=gone), raw, "r2", previous=PreviousCrawls(concluded="r1"))
+    assert (outcome.pages.failed, outcome.pages.gone) == (kept, 4 - kept)
+    # Pages behind one that merely failed are still found by its stored copy.
+    assert {page.url.removeprefix(f"{site.base}/") for page in raw.pages("r2")} >= {"", "4", "4/more", "5", "5/more"}
+    assert (outcome.kept, outcome.pages.vanished) == (kept, 4 - kept)
+    assert {failure.reason for failure in outcome.failures if failure.status in gone} <= {"gone"}
+
+
+def test_a_site_that_turns_everybody_away_is_not_gone(loopback_site: "Site", tmp_path: Path) -> None:
+    loopback_site.page("/", "log in", status=401)
+    with pytest.raises(CredentialRefused, match="wants other credentials"):
+        crawl_site(source(loopback_site, gone=[401, 403]), RawStore(tmp_path), "r1")
 
 
 def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_all_it_had(loopback_site: "Site", tmp_path: Path) -> None:

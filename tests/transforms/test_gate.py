@@ -10,7 +10,7 @@ from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ItemCounts, Recall
 from almanac.transforms.gate import judge
 
-_NAMES = ["min_items", "max_rejected", "expectations", "max_failed", "compared_with", "max_lost", "max_added", "max_shrunk", "max_changed"]
+_NAMES = ["min_items", "max_rejected", "expectations", "complete", "max_failed", "compared_with", "max_lost", "max_added", "max_shrunk", "max_changed"]
 _NAMES += ["min_recall", "max_recall_drop"]
 _PAGES = PageCounts(fetched=100)
 
@@ -32,7 +32,7 @@ def test_a_first_version_compares_with_nothing() -> None:
     verdict = judge(_declared(max_added="1%"), _PAGES, _items(added=100), None)
     assert verdict.verdict == "passed"
     assert [(check.name, check.value) for check in verdict.checks] == list(
-        zip(_NAMES, [100, 0.0, None, 0.0, None, None, None, None, None, None, None], strict=True)
+        zip(_NAMES, [100, 0.0, None, 0, 0.0, None, None, None, None, None, None, None], strict=True)
     )
 
 
@@ -162,6 +162,23 @@ def test_a_live_version_without_items_refuses_nobody_who_comes() -> None:
 def test_broken_expectations_inform_and_do_not_refuse() -> None:
     check = _check(judge(_declared(), _PAGES, _items(added=100), None, broken_expectations=3), "expectations")
     assert (check.value, check.limit, check.ok) == (3, None, True)
+
+
+@pytest.mark.parametrize(
+    ("declared", "not_fetched", "limit", "ok", "warns"),
+    [
+        ({}, 0, "warn", True, False),
+        ({}, 44, "warn", True, True),
+        ({"complete": "warn"}, 44, "warn", True, True),
+        ({"complete": True}, 0, 0, True, False),
+        ({"complete": True}, 1, 0, False, False),
+        ({"complete": None}, 44, None, True, False),
+    ],
+)
+def test_a_crawl_that_was_cut_short(declared: dict[str, Any], not_fetched: int, limit: Any, ok: bool, warns: bool) -> None:
+    verdict = judge(_declared(**declared), _PAGES, _items(added=100), None, not_fetched=not_fetched)
+    check = _check(verdict, "complete")
+    assert (check.value, check.limit, check.ok, check.warns, verdict.verdict) == (not_fetched, limit, ok, warns, "passed" if ok else "refused")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,112 @@
+"""What to declare, or to look at, where the gate refuses a run or warns of it: the cure that fits what was found, before anybody overrides the gate."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from urllib.parse import parse_qsl, urlsplit
+
+from almanac.core.url_folders import by_folder, say_folders
+from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.declaration.source import SiteSource, Source
+from almanac.schemas.manifest import Verdict
+
+_FOLDERS = 3  # that one line names
+_OVERLOADED = frozenset({"server_error", "timeout", "unreachable"})
+_WHERE_LEFT_OUT = {
+    "refused_by_robots": "robots.txt excludes them; politeness: {robots: false} if you may fetch them all the same",
+    "noindex": "they ask not to be indexed; politeness: {noindex: false} if you may index them",
+    "denied": "follow.deny matches them, or what they lead to",
+    "off_site": "they lead to another host; declare it in allowed_domains if it is yours",
+    "too_large": "limits: {bytes_per_page: …} is too small for them",
+}
+_BY_CHECK = {
+    "min_items": "almanac test-url KB URL shows what a page yields; are match, each and the fields right?",
+    "max_rejected": "rejects.jsonl has the reason of each; validate: {max_rejected: …} if they may be left out",
+    "max_added": "a calendar or a listing without end: follow: {deny: […]}; parameters that make many URLs of one page: ignore_parameters: […]",
+    "max_shrunk": "does one of the pages show a login, a notice or half of its text? Then wait, or send what the site wants: politeness: {cookies: …}",
+    "max_changed": "does one of the pages show a notice in place of its text? Then wait; if the site was rewritten, the version is right",
+    "min_recall": "almanac eval KB shows which golden questions fail, and what is found instead",
+    "max_recall_drop": "almanac eval KB shows which golden questions fail, and what is found instead",
+}
+
+
+def remedies_of(declaration: Declaration, verdict: Verdict, outcomes: Sequence[CrawlOutcome]) -> list[str]:
+    """A line for each finding behind the checks that refuse or warn, in their order; `KB` stands for the knowledge base."""
+    sources = {source.name: source for source in declaration.sources}
+    crawls = [(sources[outcome.source], outcome) for outcome in outcomes if outcome.source in sources]
+    by_source = {"complete": _where_cut, "max_failed": _where_failed, "max_lost": _where_lost}
+    lines: list[str] = []
+    for check in verdict.checks:
+        if not check.ok or check.warns:
+            tell = by_source.get(check.name)
+            found = list(chain.from_iterable(tell(source, outcome) for source, outcome in crawls)) if tell else []
+            lines += found or filter(None, [_BY_CHECK.get(check.name)])
+    return list(dict.fromkeys(lines))
+
+
+def _where_cut(_: Source, outcome: CrawlOutcome) -> Iterator[str]:
+    for one in outcome.limits_reached:
+        yield (
+            f"limits.{one.limit} cut the crawl of {one.source}: {one.known_urls_not_fetched:,} known URLs were not fetched ({say_folders(one.folders)}); "
+            f"raise limits: {{{one.limit}: …}}, or leave out what you do not want by follow: {{deny: […]}}"
+        )
+
+
+def _where_failed(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
+    if not isinstance(source, SiteSource):
+        return
+    failed = [page for page in outcome.failures if page.reason not in ("gone", *_WHERE_LEFT_OUT)]
+    for status in sorted({page.status for page in failed if page.status in (401, 403, 407, 451)}):
+        yield _where_forbidden(source, status, [page.url for page in failed if page.status == status])
+    if circles := [page.url for page in failed if "in a circle" in page.detail]:
+        yield f"{_told(source, circles)} redirect to themselves, as sites do that want a cookie: politeness: {{cookies: …}}"
+    if late := [page.url for page in failed if page.reason in _OVERLOADED]:
+        yield f"{_told(source, late)} failed by an error of the server or in time: wait and run again, or go slower: politeness: {{delay_s: …, per_domain: 1}}"
+
+
+def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
+    manners = source.politeness
+    cures = [f"gone: {sorted({*source.gone, status})} if the site has withdrawn them"]
+    if names := _parameters(urls):
+        cures.append(f"ignore_parameters: [{', '.join(names)}] if these make other URLs of the same pages")
+    cures.append("follow: {deny: […]} if they were never meant")
+    has_credentials = manners.auth or manners.headers or manners.cookies
+    login = "politeness: auth, headers and cookies, which may have lapsed" if has_credentials else "politeness: {cookies: …} if they want a login"
+    cures.insert(0 if has_credentials else len(cures), login)
+    return f"{_told(source, urls)} answer {status}: {'; '.join(cures)}"
+
+
+def _where_lost(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
+    if outcome.vanished and isinstance(source, SiteSource):
+        yield (
+            f"no link leads to {_told(source, outcome.vanished)} any more: are pagination, listing and follow.allow still right? "
+            f"vanish_after: {source.vanish_after + 2} waits for more crawls"
+        )
+    for reason, cure in _WHERE_LEFT_OUT.items():
+        if urls := [page.url for page in outcome.failures if page.reason == reason]:
+            yield f"{_told(source, urls)} are left out: {cure}"
+    gone = [page for page in outcome.failures if page.reason == "gone"]
+    declared = source.gone if isinstance(source, SiteSource) else []
+    if withdrawn := [page.url for page in gone if page.status in declared]:
+        yield f"{_told(source, withdrawn)} are gone by the declared gone: {declared}; if the site only turns this crawl away, wait, or go slower"
+    if shown := [page.url for page in gone if _is_shown(page)]:
+        yield f"{_told(source, shown)} show what the site shows for a made-up URL: look at one in a browser"
+    if dropped := [page.url for page in gone if page.status not in declared and not _is_shown(page)]:
+        yield f"{_told(source, dropped)} are not there any more; if the site dropped them, the version is right"
+
+
+def _is_shown(page: FailedPage) -> bool:
+    return page.status is not None and page.status < 400
+
+
+def _told(source: Source, urls: Sequence[str]) -> str:
+    """`12 pages of shop (/tours/)`."""
+    return f"{len(urls):,} page{'' if len(urls) == 1 else 's'} of {source.name} ({say_folders(by_folder(urls, _FOLDERS))})"
+
+
+def _parameters(urls: Sequence[str]) -> list[str]:
+    """The names of the query parameters of URLs, if most have one."""
+    queries = [parse_qsl(urlsplit(url).query, keep_blank_values=True) for url in urls]
+    if 2 * sum(map(bool, queries)) <= len(urls):
+        return []
+    return sorted({name for query in queries for name, _ in query})[:_FOLDERS]
