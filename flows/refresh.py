@@ -70,8 +70,9 @@ _TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", p
 
 
 async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Whether the failure may go away by itself: only `Retriable` errors do (schemas/errors.py)."""
-    return isinstance(await state.aresult(raise_on_failure=False), Retriable)
+    """Whether the failure may go away by itself, and there is time left: only `Retriable` errors do (schemas/errors.py)."""
+    error = await state.aresult(raise_on_failure=False)
+    return isinstance(error, Retriable) and not error.is_final
 
 
 def _task_run_name(name: str, step: Callable[..., Any], parameters: dict[str, Any]) -> str:

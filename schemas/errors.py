@@ -133,7 +133,7 @@ class PrefectGone(OperationalError):
 
 
 class Retriable(OperationalError):
-    pass
+    is_final = False  # where no time is left to try again
 
 
 class Unreachable(Retriable):

@@ -1,5 +1,6 @@
 """Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked for."""
 
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource, Source
-from almanac.schemas.errors import UsageError
+from almanac.schemas.errors import Retriable, UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.spiders.crawling.crawl import RunningCrawl, begin_crawl, require_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
@@ -21,6 +22,7 @@ from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
 
 log = get_logger("almanac.acquire")
+_WORTH_TRYING_S = 2.0
 
 
 def acquire(
@@ -44,11 +46,20 @@ def acquire(
         log.info("no page is asked for; those of an earlier crawl are read", kb=run.kb, source=source.name, crawl=outcome.crawl)
     else:
         if isinstance(source, SiteSource):
-            require_pages(source, outcome)
+            _require_pages(run, source, outcome)
         _log_losses(run, outcome)
     fingerprint = raw.index(outcome.crawl).fingerprint
     not_fetched = sum(one.known_urls_not_fetched for one in outcome.limits_reached)
     return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, outcome.unfollowed, not_fetched)
+
+
+def _require_pages(run: Run, source: SiteSource, outcome: CrawlOutcome) -> None:
+    """As `require_pages`; what may pass is not worth another try once the time of the source is used up."""
+    try:
+        require_pages(source, outcome)
+    except Retriable as error:
+        error.is_final = _seconds_used(run, source) > source.limits.seconds - _WORTH_TRYING_S
+        raise
 
 
 def read_outcomes(run: Run, mapped: Iterable[MappedSource] = ()) -> list[CrawlOutcome]:
@@ -71,8 +82,17 @@ def begin_fetching(run: Run, source: SiteSource, live: Manifest | None) -> Runni
 
 def _begun(run: Run, source: SiteSource, previous: PreviousCrawls) -> RunningCrawl:
     _log_taken_over(run, source, previous)
-    previous = previous.model_copy(update={"afresh": run.scope.full})
-    return begin_crawl(source, run.raw(source.name), run.run_id, previous=previous, only=run.scope.urls, forgotten=forgotten_urls(run.index_dir))
+    previous, left = previous.model_copy(update={"afresh": run.scope.full}), source.limits.seconds - round(_seconds_used(run, source))
+    only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)
+    return begin_crawl(source, run.raw(source.name), run.run_id, previous=previous, only=only, forgotten=forgotten, seconds=left)
+
+
+def _seconds_used(run: Run, source: SiteSource) -> float:
+    """Since the first try of this run to crawl the source: `limits.seconds` holds for all tries together."""
+    note, now = run.staging / f"begun-{source.name}", time.monotonic()
+    if not note.exists():
+        write_file(note, repr(now), synced=False)
+    return now - float(note.read_text())
 
 
 def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress, take: Callable[[Source], RunningCrawl | None]) -> CrawlOutcome:

@@ -87,6 +87,7 @@ def begin_crawl(
     only: Sequence[str] = (),
     forgotten: frozenset[str] = frozenset(),
     spares_starts: bool = True,
+    seconds: int | None = None,
 ) -> "RunningCrawl":
     """Starts the process that fetches a site into `raw`. A killed crawl of the same `run_id` is resumed.
 
@@ -95,6 +96,7 @@ def begin_crawl(
         only: fetch just these URLs and follow no link.
         forgotten: URLs that were taken down and are never requested.
         spares_starts: as in `Job`.
+        seconds: what is left of `limits.seconds`, where an earlier try has used some of it; default: all of it.
 
     Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, or pages are to be drawn and
     no browser is there, and StorageError if nothing can be stored.
@@ -109,13 +111,16 @@ def begin_crawl(
         if raw.stats_path(run_id).exists():
             remove(raw.stats_path(run_id))
     raw.drop_kept(run_id)
+    fetching = fetching_of(source)
+    if seconds is not None:
+        source = source.model_copy(update={"limits": source.limits.model_copy(update={"seconds": max(1, seconds)})})
     job = Job(
         source=source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED),
         raw=raw.root.resolve(),
         below=raw.below and raw.below.resolve(),
         run_id=run_id,
         previous=previous,
-        fetching=fetching_of(source),
+        fetching=fetching,
         only=asked,
         forgotten=sorted(forgotten),
         spares_starts=spares_starts,

@@ -61,6 +61,8 @@ class HostThrottle:
     def process_request(self, request: Request) -> None:
         if self.remaining_s <= 0:
             raise Refusal(None, "the crawl's time is up")
+        # A server that hangs, or sends a byte now and then, gets no more of the crawl's time than is left.
+        request.meta["download_timeout"] = min(self._crawler.settings.getfloat("DOWNLOAD_TIMEOUT"), round(self.remaining_s, 1))
         if urlparse_cached(request).hostname in self._own_pace:
             request.meta["autothrottle_dont_adjust_delay"] = True
 

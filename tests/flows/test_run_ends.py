@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
+from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.publish import build
@@ -21,12 +23,12 @@ from almanac.flows.reporting.tables import reject_rows
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest
-from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords, RunLocked
+from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords, RunLocked, Unreachable
 from almanac.schemas.reports import Problem
 from almanac.spiders.mapping import items
 from tests.flows.notes import write
 from tests.index.making import without_children
-from tests.spiders.conftest import Site
+from tests.spiders.conftest import Answer, Site
 
 pytestmark = pytest.mark.slow  # whole runs
 
@@ -282,3 +284,17 @@ def test_one_page_that_a_defect_fails_never_ends_a_run_and_many_do(
     assert len(others) == failing - 1 and Path(reject["url"]).name == "0.md" and "RecursionError: no end of it" in reject["reason"]
     said = "".join(capfd.readouterr())
     assert "Traceback" in said and "0.md" in said
+
+
+@pytest.mark.parametrize("hangs", ["/robots.txt", "/"])
+def test_the_seconds_of_a_source_hold_for_its_tries_together(tmp_path: Path, loopback_site: Site, hangs: str) -> None:
+    """A server that says nothing has 30 seconds for an answer, three times a try, where there is more time."""
+    loopback_site.answers[hangs] = Answer("<p>late", delay_s=20)
+    site = f"kind: site, start_urls: ['{loopback_site.base}/'], politeness: {{allow_private: true}}, limits: {{seconds: 3}}"
+    (tmp_path / "kb.yaml").write_text(f"name: many\nsources: [{{name: s, yields: documents, {site}}}]\n", encoding="utf-8")
+    run = Run(load_declaration(str(tmp_path / "kb.yaml"), ""), DataDir(tmp_path / "data"))
+    began = time.monotonic()
+    with pytest.raises(Unreachable) as caught:
+        acquire(run, run.declaration.sources[0], None)
+    assert caught.value.is_final
+    assert time.monotonic() - began < 18, "one answer alone takes longer"
