@@ -143,7 +143,8 @@ class PatientRetry(RetryMiddleware):
     async def process_exception(self, request: Request, exception: Exception) -> Request | Response | None:  # type: ignore[override]
         problem = certificate_problem(exception)
         if problem is not None:
-            raise Refusal("unreachable", f"its certificate is not trusted: {problem}") from exception
+            whose = f"the certificate of {request.url}, to which it redirects," if request.meta.get("redirect_urls") else "its certificate"
+            raise Refusal("unreachable", f"{whose} is not trusted: {problem}") from exception
         pause_s = _backoff_s(request)
         if pause_s >= self._pace.remaining_s:
             return None

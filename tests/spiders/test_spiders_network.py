@@ -500,6 +500,10 @@ def test_a_certificate_that_cannot_be_trusted_is_final(serve: Serve, tmp_path: P
     found = done.found[f"{host.base}/x"]
     assert found["reason"] == "unreachable" and found["detail"].startswith("its certificate is not trusted")
     assert (host.asked, host.connections) == ([], 1)
+    plain = serve()
+    plain.gives("/old", 301, Location=f"{host.base}/x")
+    led = probe(tmp_path, f"{plain.base}/old", politeness={"robots": False}, env=known, allowed_domains=["127.0.0.1"]).found[f"{plain.base}/old"]
+    assert led["detail"].startswith(f"the certificate of {host.base}/x, to which it redirects, is not trusted")
 
 
 @pytest.mark.slow
