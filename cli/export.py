@@ -147,5 +147,5 @@ def _flat(value: Any) -> Any:
 def _column(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):  # a field that is a number here and a text there
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # a field that is a number here and a text there, or a number beyond 64 bits
         return pa.array([None if v is None else v if isinstance(v, str) else canonical_json(v) for v in values])

@@ -1,9 +1,10 @@
 """Values as people write them: dates, prices, numbers and yes or no, in the notation of a language."""
 
 import re
+from contextlib import AbstractContextManager
 from copy import copy
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation, localcontext
 from functools import lru_cache
 from typing import Any
 from unicodedata import east_asian_width
@@ -11,7 +12,15 @@ from unicodedata import east_asian_width
 from babel import Locale, UnknownLocaleError
 from babel.core import get_global
 from babel.dates import format_date, format_time
-from babel.numbers import NumberPattern, format_decimal, get_currency_precision, get_currency_symbol, get_territory_currencies, is_currency
+from babel.numbers import (
+    NumberPattern,
+    format_decimal,
+    format_scientific,
+    get_currency_precision,
+    get_currency_symbol,
+    get_territory_currencies,
+    is_currency,
+)
 
 from almanac.core.locales import locale_of, primary
 from almanac.schemas.declaration.fields import FieldRule
@@ -24,6 +33,9 @@ _YES_NO = {
     "ru": ("да", "нет"), "sv": ("ja", "nej"), "tr": ("evet", "hayır"), "uk": ("так", "ні"), "vi": ("có", "không"), "zh": ("是", "否"),
 }  # fmt: skip
 _GROUPED_FROM = 10_000  # 1998 may be a year, and many languages write four digits together
+_IN_FULL = 20  # digits before the decimal mark, and behind it, that a float is written with; a longer one is written with a power of ten: 1.989E30
+_USUAL_DECIMALS = 4  # of a currency, at most
+_MOST_DIGITS = 2000  # of an amount on either side of its decimal mark: what is longer is no price
 # Symbols and words that mean one currency; `$`, `£`, `¥` and `kr` mean several.
 _CODES = {
     **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"), "€": "EUR", "₪": "ILS", **dict.fromkeys(("₩", "￦", "원"), "KRW"),
@@ -67,15 +79,25 @@ def written(value: Any, rule: FieldRule | None, language: str) -> str:
 
 def _number(value: float, language: str, *, is_typed: bool) -> str:
     """A number with the decimal mark of the language. Only declared numbers of five digits and more are grouped: others may be ids, codes and years."""
-    number = Decimal(str(value))
+    number = Decimal(value if isinstance(value, int) else str(value))
     if not number.is_finite():
         return str(value)
-    if number == number.to_integral_value():
-        number = number.quantize(Decimal(1)) if abs(number) < 10**15 else number
+    locale = locale_of(language) or _DEFAULT
+    if isinstance(value, float) and number == number.to_integral_value() and number.adjusted() < _IN_FULL:
+        number = Decimal(int(number))  # 5, not 5.0
     digits = max(0, -int(number.as_tuple().exponent))
+    if digits > _IN_FULL or (isinstance(value, float) and number.adjusted() >= _IN_FULL):
+        with _all_digits(number):
+            return _bare(format_scientific(number, "#E0", locale=locale))
     grouped = is_typed and abs(number) >= _GROUPED_FROM
     pattern = f"{'#,##0' if grouped else '0'}{'.' + '0' * digits if digits else ''}"
-    return _bare(format_decimal(number, pattern, locale=locale_of(language) or _DEFAULT, group_separator=grouped))
+    with _all_digits(number):
+        return _bare(format_decimal(number, pattern, locale=locale, group_separator=grouped))
+
+
+def _all_digits(number: Decimal) -> AbstractContextManager[Context]:
+    """Has Babel write all digits of a number: where it rounds one to its decimal places, `decimal` raises an error from 29 digits on."""
+    return localcontext(prec=len(number.as_tuple().digits) + abs(number.adjusted()) + _USUAL_DECIMALS)
 
 
 @lru_cache(maxsize=4096)
@@ -84,6 +106,11 @@ def _price(amount: str, currency: str, language: str) -> str:
     number = _decimal(amount)
     assert number is not None
     locale = locale_of(language) or _DEFAULT
+    with _all_digits(number):
+        return _priced(number, currency, locale)
+
+
+def _priced(number: Decimal, currency: str, locale: Locale) -> str:
     if not currency:
         return _amount(number, _decimals(number, 2), locale)
     code = _CODES.get(currency) or (currency.upper() if is_currency(currency.upper()) else None)
@@ -163,10 +190,12 @@ def _decimal(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
-        number = Decimal(str(value))
+        number = Decimal(value if isinstance(value, int) else str(value))
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or -int(number.as_tuple().exponent) > _MOST_DIGITS:
+        return None
+    return number
 
 
 def _bare(text: str) -> str:

@@ -25,7 +25,7 @@ from almanac.index.build.policy import fits_one_segment
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import VERIFIER, verify_composition, verify_version
+from almanac.index.verify.verifier import VERIFIER, not_as_built, verify_composition, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.index.versions.store import read_manifest
@@ -111,12 +111,7 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahe
         built = build(run, built.version, tables, None, (), live, ahead=ahead, in_full=True)
         problems = _problems_of(run, built, tables, None, ahead)
     if problems:
-        first = problems[0]
-        raise DamagedVersion(
-            f"the new version {built.version} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
-            where=str(built.folder),
-            hint="the live version serves on; run again, and check the disk if it happens again",
-        )
+        raise not_as_built(f"the new version {built.version}", built.folder, problems)
     return Verified(built.version, built.folder, built.facts, built.derived, built.segments)
 
 

@@ -23,7 +23,7 @@ from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma, copy_file
-from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS
 from almanac.index.chroma.unused import erase_unused
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS
@@ -236,13 +236,9 @@ class _Rows:
 
     def add_to(self, collection: "Collection", begin: int, end: int) -> None:
         numbers = self._numbers[begin:end]
-        rows = [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()]
-        collection.add(
-            ids=[row["chunk_id"] for row in rows],
-            embeddings=self._matrix[numbers],
-            documents=[document_of(row) for row in rows],
-            metadatas=[metadata_of(row) for row in rows],
-        )
+        from almanac.index.chroma.client import add_rows
+
+        add_rows(collection, [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()], self._matrix[numbers])
 
 
 def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":

@@ -129,7 +129,8 @@ class _Child:
             hint = "the disk is full or failing: free space or mend it, then run again"
             raise StorageError(f"{module} ended with signal SIGBUS", where=module, hint=hint)
         elif code != 0:
-            raise OperationalError(f"{module} ended with {how_it_ended(code)}: {self._tail() or 'nothing on stderr'}", where=module, hint="run again")
+            hint = "run again; if it is killed again, look for who does: a machine without free memory kills" if code < 0 else "a defect: please report it"
+            raise OperationalError(f"{module} ended with {how_it_ended(code)}: {self._tail() or 'nothing on stderr'}", where=module, hint=hint)
 
     def _converse(self, job: str, on_message: Callable[[Message], None]) -> tuple[Message | None, int]:
         """Sends the job and passes on messages; returns the error that the child told and the code with which it ended."""

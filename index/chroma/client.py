@@ -1,11 +1,13 @@
 """Chroma's client: the only module that uses it directly. Importing this module imports Chroma (about 1 s)."""
 
 import errno
+import itertools
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import chromadb
 import chromadb.api.rust  # every client needs it, and would import it when it is opened
@@ -16,8 +18,9 @@ from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.config import Settings
 
 from almanac.index.chroma.batches import EF_SEARCH, NEIGHBORS, ROWS_ADDED
-from almanac.index.chroma.rows import CHROMA, DATABASE
-from almanac.schemas.errors import DamagedVersion
+from almanac.index.chroma.rows import CHROMA, DATABASE, document_of, metadata_of
+from almanac.index.embedding.embedder import Vectors
+from almanac.schemas.errors import DamagedVersion, OperationalError
 from almanac.schemas.manifest import EmbedderInfo
 
 _HARDLY_ANY = 16 << 20  # bytes of free space below which a failure is attributed to a full disk
@@ -94,6 +97,51 @@ def create_collection(client: ClientAPI, name: str, kb: str, embedder: EmbedderI
         embedding_function=None,
         metadata={"kb": kb, "embedder": embedder.model, "embedder_fingerprint": embedder.fingerprint},
     )
+
+
+def add_rows(collection: Collection, rows: Sequence[dict[str, Any]], vectors: Vectors) -> None:
+    """Adds rows of a chunks table, of which `STORED_COLUMNS` are needed, with their vectors, float32 (n, dimension).
+
+    Raises OperationalError, which names the row and what of it, where Chroma refuses one.
+    """
+    ids, documents, metadatas = [row["chunk_id"] for row in rows], [document_of(row) for row in rows], [metadata_of(row) for row in rows]
+    try:
+        collection.add(ids=ids, embeddings=vectors, documents=documents, metadatas=metadatas)
+    except OSError:
+        raise
+    except Exception as error:  # Chroma raises various types from its Rust core, and names no row
+        if (refused := _refused(rows)) is not None:
+            raise refused from error
+        raise
+
+
+def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
+    """The error for the first row that Chroma does not take by itself, into a collection in memory; None where it takes all of them."""
+    client = chromadb.EphemeralClient(settings=Settings(anonymized_telemetry=False))
+    scratch = client.get_or_create_collection("refused", embedding_function=None)
+
+    def refusal(number: int, document: str, metadata: dict[str, Any]) -> str | None:
+        try:
+            scratch.add(ids=[str(number)], embeddings=[[1.0]], documents=[document], metadatas=[metadata])
+        except Exception as error:
+            return str(error)
+        return None
+
+    numbers = itertools.count()
+    try:
+        for row in rows:
+            metadata = metadata_of(row)
+            if (why := refusal(next(numbers), document_of(row), metadata)) is not None:
+                parts = [("text", document_of(row), {"kind": "part"}), *(((f"field {key}"), "", {key: value}) for key, value in metadata.items())]
+                what = next((name for name, document, alone in parts if refusal(next(numbers), document, alone) is not None), "fields together")
+                return OperationalError(
+                    f"Chroma refuses the {what} of {row['document_id']}: {why}",
+                    where=f"source {row['source']}, {row['url']}",
+                    hint="leave the field out by `metadata` of the source, or the item by a rule of `validate`; and please report it, with the value",
+                )
+    finally:
+        client.delete_collection("refused")
+    return None
 
 
 def _flushed_by_each_add(rows: int) -> CreateHNSWConfiguration:

@@ -20,10 +20,9 @@ from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact, unused_folder
 from almanac.index.segments.store import segment_dir
-from almanac.index.verify.verifier import verify_version
+from almanac.index.verify.verifier import not_as_built, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
-from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Derived, Segment
 
 
@@ -119,11 +118,7 @@ def _make(
     )
     facts = build_version(job, on_progress=on_progress, ahead=ahead)
     if problems := verify_version(folder, None, spec.vectors_root, spec.embedder, ahead=ahead):
-        raise DamagedVersion(
-            f"a new segment differs from what was built in {len(problems)} places; first: {problems[0].kind} at {problems[0].where}",
-            where=str(folder),
-            hint="what is published serves on; run again, and check the disk if it happens again",
-        )
+        raise not_as_built("a new segment", folder, problems)
     segment = Segment(
         segment=one.name,
         kb=spec.kb,

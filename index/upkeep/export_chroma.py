@@ -16,7 +16,7 @@ from almanac.index.build.child_process import Message, run_child, serve_parent
 from almanac.index.build.job import AbsolutePath
 from almanac.index.chroma.batches import ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma
-from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
+from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS
 from almanac.index.chroma.unused import erase_unused
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.segments.store import read_segment, segment_dir
@@ -71,20 +71,14 @@ def _unexpected(message: Message) -> None:
 
 
 def _write_collection(job: ExportJob) -> None:
-    from almanac.index.chroma.client import as_disk_full, create_collection, open_client
+    from almanac.index.chroma.client import add_rows, as_disk_full, create_collection, open_client
 
     manifest = read_manifest(job.index_dir, job.version)
     with as_disk_full(job.target), open_client(job.target) as client:
         batches = list(even_batches(manifest.counts.chunks, ROWS_ADDED))
         collection = create_collection(client, manifest.collection, manifest.kb, manifest.embedder, batches)
         for rows, vectors in _batches(_segments_of(job.index_dir, manifest), [end - begin for begin, end in batches]):
-            found = rows.to_pylist()
-            collection.add(
-                ids=[row["chunk_id"] for row in found],
-                embeddings=vectors,
-                documents=[document_of(row) for row in found],
-                metadatas=[metadata_of(row) for row in found],
-            )
+            add_rows(collection, rows.to_pylist(), vectors)
     erase_unused(job.target)
 
 

@@ -161,11 +161,12 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
         return
     for row in rows:
         number, chunk_id = place[row["chunk_id"]], row["chunk_id"]
+        item = f"of source {row['source']}, item {row['document_id']}"
         if documents[number] != document_of(row):
-            problems.add("row_altered", f"{chunk_id}: document", documents[number], document_of(row))
+            problems.add("row_altered", f"{chunk_id}: document {item}", documents[number], document_of(row))
         metadata, wanted = dict(metadatas[number] or {}), metadata_of(row)
         for key in sorted({k for k in metadata.keys() | wanted.keys() if metadata.get(k) != wanted.get(k) or type(metadata.get(k)) is not type(wanted.get(k))}):
-            problems.add("row_altered", f"{chunk_id}: metadata.{key}", metadata.get(key), wanted.get(key))
+            problems.add("row_altered", f"{chunk_id}: metadata.{key} {item}", metadata.get(key), wanted.get(key))
     known = [row for row in rows if row["text_sha256"] in expected]
     if known:
         cosines = cosines_of(expected[[row["text_sha256"] for row in known]], vectors[[place[row["chunk_id"]] for row in known]])

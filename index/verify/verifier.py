@@ -104,6 +104,22 @@ def verify_composition(
     return problems
 
 
+def not_as_built(what: str, folder: Path, problems: Sequence[Problem]) -> DamagedVersion:
+    """The error for `what`, which has just been built in `folder`, and in which these problems were found."""
+    first = problems[0]
+    is_value = all(problem.kind == "row_altered" for problem in problems)
+    return DamagedVersion(
+        f"{what} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
+        where=str(folder),
+        hint="what is published serves on; "
+        + (
+            "if a second run ends alike, Chroma does not keep that value: leave the field out by `metadata` of the source, and please report it"
+            if is_value
+            else "run again, and check the disk if it happens again"
+        ),
+    )
+
+
 def damaged_segments(problems: Sequence[Problem]) -> list[str]:
     """Returns the names of the segments in which problems lie, each once."""
     return list(dict.fromkeys(problem.where.split("/")[1] for problem in problems if problem.where.startswith(f"{SEGMENTS}/")))

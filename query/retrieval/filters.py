@@ -194,12 +194,10 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, s
         return combined
     if key == "$not":
         return ~matching_rows(wanted, column, size, seen)
-    if key.startswith("$"):
-        raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name")
     tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
     if not tests:
         raise UsageError(f"{key} has no operator", where="--where", hint=f'{{"{key}": value}}, or one of {", ".join(_NAMES)}')
-    values = column(key)
+    values = _column_of(key, column)
     for name, limit in tests.items():
         _require_operator(key, name, limit)
     inner = values.names_within(seen)
@@ -209,6 +207,16 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, s
         require_wanted()
         mask &= _tested(name, values, limit)
     return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
+
+
+def _column_of(key: str, column: Callable[[str], Column]) -> Column:
+    """The values of a field, which may be called `$ref`. Raises UsageError as `column` does, and for what is neither a field nor an operator."""
+    try:
+        return column(key)
+    except UsageError as error:
+        if not key.startswith("$"):
+            raise
+        raise UsageError(f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name") from error
 
 
 def _require_operator(key: str, name: str, wanted: Any) -> None:

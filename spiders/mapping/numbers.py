@@ -19,7 +19,7 @@ RANGE = re.compile(r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s
 # By threes, or as in India: 1,23,456.
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
-_FRACTION = re.compile(r"(\d+)?\s?([¼-¾⅐-⅞])")
+_FRACTION = re.compile(r"(?<!\d)(\d+)?\s?([¼-¾⅐-⅞])")
 _RAISED = re.compile(r"\d[⁺⁻]?[⁰¹²³⁴-⁹]")
 _MAX_DIGITS = 100
 _MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})

@@ -57,11 +57,16 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _decimal(value: float) -> Decimal:
+    """A number with the digits that it is written with."""
+    return Decimal(value if isinstance(value, int) else str(value))
+
+
 def to_number(value: Any, language: str = "en") -> float:
     """The only number in a text, in the notation of the language: 1234.5 for `1 234,5` (French), 12 for `12 %`. Raises ValueError."""
-    number = float(value) if _is_number(value) else float(read_number(_text(value), language))
+    number = float(_decimal(value) if _is_number(value) else read_number(_text(value), language))
     if not math.isfinite(number):
-        raise ValueError(f"not a number: {shown(value)}")
+        raise ValueError(f"not a number below 1.8e308: {shown(value)}")
     return number
 
 
@@ -69,7 +74,7 @@ def to_integer(value: Any, language: str = "en") -> int:
     """The only whole number in a text. Raises ValueError."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    number = Decimal(str(value)) if isinstance(value, float) else read_number(_text(value), language, whole=True)
+    number = _decimal(value) if isinstance(value, float) else read_number(_text(value), language, whole=True)
     if not number.is_finite() or number != number.to_integral_value():
         raise ValueError(f"not a whole number: {shown(value)}")
     return int(number)
@@ -88,9 +93,10 @@ def to_price(value: Any, language: str = "en", named: str | None = None) -> dict
         price = to_price(amount, language, named)
         return {**price, "currency": named or price["currency"]}
     if _is_number(value):
-        if not math.isfinite(value):
+        number = _decimal(value)
+        if not number.is_finite():
             raise ValueError(f"no price in {shown(value)}")
-        return {"amount": format(Decimal(str(value)), "f"), "currency": None}
+        return {"amount": format(number, "f"), "currency": None}
     amount, currency = read_price(_text(value), language, named)
     return {"amount": amount, "currency": currency}
 

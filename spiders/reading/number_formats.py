@@ -34,6 +34,8 @@ def number_text(value: float, code: str, marks: Marks) -> str:
     exact = _exact(value)
     if exact is None:
         return ""
+    if abs(exact.adjusted()) >= MAX_POWER:
+        return plain_number(exact, marks)
     sections = sections_of(code)
     section, is_signed = sections[0], True
     if any(one.condition for one in sections):
@@ -109,6 +111,6 @@ def _elapsed(value: dt.timedelta, *, has_seconds: bool) -> str:
 
 
 def _exact(value: float) -> Decimal | None:
-    """The number with the 15 digits that a sheet holds, without the noise of binary fractions; None for one that no sheet shows."""
+    """The number with the 15 digits that a sheet holds, without the noise of binary fractions; None for what is no number."""
     exact = Decimal(value) if isinstance(value, int) else Decimal(f"{value:.15g}")
-    return exact if exact.is_finite() and (not exact or abs(exact.adjusted()) < MAX_POWER) else None
+    return exact if exact.is_finite() else None

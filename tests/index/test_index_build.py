@@ -141,25 +141,6 @@ def test_stock_client_counts_filters_and_queries_a_version(base: Base) -> None:
         assert collection.metadata["embedder_fingerprint"] == manifest.embedder.fingerprint
 
 
-def test_nul_characters_reach_neither_document_nor_metadata(base: Base, chunk_rows: Rows) -> None:
-    [row] = chunk_rows(1)
-    odd = ChunkRow(
-        **{name: getattr(row, name) for name in ("document_id", "source", "url", "title", "kind", "ordinal", "embedded_text", "fetched_at")},
-        start=None,
-        end=None,
-        text="a\0b",
-        metadata={"note": "c\0d", "big": 2**70},
-    )
-    base.embed([odd])
-    build_here(base.job(), lambda *_: None)
-    with stock_client(base.job().version_dir) as collection:
-        got = collection.get()
-    assert got["documents"] == ["ab"]
-    metadata = (got["metadatas"] or [])[0]
-    assert (metadata["note"], metadata["big"], "start" in metadata) == ("cd", str(2**70), False)
-    assert verify(base, None) == []
-
-
 def test_builder_refuses_a_directory_that_holds_something(base: Base, chunk_rows: Rows) -> None:
     base.embed(chunk_rows(4))
     (base.job().version_dir).mkdir(parents=True)

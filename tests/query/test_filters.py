@@ -18,7 +18,7 @@ from tests.growth import assert_comparable
 _ROWS: list[dict[str, Any]] = [
     {"name": "a", "n": 1, "tags": ["x", "y"], "price": [{"amount": "99.00", "currency": "$"}, {"amount": "7"}]},
     {"name": "b", "n": 5, "tags": ["y"], "price": [{"amount": "250", "currency": "$"}]},
-    {"name": "c", "n": None, "flag": True},
+    {"name": "c", "n": None, "flag": True, "#": 4, "$ref": {"#text": "x"}},
 ]
 
 
@@ -56,6 +56,8 @@ def _match(where: Any) -> str:
         ({"name": "a", "n": 5}, ""),
         ({"n": {"$gt": "text"}}, ""),
         ({"flag": True}, "c"),
+        ({"#": {"$gt": 3}}, "c"),
+        ({"$ref.#text": "x"}, "c"),
     ],
 )
 def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:

@@ -392,12 +392,32 @@ def test_a_billion_is_refused_where_it_may_be_a_million_millions() -> None:
     ("text", "kind"),
     [("yesterday", "date"), ("in 2 days", "datetime"), ("March 2024", "date"), ("31/02/2024", "date"), ("2024-03-01T24:30", "datetime"),
      ("9999-12-31T24:00", "datetime"), ("1714824000", "date"), ("maybe", "boolean"),
-     ("2 of 3", "integer"), ("1.2.3", "number"), ("9" * 5000, "integer"),
+     ("2 of 3", "integer"), ("1.2.3", "number"), ("9" * 5000, "integer"), ("1e999", "number"), ("NaN", "number"), ("Infinity", "price"),
      ("1.5", "integer"), ("3½ rooms", "integer"), ("⅓ litre", "number"), ("none", "number"), ("on request", "price"), ("/a", "url")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_and_shown(text: str, kind: FieldType) -> None:
     with pytest.raises(ValueError, match=text.split()[0][:50]):
         convert(text, kind)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "read"),
+    [
+        (1.989e30, "number", 1.989e30), (1.989e30, "integer", 1989 * 10**27), ("1.989e30", "number", 1.989e30), (10**29, "number", 1e29),
+        (10**320, "integer", 10**320), ("9" * 40, "integer", int("9" * 40)), (10**320, "price", {"amount": "1" + "0" * 320, "currency": None}),
+        (1.989e30, "price", {"amount": "1989" + "0" * 27, "currency": None}),
+        ("€ 1,000,000,000,000,000,000,000,000,000,000", "price", {"amount": "1" + "0" * 30, "currency": "€"}),
+        ({"price": 10**40, "priceCurrency": "EUR"}, "price", {"amount": "1" + "0" * 40, "currency": "EUR"}),
+    ],
+)  # fmt: skip
+def test_a_long_number_is_read_with_all_of_its_digits(value: Any, kind: FieldType, read: Any) -> None:
+    assert convert(value, kind) == read
+
+
+@pytest.mark.parametrize("value", [10**320, -(10**320), float("nan"), float("inf")])
+def test_a_number_that_no_float_holds_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=r"not a number below 1\.8e308"):
+        convert(value, "number")
 
 
 @pytest.mark.parametrize("text", ["1402/12/30", "1402/07/31", "02/12/11", "1445/08/20 قمری", "1650/01/01", "۱۱ اسفند", "1402121"])

@@ -14,7 +14,7 @@ from almanac.schemas.items import Draft, Item
 from almanac.spiders.mapping.values import convert
 from almanac.transforms.passages import BUDGET, label_of
 from almanac.transforms.prepare import prepare_items
-from almanac.transforms.written import written
+from almanac.transforms.written import is_price, written
 
 
 def _passage(fields: dict[str, Any], rules: dict[str, Any] | None = None, *, language: str = "en", workspace: str | None = None, **source: Any) -> str:
@@ -80,6 +80,17 @@ def test_a_tour_is_written_as_labelled_lines_with_its_long_texts_last() -> None:
         (True, None, "fr", "oui"),
         (False, None, "und", "no"),
         (4.5, None, "de", "4,5"),
+        (1.989e30, None, "en", "1.989E30"),
+        (-1.989e30, {"type": "number"}, "fr", "-1,989E30"),
+        (1.989e30, None, "hi", "1.989E30"),
+        (5e-324, None, "en", "5E-324"),
+        (1e16, {"type": "number"}, "en", "10,000,000,000,000,000"),
+        (98765432109876543210987654321098765432, None, "en", "98765432109876543210987654321098765432"),
+        (10**30, {"type": "integer"}, "de", "1.000.000.000.000.000.000.000.000.000.000"),
+        (10**1000, None, "en", "1" + "0" * 1000),
+        ({"amount": "1" + "0" * 30, "currency": "€"}, None, "en", "€1,000,000,000,000,000,000,000,000,000,000"),
+        ({"amount": "1E+30", "currency": None}, None, "en", "1,000,000,000,000,000,000,000,000,000,000"),
+        ({"amount": "0." + "1" * 40, "currency": "$"}, None, "en", "$0." + "1" * 40),
         (1998, {"type": "integer"}, "en", "1998"),
         (12345, {"type": "integer"}, "en", "12,345"),
         (12345, None, "en", "12345"),
@@ -89,6 +100,17 @@ def test_a_tour_is_written_as_labelled_lines_with_its_long_texts_last() -> None:
 )
 def test_values_are_written_as_people_write_them(value: Any, rule: dict[str, Any] | None, language: str, shown: str) -> None:
     assert written(value, FieldRule.model_validate({"css": "p", **rule}) if rule else None, language) == shown
+
+
+@given(st.one_of(st.integers(), st.floats(), st.decimals().map(lambda number: {"amount": str(number), "currency": "€"})), st.sampled_from(["en", "fr", "hi"]))
+def test_any_number_is_written(value: Any, language: str) -> None:
+    """A price of a million digits is none, and is written as the object that it is."""
+    if not isinstance(value, dict) or is_price(value):
+        assert written(value, None, language)
+
+
+def test_an_amount_that_nobody_can_write_is_no_price() -> None:
+    assert [is_price({"amount": amount}) for amount in ("1E+999999", "1E-999999", "NaN", "Infinity", "1E+30", 10**30)] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize(
