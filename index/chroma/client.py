@@ -11,10 +11,12 @@ from typing import Any
 
 import chromadb
 import chromadb.api.rust  # every client needs it, and would import it when it is opened
+import numpy as np
 from chromadb.api import ClientAPI
 from chromadb.api.collection_configuration import CreateHNSWConfiguration
 from chromadb.api.models.Collection import Collection
 from chromadb.api.shared_system_client import SharedSystemClient
+from chromadb.api.types import Metadata
 from chromadb.config import Settings
 
 from almanac.index.chroma.batches import EF_SEARCH, NEIGHBORS, ROWS_ADDED
@@ -104,9 +106,9 @@ def add_rows(collection: Collection, rows: Sequence[dict[str, Any]], vectors: Ve
 
     Raises OperationalError, which names the row and what of it, where Chroma refuses one.
     """
-    ids, documents, metadatas = [row["chunk_id"] for row in rows], [document_of(row) for row in rows], [metadata_of(row) for row in rows]
+    documents, metadatas = [document_of(row) for row in rows], list[Metadata](map(metadata_of, rows))
     try:
-        collection.add(ids=ids, embeddings=vectors, documents=documents, metadatas=metadatas)
+        collection.add(ids=[row["chunk_id"] for row in rows], embeddings=vectors, documents=documents, metadatas=metadatas)
     except OSError:
         raise
     except Exception as error:  # Chroma raises various types from its Rust core, and names no row
@@ -120,20 +122,21 @@ def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
     client = chromadb.EphemeralClient(settings=Settings(anonymized_telemetry=False))
     scratch = client.get_or_create_collection("refused", embedding_function=None)
 
-    def refusal(number: int, document: str, metadata: dict[str, Any]) -> str | None:
+    numbers = itertools.count()
+
+    def refusal(document: str, metadata: Metadata) -> str | None:
         try:
-            scratch.add(ids=[str(number)], embeddings=[[1.0]], documents=[document], metadatas=[metadata])
+            scratch.add(ids=[str(next(numbers))], embeddings=np.ones((1, 1), dtype=np.float32), documents=[document], metadatas=[metadata])
         except Exception as error:
             return str(error)
         return None
 
-    numbers = itertools.count()
     try:
         for row in rows:
-            metadata = metadata_of(row)
-            if (why := refusal(next(numbers), document_of(row), metadata)) is not None:
-                parts = [("text", document_of(row), {"kind": "part"}), *(((f"field {key}"), "", {key: value}) for key, value in metadata.items())]
-                what = next((name for name, document, alone in parts if refusal(next(numbers), document, alone) is not None), "fields together")
+            if (why := refusal(document_of(row), metadata_of(row))) is not None:
+                what = "text"
+                if refusal(document_of(row), {"kind": "text"}) is None:
+                    what = next((f"field {key}" for key, value in metadata_of(row).items() if refusal("", {key: value}) is not None), "fields together")
                 return OperationalError(
                     f"Chroma refuses the {what} of {row['document_id']}: {why}",
                     where=f"source {row['source']}, {row['url']}",
