@@ -12,7 +12,7 @@ from almanac.spiders.mapping.fields import told_hidden
 from almanac.spiders.reading.content import Content, media_type, parse_json
 from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.document import Document
-from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data
+from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data, unpaired
 from almanac.spiders.reading.outline import outline
 from almanac.spiders.selecting.embedded import described_by_json_ld, find, is_missed_by_prefix, why_hidden, why_no_prefix
 from almanac.spiders.selecting.json_bodies import why_not_json
@@ -188,9 +188,12 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
         raise ValueError(f"questions and answers are read from Markdown, HTML and DOCX, not from {content.form}")
     _check_readable(content, source)
     root = as_read(content.selector.root, leave_out=content.leave_out)
-    pairs = pairs_of_structured_data(described_by_json_ld(content)) or pairs_of_lines(outline(root, line_feeds=content.form == "markdown"))
+    lines = outline(root, line_feeds=content.form == "markdown")
+    pairs = pairs_of_structured_data(described_by_json_ld(content)) or pairs_of_lines(lines)
     if not pairs:
         raise ValueError("no question with an answer found: headings, bold lines or summaries that ask, or Q: and A:")
+    for number, text in enumerate(unpaired(lines, pairs)):
+        content.leave_out("no_pair", text, number)
     for pair in pairs:
         own = {"question": pair.question, "answer": pair.answer}
         yield Part(pair.as_json(), pair.anchor, own=own, title=pair.question, body=f"{pair.question}\n\n{pair.answer}")

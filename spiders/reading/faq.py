@@ -53,6 +53,20 @@ def pairs_of_lines(lines: list[Line]) -> list[Pair]:
     return numbered((found.question, text_of_lines(found.answer), found.section) for found in _best_reading(lines))
 
 
+def unpaired(lines: Iterable[Line], pairs: list[Pair]) -> Iterator[str]:
+    """Yields the texts of the lines that are in none of the pairs: introductions, questions without an answer, sections without questions."""
+    said = _letters(" ".join(f"{pair.section} {pair.question} {pair.answer}" for pair in pairs))
+    for line in lines:
+        bare = without_label(line.text)
+        if not any(_letters(text) in said for text in (line.text, bare, _clean_question(line.text), _clean_question(bare))):
+            yield line.text
+        yield from unpaired(line.folded, pairs)
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
 def pairs_of_structured_data(nodes: list[Any]) -> list[Pair]:
     """The pairs of schema.org FAQPages among JSON-LD values, in order."""
     found: list[tuple[str, str, str]] = []

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.items import Page
 from almanac.schemas.left_out import LeftOut
 from almanac.spiders.mapping.inspect_url import report_page
@@ -92,6 +92,14 @@ def test_a_feed_is_tallied_by_what_it_is() -> None:
     declared = source()
     (extraction,) = map_pages([Page(url=URL, body=feed.encode(), content_type="application/rss+xml")], declared, "en")
     assert (extraction.drafts, list(extraction.left_out)) == ([], ["feed"])
+
+
+def test_what_is_no_pair_of_a_faq_is_tallied() -> None:
+    text = "# Boats\n\nAsk us anything.\n\n## When do they leave?\n\nAt nine.\n\n- From the *north* pier\n\n## May dogs come?\n\n## Where is it?\n\nHere.\n"
+    declared = FilesSource.model_validate({"name": "s", "kind": "files", "glob": "*.md", "format": "faq"})
+    (extraction,) = map_pages([Page(url="a.md", body=text.encode(), content_type="text/markdown")], declared, "en")
+    assert [draft.title for draft in extraction.drafts] == ["When do they leave?", "Where is it?"]
+    assert extraction.left_out == counted("no_pair", "Boats", "Ask us anything.", "May dogs come?")
 
 
 def test_a_page_report_has_the_tally() -> None:

@@ -76,10 +76,10 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
 
 
 def _tally(left: Iterable[Block], heading: str, left_out: LeftOut) -> None:
-    """Tallies blocks: paragraphs that nothing about them calls navigation as `prose_beside` the main text, all others as `page_furniture`."""
+    """Tallies blocks: paragraphs that neither tags nor names call navigation or the like as `prose_beside` the main text, all others as `page_furniture`."""
     for block in left:
         if block.element.tag != "h1" or one_line(block.text) != heading:
-            is_prose = block.is_prose and not block.is_around and block.size >= _LONG
+            is_prose = block.size >= _LONG and not block.is_links and not _stands_around(block)
             text = " ".join(block.element.itertext()) if block.element.tag in (*LISTS, "table") else block.text
             left_out.add("prose_beside" if is_prose else "page_furniture", text)
 
