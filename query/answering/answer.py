@@ -163,7 +163,7 @@ class _Answering:
         likely = self.grounds.likely(found.picked)
         if not chosen or self.grounds.is_refused(likely):
             return self._refused(likely)
-        said = [f"{name}{as_quoted(s.text)} [{numbers[s.hit]}]" for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)]
+        said = [f"{name}{_before_marker(s.text)}[{numbers[s.hit]}]" for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)]
         reply = " ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])])
         return iter((reply, self._answer(reply, sources, likely=likely)))
 
@@ -279,6 +279,11 @@ class _Answering:
 def last_reply(history: History) -> str:
     """The last reply of the conversation; empty where there is none."""
     return next((str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), "")
+
+
+def _before_marker(text: str) -> str:
+    """A quoted sentence with what parts it from its marker: behind code a line end, since nothing else may stand on the line that ends code."""
+    return f"{as_quoted(text)}{chr(10) if text.endswith(('```', '~~~')) else ' '}"
 
 
 def _names_before(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> list[str]:

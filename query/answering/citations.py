@@ -35,7 +35,12 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
 
 
 def place_of(hit: Hit) -> str | None:
-    """Where in its document a hit begins, as a reader looks it up: `p. 4`, `slide 3`, `sheet Prices`; None where the document has no pages."""
+    """Where in its document a hit begins, as a reader looks it up: `p. 4`, `slide 3`, `sheet Prices`; None where the document has no pages.
+
+    A record has none, whatever its fields are called, nor has a document that has a declared field of that name (`place` is null).
+    """
+    if not _has_place(hit):
+        return None
     for unit, written in (("page", "p."), ("slide", "slide"), ("sheet", "sheet")):
         if isinstance(name := hit.metadata.get(unit), int | str) and not isinstance(name, bool):
             return f"{written} {name}"
@@ -44,9 +49,13 @@ def place_of(hit: Hit) -> str | None:
 
 def link_of(hit: Hit) -> str | None:
     """The URL that opens a PDF of a site at the page on which a hit begins; None for all others, which `url` opens."""
-    page, parts = hit.metadata.get("page"), urlsplit(hit.url)
+    page, parts = hit.metadata.get("page") if _has_place(hit) else None, urlsplit(hit.url)
     is_pdf = parts.scheme in ("http", "https") and parts.path.lower().endswith(".pdf") and not parts.fragment
     return f"{hit.url}#page={page}" if is_pdf and isinstance(page, int) and not isinstance(page, bool) and page > 0 else None
+
+
+def _has_place(hit: Hit) -> bool:
+    return hit.start is not None and ("place" not in hit.metadata or hit.metadata["place"] is not None)
 
 
 def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float) -> list[Citation]:

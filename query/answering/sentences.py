@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from cachetools import LRUCache, cached
@@ -51,6 +52,8 @@ class _Piece(NamedTuple):
 _Span = tuple[int, int]
 _LINE = re.compile(r"[^\n]+")
 _FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
+_INDENTED = re.compile(r"(?: {4}|\t)\s*\S")
+_WITH_CODE = 1_000  # characters of code that is quoted with the sentence that introduces it
 _HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,}|\*{3,}|_{3,})\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
@@ -239,7 +242,10 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
             taken = _paragraph_length(text, lines, index)
             region = (start, lines[index + taken - 1][1])
             first = index == 0 and not _ITEM.match(line)
-            yield from _prose(text, region, under, language, is_continued=first and is_continued, is_cut=first and is_cut)
+            code = _code_at(text, lines, index + taken, may_be_indented=not _ITEM.match(line)) if text[slice(*region)].rstrip().endswith(_COLON) else 0
+            end = lines[index + taken + code - 1][1] if code else 0
+            yield from _prose(text, region, under, language, is_continued=first and is_continued, is_cut=first and is_cut, code_end=end)
+            taken += code
         index += taken
 
 
@@ -345,6 +351,21 @@ def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
     return len(block) if is_wrapped and not all(_STOP.search(text[slice(*span)]) for span in block) else 1
 
 
+def _code_at(text: str, lines: Sequence[_Span], index: int, *, may_be_indented: bool) -> int:
+    """Number of lines of the code, fenced or indented, that begins at a line; 0 where none does, or it is too long to be quoted, or has no end."""
+    if index == len(lines):
+        return 0
+    written = [text[slice(*span)] for span in lines[index:]]
+    marks = "".join(takewhile(lambda character: character == written[0].strip()[:1], written[0].strip()))
+    last = None
+    if _FENCE.match(written[0]):
+        ends = (number for number, line in enumerate(written) if number and line.strip().startswith(marks) and not line.strip().strip(marks))
+        last = next(ends, None)
+    elif may_be_indented and _INDENTED.match(written[0]):
+        last = next((number for number, line in enumerate(written) if not _INDENTED.match(line)), len(written)) - 1
+    return 0 if last is None or lines[index + last][1] - lines[index][0] > _WITH_CODE else last + 1
+
+
 def _clauses(text: str, span: _Span) -> Iterator[_Span]:
     """A sentence, or the clauses of one that is too long to be quoted, as far as semicolons part it."""
     start, end = span
@@ -354,7 +375,8 @@ def _clauses(text: str, span: _Span) -> Iterator[_Span]:
     yield start, end
 
 
-def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool) -> Iterator[_Piece]:
+def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool, code_end: int) -> Iterator[_Piece]:
+    """The sentences of a paragraph. The last one, where it introduces code, reaches to the end of that: "To list them, run:" is nothing without it."""
     start, end = region
     is_item = _ITEM.match(text, start, end)
     mark = is_item or _LABEL.match(text, start, end)
@@ -378,7 +400,10 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
             under.question = sentence
             continue
         if sentence.endswith(_COLON) and number == len(spans) - 1:
-            under.lead = sentence
+            if code_end:
+                yield _Piece(first, code_end, str(under), number == 0 and is_cut, region[0], heading=under.heading_span)
+            else:
+                under.lead = sentence
             continue
         lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
         # If the last sentence of a chunk lacks its full stop, and the one before it does not, the chunk was cut there.

@@ -180,6 +180,15 @@ def test_without_a_model_a_stream_is_the_extract() -> None:
     assert reply == answer.reply == "You get a refund within fourteen days. [1]"
 
 
+def test_a_declared_field_of_that_name_is_no_place() -> None:
+    record = make_hit(1, "Dogs may come along.", metadata={"page": 7}, start=None).model_copy(update={"url": "https://x.test/a.pdf"})
+    document = make_hit(1, "Dogs may come along.", metadata={"page": 7, "place": None}).model_copy(update={"url": "https://x.test/a.pdf"})
+    for hit in (record, document):
+        cited = cite(hit, 1, "Dogs may come along.")
+        assert (cited.place, cited.link) == (None, None)
+    assert cite(make_hit(1, "Fair.", metadata={"page": 7, "place": "Harbour"}), 1, "Fair.").place == "p. 7"
+
+
 @pytest.mark.parametrize(
     ("url", "metadata", "place", "link"),
     [

@@ -46,6 +46,24 @@ def test_a_question_for_a_name_gets_the_heading_above_the_sentence() -> None:
     assert "The Lost City Hotel" not in ask("Is there a hotel with a waterpark?", [make_hit(1, _HOTELS)]).reply
 
 
+_LOGS = "# Logs\n\nLogs are kept for a week. To follow the log of a service, do:\n\n```bash\njournalctl -u web\n\njournalctl -f\n```\n\nThen restart it."
+
+
+def test_code_stays_with_the_sentence_that_introduces_it() -> None:
+    code = "To follow the log of a service, do:\n\n```bash\njournalctl -u web\n\njournalctl -f\n```"
+    assert _texts(make_hit(1, _LOGS)) == ["Logs are kept for a week.", code, "Then restart it."]
+    found = ask("How to follow the log of a service?", [make_hit(1, _LOGS)])
+    assert found.sources[0].quote == code
+    assert found.reply.startswith(f"{code}\n[1]")
+    indented = "Build it by:\n\n    make\n    make install\n\n1. To test it, run:\n   ~~~\n   make check\n   ~~~\n2. Done."
+    assert _texts(make_hit(1, indented)) == ["Build it by:\n\n    make\n    make install", "To test it, run:\n   ~~~\n   make check\n   ~~~", "Done."]
+
+
+def test_code_without_an_end_or_of_many_lines_is_quoted_by_lines() -> None:
+    assert _texts(make_hit(1, "Run:\n\n```\nmake it\n")) == ["make it"]
+    assert len(_texts(make_hit(1, "Run:\n\n```\n" + "make it again\n" * 100 + "```\n"))) == 100
+
+
 def test_a_question_for_a_name_gets_the_title_of_the_record_that_answers() -> None:
     passage = "name: Lost City\nstars: 5\nabout: A quiet house with a waterpark. Breakfast until noon."
     hit = make_hit(1, passage, start=None, passage=passage, title="Lost City")

@@ -1,6 +1,7 @@
 """Chunks are spans of their document: exact, in order, complete, and never too long, in any script."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from almanac.schemas.declaration.chunk import Chunk
-from almanac.schemas.items import Item
+from almanac.schemas.items import PLACES, Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.chunking.layout import Span, word_spans
 from almanac.transforms.chunking.sections import Outline
@@ -259,6 +260,11 @@ def test_headings_stand_in_front_of_what_is_embedded(by: Any) -> None:
 def test_a_declared_field_of_that_name_stays_what_it_is() -> None:
     (row,) = Chunker(Chunk(by="sections")).rows(_item("document", "# Guide\n\nText.", {"section": "mine"}))
     assert row.metadata == {"section": "mine"}
+    (row,) = Chunker(Chunk(by="none")).rows(_item("document", "# Guide\n\nText.", {"page": 7}))
+    assert row.metadata == {"page": 7, "place": None}
+    paged = replace(_item("document", "Text.", {"page": "home"}), fields={PLACES: [[0, "page", 4]]})
+    assert [row.metadata for row in Chunker(Chunk(by="none")).rows(paged)] == [{"page": "home", "place": None}]
+    assert [row.metadata for row in Chunker(Chunk(by="none")).rows(_item("record", "Text.", {"page": 7}))] == [{"page": 7}]
 
 
 def test_a_paragraph_behind_a_number_sign_is_no_heading() -> None:

@@ -15,6 +15,7 @@ from almanac.transforms.chunking.tables import Tables, WithHeaders
 from almanac.transforms.chunking.topics import Embed, split_by_topic
 from almanac.transforms.chunking.windows import split_into_windows
 
+_UNITS = frozenset({"page", "slide", "sheet"})
 TokenSpans = Callable[[str], Sequence[tuple[int, int]]]  # text → (start, end) in characters of each token, in order
 
 
@@ -81,7 +82,8 @@ class Chunker:
         """The chunks of one item as rows, in order. A record is a single row without a span.
 
         With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata; of a document in pages, `page`, `slide` or `sheet`
-        is where the chunk begins. A declared field of that name takes precedence. Rows that are cut off from the header of their table are embedded with it.
+        is where the chunk begins. A declared field of that name takes precedence, and the chunk has no place (`place` is null). Rows that are cut off from the
+        header of their table are embedded with it.
         """
         prefix = fill(self._prefix, {"title": item.title, **item.fields})
         if item.kind == "record":
@@ -104,8 +106,10 @@ class Chunker:
         return Units(text, self._token_spans(encodable(text)))
 
 
-def _place(item: Item, span: Span | None) -> dict[str, int | str]:
-    """The page, slide or sheet on which a span begins; empty where its document has none."""
+def _place(item: Item, span: Span | None) -> dict[str, int | str | None]:
+    """The page, slide or sheet on which a span begins; empty where its document has none. `place` is null where a declared field has the name of one."""
+    if span is not None and not _UNITS.isdisjoint(item.metadata):
+        return {"place": None}
     places = item.fields.get(PLACES) or []
     number = bisect_right(places, span.start, key=lambda place: place[0]) - 1 if span is not None else -1
     return {places[number][1]: places[number][2]} if number >= 0 else {}
