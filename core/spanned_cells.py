@@ -6,6 +6,7 @@ from typing import Any
 from lxml import html as lxml_html
 
 _MOST_ROWS, _MOST_COLUMNS, _MOST_CELLS = 200, 50, 2000  # that a cell reaches over, and cells of a table that are written out
+_ORDER = {"thead": 0, "tfoot": 2}
 _LONG = 500  # characters; what is longer is no value of each column but a text beside them all, and stands once
 
 
@@ -50,6 +51,12 @@ def write_out_spanned(table: Any) -> None:
     _drop_empty_beginnings([row for row, _ in rows])
 
 
+def own_rows(table: Any) -> list[Any]:
+    """The rows of the table itself, heads first and sums last, wherever they stand in the markup."""
+    rows = [row for row in table.iter("tr") if next(row.iterancestors("table"), None) is table]
+    return sorted(rows, key=lambda row: _ORDER.get(row.getparent().tag, 1))
+
+
 def _drop_empty_beginnings(rows: list[Any]) -> None:
     """Drops the first column where it has no text, as where it holds pictures: an empty cell at the beginning then says that a column has another head."""
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
@@ -64,7 +71,7 @@ def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:
     carried: dict[int, tuple[Any, int, int]] = {}  # by column: a cell from above, its columns, and the rows that it reaches over from here on
     left = _MOST_CELLS
     found = []
-    for row in [row for row in table.iter("tr") if next(row.iterancestors("table"), None) is table]:
+    for row in own_rows(table):
         coming: dict[int, tuple[Any, int, int]] = {}
         cells: list[_Placed] = []
         column = 0

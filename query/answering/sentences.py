@@ -228,7 +228,8 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
         elif _is_shouted(line) or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line)) or _is_heading(text, lines, index):
             under.open_section(2, line.strip(), _inside(text, (start, end)))
         elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
-            pass
+            if _ROW.match(line) and _RULE.match(following):  # a table whose columns have no names
+                under.head, under.head_span = "", None
         elif _ROW.match(line):
             if _RULE.match(following):
                 under.head, under.head_span = " ".join(line.replace("|", " ").split()), _inside(text, (start, end))

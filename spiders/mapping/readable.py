@@ -8,6 +8,7 @@ from inscriptis.model.config import ParserConfig
 from inscriptis.model.html_document_state import HtmlDocumentState
 from inscriptis.model.tag import CustomHtmlTagHandlerMapping
 
+from almanac.core.grids import grid_blocks, is_grid, write_grids
 from almanac.core.spanned_cells import write_out_spanned
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.rewritten import rewritten
@@ -20,6 +21,7 @@ _UNKNOWN_BLOCKS = frozenset(
 )
 _TABLE_PARTS = ("table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th")
 _KEPT_SPACE = "\uf8f0"  # placeholder for spaces in code and before nested list items, which tidying must not remove
+_KEPT_BAR = "\uf8f1"  # placeholder for the bar at the end of a row
 
 
 def readable_text(markup: str) -> str:
@@ -29,7 +31,7 @@ def readable_text(markup: str) -> str:
     tree = rewritten(as_read(parse_markup(markup).root), asked_for=True)
     _make_plain(tree)
     lines = map(_tidied, Inscriptis(tree, _CONFIG).get_text().split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip().replace(_KEPT_SPACE, " ")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip().replace(_KEPT_SPACE, " ").replace(_KEPT_BAR, "|")
 
 
 def _tidied(line: str) -> str:
@@ -38,11 +40,15 @@ def _tidied(line: str) -> str:
 
 
 def _make_plain(tree: Any) -> None:
-    for inner in [table for table in tree.iter("table") if next(table.iterancestors("td", "th"), None) is not None]:
-        for part in inner.iter(*_TABLE_PARTS):
-            part.tag = "div"
-    for table in tree.iter("table"):
-        write_out_spanned(table)
+    write_grids(tree)
+    for table in reversed(list(tree.iter("table"))):
+        if is_grid(table):
+            _write_grid(table)
+        elif table.find(".//pre") is not None or next(table.iterancestors("td", "th"), None) is not None:
+            for part in table.iter(*_TABLE_PARTS):
+                part.tag = "div"
+        else:
+            write_out_spanned(table)
     for code in list(tree.iter("pre")):
         for line_break in code.iter("br"):
             line_break.tail = "\n" + (line_break.tail or "")
@@ -57,6 +63,14 @@ def _make_plain(tree: Any) -> None:
             element.text = element.text.replace("&", "&amp;")
         if element.tail and "&" in element.tail:
             element.tail = element.tail.replace("&", "&amp;")
+
+
+def _write_grid(grid: Any) -> None:
+    """Makes of a grid of values its Markdown, whose lines Inscriptis keeps."""
+    lines = "\n\n".join(grid_blocks(grid)).split("\n")
+    for child in list(grid):
+        grid.remove(child)
+    grid.tag, grid.text = "pre", "\n".join(line[:-1] + _KEPT_BAR if line.endswith("|") else line for line in lines)
 
 
 def _begin_list(state: HtmlDocumentState, _attributes: Any) -> None:

@@ -7,6 +7,7 @@ from html import escape
 from itertools import groupby
 from typing import Any, Literal
 
+from almanac.core.table_heads import pipe_table
 from almanac.schemas.items import PAGE_BREAK, Place
 from almanac.schemas.left_out import LeftOut
 
@@ -32,7 +33,7 @@ class Element:
         kind: what it is.
         text: what it says; of a table, empty.
         level: of a title, 1 to 6; of a list item, its depth from 0.
-        rows: of a table, its cells, row by row.
+        rows: of a table, its cells, row by row; those of the first row name the columns, and are empty where nothing does.
         place: page or slide number, or the sheet's name; None where the format has none.
         is_bold: whether all of its text is bold.
     """
@@ -127,12 +128,18 @@ def _html_blocks(elements: Iterable[Element]) -> Iterator[str]:
             if element.kind == "title":
                 yield f"<h{element.level}>{_inline(element)}</h{element.level}>\n"
             elif element.kind == "table":
-                rows = ("<tr>" + "".join(f"<td>{_lines(cell)}</td>" for cell in row) + "</tr>\n" for row in element.rows)
-                yield "<table>\n" + "".join(rows) + "</table>\n"
+                yield f"<table>\n{''.join(_html_rows(element.rows))}</table>\n"
             elif element.kind == "code":
                 yield f"<pre><code>{escape(element.text, quote=False)}</code></pre>\n"
             else:
                 yield f"<p>{_inline(element)}</p>\n"
+
+
+def _html_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for number, row in enumerate(rows):
+        tag = "td" if number else "th"
+        if number or any(row):
+            yield "<tr>" + "".join(f"<{tag}>{_lines(cell)}</{tag}>" for cell in row) + "</tr>\n"
 
 
 def _inline(element: Element) -> str:
@@ -152,7 +159,7 @@ def _markdown_blocks(elements: Iterable[Element]) -> Iterator[str]:
             if element.kind == "title":
                 yield f"{'#' * element.level} {' '.join(element.text.split())}"
             elif element.kind == "table":
-                yield _pipe_table(element.rows)
+                yield pipe_table(element.rows)
             elif element.kind == "code":
                 yield _fenced(element.text)
             else:
@@ -162,10 +169,3 @@ def _markdown_blocks(elements: Iterable[Element]) -> Iterator[str]:
 def _fenced(code: str) -> str:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", code)), default=0))
     return f"{fence}\n{code}\n{fence}"
-
-
-def _pipe_table(rows: Sequence[Sequence[str]]) -> str:
-    width = max(map(len, rows))
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] + [""] * (width - len(row)) for row in rows]
-    first, *others = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([first, f"|{' --- |' * width}", *others])

@@ -4,7 +4,7 @@ import datetime as dt
 import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from almanac.schemas.left_out import LeftOut
@@ -17,8 +17,37 @@ _MAX_COLUMNS = 16_384
 _ESCAPED_CONTROL = re.compile(r"_x00[01][0-9A-Fa-f]_")  # `_x000D_` for the end of a line: XML has no control characters
 _DATE = "yyyy-mm-dd hh:mm:ss"
 _STANDING: dict[str | None, Standing] = {"superscript": "sup", "subscript": "sub"}
+_YEARS = range(1900, 2100)
+_FIGURE = re.compile(r"[-+(]?\d[\d.,'\s]*[)%]?")
+_AREA = re.compile(r"\$?[A-Z]{1,3}\$?(\d{1,7}):\$?[A-Z]{1,3}\$?\d{1,7}")
+_ROWS_ABOVE = 64  # a screen; more that are frozen are no head
 
 Row = dict[int, str]  # texts by column; what is empty has none
+
+
+class SheetRow(NamedTuple):
+    """A row that is seen.
+
+    Attributes:
+        number: as the sheet numbers it.
+        texts: by column, of those that are seen.
+        kinds: of the values, by column: `text`, `number`, `year`, `date` or `truth`.
+        spread: the texts of merged cells, by the columns that they cover beside their first.
+        hanging: columns of merged cells that begin in a row above.
+    """
+
+    number: int
+    texts: Row
+    kinds: dict[int, str]
+    spread: Row
+    hanging: frozenset[int]
+
+
+class Declared(NamedTuple):
+    """What a sheet says of its heads: of each table, the rows that name its columns; and the last row that is frozen, 0 where none is."""
+
+    tables: list[range]
+    frozen: int
 
 
 class _Merged(NamedTuple):
@@ -31,8 +60,26 @@ class _Merged(NamedTuple):
     text: str
 
 
-def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut) -> Iterator[Row]:
-    """Yields the rows from top to bottom, and an empty one for rows without values between them.
+class _Written(NamedTuple):
+    """A row with merged cells written out.
+
+    `covers` is the last row that a merged cell with a value reaches; `spread` and `hanging` are as in SheetRow.
+    """
+
+    number: int
+    texts: Row
+    covers: int
+    spread: Row
+    hanging: list[int]
+
+
+_NOTHING = SheetRow(0, {}, {}, {}, frozenset())
+
+
+def visible_rows(
+    book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut
+) -> tuple[Iterator[SheetRow], Declared]:
+    """The rows from top to bottom, with an empty one for rows without values between them, and what the sheet says of its heads.
 
     A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out. `count` is told how many cells were read,
     `left_out` what hidden rows and columns hold.
@@ -51,23 +98,71 @@ def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], Non
             rich_text=True,
         )
         rows: list[tuple[int, Row]] = []
+        kinds: dict[int, dict[int, str]] = {}
         for number, cells in parser.parse():
             texts = {cell["column"]: text for cell in cells if (text := write(cell))}
+            kinds[number] = {cell["column"]: _kind(cell["value"], texts[cell["column"]]) for cell in cells if cell["column"] in texts}
             count(len(texts))
             rows.append((number, texts))
     rows.sort(key=lambda row: row[0])
     hidden_rows = {int(number) for number, told in parser.row_dimensions.items() if _is_hidden(told, "ht")}
     hidden_columns = {column for told in parser.column_dimensions.values() if _is_hidden(told, "width") for column in _columns_of(told)}
-    columns = sorted(hidden_columns)
-    for number, texts in rows if hidden_rows or columns else ():
+    for number, texts in rows if hidden_rows or hidden_columns else ():
         left_out.add("hidden", " ".join(text for column, text in texts.items() if number in hidden_rows or column in hidden_columns))
+    return _seen(_merged(rows, parser.merged_cells, hidden_columns, count), kinds, hidden_rows, hidden_columns), _declared(book, sheet, parser)
+
+
+def _seen(rows: Iterable[_Written], kinds: dict[int, dict[int, str]], hidden_rows: set[int], hidden_columns: set[int]) -> Iterator[SheetRow]:
+    columns = sorted(hidden_columns)
+
+    def moved(values: dict[int, str]) -> dict[int, str]:
+        return {column - bisect_left(columns, column): value for column, value in values.items() if column not in hidden_columns}
+
     before = covered_to = 0
-    for number, row, covers in _merged(rows, parser.merged_cells, hidden_columns, count):
-        if number - 1 > max(before, covered_to):
-            yield {}
-        before, covered_to = number, max(covered_to, covers)
-        if number not in hidden_rows and (row or number > covered_to):
-            yield {column - bisect_left(columns, column): text for column, text in row.items() if column not in hidden_columns}
+    for row in rows:
+        if row.number - 1 > max(before, covered_to):
+            yield _NOTHING
+        before, covered_to = row.number, max(covered_to, row.covers)
+        if row.number not in hidden_rows and (row.texts or row.number > covered_to):
+            own = kinds.get(row.number, {})
+            told = {column: own.get(column, "text") for column in row.texts}
+            yield SheetRow(row.number, moved(row.texts), moved(told), moved(row.spread), frozenset(moved(dict.fromkeys(row.hanging, ""))))
+
+
+def _kind(value: Any, text: str) -> str:
+    if isinstance(value, dt.datetime | dt.date | dt.time | dt.timedelta):
+        return "date"
+    if isinstance(value, bool):
+        return "truth"
+    if not (isinstance(value, int | float) or _FIGURE.fullmatch(text)):
+        return "text"
+    return "year" if text.isdecimal() and len(text) == 4 and int(text) in _YEARS else "number"
+
+
+def _declared(book: Any, sheet: Any, parser: Any) -> Declared:
+    """Tables, and filters, have their names in their first row; of those without such a row nothing is taken."""
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]  # ships no types
+    from openpyxl.xml.functions import fromstring  # type: ignore[import-untyped]
+
+    found = []
+    where, archive = get_rels_path(sheet._worksheet_path), book._archive
+    names = set(archive.namelist())
+    for related in get_dependents(archive, where) if parser.tables.tablePart and where in names else ():
+        if related.Type.endswith("/table") and related.target in names:
+            table = fromstring(archive.read(related.target))
+            found.append(_rows_of(table.get("ref"), table.get("headerRowCount", "1")))
+    if (filtered := getattr(parser, "auto_filter", None)) is not None:
+        found.append(_rows_of(filtered.ref, "1"))
+    views = getattr(parser, "views", None)
+    pane = views.sheetView[0].pane if views is not None and views.sheetView else None
+    frozen = int(pane.ySplit or 0) if pane is not None and pane.state in ("frozen", "frozenSplit") else 0
+    return Declared([rows for rows in found if rows], frozen if frozen <= _ROWS_ABOVE else 0)
+
+
+def _rows_of(where: str | None, heads: str) -> range:
+    """The first rows of an area such as `A3:C10`; none of one that is damaged."""
+    area = _AREA.fullmatch(where or "")
+    return range(int(area[1]), int(area[1]) + int(heads)) if area is not None and heads in ("1", "2") else range(0)
 
 
 def _is_hidden(told: dict[str, str], size: str) -> bool:
@@ -78,8 +173,8 @@ def _columns_of(told: dict[str, str]) -> range:
     return range(int(told["min"]), min(int(told["max"]), _MAX_COLUMNS) + 1)
 
 
-def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: Callable[[int], None]) -> Iterator[tuple[int, Row, int]]:
-    """Yields each row with its number, merged cells written out, and the last row that a merged cell with a value reaches.
+def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: Callable[[int], None]) -> Iterator[_Written]:
+    """Yields each row with merged cells written out.
 
     A row in which nothing but merged cells of rows above goes on is empty.
     """
@@ -106,7 +201,10 @@ def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: C
             repeated = {merged.shown: merged.text for merged in above if merged.shown is not None}
             count(len(repeated))
             own |= repeated
-        yield number, own, max((merged.end for merged in going_on if merged.text), default=0)
+        covers = max((merged.end for merged in going_on if merged.text), default=0)
+        in_sight = [merged for merged in going_on if merged.shown in own and own[merged.shown] == merged.text]
+        spread = {column: merged.text for merged in in_sight for column in range(merged.first, merged.last + 1) if column != merged.shown}
+        yield _Written(number, own, covers, spread, [merged.first for merged in above])
 
 
 def _stretch(part: Any) -> tuple[str, Standing]:

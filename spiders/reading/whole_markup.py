@@ -3,9 +3,9 @@
 import re
 from typing import Any
 
-from lxml import etree
 from lxml import html as lxml_html
 
+from almanac.core.grids import is_grid, write_grids, write_on_one_line
 from almanac.core.spanned_cells import write_out_spanned
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.rewriting import remove
@@ -14,10 +14,6 @@ from almanac.spiders.reading.rewritten import rewritten
 _AS_BLOCKS = {"figure": "div", "details": "div", "form": "div", "figcaption": "p", "summary": "p", "tfoot": "tbody"}
 _PAGE_BREAK = ("pagebreak", "doc-pagebreak")
 _HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\s*(?:!\s*important\s*)?(?:;|$)", re.IGNORECASE)
-_INLINE = frozenset(
-    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q", "s", "samp", "small", "span"}
-    | {"strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr"}
-)
 
 
 def whole_markup(markup: str) -> str:
@@ -31,6 +27,7 @@ def whole_markup(markup: str) -> str:
         if _is_hidden(element) and element.getparent() is not None:
             remove(element)
     root = rewritten(root)
+    write_grids(root)
     for element in list(root.iter("*")):
         if element.tag in _AS_BLOCKS:
             element.tag = _AS_BLOCKS[element.tag]
@@ -52,20 +49,10 @@ def _write_table(table: Any) -> None:
             table.addprevious(caption)
     for cell in list(table.iter("td", "th")):
         if next(cell.iterdescendants("table"), None) is None:
-            text = _text_of(cell)
+            write_on_one_line(cell)
+            text = " ".join(cell.text_content().split())
             for inner in list(cell):
                 cell.remove(inner)
             cell.text = text
-    write_out_spanned(table)
-
-
-def _text_of(element: Any) -> str:
-    """The text of an element on one line, with a space where a block or a line begins or ends."""
-    parts: list[str] = []
-    for event, inner in etree.iterwalk(element, events=("start", "end", "comment", "pi")):
-        is_tag = isinstance(inner.tag, str)
-        if event == "start" and is_tag:
-            parts += ["" if inner.tag in _INLINE else " ", inner.text or ""]
-        elif inner is not element:
-            parts += ["" if not is_tag or inner.tag in _INLINE else " ", inner.tail or ""]
-    return " ".join("".join(parts).split())
+    if not is_grid(table):
+        write_out_spanned(table)

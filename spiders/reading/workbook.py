@@ -14,13 +14,14 @@ from almanac.spiders.reading.archives import damaged, open_office
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain
 from almanac.spiders.reading.language import AUTO, LIKELY, detect_language
 from almanac.spiders.reading.number_formats import marks_of
-from almanac.spiders.reading.sheet_rows import Row, visible_rows
+from almanac.spiders.reading.sheet_heads import head_of
+from almanac.spiders.reading.sheet_rows import Declared, SheetRow, visible_rows
 
 _SAMPLED_ROWS = 200  # and as many texts
 
 
 def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
-    """The sheets that a reader sees: each begins with its name as a heading; runs of rows are tables, rows of a single cell are texts.
+    """The sheets that a reader sees: each begins with its name as a heading; runs of rows are tables, with texts above their heads (`sheet_heads`).
 
     Hidden sheets, rows and columns are left out. Values are as their number formats show them, with the marks of `language` (`auto`: of its texts), formulas
     by the values that were stored with them. Raises Unreadable, also as soon as there are more than `max_elements` cells.
@@ -52,7 +53,8 @@ def _elements(body: bytes, max_elements: int, language: str, left_out: LeftOut) 
             left_out.add("hidden", " ".join(islice(_values(sheet), max_elements)))
             continue
         heading: Element | None = Element("title", sheet.title, 2, place=sheet.title)
-        for element in _tables(visible_rows(book, sheet, marks, count, left_out), sheet.title, max_elements):
+        rows, declared = visible_rows(book, sheet, marks, count, left_out)
+        for element in _tables(rows, declared, sheet.title, max_elements):
             if heading is not None:
                 yield heading
                 heading = None
@@ -75,24 +77,26 @@ def _language_of(book: Any) -> str:
     return language if confidence >= LIKELY else ""
 
 
-def _tables(rows: Iterable[Row], sheet: str, max_elements: int) -> Iterator[Element]:
+def _tables(rows: Iterable[SheetRow], declared: Declared, sheet: str, max_elements: int) -> Iterator[Element]:
     """Yields a table for each run of rows between empty ones; a run with a single column is a text for each cell."""
-    block: list[Row] = []
-    for row in chain(rows, [{}]):
-        cells = {column: text for column, written in row.items() if (text := plain(written))}
-        if cells:
-            block.append(cells)
+    block: list[SheetRow] = []
+    for row in chain(rows, [None]):
+        cells = {column: text for column, written in row.texts.items() if (text := plain(written))} if row is not None else {}
+        if row is not None and cells:
+            block.append(row._replace(texts=cells))
         elif block:
-            yield from _block(block, sheet, max_elements)
+            yield from _block(block, declared, sheet, max_elements)
             block = []
 
 
-def _block(rows: list[Row], sheet: str, max_elements: int) -> Iterator[Element]:
-    filled = set().union(*rows)
+def _block(rows: list[SheetRow], declared: Declared, sheet: str, max_elements: int) -> Iterator[Element]:
+    filled: set[int] = set().union(*(row.texts for row in rows))
     columns = range(min(filled), max(filled) + 1)
     if len(filled) == 1:
-        yield from (Element("text", text, place=sheet) for row in rows for text in row.values())
+        yield from (Element("text", text, place=sheet) for row in rows for text in row.texts.values())
     elif len(rows) * len(columns) > max_elements:
         raise Unreadable(f"a table of {len(rows)} rows and {len(columns)} columns, more than {max_elements} cells: limits.elements_per_file")
     else:
-        yield Element("table", rows=[[row.get(column, "") for column in columns] for row in rows], place=sheet)
+        head = head_of(rows, columns, declared)
+        yield from (Element("text", text, place=sheet) for text in head.above)
+        yield Element("table", rows=[head.names, *([row.texts.get(column, "") for column in columns] for row in rows[head.height :])], place=sheet)

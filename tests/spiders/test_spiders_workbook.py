@@ -120,7 +120,7 @@ def test_dates_are_written_by_iso_8601_as_far_as_their_format_goes(is_1904: bool
     for number, (code, (value, _)) in enumerate(cells.items(), start=1):
         made.active.cell(number, 1, code)
         made.active.cell(number, 2, value).number_format = code
-    assert _shown(_saved(made)) == ["Sheet", [[code, text] for code, (_, text) in cells.items()]]
+    assert _shown(_saved(made)) == ["Sheet", [["", ""], *([code, text] for code, (_, text) in cells.items())]]
 
 
 def test_dates_that_east_asian_files_format_by_number_only_are_dates() -> None:
@@ -159,7 +159,7 @@ def test_a_range_of_hidden_columns_is_left_out() -> None:
     assert _shown(_sheet([["a", "SECRET", "SECRET", "SECRET", "e"]], hide)) == ["Sheet", [["a", "e"]]]
 
 
-def test_a_merged_cell_stands_in_each_of_its_rows_and_in_the_first_of_its_columns() -> None:
+def test_a_merged_cell_stands_in_each_of_its_rows_and_in_the_first_of_its_columns_and_names_all_of_them() -> None:
     rows = [["region", "product", "price", None], ["north", "lamp", 1, "a"], [None, "bed", 2, None], [None, "chair", 3, "c"], ["south", "both", None, "d"]]
 
     def merge(sheet: Any) -> None:
@@ -167,7 +167,7 @@ def test_a_merged_cell_stands_in_each_of_its_rows_and_in_the_first_of_its_column
             sheet.merge_cells(where)
 
     shown = [
-        ["region", "product", "price", ""],
+        ["region", "product", "price", "price"],
         ["north", "lamp", "1", "a"],
         ["north", "bed", "2", "a"],
         ["north", "chair", "3", "c"],
@@ -188,7 +188,7 @@ def test_a_title_over_several_rows_stands_once_and_parts_no_table() -> None:
             sheet.merge_cells(where)
 
     rows = [["Prices 2024"], [None], ["name", "price", "x"], [None, None, "y"], ["lamp", 1, 2]]
-    assert _shown(_sheet(rows, merge)) == ["Sheet", [["Prices 2024", "", ""], ["name", "price", "x"], ["name", "price", "y"], ["lamp", "1", "2"]]]
+    assert _shown(_sheet(rows, merge)) == ["Sheet", "Prices 2024", [["name", "price", "x y"], ["lamp", "1", "2"]]]
 
 
 def test_numbers_are_in_the_language_of_the_texts_where_none_is_declared() -> None:

@@ -1,5 +1,6 @@
 """Chunks are spans of their document: exact, in order, complete, and never too long, in any script."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,7 @@ from almanac.schemas.items import PLACES, Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.chunking.layout import Span, word_spans
 from almanac.transforms.chunking.sections import Outline
+from almanac.transforms.html.page import html_to_markdown
 from tests.growth import assert_linear
 
 _SAMPLES = {
@@ -144,7 +146,27 @@ def test_rows_that_are_cut_off_are_embedded_with_the_header_of_their_table(by: A
     for row in rows:
         inside, starts = "thing" in row.text and header not in row.text, row.text.startswith("| thing")
         assert row.embedded_text == (header if inside else "") + row.text and len(row.embedded_text) <= 200
-        assert starts or not inside or by == "semantic", "no chunk begins within a row, where values would stand below other names"
+        assert starts or not inside, "no chunk begins within a row, where values would stand below other names"
+        assert row.text.endswith(("|", rule, "prices.", "day.")), "nor ends within one"
+
+
+@pytest.mark.parametrize("by", ["paragraphs", "recursive", "sections", "sentences", "words", "semantic"])
+def test_tables_of_pages_are_cut_between_rows_and_embedded_with_their_names(by: Any) -> None:
+    page = "<table><thead><tr><th rowspan=2>Thing<th colspan=2>2024<tr><th>Price<th>Stock</thead>{}</table>"
+    cells = "".join(f"<tr><td>thing {n}<td><ul><li>{n}.50<li>{n}.90</ul><td>{7 * n}" for n in range(60))
+    text = html_to_markdown(f"<p>All prices.</p>{page.format(cells)}<p>Of the last day.</p>", "all")
+    rows = _chunker(Chunk(by=by, unit="characters", size=200, overlap=0)).rows(_item("document", text))
+    header = "| Thing | 2024 Price | 2024 Stock |\n"
+    assert len(rows) > 10
+    for row in rows:
+        assert header in row.embedded_text or "thing" not in row.text
+        assert all(re.fullmatch(r"\| thing \d+ \| \d+\.50; \d+\.90 \| \d+ \|", line) for line in row.text.split("\n") if "thing" in line)
+
+
+def test_a_table_without_names_repeats_none() -> None:
+    text = "| | |\n| --- | --- |\n" + "| some | more |\n" * 40
+    rows = _chunker(Chunk(by="paragraphs", size=200, overlap=0)).rows(_item("document", text))
+    assert len(rows) > 3 and all(row.embedded_text == row.text and row.text.endswith("more |") for row in rows)
 
 
 def test_a_header_that_would_fill_half_a_chunk_is_not_repeated() -> None:

@@ -183,7 +183,7 @@ def test_texts_of_other_scripts_are_found(language: str) -> None:
     [
         ("<ol start=3><li>three<li>four<ol><li>inner</ol><li value=9>nine</ol>", "3. three\n4. four\n  1. inner\n9. nine"),
         ("<ul><li><p>one</p></li><li><p>two</p><p>more of two</p></li></ul>", "- one\n- two\n\nmore of two"),
-        ("<table><tr><td><p>a</p></td><td><p>b</p><p>c</p></td></tr><tr><td>d</td><td></td></tr></table>", "a | b c\nd"),
+        ("<table><tr><td><p>a</p></td><td><p>b</p><p>c</p></td></tr><tr><td>d</td><td></td></tr></table>", "| | |\n| --- | --- |\n| a | b c |\n| d | |"),
         ("<p>one<br>line<br><br>next <b>one</b><br/> <br/>last</p>", "one line\n\nnext one\n\nlast"),
         ("<ul><li>a<pre>x = 1\ny</pre></li><li>b</li></ul>", "- a\n\n```\nx = 1\ny\n```\n\n- b"),
         ("<p>see <code>a</code>, <kbd>b</kbd></p>", "see a, b"),

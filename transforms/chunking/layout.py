@@ -116,8 +116,8 @@ class Layout:
 
     @cached_property
     def line_starts(self) -> Sequence[int]:
-        """Start of each line that is not blank, except the first."""
-        return [match.end() for match in _LINE_BREAK.finditer(self.text)]
+        """Start of each line that is not blank, except the first, and the line below the names of a table's columns."""
+        return [match.end() for match in _LINE_BREAK.finditer(self.text) if not self.parts_row(match.end())]
 
     @cached_property
     def row_starts(self) -> Sequence[int]:
@@ -126,16 +126,22 @@ class Layout:
 
     def parts_row(self, position: int) -> bool:
         """Whether a position lies inside a row of a table."""
+        return self.row_around(position) is not None
+
+    def row_around(self, position: int) -> Span | None:
+        """The row of a table that a position lies inside of."""
         number = bisect_left(self.row_starts, position) - 1
-        return number >= 0 and self._table_rows[number].start < position < self._table_rows[number].end
+        row = self._table_rows[number] if number >= 0 else None
+        return row if row is not None and row.start < position < row.end else None
 
     @cached_property
     def sentence_starts(self) -> Sequence[int]:
-        """Start of each sentence by the rules of the language; never between a letter and its marks."""
+        """Start of each sentence by the rules of the language; never between a letter and its marks, nor inside a row of a table."""
         starts: list[int] = []
         for begin, end in _sentences(encodable(self.text), self.language):
             start = self.trim(Span(begin, end)).start
-            if start < end and (not start or self.text[start - 1].isspace() or not _EXTENDS.match(self.text, start)):
+            is_parted = start and not self.text[start - 1].isspace() and _EXTENDS.match(self.text, start)
+            if start < end and not is_parted and not self.parts_row(start):
                 starts.append(start)
         return starts
 

@@ -21,13 +21,13 @@ class Table(NamedTuple):
 class Tables:
     """The tables of a text whose header may be repeated: one of at most `longest` units.
 
-    A header counts in what rows may be cut to, so that rows with their header are no longer than a chunk may be. `rows` are those of all tables, each
-    header with its rule among them.
+    A header counts in what rows may be cut to, so that rows with their header are no longer than a chunk may be. One without names is not repeated. `rows`
+    are those of all tables, each header with its rule among them.
     """
 
     def __init__(self, text: str, ruler: Ruler, longest: int) -> None:
         found = list(_find_tables(text))
-        self._tables = [table for table in found if ruler.count(*table.header) <= longest]
+        self._tables = [table for table in found if ruler.count(*table.header) <= longest and text[slice(*table.header)].strip("| \t\r\n")]
         self._starts = [table.header.end for table in self._tables]
         self.rows = [row for table in found for row in (Span(table.header.start, table.rows.start), *_lines(text, table.rows))]
 

@@ -27,11 +27,14 @@ def split_into_windows(layout: Layout, span: Span, limits: ChunkLimits) -> Itera
 
 
 def _cut(layout: Layout, start: int, reached: int, limit: int) -> int:
-    """The end of a window, after `reached` and up to `limit`: with a sentence or line, else with a word, else between letters."""
+    """The end of a window, after `reached` and up to `limit`: with a sentence, line or row of a table, else with a word, else between letters."""
     near = max(limit - _NEAR, (start + limit) // 2, reached)
     best = max(_last(layout.sentence_starts, limit), _last(layout.line_starts, limit))
     if best > near:
         return best
+    row = layout.row_around(limit)
+    if row is not None and row.start > reached:
+        return row.start
     word = _last(layout.word_starts, limit)
     return word if word > reached else layout.cut_before(start, limit)
 

@@ -6,6 +6,7 @@ from typing import Any
 import lxml.etree
 import lxml.html
 
+from almanac.core.grids import is_grid, write_grids
 from almanac.core.spanned_cells import write_out_spanned
 
 # Elements without readable text.
@@ -20,7 +21,7 @@ DEFINITIONS = "data-definitions"  # marks lists that were definition lists
 
 
 def parse_page(html: str) -> Any:
-    """The root element of a page, without comments; None if there is no element."""
+    """The root element of a page, without comments, its grids of values in plain form; None if there is no element."""
     parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = lxml.html.document_fromstring(html.replace("\0", "").encode("utf-8", "replace"), parser=parser)
@@ -31,6 +32,7 @@ def parse_page(html: str) -> Any:
     for form in list(root.iter("form")):
         if 2 * len(form.text_content()) > len(root.text_content()):
             form.tag = "div"  # some frameworks put the whole page into one, and trafilatura drops forms
+    write_grids(root)
     return root
 
 
@@ -76,11 +78,13 @@ def _make_code_plain(code: Any) -> None:
 
 
 def _make_table_plain(table: Any) -> None:
-    """Prepares a table for extraction.
+    """Prepares a table that is no grid of values for extraction.
 
-    A table that contains headings, lists or tables is for layout, or a cell with paragraphs that is most of it: its cells become blocks. In others,
+    One that contains headings, lists or tables is for layout, or a cell with paragraphs that is most of it: its cells become blocks. In others,
     captions move in front and cells with rowspan are repeated.
     """
+    if is_grid(table):
+        return
     if any(element.tag in _IN_LAYOUT for element in table.iterdescendants()) or _holds_text(table):
         for element in _own(table, ("tr", "td", "th", "tbody", "thead", "tfoot", "caption", "table")):
             element.tag = "div"

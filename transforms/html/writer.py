@@ -1,6 +1,7 @@
 """Writes a tree as Markdown, in one pass.
 
-Headings become `## …`, list items `- …` or `1. …` with two spaces per level, table rows `a | b`, code is fenced, everything else is a paragraph.
+Headings become `## …`, list items `- …` or `1. …` with two spaces per level, grids of values pipe tables, rows of other tables `a | b`, code is fenced,
+everything else is a paragraph.
 """
 
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 from lxml import etree
 
+from almanac.core.grids import grid_blocks, is_grid
 from almanac.transforms.html.blocks import LISTS
 
 _NUMBERED = re.compile(r"\d{1,6}\. ")
@@ -60,7 +62,7 @@ class _Writer:
         walk = etree.iterwalk(root, events=("start", "end"))
         for event, element in walk:
             tag = element.tag
-            is_whole = tag in self.skipped or tag == "pre"
+            is_whole = tag in self.skipped or tag == "pre" or (tag == "table" and is_grid(element))
             if event == "start":
                 if is_whole:
                     walk.skip_subtree()
@@ -68,6 +70,8 @@ class _Writer:
                         yield from self._code(element)
                     elif tag in _PARTING:
                         yield from self._block()
+                        if tag == "table" and tag not in self.skipped:
+                            yield from ((False, block) for block in grid_blocks(element))
                 else:
                     yield from self._start(element)
                     self._words.append(" " if tag == "br" else element.text or "")
