@@ -9,6 +9,7 @@ from typing import Any
 from lxml import etree
 from lxml import html as lxml_html
 
+from almanac.core.controls import drop_controls
 from almanac.core.spanned_cells import own_rows, write_out_spanned
 from almanac.core.table_heads import is_name, is_value, joined, kind_of, pipe_table
 
@@ -17,7 +18,8 @@ _INLINE = frozenset(
     {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins", "kbd", "label", "mark", "math", "q", "s"}
     | {"samp", "small", "span", "strike", "strong", "sub", "sup", "svg", "time", "tt", "u", "var", "wbr"}
 )
-_UNREAD = ("script", "style", "template", "noscript", "iframe", "object", "embed", "audio", "video", "canvas")
+_SCRIPTS = ("script", "style", "template")
+_UNREAD = (*_SCRIPTS, "noscript", "iframe", "object", "embed", "audio", "video", "canvas")
 _CELLS = frozenset({"td", "th"})
 _ITEMS = frozenset({"li", "tr", "dt"})
 _ENDS = ".:;,!?…。：；，！？、؛،"
@@ -25,6 +27,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # Without a head, a table with one of these in a cell is for layout.
 _SECTIONS = (*_HEADINGS, "table", "form", "nav", "section", "article", "aside", "main", "header", "footer")
 _LONG = 500  # characters of a cell in several blocks, which is a text rather than a value
+_MOST_RAGGED = 4  # times the cells that a table has, if all of its rows were as long as its longest
 _MOST_HEADS = 5  # rows; where a <thead> has more, it says nothing
 
 
@@ -35,7 +38,10 @@ def write_grids(root: Any) -> None:
     nothing names the columns, the first row is empty. A grid has two rows and two columns at least, no role that says layout, and its cells hold values: a
     table without a head is none if a cell has sections or another table, or if most of it is text in paragraphs.
     """
-    for table in reversed(list(root.iter("table"))):  # tables inside cells first
+    tables = list(root.iter("table"))
+    if tables:
+        drop_controls(root)
+    for table in reversed(tables):  # tables inside cells first
         table.attrib.pop(_GRID, None)
         if table.getparent() is not None and _holds_values(table):
             _make_plain(table)
@@ -54,6 +60,8 @@ def grid_blocks(grid: Any) -> Iterator[str]:
 
 def write_on_one_line(cell: Any) -> None:
     """Unwraps what is a block inside a cell: a space stands where one begins or ends, `; ` between the items of a list. Links and the like stay."""
+    if not len(cell):
+        return
     for unread in list(cell.iter(*_UNREAD)):
         unread.drop_tree()
     said: tuple[Any, str] | None = None  # the last text that is not blank: its element, and whether it is the text or the tail
@@ -94,12 +102,14 @@ def _mark_of(element: Any) -> str:
 
 
 def _holds_values(table: Any) -> bool:
-    rows = [[cell for cell in row if cell.tag in _CELLS] for row in own_rows(table)]
-    if table.get("role") in ("presentation", "none") or sum(len(row) > 1 and any(map(_says, row)) for row in rows) < 2:
-        return False
-    if len({number for row in rows for number, cell in enumerate(row) if _says(cell)}) < 2:
-        return False
+    rows = list(map(_cells, own_rows(table)))
     cells = [cell for row in rows for cell in row]
+    if table.get("role") in ("presentation", "none") or max(map(len, rows), default=0) * len(rows) > _MOST_RAGGED * (len(cells) + _LONG):
+        return False
+    for script in [script for cell in cells for script in cell.iter(*_SCRIPTS)]:
+        script.drop_tree()
+    if sum(len(row) > 1 and any(map(_says, row)) for row in rows) < 2 or len({at for row in rows for at, cell in enumerate(row) if _says(cell)}) < 2:
+        return False
     size = len(table.text_content())
     inside = sum(len(inner.text_content()) for cell in cells for inner in cell.iter("table") if is_grid(inner))
     if inside > _LONG and 2 * inside > size:
@@ -123,24 +133,22 @@ def _has_paragraphs(cell: Any) -> bool:
 def _make_plain(table: Any) -> None:
     captions = [*(_one_line(caption) for caption in table.findall("caption")), *_beside_cells(table)]
     rows = own_rows(table)
-    lone = {row for row in rows if sum(cell.tag in _CELLS for cell in row) == 1}
+    lone = {row for row in rows if len(_cells(row)) == 1}
     headed = {row for row in rows if row.getparent().tag == "thead"}
-    spread = {row: max(_span(cell, "rowspan") for cell in row) for row in rows if any(_span(cell, "colspan") > 1 for cell in row) and row not in lone}
-    for row in rows:
-        for cell in row:
-            write_on_one_line(cell)
+    spans = {row: [(_span(cell, "colspan"), _span(cell, "rowspan")) for cell in _cells(row)] for row in rows}
+    spread = {row: max(rows for _, rows in own) for row, own in spans.items() if row not in lone and any(columns > 1 for columns, _ in own)}
+    for cell in (cell for row in rows for cell in _cells(row)):
+        write_on_one_line(cell)
     write_out_spanned(table)
-    grid = {row: [cell for cell in row if cell.tag in _CELLS] for row in rows}
-    grid = {row: cells for row, cells in grid.items() if any(map(_says, cells))}
+    grid = {row: cells for row in rows if any(map(_says, cells := _cells(row)))}
     wide = [row for row, cells in grid.items() if sum(map(_says, cells)) > 1]
     while wide and (row := next(iter(grid))) is not wide[0] and row in lone:
         captions.append(_one_line(next(filter(_says, grid.pop(row)))))
+    if len(grid) < 2:
+        return
     heads = _heads(grid, headed, spread)
     names = joined([[_one_line(cell) for cell in grid.pop(row)] for row in heads])
-    width = max(len(names), *map(len, grid.values()))
-    kept = [
-        number for number in range(width) if any(number < len(cells) and _says(cells[number]) for cells in grid.values()) or any(names[number : number + 1])
-    ]
+    kept = sorted({number for cells in grid.values() for number, cell in enumerate(cells) if _says(cell)} | {at for at, name in enumerate(names) if name})
     for child in list(table):
         table.remove(child)
     table.text = None
@@ -206,6 +214,10 @@ def _span(cell: Any, name: str) -> int:
 
 def _is_bold(cell: Any) -> bool:
     return bool("".join(text for bold in cell.iter("b", "strong") for text in bold.itertext()).split() == cell.text_content().split())
+
+
+def _cells(row: Any) -> list[Any]:
+    return [cell for cell in row if cell.tag in _CELLS]
 
 
 def _says(cell: Any) -> bool:

@@ -7,8 +7,9 @@ from typing import Any
 
 from lxml.html import defs
 
+from almanac.core.controls import without_controls
 from almanac.spiders.reading.markup import parse_markup
-from almanac.spiders.reading.rewriting import local_name, without_controls
+from almanac.spiders.reading.rewriting import local_name
 
 _TAG = re.compile(r"</?([a-z][a-z0-9]*|[A-Z][A-Z0-9]+|P)(?:\s[^<>]*)?/?>")  # not the `<String>` of `List<String>`
 _ESCAPED = re.compile(r"\s*&(?:lt|#60|#x3c);[a-zA-Z]", re.IGNORECASE)

@@ -11,8 +11,9 @@ from typing import Any
 import lxml.html
 from lxml import etree
 
+from almanac.core.controls import without_controls
 from almanac.spiders.reading.mathml import formula_text
-from almanac.spiders.reading.rewriting import class_names, local_name, remove, replace_by_text, without_controls
+from almanac.spiders.reading.rewriting import class_names, local_name, remove, replace_by_text
 
 # Elements that hold one formula in all its forms.
 _RENDERED = frozenset(

@@ -6,7 +6,8 @@ from typing import Any
 
 from lxml import etree
 
-from almanac.spiders.reading.rewriting import class_names, remove, replace_by_text, without_controls
+from almanac.core.controls import without_controls
+from almanac.spiders.reading.rewriting import class_names, remove, replace_by_text
 
 _UNSEEN = ("noscript", "template", "script", "style")
 _INLINE = frozenset(

@@ -8,6 +8,8 @@ import parsel
 from lxml import etree
 from lxml import html as lxml_html
 
+from almanac.core.controls import without_controls
+
 # libxml2 stops at 2048 levels and drops the rest of the page; recursive functions fail earlier. Browsers flatten at 512.
 MAX_DEPTH = 256
 # libxml2 compares each attribute with all before it: 100,000 in one tag took 100 s.
@@ -29,8 +31,6 @@ _INLINE = frozenset(
     {"a", "abbr", "b", "big", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong"}
     | {"sub", "sup", "tt", "u", "var"}
 )
-# Characters that XML cannot contain. libxml2 ends a document at NUL, and lxml takes none of the others in a text that is set. A form feed is a space.
-_NO_XML = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def parse_markup(text: str, form: str = "html") -> parsel.Selector:
@@ -42,7 +42,7 @@ def parse_markup(text: str, form: str = "html") -> parsel.Selector:
     Takes linear time, about 0.1 s per megabyte.
     """
     is_xml = form == "xml"
-    text = _NO_XML.sub("", text if is_xml else text.replace("\f", " "))
+    text = without_controls(text if is_xml else text.replace("\f", " "))  # libxml2 ends a document at NUL
     if not is_xml and "<![CDATA[" in text and _IS_XHTML.search(text):
         text = _TAG.sub(_without_cdata, text)
     if not is_xml and _GOES_ON.search(text):

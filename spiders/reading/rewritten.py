@@ -13,13 +13,14 @@ from typing import Any
 
 from lxml import etree
 
+from almanac.core.controls import drop_controls
 from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.formulas import write_formulas
 from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
 from almanac.spiders.reading.listings import write_listings
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, said_by_class, struck_by_sheet
 from almanac.spiders.reading.raised import write_raised
-from almanac.spiders.reading.rewriting import drop_controls, local_name
+from almanac.spiders.reading.rewriting import local_name
 from almanac.spiders.reading.ruby import write_ruby
 from almanac.spiders.reading.struck import drop_struck_prices
 

@@ -111,7 +111,7 @@ def test_what_the_sheet_declares_names_the_columns(heads: list[list[Any]], chang
 
 
 def test_words_below_groups_are_names_where_they_say_the_same_of_each() -> None:
-    rows = [
+    rows: list[list[Any]] = [
         ["Branch", "Weekday", None, "Saturday", None],
         ["Code", "from", "to", "from", "to"],
         ["B0", "8:00", "18:00", "9:00", "12:00"],
