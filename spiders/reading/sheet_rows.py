@@ -76,9 +76,7 @@ class _Written(NamedTuple):
 _NOTHING = SheetRow(0, {}, {}, {}, frozenset())
 
 
-def visible_rows(
-    book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut
-) -> tuple[Iterator[SheetRow], Declared]:
+def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut) -> tuple[Iterator[SheetRow], Declared]:
     """The rows from top to bottom, with an empty one for rows without values between them, and what the sheet says of its heads.
 
     A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out. `count` is told how many cells were read,

@@ -24,15 +24,13 @@ def whole_markup(markup: str) -> str:
     """
     root = parse_markup(markup).root
     for element in list(root.iter("*")):
-        if _is_hidden(element) and element.getparent() is not None:
+        is_break = element.tag not in _AS_BLOCKS and (element.get("role") in _PAGE_BREAK or element.get("epub:type") in _PAGE_BREAK)
+        if (is_break or _is_hidden(element)) and element.getparent() is not None:
             remove(element)
     root = rewritten(root)
     write_grids(root)
-    for element in list(root.iter("*")):
-        if element.tag in _AS_BLOCKS:
-            element.tag = _AS_BLOCKS[element.tag]
-        elif element.get("role") in _PAGE_BREAK or element.get("epub:type") in _PAGE_BREAK:
-            remove(element)
+    for element in list(root.iter(*_AS_BLOCKS)):
+        element.tag = _AS_BLOCKS[element.tag]
     for table in reversed(list(root.iter("table"))):  # tables inside cells first
         _write_table(table)
     return str(lxml_html.tostring(root, encoding="unicode"))
