@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
-from almanac.spiders.reading.paragraphs import PdfLine
+from almanac.spiders.reading.paragraphs import PdfLine, join_text
 
 _FAR = 4.0  # times the letters' height: a gap inside a line that is never one between words
 _NEAR = 3.0  # times the letters' height: rows further apart do not belong together
@@ -50,7 +50,8 @@ def _marked(row: Row) -> Row:
 
 
 def _joined(line: PdfLine, piece: PdfLine) -> PdfLine:
-    return replace(line, text=f"{line.text} {piece.text}", right=piece.right, bottom=piece.bottom, is_bold=line.is_bold and piece.is_bold)
+    size = line.size if len(line.text) > len(piece.text) else piece.size  # a bullet or a number may be larger than what it marks
+    return replace(line, text=f"{line.text} {piece.text}", right=piece.right, bottom=piece.bottom, size=size, is_bold=line.is_bold and piece.is_bold)
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
@@ -132,7 +133,7 @@ def _cells(run: list[Row], columns: list[tuple[float, float]]) -> list[list[str]
     rows: list[list[str]] = []
     above: Row | None = None
     for row in run:
-        cells = [" ".join(line.text for line in row if left - 1 <= line.left and line.right <= right + 1) for left, right in columns]
+        cells = [join_text([line.text for line in row if left - 1 <= line.left and line.right <= right + 1]) for left, right in columns]
         is_close = above is not None and above[0].bottom - row[0].top < 0.8 * row[0].size
         if rows and not cells[0] and is_close:
             rows[-1] = [f"{before} {cell}".strip() for before, cell in zip(rows[-1], cells, strict=True)]
@@ -146,7 +147,7 @@ def _whole(row: Row) -> Iterator[PdfLine]:
     """Yields a row without a neighbour that shares its gaps as one line, cut only where pieces are far apart."""
     line = row[0]
     for before, piece in pairwise(row):
-        if piece.left - before.right > _FAR * piece.size:
+        if piece.left - before.right > _FAR * piece.size and not piece.is_value:
             yield line
             line = piece
         else:

@@ -10,19 +10,36 @@ _ESCAPES = str.maketrans({"(": r"\(", ")": r"\)", "\\": r"\\"})
 
 def pdf(pages: Sequence[Sequence[tuple[float, float, float, str]]], title: str = "") -> bytes:
     """A PDF of Latin text. A page is a sequence of (x, y, size, text) in points from the lower left; `**text` is bold."""
-    objects: list[bytes] = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
+    return drawn_pdf([_drawn(lines) for lines in pages], title=title)
+
+
+def _drawn(lines: Sequence[tuple[float, float, float, str]]) -> str:
+    return "".join(
+        _STREAM.format(font=2 if text.startswith("**") else 1, size=size, x=x, y=y, text=text.removeprefix("**").translate(_ESCAPES))
+        for x, y, size, text in lines
+    )
+
+
+def drawn_pdf(pages: Sequence[str], fields: Sequence[str] = (), *, title: str = "", catalog: str = "") -> bytes:
+    """A PDF whose pages are content streams. /F1 is Helvetica, /F2 its bold, /Faint transparent.
+
+    `fields` are entries of form fields on the first page, `/FT /Tx /V (Ann) /Rect [60 700 160 720]`; `catalog` is more of the document's catalog.
+    """
+    objects: list[bytes] = [b"", b""]
     objects += [f"<< /Type /Font /Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding >>".encode() for name in ("Helvetica", "Helvetica-Bold")]
     objects.append(f"<< /Title ({title.translate(_ESCAPES)}) >>".encode("cp1252"))
-    kids = []
-    for lines in pages:
-        stream = "".join(
-            _STREAM.format(font=2 if text.startswith("**") else 1, size=size, x=x, y=y, text=text.removeprefix("**").translate(_ESCAPES))
-            for x, y, size, text in lines
-        ).encode("cp1252")
+    objects += [f"<< /Type /Annot /Subtype /Widget /T (field {number}) {field} >>".encode("cp1252") for number, field in enumerate(fields)]
+    widgets = " ".join(f"{number} 0 R" for number in range(6, 6 + len(fields)))
+    kids: list[str] = []
+    for content in pages:
+        stream = content.encode("cp1252")
         objects.append(b"<< /Length %d >>\nstream\n%b\nendstream" % (len(stream), stream))
-        fonts = "/Font << /F1 3 0 R /F2 4 0 R >>"
-        objects.append(f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources << {fonts} >> /Contents {len(objects)} 0 R >>".encode())
+        resources = "/Font << /F1 3 0 R /F2 4 0 R >> /ExtGState << /Faint << /ca 0.2 >> >>"
+        annotations = "" if kids else f"/Annots [{widgets}]"
+        page = f"/Parent 2 0 R /MediaBox [0 0 595 842] {annotations} /Resources << {resources} >> /Contents {len(objects)} 0 R"
+        objects.append(f"<< /Type /Page {page} >>".encode())
         kids.append(f"{len(objects)} 0 R")
+    objects[0] = f"<< /Type /Catalog /Pages 2 0 R {f'/AcroForm << /Fields [{widgets}] >>' if fields else ''} {catalog} >>".encode()
     objects[1] = f"<< /Type /Pages /Kids [{' '.join(kids)}] /Count {len(kids)} >>".encode()
     return _with_table(objects)
 

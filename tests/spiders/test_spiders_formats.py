@@ -417,13 +417,14 @@ def test_columns_from_right_to_left_are_read_one_after_the_other(tmp_path: Path)
     assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [" ".join(first), " ".join(second)]
 
 
-def test_what_a_pdf_repeats_on_every_page_is_left_out(tmp_path: Path) -> None:
+def test_page_numbers_of_a_pdf_are_left_out_and_running_titles_stay(tmp_path: Path) -> None:
+    words = ("one", "two", "three", "four")
     pages = [
         [(250, 800, 9, "Annual report"), (72, 700, 11, f"What chapter {word} says."), (290, 30, 9, f"Page {number} of 4")]
-        for number, word in enumerate(("one", "two", "three", "four"), start=1)
+        for number, word in enumerate(words, start=1)
     ]
     draft = one(read(tmp_path, {"a.pdf": pdf(pages)}))
-    assert draft.body == "\n".join(f"{PAGE_BREAK}page={page}\nWhat chapter {word} says." for page, word in enumerate(("one", "two", "three", "four"), start=1))
+    assert draft.body == "\n".join(f"{PAGE_BREAK}page={page}\nAnnual report\n\nWhat chapter {word} says." for page, word in enumerate(words, start=1))
 
 
 @pytest.mark.parametrize(
