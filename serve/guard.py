@@ -37,7 +37,7 @@ class Guard:
     def _let_in(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
         if not self._keys:
-            _require_own(headers, self._bound)
+            _require_own(headers, self._bound, is_page=scope["path"] == "/")
         if scope["path"] in _OPEN or scope["path"].startswith("/static/"):
             return
         caller = self._keys.caller(headers.get("authorization")) if self._keys else LOCAL
@@ -52,15 +52,19 @@ class Guard:
             raise ProblemDetails(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait_s)}, limit=self._rate)
 
 
-def _require_own(headers: Headers, bound: str) -> None:
-    """Raises ProblemDetails 421 for a Host header of another machine, and 403 for an Origin of another website.
+def _require_own(headers: Headers, bound: str, *, is_page: bool) -> None:
+    """Raises ProblemDetails 421 for a Host header of another machine, and 403 for what the page of another website asks for, but a link to the chat page.
 
-    Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any website.
+    Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any website. It names the Origin of some
+    requests only, and of all in Sec-Fetch-Site whether a page elsewhere asks.
     """
     if len(headers.getlist("host")) > 1 or len(headers.getlist("origin")) > 1:  # what reads the other one may be of another opinion
         raise ProblemDetails(400, "a request has one Host and at most one Origin")
     if not names_loopback(headers.get("host"), bound):
         raise ProblemDetails(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
     origin = headers.get("origin")
-    if origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower():
+    is_elsewhere = origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower()
+    if headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):  # same-site: another port of this machine
+        is_elsewhere = is_elsewhere or not (is_page and headers.get("sec-fetch-dest") == "document")
+    if is_elsewhere:
         raise ProblemDetails(403, "a page of another website asked for this", hint="pages elsewhere ask through a server of their own")

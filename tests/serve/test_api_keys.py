@@ -103,6 +103,22 @@ def test_without_keys_only_this_machine_and_no_website_is_answered(api: httpx.Cl
     assert api.get("/api/kbs", headers=headers).status_code == status
 
 
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/api/kbs", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403),
+        ("/api/kbs", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403),  # another port of this machine
+        ("/api/kbs", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403),
+        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403),
+        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),  # somebody follows a link
+        ("/api/kbs", {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}, 200),
+        ("/api/kbs", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),  # typed in
+    ],
+)
+def test_what_a_page_elsewhere_asks_without_an_origin_is_refused(api: httpx.Client, path: str, headers: dict[str, str], status: int) -> None:
+    assert api.get(path, headers=headers).status_code == status
+
+
 def test_keys_are_read_from_one_text() -> None:
     keys = ApiKeys.of(" a1 , b2 : people ")
     assert bool(keys)
