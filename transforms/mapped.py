@@ -25,7 +25,8 @@ from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Extraction, Item, Reject
 from almanac.schemas.left_out import LeftOut, characters_in
 from almanac.transforms.clean import Clean, clean_text
-from almanac.transforms.html.beside import blocks_beside, keeps_little
+from almanac.transforms.html.beside import blocks_beside, keeps_little, marked_page
+from almanac.transforms.html.edges import Edges, edges_of
 from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole
@@ -42,6 +43,7 @@ class Mapped:
         found: number of drafts and rejects.
         without_text: pages without any text, where that is not a fault.
         beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its text is no main text of a page.
+        edges: for each document the outer blocks of its page, where `beside` is not None.
         little: URLs of pages of which extraction kept little, with or without an item.
         characters: of the texts of its items.
         left_out: text of the page that none of its items has on purpose, by reason.
@@ -55,14 +57,16 @@ class Mapped:
     without_text: int = 0
     whole: bool = True  # as in Extraction
     beside: list[list[str] | None] = field(default_factory=list)
+    edges: list[Edges | None] = field(default_factory=list)
     little: list[str] = field(default_factory=list)
     characters: int = 0
     left_out: LeftOut = field(default_factory=LeftOut)
     payload: bytes = field(default=b"", compare=False, repr=False)
 
-    def read(self) -> Iterator[tuple[Item, list[str] | None]]:
-        """Yields each item with the blocks beside its main text, None where its text is no main text of a page."""
-        return zip(self.items, self.beside or [None] * len(self.items), strict=True)
+    def read(self) -> Iterator[tuple[Item, list[str] | None, Edges | None]]:
+        """Yields each item with the blocks beside its main text and the edges of its page, None where its text is no main text of a page."""
+        none = [None] * len(self.items)
+        return zip(self.items, self.beside or none, self.edges or none, strict=True)
 
 
 def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Mapped:
@@ -75,12 +79,15 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
     may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
     for draft in extraction.drafts:
         beside: list[str] | None = None
+        edges: Edges | None = None
         prepared: Item | Reject
         try:
             (prepared,) = prepare_items([draft], source, clean, language=language, workspace=workspace, left_out=mapped.left_out)
             if draft.kind == "document" and draft.markup == "html" and source.body == "main":
                 text = prepared.text if isinstance(prepared, Item) else ""
-                beside = [clean_text(block, clean, entities=False, code=True) for block in blocks_beside(draft.body or "", text)]
+                page = marked_page(draft.body or "")
+                beside = [clean_text(block, clean, entities=False, code=True) for block in blocks_beside(page, text)]
+                edges = edges_of(page)
                 mapped.little += [draft.url] if keeps_little(text, beside) else []
         except FORESEEN:
             raise
@@ -90,6 +97,7 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
             mapped.items.append(prepared)
             mapped.characters += characters_in(prepared.passage or prepared.text)
             mapped.beside += [beside] if draft.kind == "document" else []
+            mapped.edges += [edges] if draft.kind == "document" else []
         elif may_be_empty and prepared.field == "text":
             mapped.without_text += 1
         else:
@@ -219,5 +227,10 @@ def _decoded(payload: bytes, fetched_at: str) -> Mapped:
     values = json.loads(payload)
     items = [Item(**item, fetched_at=fetched_at) for item in values.pop("items")]
     return Mapped(
-        items=items, rejects=[Reject(**reject) for reject in values.pop("rejects")], left_out=LeftOut(values.pop("left_out")), payload=payload, **values
+        items=items,
+        rejects=[Reject(**reject) for reject in values.pop("rejects")],
+        edges=[edges and Edges(**edges) for edges in values.pop("edges")],
+        left_out=LeftOut(values.pop("left_out")),
+        payload=payload,
+        **values,
     )

@@ -1,9 +1,8 @@
 """Sentences of a text as hashes, by which texts of many pages are compared."""
 
 import re
-from hashlib import blake2b
 
-from almanac.transforms.html.letters import letters
+from almanac.transforms.html.letters import hash_of, letters
 
 _END = re.compile(r"(?<=[.!?…؟।])\s+|(?<=[。！？｡])|\n+")
 _EXCERPT = ("…", "...", "…]", "...]", "…)", "...)")
@@ -18,5 +17,5 @@ def sentences_of(text: str) -> dict[int, int]:
     found: dict[int, int] = {}
     for part in _END.split(text):
         if not part.endswith(_EXCERPT) and (said := letters(part)):
-            found[int.from_bytes(blake2b(said.encode("utf-8", "replace"), digest_size=8).digest())] = len(part)
+            found[hash_of(said)] = len(part)
     return found

@@ -24,13 +24,13 @@ from almanac.spiders.mapping.pages import PageToMap
 from almanac.spiders.reading.bounded import close_reader
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
+from almanac.transforms.main_texts import MainTexts, WholeRead
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
-from almanac.transforms.shared_texts import Read, SharedTexts
 
 MAP_REJECTS = "rejects-map.jsonl"
 log = get_logger("almanac.map")
 _FEW = 0.01  # share of a source's pages
-_Found = TypeVar("_Found", Item, Reject, Read)
+_Found = TypeVar("_Found", Item, Reject, WholeRead)
 
 
 def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, batches: PageBatches | None = None) -> Items:
@@ -127,7 +127,7 @@ class _ItemMapper:
         matched: Counter[str] = Counter()
         found, total = 0, len(index.urls)
         defects: dict[str, str] = {}
-        texts, shared = SourceTexts(), SharedTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
+        texts, main = SourceTexts(), MainTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
         works = pages_of(self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed))
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
@@ -141,30 +141,30 @@ class _ItemMapper:
             defects |= {reject.url.partition("#")[0]: reject.reason for reject in batch.rejects if reject.is_defect}
             matched.update(batch.matched)
             on_page(number, total)
-            if shared is None:
+            if main is None:
                 yield from self._not_forgotten(batch.items)
             else:
-                for item, beside in self._not_forgotten(batch.read()):
-                    shared.note(item, beside)
+                for item, beside, edges in self._not_forgotten(batch.read()):
+                    main.note(item, beside, edges)
         _require_few(defects, total)
         unread = [reject for reject in self._rejects if reject.source == source.name and reject.stage == "read"]
         require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed, unread=unread)
-        if shared is not None:
-            yield from self._told_apart(source, shared)
-            texts.shared_texts, texts.pages_sharing_text = shared.found[:TEXTS_REPORTED], sum(one.pages for one in shared.found)
-            texts.characters += shared.given_back
-            texts.left_out.give_back(shared.given_back, "prose_beside", "page_furniture")
+        if main is not None:
+            yield from self._told(source, main)
+            texts.shared_texts, texts.pages_sharing_text = main.shared_texts[:TEXTS_REPORTED], sum(one.pages for one in main.shared_texts)
+            texts.characters += main.given_back - sum(amount["characters"] for amount in main.left_out.values())
+            texts.left_out.give_back(main.given_back, "prose_beside", "page_furniture")
+            texts.left_out.add_all(main.left_out)
         self._sources.append(MappedSource(source.name, found, texts))
         self._warn(source, texts)
 
-    def _told_apart(self, source: Source, shared: SharedTexts) -> Iterator[Item]:
+    def _told(self, source: Source, main: MainTexts) -> Iterator[Item]:
         """The items of a source of main texts, which are only known once all of its pages are read; from the table that was staged meanwhile."""
 
-        def pages() -> Iterator[Read]:
+        def pages() -> Iterator[WholeRead]:
             return (read for batch in staged_batches(self._staged_table(source)) for read in batch.read() if not self._is_forgotten(read[0].url))
 
-        shared.settle(pages)
-        yield from shared.told_apart(pages(), lambda item, url, document_id: self._deduplication.drop(item, "equal", url, document_id))
+        yield from main.told(pages, lambda item, url, document_id: self._deduplication.drop(item, "equal", url, document_id))
 
     def _warn(self, source: Source, texts: SourceTexts) -> None:
         where = {"kb": self._run.kb, "source": source.name}

@@ -7,7 +7,7 @@ import pytest
 
 from almanac.schemas.items import Item
 from almanac.transforms.deduplicate import Deduplication
-from almanac.transforms.html.beside import blocks_beside, keeps_little
+from almanac.transforms.html.beside import blocks_beside, keeps_little, marked_page
 from almanac.transforms.sentences import sentences_of
 from almanac.transforms.shared_texts import Read, SharedTexts
 from tests.growth import assert_linear
@@ -166,14 +166,14 @@ b = 2</pre><table><tr><td>k</td><td>v</td></tr></table>bare text</div>
 def test_blocks_beside_the_main_text_are_what_is_neither_in_it_nor_navigation_nor_links() -> None:
     page = _PAGE.format(main="The main text, word for word.")
     expected = ["## Usage", "Left out. Read this.", "- first", "- second", "```\na = 1\n\nb = 2\n```", "k | v", "bare text"]
-    assert blocks_beside(page, "# The main\n\n*text*, word for word!") == expected
-    assert blocks_beside("", "text") == blocks_beside("<p>", "text") == []
-    assert blocks_beside("<p>Just\ufdd0 this</p>", "just this") == []
+    assert blocks_beside(marked_page(page), "# The main\n\n*text*, word for word!") == expected
+    assert blocks_beside(marked_page(""), "text") == blocks_beside(marked_page("<p>"), "text") == []
+    assert blocks_beside(marked_page("<p>Just\ufdd0 this</p>"), "just this") == []
 
 
 def test_a_long_page_takes_no_quadratic_time() -> None:
     def tell(lines: list[str]) -> None:
-        assert blocks_beside("".join(f"<p>{line}</p>" for line in lines), " ".join(lines[::2])) == lines[1::2]
+        assert blocks_beside(marked_page("".join(f"<p>{line}</p>" for line in lines)), " ".join(lines[::2])) == lines[1::2]
 
     assert_linear(tell, lambda count: [f"Line {n * 7919} of a long table of contents {n}" for n in range(count)], 3_000)
 

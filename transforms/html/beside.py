@@ -1,7 +1,8 @@
-"""Text of a page beside its main text: what an extraction left out, without navigation."""
+"""The blocks of a whole page, and those beside its main text: what an extraction left out, without navigation."""
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from almanac.transforms.html.blocks import BESIDE
 from almanac.transforms.html.consent import drop_consent
@@ -9,7 +10,8 @@ from almanac.transforms.html.letters import letters
 from almanac.transforms.html.simplify import parse_page
 from almanac.transforms.html.writer import write_tree
 
-_SKIPPED = BESIDE | {"title", "select", "datalist", "button", "svg", "canvas", "iframe", "object", "audio", "video"}
+UNREAD = frozenset({"script", "style", "noscript", "template", "title", "svg", "canvas", "iframe", "object", "audio", "video"})
+_SKIPPED = BESIDE | UNREAD | {"select", "datalist", "button"}
 # Noncharacters around the text of links, which no page may use.
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")
@@ -21,14 +23,11 @@ _MUCH_LOST = 500  # letters
 _NEAR = 20_000  # letters; searching all of a long text for each block would take quadratic time
 
 
-def blocks_beside(html: str, text: str) -> list[str]:
-    """Blocks of a page that are not in its extracted `text`, as Markdown, in page order: paragraphs, headings, list items, rows, code.
-
-    Left out are elements that are navigation by their tag, and blocks of which more than half is links. Only letters and digits are compared.
-    """
+def marked_page(html: str) -> Any:
+    """A parsed page whose links are marked, as the functions of this module and of `edges` read it; None if there is no element."""
     root = parse_page(html.replace(_LINK, "").replace(_END, "")) if html.strip() else None
     if root is None:
-        return []
+        return None
     drop_consent(root)
     for link in root.iter("a"):
         if link.get("href"):
@@ -37,8 +36,18 @@ def blocks_beside(html: str, text: str) -> list[str]:
                 link[-1].tail = (link[-1].tail or "") + _END
             else:
                 link.text += _END
+    return root
+
+
+def blocks_beside(page: Any, text: str) -> list[str]:
+    """Blocks of a marked page that are not in its extracted `text`, as Markdown, in page order: paragraphs, headings, list items, rows, code.
+
+    Left out are elements that are navigation by their tag, and blocks of which more than half is links. Only letters and digits are compared.
+    """
+    if page is None:
+        return []
     kept = _Kept(text)
-    return [block for block, said in _unlinked(write_tree(root, _SKIPPED)) if not kept.has(said)]
+    return [block for block, said, is_links in blocks_in(page, _SKIPPED) if not (is_links or kept.has(said))]
 
 
 class _Kept:
@@ -57,10 +66,10 @@ class _Kept:
         return found >= 0
 
 
-def _unlinked(written: str) -> Iterator[tuple[str, str]]:
-    """Yields (block, its letters) for the blocks of which at most half of the letters are in links; a link may span several blocks."""
-    is_link = False
-    for found in _BLOCK.finditer(written):
+def blocks_in(page: Any, skipped: frozenset[str]) -> Iterator[tuple[str, str, bool]]:
+    """Yields (block, its letters, whether more than half of these are links) of a marked page, without the elements whose tags are in `skipped`."""
+    is_link = False  # a link may span several blocks
+    for found in _BLOCK.finditer(write_tree(page, skipped)):
         linked = 0
         for part in _LINKED.split(found[0]):
             if part in (_LINK, _END):
@@ -68,8 +77,8 @@ def _unlinked(written: str) -> Iterator[tuple[str, str]]:
             elif is_link:
                 linked += len(letters(part))
         block = _LINKED.sub("", found[0])
-        if (said := letters(block)) and linked * 2 <= len(said):
-            yield block, said
+        if said := letters(block):
+            yield block, said, linked * 2 > len(said)
 
 
 def keeps_little(text: str, beside: Iterable[str]) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from hashlib import blake2b
 
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _ASCII_NOT_LETTERS = bytes(code for code in range(128) if not chr(code).isalnum())
@@ -18,6 +19,11 @@ def weight(text: str) -> int:
 def letters(text: str) -> str:
     """Letters and digits, in lower case."""
     return _compact(unicodedata.normalize("NFC", text)).lower()
+
+
+def hash_of(said: str) -> int:
+    """A hash of 8 bytes of what a text says, by which the pages of a source are compared."""
+    return int.from_bytes(blake2b(said.encode("utf-8", "replace"), digest_size=8).digest())
 
 
 def _compact(text: str) -> str:

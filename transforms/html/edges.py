@@ -1,0 +1,67 @@
+"""The outer blocks of a page, as hashes: what the pages of a source begin and end with (transforms/page_furniture.py)."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from almanac.transforms.html.beside import UNREAD, blocks_in
+from almanac.transforms.html.letters import hash_of, weight
+
+_REACH = 1000  # letters that are no links: an edge ends with the block that reaches them
+_BLOCKS = 128  # of an edge, at most
+_LINK = 1  # the last bit of a key in an edge: whether most of the block is links
+_KEY = 2**48 - 2  # what keys keep of a hash: 48 bits, but for the last one
+
+Keys = npt.NDArray[np.uint64]
+_OneOrMore = TypeVar("_OneOrMore", int, Keys)
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """The first blocks of a page, and its last ones, the outermost first: as keys, and the last bit of each tells whether it is links.
+
+    A block that stands in an edge for the second time has another key than the first one: the title of a page is not the entry of a menu that it equals.
+    """
+
+    top: list[int] = field(default_factory=list)
+    bottom: list[int] = field(default_factory=list)
+
+
+def edges_of(page: Any) -> Edges:
+    """The edges of a marked page (`marked_page`), with all that its main text may hold: also navigation, headers, footers and controls."""
+    if page is None:
+        return Edges()
+    blocks = [(said, block.startswith("#"), is_links) for block, said, is_links in blocks_in(page, UNREAD)]
+    return Edges(_edge(blocks), _edge(reversed(blocks)))
+
+
+def key_of(said: str, *, is_heading: bool, number: int = 0) -> int:
+    """The key of a block with these letters that stands in an edge for the `number`-th time, counted from 0; an even number."""
+    return hash_of(f"{number if number else ''}{'#' if is_heading else ' '}{said}") & _KEY
+
+
+def without_links(key: _OneOrMore) -> _OneOrMore:
+    """The key of a block in an edge, or an array of them, whether or not these are links there."""
+    return key & _KEY
+
+
+def is_links(key: _OneOrMore) -> _OneOrMore:
+    """1 where most of the block is links, as its key in an edge says, and else 0; of an array of keys, an array."""
+    return key & _LINK
+
+
+def _edge(blocks: Iterable[tuple[str, bool, bool]]) -> list[int]:
+    keys: list[int] = []
+    seen = Counter[tuple[str, bool]]()
+    letters = 0
+    for said, is_heading, is_linked in blocks:
+        keys.append(key_of(said, is_heading=is_heading, number=seen[said, is_heading]) | (_LINK if is_linked else 0))
+        seen[said, is_heading] += 1
+        letters += 0 if is_linked else weight(said)
+        if letters >= _REACH or len(keys) == _BLOCKS:
+            break
+    return keys
