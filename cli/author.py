@@ -168,6 +168,8 @@ def test_url(
         counted = f"{amount['characters']:,} characters in {amount['blocks']:,} block{'' if amount['blocks'] == 1 else 's'}"
         warning = f", {much[reason]:.0%} of its text: {CURES[reason]}" if reason in much else ""
         say(f"left out as {reason.replace('_', ' ')}: {counted}{warning}")
+    if chosen.yields == "documents" and chosen.body == "main" and report.items:
+        say("one page does not tell page furniture: a run leaves out what most pages of the source begin or end with, and counts it as page_furniture")
     for reject in report.rejects:
         place = reject["document_id"] or reject["url"]
         rule = f"; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}" if reject["field"] else ""

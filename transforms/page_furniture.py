@@ -15,7 +15,7 @@ import numpy.typing as npt
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
 from almanac.schemas.left_out import LeftOut
-from almanac.transforms.html.edges import Edges, Keys, is_links, key_of, without_links
+from almanac.transforms.html.edges import KEY, LINK, Edges, is_links, key_of, without_links
 from almanac.transforms.html.letters import hash_of, letters, weight
 
 REASON = "page_furniture"
@@ -27,6 +27,7 @@ _GAP = "\n\n"  # between two blocks of a text
 _CODE = "```"
 _LEADS_ON = (":", "：")
 
+_Keys = npt.NDArray[np.uint64]
 _Place = tuple[int, str, str]  # length of its URL, URL, id of the document
 
 
@@ -86,8 +87,8 @@ class PageFurniture:
         above, below = ([block for block in blocks if self._is_spared(block, item)] for blocks in (divided.above, divided.below))
         if len(above) + len(below) == len(divided.furniture):
             return item
-        for block in divided.furniture if left_out is not None else ():
-            if not self._is_spared(block, item):
+        for block in divided.furniture:
+            if left_out is not None and not self._is_spared(block, item):
                 left_out.add(REASON, block)
         return replace(item, text=_GAP.join([*divided.title, *above, *divided.rest, *below]))
 
@@ -120,12 +121,12 @@ class _Lists:
         self._keys.extend(keys)
         self._ends.append(len(self._keys))
 
-    def pairs(self) -> tuple[npt.NDArray[np.int64], Keys]:
+    def pairs(self) -> tuple[npt.NDArray[np.int64], _Keys]:
         """(page, key) for all of them, as two arrays."""
         ends = np.frombuffer(self._ends, dtype=np.int64)
         return np.repeat(np.arange(len(ends) - 1), np.diff(ends)), np.array(self._keys, dtype=np.uint64)
 
-    def of(self, pages: npt.NDArray[np.int64]) -> tuple[Keys, npt.NDArray[np.int64]]:
+    def of(self, pages: npt.NDArray[np.int64]) -> tuple[_Keys, npt.NDArray[np.int64]]:
         """The keys of some pages, and how many each page has."""
         ends = np.frombuffer(self._ends, dtype=np.int64)
         sizes = ends[pages + 1] - ends[pages]
@@ -133,9 +134,9 @@ class _Lists:
         return np.frombuffer(self._keys, dtype=np.uint64)[rows], sizes
 
 
-def _standing(keys: Keys, sizes: npt.NDArray[np.int64], least: float) -> frozenset[int]:
-    """Keys that stand in at least so many edges before the first block that is neither such a key nor links. No edge has a key twice."""
-    plain, are_links = without_links(keys), is_links(keys) == 1
+def _standing(keys: _Keys, sizes: npt.NDArray[np.int64], least: float) -> frozenset[int]:
+    """_Keys that stand in at least so many edges before the first block that is neither such a key nor links. No edge has a key twice."""
+    plain, are_links = keys & np.uint64(KEY), (keys & np.uint64(LINK)) > 0
     starts = np.cumsum(sizes) - sizes
     before, count = np.ones(len(keys), dtype=bool), -1
     while True:

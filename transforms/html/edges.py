@@ -3,21 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any
 
 from almanac.transforms.html.beside import UNREAD, blocks_in
 from almanac.transforms.html.letters import hash_of, weight
 
 _REACH = 1000  # letters that are no links: an edge ends with the block that reaches them
 _BLOCKS = 128  # of an edge, at most
-_LINK = 1  # the last bit of a key in an edge: whether most of the block is links
-_KEY = 2**48 - 2  # what keys keep of a hash: 48 bits, but for the last one
-
-Keys = npt.NDArray[np.uint64]
-_OneOrMore = TypeVar("_OneOrMore", int, Keys)
+LINK = 1  # the last bit of a key in an edge: whether most of the block is links
+KEY = 2**48 - 2  # what keys keep of a hash: 48 bits, but for the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +35,17 @@ def edges_of(page: Any) -> Edges:
 
 def key_of(said: str, *, is_heading: bool, number: int = 0) -> int:
     """The key of a block with these letters that stands in an edge for the `number`-th time, counted from 0; an even number."""
-    return hash_of(f"{number if number else ''}{'#' if is_heading else ' '}{said}") & _KEY
+    return hash_of(f"{number if number else ''}{'#' if is_heading else ' '}{said}") & KEY
 
 
-def without_links(key: _OneOrMore) -> _OneOrMore:
-    """The key of a block in an edge, or an array of them, whether or not these are links there."""
-    return key & _KEY
+def without_links(key: int) -> int:
+    """The key of a block in an edge, whether or not it is links there."""
+    return key & KEY
 
 
-def is_links(key: _OneOrMore) -> _OneOrMore:
-    """1 where most of the block is links, as its key in an edge says, and else 0; of an array of keys, an array."""
-    return key & _LINK
+def is_links(key: int) -> bool:
+    """Whether most of the block is links, as its key in an edge says."""
+    return bool(key & LINK)
 
 
 def _edge(blocks: Iterable[tuple[str, bool, bool]]) -> list[int]:
@@ -59,7 +53,7 @@ def _edge(blocks: Iterable[tuple[str, bool, bool]]) -> list[int]:
     seen = Counter[tuple[str, bool]]()
     letters = 0
     for said, is_heading, is_linked in blocks:
-        keys.append(key_of(said, is_heading=is_heading, number=seen[said, is_heading]) | (_LINK if is_linked else 0))
+        keys.append(key_of(said, is_heading=is_heading, number=seen[said, is_heading]) | (LINK if is_linked else 0))
         seen[said, is_heading] += 1
         letters += 0 if is_linked else weight(said)
         if letters >= _REACH or len(keys) == _BLOCKS:
