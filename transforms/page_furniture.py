@@ -1,7 +1,7 @@
 """Page furniture: blocks that most pages of a source have at the same place, before or after what each page says itself.
 
 A page alone does not tell its site's header from its own first lines, unless its tags do; the pages of a source together do. The reasons are in
-docs/decisions/0054-page-furniture.md.
+docs/decisions/0057-page-furniture.md.
 """
 
 from array import array
