@@ -18,6 +18,7 @@ _BROKEN_NUMBER = re.compile(r"(?<=\d-)\n(?=\d)")
 _BROKEN_TOKEN = re.compile(rf"(?:[^\s{END_HYPHEN}]*(?:{END_HYPHEN}\n?|-\n|[/_=&?]\n(?=[^\s{END_HYPHEN}]*[/.=&?]\w)))+[^\s{END_HYPHEN}]+")
 _HYPHEN_OF_THE_LINE = re.compile(rf"(?<=[/_=&?.:])(?:{END_HYPHEN}|-(?=\n))")  # an address has none there
 _ADDRESS = re.compile(r"://|www\.|\w@\w")
+_BEGINS_ADDRESS = re.compile(r"\W*(?:\w+://|www\.)")
 _FILE_NAME = re.compile(r"[^\W_]\.[a-z][a-z\d]{1,4}\W*$")
 _BROKEN_WORD = re.compile(rf"([^\W_]+(?:[-'’.][^\W_]+)*)(?:{END_HYPHEN}|[-\u00ad\u2010](?=\n))\n?([^\W\d_]+)")
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
@@ -176,9 +177,11 @@ def join_text(lines: list[str], known: Collection[str] = ()) -> str:
 
 def _address(match: re.Match[str]) -> str:
     """An address, or a file's name, that goes on in the next line, in one: its hyphens are its own. Anything else as it stands."""
-    first = re.split(rf"[\n{END_HYPHEN}]", match[0])[0]
+    first, *others = re.split(rf"[\n{END_HYPHEN}]+", match[0])
     whole = _HYPHEN_OF_THE_LINE.sub("", match[0]).replace(END_HYPHEN, "-").replace("\n", "")
-    return whole if _ADDRESS.search(first) or _FILE_NAME.search(whole) else match[0]
+    is_address = _ADDRESS.search(first) and not any(map(_BEGINS_ADDRESS.match, others))
+    is_file_name = _FILE_NAME.search(whole) and not re.search(r"[/_=&?]\n", match[0])
+    return whole if is_address or is_file_name else match[0]
 
 
 def _rejoined(head: str, tail: str, known: Collection[str]) -> str:

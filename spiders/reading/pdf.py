@@ -184,9 +184,11 @@ def _title(pages: list[list[PdfLine]], first: str, named: str) -> str:
 
 
 def _largest(pages: list[list[PdfLine]]) -> str:
-    first = next((page for page in pages if page), [])
+    first = next((page for page in pages if page), None)
+    if first is None:
+        return ""
     usual = median(line.size for page in pages for line in page)
-    size = max((line.size for line in first), default=0)
+    size = max(line.size for line in first)
     if size < 1.25 * usual:
         return ""
     start = next(number for number, line in enumerate(first) if line.size == size)

@@ -131,6 +131,11 @@ def test_of_what_the_file_calls_no_content_the_first_stays_and_page_numbers_go()
     assert found.left_out["repeated_lines"] == {"blocks": 9, "characters": 4 * len("Rules of the pier") + 5 * len("Page 1")}
 
 
+def test_pages_that_are_all_alike_are_read() -> None:
+    found = read_pdf(pdf([column(["Bring water and a hat."]) for _ in range(4)]))
+    assert [element.text for element in found.elements] == ["Bring water and a hat."] * 4
+
+
 def test_a_paragraph_goes_on_past_lines_that_repeat() -> None:
     pages = [
         [
@@ -285,6 +290,8 @@ def test_raised_glyphs_in_a_cell_are_written_as_such() -> None:
         ("The plan of the pier is in the file that is called north-", "pier.pdf", "north-pier.pdf"),
         ("The office of the harbour may be called at +44-20-7946-", "0000", "+44-20-7946-0000"),
         ("The committee of the harbour says that it will co-", "operate", "cooperate"),
+        ("It lies at ftp://one.example/plans/", "ftp://two.example/plans/", "ftp://one.example/plans/ ftp://two.example/plans/"),
+        ("Go with it to the folder of north-1.2/", "north-1.2.tar.gz", "north-1.2/ north-1.2.tar.gz"),
         ("All of it lies at https://harbour.example/plans/", "and at home", "https://harbour.example/plans/ and at home"),
     ],
 )
