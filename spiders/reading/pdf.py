@@ -198,4 +198,4 @@ def _largest(pages: list[list[PdfLine]]) -> str:
             break
         lines.append(line)
     title = " ".join(line.text for line in lines)
-    return title if len(title) <= _MAX_TITLE and any(c.isalpha() for c in title) else ""
+    return title if len(title) <= _MAX_TITLE and sum(map(str.isalpha, title)) > 1 else ""  # one letter is an initial

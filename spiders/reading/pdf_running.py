@@ -4,7 +4,7 @@ Numbers that grow with the pages may as well be content ("Day 1", "Day 2"; a yea
 
 - the number of the page by itself, `12`, `- iv -`, or apart from words that other pages have there, too: `Chapter 2     12`;
 - a number and how many pages there are: `Page 3 of 12`, `3/12`;
-- at the bottom, words and then the number, or the number parted from words by a mark: `Page 3`, `3 | Rules`;
+- at the bottom, one word and then the number, or the number parted from words by a mark: `Page 3`, `3 | Rules`;
 - what the file itself calls no content; of numbers by themselves, what its page labels name.
 
 Pages are counted from the first or from one behind it, never from one before it. What is larger than the text or, beside words, bold, is a heading.
@@ -31,7 +31,7 @@ _FIGURES = re.compile(r"(?<![\w.,])\d{1,4}(?![\w.,])")
 _ROMAN = re.compile(r"(c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})", re.IGNORECASE)
 _ROMAN_FIGURES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 _SLOT = "\0"  # stands for the page number
-_LAST = re.compile(r"\0\W*$")
+_LAST = re.compile(r"(?:^|\t)\W*[^\W\d_]+\.? ?\0\W*(?:\t|$)")
 _PARTED = re.compile(r"^\W*\0\s*[^\w\s.,()]+\s|\s[^\w\s.,()]+\s*\0\W*$")
 
 Edge = Literal["top", "bottom"]

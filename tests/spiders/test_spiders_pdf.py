@@ -83,6 +83,8 @@ def test_a_number_near_its_words_is_none_of_the_page() -> None:
         ([f"Question {n}" for n in range(1, 6)], _TOP, 11),
         ([f"({n} points)" for n in range(1, 6)], _BOTTOM, 11),
         ([f"({n + 2} points)" for n in range(1, 6)], _BOTTOM, 11),
+        ([f"Score: {n}" for n in range(1, 6)], _BOTTOM, 11),
+        ([f"Receipt No. {n}" for n in range(1, 6)], _BOTTOM, 11),
         ([f"{n} EUR" for n in range(1, 6)], _BOTTOM, 11),
         ([f"Invoice {1001 + 7 * n}" for n in range(5)], _TOP, 11),
         (["Total: 12.50 EUR", "Total: 340 EUR", "Total: 7 EUR", "Total: 8 EUR", "Total: 9 EUR"], _BOTTOM, 11),
