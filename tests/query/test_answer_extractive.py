@@ -428,6 +428,12 @@ def test_a_row_of_a_wide_table_stands_under_its_head_and_is_what_is_quoted() -> 
     assert found.sources[0].quote == "invoices | 10 days | deleted"
 
 
+def test_rows_of_a_table_without_names_stand_under_no_other_head() -> None:
+    text = "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n\n| | | |\n| --- | --- | --- |\n| Bern | 9-17 | open |"
+    heads = {sentence.text: sentence.head for sentence in sentences_of([make_hit(1, text)], "en")}
+    assert heads == {"invoices | 10 days | deleted": (2, 20), "Bern | 9-17 | open": None}
+
+
 def test_of_records_of_one_kind_the_one_that_the_question_names_answers() -> None:
     other = _tour(passage=_TOUR.replace("The junk", "The kayak").replace("14/11", "18/09"), title="The kayak", document_id="1102")
     for hits in ([_tour(), other], [other, _tour()]):
