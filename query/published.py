@@ -287,17 +287,21 @@ class PublishedIndex:
         retriever.warm(self.embedder.info.dimension)
 
     def embed_ahead(self, until: float) -> None:
-        """Embeds sentences that replies may quote, until a time of `time.monotonic`; else they are embedded with the first answers, which then take far longer.
+        """Answers a question, and embeds sentences that replies may quote, until a time of `time.monotonic`: else the first answers take far longer.
 
-        Does so once for each version that is live. Does nothing where a model writes the replies, where an API embeds, and for a version of more than 1,000
-        chunks. Raises the errors of `reading` and of the embedder.
+        Does so once for each version that is live. Does nothing where a model writes the replies or an API embeds, and embeds nothing of a version of more
+        than 1,000 chunks. Raises the errors of `reading` and of the embedder.
         """
         if self.has_model or self.declaration.embed.provider != "local":
             return
         with self.reading() as retriever:
             version = retriever.opened.manifest.version
-            chunks = retriever.chunks(_FEW) if version != self._ahead and time.monotonic() < until else []
+            is_new = version != self._ahead and time.monotonic() < until
+            chunks = retriever.chunks(_FEW) if is_new else []
         self._ahead = version  # also where a text cannot be embedded: that is tried once
+        if is_new:
+            with suppress(UsageError):  # where a question needs a workspace
+                self.ask(self.title)  # imports and reads what nothing before the first answer does
         texts = texts_of_sentences(chunks, self.declaration.language, cuts_words=self.declaration.chunk.by == "words")
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:

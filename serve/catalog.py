@@ -18,7 +18,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
 _LOOK_S = 0.1  # seconds between two looks at the declaration files, of which each takes as long as a small search
-_AHEAD_S = 1.0  # for which a server is ready later, and what it has embedded by then is not embedded with first answers
+_AHEAD_S = 10.0  # for which a server is ready later, and what it has embedded by then is not embedded with first answers
 _log = get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
@@ -170,7 +170,7 @@ class Catalog:
     def keep_up(self) -> list[str]:
         """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.
 
-        Of small versions, sentences are embedded for up to a second in all; a base of which one cannot be embedded can be asked all the same. Returns the names
+        Of small versions, sentences are embedded for up to ten seconds in all; a base of which one cannot be embedded can be asked all the same. Returns the names
         of the bases that can be asked. The reason why another one cannot is logged, once.
         """
         ready = self._each(self.names(), PublishedIndex.keep_up)

@@ -56,6 +56,12 @@ def opened(base: SmallBase) -> Iterator[Callable[[], PublishedIndex]]:
         index.close()
 
 
+@pytest.fixture
+def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question that is asked ahead embeds sentences, too."""
+    monkeypatch.setattr(PublishedIndex, "ask", lambda *_: None)
+
+
 def test_answers_embed_no_sentence_then_and_are_the_same(opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
     answers = [opened().ask(question) for question in _QUESTIONS]
     assert any(answer.answered for answer in answers)
@@ -73,6 +79,7 @@ def test_answers_embed_no_sentence_then_and_are_the_same(opened: Callable[[], Pu
     assert not embedded
 
 
+@pytest.mark.usefixtures("unasked")
 def test_the_sentences_of_a_large_version_wait_for_questions(
     opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,9 +91,11 @@ def test_the_sentences_of_a_large_version_wait_for_questions(
 def test_when_its_time_is_over_the_rest_waits_for_questions(opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "time", SimpleNamespace(monotonic=lambda: len(embedded)))
     index = opened()
-    index.embed_ahead(1)
-    assert len(embedded) == published._AT_ONCE
-    index.embed_ahead(_LATER)
+    with monkeypatch.context() as patch:
+        patch.setattr(PublishedIndex, "ask", lambda *_: None)
+        index.embed_ahead(1)
+        assert len(embedded) == published._AT_ONCE
+        index.embed_ahead(_LATER)
     assert len(embedded) == published._AT_ONCE, "it is tried once"
     for question in _QUESTIONS:
         index.ask(question)
@@ -113,6 +122,7 @@ def test_where_a_model_writes_replies_nothing_is_embedded(base: SmallBase, embed
     index.close()
 
 
+@pytest.mark.usefixtures("unasked")
 def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = list[str]()
 
