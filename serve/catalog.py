@@ -170,8 +170,8 @@ class Catalog:
     def keep_up(self) -> list[str]:
         """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.
 
-        Of small versions, sentences are embedded for up to ten seconds in all; a base of which one cannot be embedded can be asked all the same. Returns the names
-        of the bases that can be asked. The reason why another one cannot is logged, once.
+        Of small versions, sentences are embedded for up to ten seconds in all; a base of which one cannot be embedded can be asked all the same. Returns the
+        names of the bases that can be asked. The reason why another one cannot is logged, once.
         """
         ready = self._each(self.names(), PublishedIndex.keep_up)
         until = time.monotonic() + _AHEAD_S
