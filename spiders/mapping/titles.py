@@ -1,19 +1,28 @@
 """Finds the title that a page or file gives itself."""
 
+import re
+import unicodedata
 from typing import Any
 
 import parsel
 
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.markdown import title_of
-from almanac.spiders.selecting.selectors import text_of
+from almanac.spiders.selecting.selectors import normal_space, text_of
 from almanac.spiders.selecting.urls import file_title
+
+_PARTING = re.compile(r"\s+[-–—|·•:»«›‹/~]\s+|\s*[|»›]\s*")  # between the names of a page and of its site
+_ASIDE = re.compile(r"\s+\(|:\s+")  # before what is said of a name: Introduction (Bison 3.8)
+_NUMBERED = re.compile(r"\s*(?:\d{1,3}(?:\.\d{1,3})*[.)]|\d{1,3}(?:\.\d{1,3})+)\s+(?=\S)")  # 1. Overview, 2.3 Usage
+_ANCHORS = " #¶§🔗"  # of links to a heading
+_WORD = re.compile(r"\w+")
 
 
 def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> str:
-    """The page's own title: its first-level heading, else <title>; for a file without either, its name. Empty if there is none.
+    """The title that a page, a file or a part gives itself; for a file without one, its name. Empty if there is none.
 
-    Headings of sections are no titles: `## Installation` says nothing of which page it is on.
+    Of a page it is the heading that its <title> names, else its first-level heading, else <title> (`_page_title`). Headings of sections are no titles:
+    `## Installation` says nothing of which page it is on.
 
     A part (`node` or `is_part`) has only the headings inside it.
     """
@@ -23,7 +32,7 @@ def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> s
         return ""
     match content.form:
         case "html" | "xml":
-            return _first_text(content.selector.css("h1")) or _first_text(content.selector.css("head > title, title")[:1]) or _file_name(content)
+            return _page_title(content.selector) or _file_name(content)
         case "markdown":
             return _said_title(content) or title_of(content.prose) or _file_name(content)
         case "pdf" | "docx" | "pptx" | "xlsx" | "epub" | "eml":
@@ -32,6 +41,43 @@ def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> s
             return _file_name(content)
         case _:
             return ""
+
+
+def _page_title(page: parsel.Selector) -> str:
+    """The heading or <title> that names a page, by what they share.
+
+    A <title> often has the page's name and the site's, `TLS | Node.js`, and a first-level heading may be either of them, or that of a section. A heading that
+    is the <title>, `og:title` or the first part of the <title> names the page, then one that is another part. Where none is, the only first-level heading does,
+    or the first of several that has a word of the <title>. One with the number of a section does not where there is a <title>.
+    """
+    told = _first_text(page.css("head > title, title")[:1])
+    shared = normal_space(page.css('meta[property="og:title"]::attr(content)').get() or "")
+    first_level = _texts(page.css("h1"))
+    parts = _PARTING.split(told)
+    if not first_level:
+        return shared if shared and any(_key(shared) == _key(part) for part in parts) else told
+    named = [told, shared, parts[0], _ASIDE.split(parts[0])[0]]
+    for names, headings in ((named, first_level), (named, _texts(page.css("h2"))), (parts, first_level)):
+        keys = {key: heading for heading in reversed(headings) if (key := _key(heading))}
+        for name in names:
+            if (found := keys.get(_key(name))) is not None:
+                return found.rstrip(_ANCHORS)
+    first = first_level[0].rstrip(_ANCHORS)
+    is_section = _NUMBERED.match(first) is not None or (len(first_level) > 1 and _words(first).isdisjoint(_words(told)))
+    return told if told and is_section else first
+
+
+def _key(text: str) -> str:
+    """What two writings of a title share: letters and digits, without the number of a chapter or section."""
+    return "".join(filter(str.isalnum, _NUMBERED.sub("", unicodedata.normalize("NFKC", text)).casefold()))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
+
+
+def _texts(matches: parsel.SelectorList[parsel.Selector]) -> list[str]:
+    return [text for match in matches if (text := text_of(match))]
 
 
 def _said_title(content: Content) -> str:
