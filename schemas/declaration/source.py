@@ -45,7 +45,8 @@ class _Source(DeclaredModel):
     )
     title: Template | None = Field(
         None,
-        description="template over fields; without it, the page's own title: front matter, the heading that `<title>` names, first-level heading, `<title>`; else a file's name",
+        description="template over fields; without it, the page's own title: front matter, the heading that `<title>` names, first-level heading, `<title>`; "
+        "else a file's name",
     )
     fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
     text: Template | None = Field(None, description="records: what is embedded, as a template; without it, the title and every text field")
