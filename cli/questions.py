@@ -9,11 +9,13 @@ from almanac.cli.options import KB, After, Data, Env, Floor, Json, KBs, Parts, S
 from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
+from almanac.core.settings import document
 from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from almanac.query import PublishedIndex, SeveralIndexes
+    from almanac.schemas.reports import EvalResult
     from almanac.schemas.results import Answer, Citation, Hit, SearchResult
 
 
@@ -159,8 +161,8 @@ def _left_out(count: int) -> str:
 
 def evaluate(
     kb: KB,
-    queries: Annotated[Path, typer.Option("--queries", metavar="Q.jsonl", help="{id, text} a line", show_default=False)],
-    qrels: Annotated[Path, typer.Option("--qrels", metavar="QRELS.tsv", help="query-id, doc-id, score; header line", show_default=False)],
+    queries: Annotated[Path | None, typer.Option("--queries", metavar="Q.jsonl", help="{id, text} a line", show_default=False)] = None,
+    qrels: Annotated[Path | None, typer.Option("--qrels", metavar="QRELS.tsv", help="query-id, doc-id, score; header line", show_default=False)] = None,
     mode: SearchMode = None,
     run_file: Annotated[Path | None, typer.Option("--run-file", metavar="OUT", help="write the ranking in TREC form", show_default=False)] = None,
     version: Version = None,
@@ -168,16 +170,44 @@ def evaluate(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Measure retrieval on a question set: nDCG, recall, MRR by trec_eval's definitions."""
+    """Ask the declared golden questions, and show those that fail with what is found instead; with files: nDCG, recall, MRR by trec_eval's definitions."""
     from almanac.query import open_index
     from almanac.query.evaluation.evaluate import evaluate as measure
+    from almanac.query.evaluation.golden_failures import evaluate_golden
 
+    if (queries is None) != (qrels is None) or (queries is None and run_file is not None):
+        raise UsageError("--queries and --qrels go together, and --run-file with them", where=kb, hint=f"almanac eval {kb} asks the declared golden questions")
     with open_index(kb, data=data, version=version, env=env) as index:
-        result = measure(index, queries, qrels, mode=mode, run_file=run_file)
+        files = None if queries is None or qrels is None else (queries, qrels)
+        result = evaluate_golden(index, mode=mode) if files is None else measure(index, *files, mode=mode, run_file=run_file)
     if as_json:
         print_json(result)
         return
+    _show_failed(result)
     print_table(f"{result.kb} {result.version}: {result.queries} queries", ("metric", "value"), [(n, f"{v:.4f}") for n, v in result.metrics.items()])
+    if result.unit == "question":
+        say(f"{result.queries - len(result.failed)} of {result.queries} golden questions hold")
+    if result.failed:
+        say(f"  → {document('poor-answers.md')}")
+    if result.continued:
+        say(f"{result.continued} continue a conversation and are not asked")
+
+
+def _show_failed(result: "EvalResult") -> None:
+    for one in result.failed:
+        say(f"✗ {one.question}")
+        wanted = "; ".join(f"{key} {_alternatives(values)}" for key, values in one.expected.items())
+        place = f"it is hit {one.rank}" if one.rank else "it is not among the first 100 hits"
+        say(f"    expected {wanted}: {place}" if wanted else "    nothing answers it, and yet a hit is good enough to answer from")
+        for hit in one.found:
+            facts = f"relevance {_share(hit.relevance)}" if hit.relevance is not None else f"score {hit.score:.2f}"
+            say(f"    found {hit.rank}: {_place(hit.title, hit.url)} ({facts})")
+            say(f"        {_excerpt(hit.passage or hit.text)}")
+
+
+def _alternatives(values: list[str] | list[list[str]]) -> str:
+    """`a or b`; of the parts of an answer, `(a or b) and c`."""
+    return " and ".join(_alternatives(value) for value in values if isinstance(value, list)) or " or ".join(map(str, values))
 
 
 def _show_hits(result: "SearchResult", columns: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:

@@ -52,6 +52,7 @@ def show_report(report: RunReport, handle: str) -> None:
         _say_what_to_do(report, handle)
     else:
         _say_remedies(report.remedies, handle)
+        _say_recall(report, handle)
     if report.duplicates:
         print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
         if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
@@ -108,6 +109,12 @@ def _show_expectations(report: RunReport) -> None:
     if broken := [one for one in report.expectations if not one.ok]:
         print_table("Expectations that do not hold", EXPECTATION_COLUMNS, expectation_rows(broken))
     say(f"expectations: {expectations_line(report.expectations)}; {report.validation_page}")
+
+
+def _say_recall(report: RunReport, handle: str) -> None:
+    if report.recall is not None and report.recall.questions:
+        missed, asked = len(report.recall.missed), report.recall.questions
+        say(f"golden questions: {asked - missed} of {asked} answered" + (f"; almanac eval {handle} shows the others" if missed else ""))
 
 
 def _show_missed(report: RunReport) -> None:

@@ -47,7 +47,7 @@ from almanac.flows.pipeline.fingerprints import read_code
 from almanac.flows.pipeline.handles import HANDLES
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.plan import foresee
-from almanac.flows.pipeline.publish import measure, publish_finished
+from almanac.flows.pipeline.publish import measure, measure_live, publish_finished
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import Survey
@@ -66,7 +66,7 @@ from almanac.schemas.scope import Scope
 _log = get_logger("almanac.refresh")
 # What Prefect imports when a flow begins: its engines, and that with which it writes down the parameters of a run.
 _IMPORTED_LATE = ("fastapi.encoders", "prefect.flow_engine", "prefect.task_engine")
-_TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", publish_finished: "publish"}
+_TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", measure_live: "ask golden questions", publish_finished: "publish"}
 
 
 async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -293,10 +293,10 @@ def _show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
     show_summary(report)
     show_validation_page(report)
     version = report.version
+    if report.recall is not None and (asked := version or report.previous) is not None:
+        show_retrieval(run.kb, asked, report.recall, ledger.live_recall, run.declaration.retrieve.k)
     if version is None:
         return
-    if report.recall is not None:
-        show_retrieval(run.kb, version, report.recall, ledger.live_recall, run.declaration.retrieve.k)
     places = {"manifest": run.version_dir(version) / "manifest.json", "report": run.report_file}
     rejects = {"rejects": Path(report.rejects_file)} if report.rejects_file else {}
     show_version(run.kb, version, read_manifest(run.index_dir, version).digest, {**places, **rejects})

@@ -261,14 +261,45 @@ class PromoteResult(BaseModel):
     digest: str
 
 
+class FoundInstead(BaseModel):
+    """A hit that a golden question found in place of what it expects; the fields are those of `Hit`."""
+
+    rank: int
+    document_id: str
+    url: str
+    title: str
+    text: str
+    passage: str | None
+    score: float
+    relevance: float | None
+
+
+class FailedQuestion(BaseModel):
+    """A golden question that a version does not meet, with its first hits.
+
+    `expected` has the declared ids, URLs and texts; it is empty for a question that nothing answers, and for which a hit was good enough to answer from.
+    `rank` is where what is expected stands among the first 100 hits; None where it is not among them.
+    """
+
+    question: str
+    expected: dict[str, Any]
+    rank: int | None
+    found: list[FoundInstead]
+
+
 class EvalResult(BaseModel):
-    """Retrieval metrics of a version over a set of queries, by name of the metric."""
+    """Retrieval metrics of a version over a set of queries, by name of the metric. `failed` and `continued` are of golden questions, whose unit they are.
+
+    `continued` is the number of golden questions that continue a conversation, and are not asked.
+    """
 
     kb: str
     version: str
-    unit: Literal["document"] = "document"
+    unit: Literal["document", "question"] = "document"
     queries: int
     metrics: dict[str, float]
+    failed: list[FailedQuestion] = []
+    continued: int = 0
 
 
 class VersionRow(BaseModel):

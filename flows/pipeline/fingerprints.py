@@ -60,6 +60,13 @@ def index_of(declaration: Declaration, fitted_on: Sequence[Golden] = ()) -> str:
     return short_hash([*kept, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
 
 
+def golden_of(declaration: Declaration, golden: Sequence[Golden]) -> str:
+    """What golden questions a version is asked, how they are searched for, and what is demanded; empty without any."""
+    gate = declaration.gate
+    asked = [[one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(golden)]
+    return short_hash([asked, declaration.retrieve.model_dump(mode="json"), gate.min_recall, gate.max_recall_drop]) if asked else ""
+
+
 def stages_of(declaration: Declaration, embedder: str, fitted_on: Sequence[Golden] = ()) -> dict[str, str]:
     """One short hash a stage, first to last. `embedder` is its own fingerprint, `fitted_on` the golden questions on which relevance is fitted."""
     return {

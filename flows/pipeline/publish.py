@@ -12,6 +12,7 @@ from almanac.core.durable import remove, write_file
 from almanac.core.extras import installed_version
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
+from almanac.flows.pipeline.fingerprints import golden_of
 from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, PlannedSegments, Tables, Texts, Verified
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
@@ -155,6 +156,7 @@ def manifest_of(
             "pages": sum((one.counts for one in pages[1:]), pages[0].counts).model_dump(),
             "items": comparison.counts.model_dump(by_alias=True),
             "build": verified.facts.model_dump(),
+            **({"golden": asked} if (asked := golden_of(run.declaration, run.golden)) and measured is not None else {}),
         },
         software={"python": platform.python_version(), **{name: found for name in _SOFTWARE if (found := installed_version(name)) is not None}},
         files=[],
@@ -185,6 +187,18 @@ def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None)
         return Measured(path, None, calibration, unasked)
     write_file(live_path, of_live.model_dump_json(), synced=False)
     return Measured(path, live_path, calibration)
+
+
+def measure_live(run: Run, live: Live) -> Measured:
+    """Measures the recall of the live version, where it was not asked these golden questions yet. One that is damaged answers none."""
+    path = run.staging / "recall.json"
+    try:
+        recall = _live_recall(run, live.manifest)
+    except DamagedVersion as error:
+        log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=live.manifest.version, error=str(error))
+        recall = None
+    write_file(path, (recall or Recall()).model_dump_json(), synced=False)
+    return Measured(path, None)
 
 
 def _live_recall(run: Run, live: Manifest) -> Recall | None:

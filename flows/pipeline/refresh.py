@@ -28,12 +28,12 @@ from almanac.flows.pipeline.embed import (
 from almanac.flows.pipeline.fan_out import FanOut, each_alone, spans_of
 from almanac.flows.pipeline.handles import Comparison, Embedded, Live, PlannedSegments, Tables, Texts
 from almanac.flows.pipeline.ledger import Ledger
-from almanac.flows.pipeline.publish import build, manifest_of, measure, publish, publish_finished, verify
+from almanac.flows.pipeline.publish import build, manifest_of, measure, measure_live, publish, publish_finished, verify
 from almanac.flows.pipeline.question_vectors import question_key
 from almanac.flows.pipeline.retention import apply_retention, prune_raw
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of, plan_segments, unmade
-from almanac.flows.pipeline.state import remember, vectors_as_confirmed
+from almanac.flows.pipeline.state import is_to_be_asked, remember, vectors_as_confirmed
 from almanac.flows.pipeline.survey import Do, Survey, call_directly, cut, finished_before, is_live, judge_run, refused_before, survey
 from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.flows.pipeline.validate import require_records
@@ -159,7 +159,7 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     conduct.when_surveyed(run, surveyed)
     has_lost_vectors = is_live(run, surveyed) and _has_lost_vectors(run, surveyed)
     if is_live(run, surveyed) and not has_lost_vectors:
-        return _confirm(surveyed, ledger)
+        return _confirm(run, conduct, surveyed, ledger)
     # A refusal by counts ends the run only if such a version is kept already: a new one is built, to look at and to publish by hand.
     if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
@@ -170,7 +170,7 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
         else:
             surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger, ahead)
             if is_live(run, surveyed) and not has_lost_vectors:  # without the items that the embedder refuses
-                return _confirm(surveyed, ledger)
+                return _confirm(run, conduct, surveyed, ledger)
             try:
                 fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, ahead, go_live=go_live)
             except DamagedVersion as error:
@@ -196,8 +196,16 @@ def _has_lost_vectors(run: Run, surveyed: Survey) -> bool:
         return restore_lost(run, surveyed.tables, surveyed.live).missing > 0
 
 
-def _confirm(surveyed: Survey, ledger: Ledger) -> _Conclusion:
-    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts."""
+def _confirm(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> _Conclusion:
+    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts.
+
+    Golden questions that it was not asked yet are asked now. If it fails them, that is a refusal, too: it serves on, and no version is made.
+    """
+    if surveyed.live is not None and is_to_be_asked(run, surveyed.live):
+        with ledger.stage("golden", run.kb):
+            measured = ledger.note(conduct.do(measure_live, run, surveyed.live))
+        verdict = ledger.note(judge_run(run, surveyed.pages, surveyed.validated, surveyed.comparison, measured))
+        surveyed = replace(surveyed, verdict=verdict)
     ledger.version = ledger.previous if surveyed.is_passed else None
     _count_all_as_cached(ledger)
     return _Conclusion("unchanged", 0, surveyed) if surveyed.is_passed else _Conclusion("gate_refused", GateRefused.exit_code, surveyed)

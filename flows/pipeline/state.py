@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, DUPLICATES, RECORDS, REJECTS
+from almanac.flows.pipeline.fingerprints import golden_of
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, MappedSource, Pages, Rejects, Tables, Validated
 from almanac.flows.pipeline.results import judged_by, write_judged
 from almanac.flows.pipeline.run import Run
@@ -45,6 +46,7 @@ class State(BaseModel):
     validation: list[ExpectationResult] = []
     judged_by: str | None = None
     texts: dict[str, SourceTexts] = {}
+    golden: str = ""  # what the live version was asked last, by `golden_of`
 
 
 def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
@@ -57,6 +59,11 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
     """Records the inputs of the live version. Call it when the version is live and the report written."""
     if report.version is None:
         raise ValueError(f"run {run.run_id} confirmed no version")
+    before = _read(run.processed / STATE)
+    if report.recall is not None and report.recall.questions + report.recall.unanswerable:
+        asked = golden_of(run.declaration, run.golden)
+    else:
+        asked = before.golden if before is not None and (before.version, before.digest) == (report.version, digest) else ""
     state = State(
         version=report.version,
         digest=digest,
@@ -70,6 +77,7 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
         tables=_hashes_of_tables(run),
         validation=report.expectations,
         judged_by=judged_by(report),
+        golden=asked,
         texts={one.source: SourceTexts.model_validate(one, from_attributes=True) for one in report.sources},
     )
     _write(run.processed, state)
@@ -117,6 +125,13 @@ def tables_are_of(run: Run, version: str) -> bool:
     """Whether the tables in data/processed are still those from which a version was last confirmed."""
     state = _read(run.processed / STATE)
     return state is not None and state.version == version and state.tables == _hashes_of_tables(run)
+
+
+def is_to_be_asked(run: Run, live: Live) -> bool:
+    """Whether there are golden questions that the live version was not asked, neither when it was made nor since: others, or asked otherwise."""
+    asked, state = golden_of(run.declaration, run.golden), _read(run.processed / STATE)
+    since = state.golden if state is not None and (state.version, state.digest) == (live.manifest.version, live.manifest.digest) else ""
+    return asked not in ("", live.manifest.lineage.get("golden"), since)
 
 
 def vectors_as_confirmed(run: Run) -> bool:

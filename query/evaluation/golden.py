@@ -20,7 +20,7 @@ from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import load_reranker
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.request import Request
+from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
@@ -92,6 +92,36 @@ def without_history(golden: Sequence[Golden]) -> list[Golden]:
     return [one for one in golden if not one.history]
 
 
+class Asked(NamedTuple):
+    """A golden question and what a version finds for it: the first `retrieve.k` hits, and whether one is good enough to answer from, right or wrong."""
+
+    golden: Golden
+    hits: list[Hit]
+    is_answered: bool
+
+    @property
+    def is_met(self) -> bool:
+        """Whether a hit is what the question expects, or none is good enough where nothing answers it."""
+        return any(map(self.golden.is_answered_by, self.hits)) if self.golden.is_answerable else not self.is_answered
+
+
+def ask_golden(
+    declaration: Declaration,
+    retriever: Retriever,
+    embed_queries: Callable[[Sequence[str]], Vectors],
+    golden: Sequence[Golden],
+    mode: SearchMode | None = None,
+) -> list[Asked]:
+    """Asks a version the golden questions, as the declared `retrieve` searches, or in another `mode`. Those with a history are left out."""
+    declared, golden = declaration.retrieve, without_history(golden)
+    texts = [compose_query(declared.query, one.question) for one in golden]
+    default = score_thresholds(retriever.opened.manifest.embedder) if declared.floor is None else None
+    searches = [Request(text, vector, declared.k, mode or declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
+    hits = [retriever.find(search).hits for search in searches]
+    is_answered = [bool(retriever.find(replace(search, floor=declared.floor, thresholds=default)).hits) for search in searches]
+    return [Asked(*found) for found in zip(golden, hits, is_answered, strict=True)]
+
+
 def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]) -> Recall:
     """Measures the recall of a version on golden questions, among the first `retrieve.k` hits.
 
@@ -104,22 +134,20 @@ def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries:
     Returns:
         Recall over the answerable questions, with those missed, and the numbers of questions that pass the score threshold for answers.
     """
-    declared, golden = declaration.retrieve, without_history(golden)
-    texts = [compose_query(declared.query, one.question) for one in golden]
-    retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
-    default = score_thresholds(opened.manifest.embedder) if declared.floor is None else None
-    searches = [Request(text, vector, declared.k, declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
-    hits = [retriever.find(search).hits for search in searches]
-    is_answered = [bool(retriever.find(replace(search, floor=declared.floor, thresholds=default)).hits) for search in searches]
-    answerable = [(one, found) for one, found in zip(golden, hits, strict=True) if one.is_answerable]
-    missed = [one.question for one, found in answerable if not any(map(one.is_answered_by, found))]
+    return recall_of(ask_golden(declaration, Retriever(declaration, opened, embed_queries, load_reranker(declaration)), embed_queries, golden))
+
+
+def recall_of(asked: Sequence[Asked]) -> Recall:
+    """What became of golden questions, in numbers."""
+    answerable = [one for one in asked if one.golden.is_answerable]
+    missed = [one.golden.question for one in answerable if not one.is_met]
     return Recall(
         recall=round(1 - len(missed) / len(answerable), 6) if answerable else None,
         questions=len(answerable),
-        answered=sum(answered for one, answered in zip(golden, is_answered, strict=True) if one.is_answerable),
+        answered=sum(one.is_answered for one in answerable),
         missed=missed,
-        unanswerable=len(golden) - len(answerable),
-        abstained=sum(not answered for one, answered in zip(golden, is_answered, strict=True) if not one.is_answerable),
+        unanswerable=len(asked) - len(answerable),
+        abstained=sum(one.is_met for one in asked if not one.golden.is_answerable),
     )
 
 
