@@ -14,16 +14,19 @@ from almanac.core.spanned_cells import own_rows, write_out_spanned
 from almanac.core.table_heads import is_name, is_value, joined, kind_of, pipe_table
 
 _GRID = "data-almanac-grid"  # marks a table in plain form
-_INLINE = frozenset(
-    {"a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins", "kbd", "label", "mark", "math", "q", "s"}
-    | {"samp", "small", "span", "strike", "strong", "sub", "sup", "svg", "time", "tt", "u", "var", "wbr"}
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+# What begins and ends a line or a box; browsers show all other elements, those that they do not know too, within the line.
+_BLOCKS = frozenset(
+    {"address", "article", "aside", "blockquote", "br", "button", "caption", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset"}
+    | {"figcaption", "figure", "footer", "form", *_HEADINGS, "header", "hgroup", "hr", "input", "legend", "li", "listing", "main", "menu", "nav", "ol"}
+    | {"optgroup", "option", "p", "plaintext", "pre", "search", "section", "select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead"}
+    | {"tr", "ul", "xmp"}
 )
 _SCRIPTS = ("script", "style", "template")
 _UNREAD = (*_SCRIPTS, "noscript", "iframe", "object", "embed", "audio", "video", "canvas")
 _CELLS = frozenset({"td", "th"})
 _ITEMS = frozenset({"li", "tr", "dt"})
 _ENDS = ".:;,!?…。：；，！？、؛،"
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 # Without a head, a table with one of these in a cell is for layout.
 _SECTIONS = (*_HEADINGS, "table", "form", "nav", "section", "article", "aside", "main", "header", "footer")
 _LONG = 500  # characters of a cell in several blocks, which is a text rather than a value
@@ -75,7 +78,7 @@ def write_on_one_line(cell: Any) -> None:
         if element.tag == "svg" and event == "start":
             walk.skip_subtree()
             continue
-        if element is not cell and element.tag not in _INLINE:
+        if element is not cell and element.tag in _BLOCKS:
             mark = _mark_of(element) if event == "start" else ""
             if event == "start":
                 blocks.append(element)
@@ -118,7 +121,7 @@ def _holds_values(table: Any) -> bool:
         return True
     if any(True for cell in cells for _ in cell.iter(*_SECTIONS)):
         return False
-    lengths = {cell: len(cell.text_content()) for cell in cells if any(inner.tag not in _INLINE for inner in cell.iterdescendants(etree.Element))}
+    lengths = {cell: len(cell.text_content()) for cell in cells if any(inner.tag in _BLOCKS for inner in cell.iterdescendants())}
     return 2 * sum(length for length in lengths.values() if length > _LONG) <= size and not any(
         2 * length > size and _has_paragraphs(cell) for cell, length in lengths.items()
     )

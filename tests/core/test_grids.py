@@ -64,6 +64,7 @@ def test_the_first_row_of_a_grid_names_its_columns(markup: str, names: list[str]
         ("<dl><dt>net</dt><dd>5</dd><dt>gross</dt><dd>6</dd></dl>", "net: 5; gross: 6"),
         ("<table><tr><td>Beamer<td>2<tr><td>Chairs<td>30</table>", "Beamer 2; Chairs 30"),
         ("<blockquote>said</blockquote><script>var a</script>", "said"),
+        ("<ruby>目</ruby>の<x-time>前</x-time>", "目の前"),
         ("a | b", "a \\| b"),
     ],
 )
