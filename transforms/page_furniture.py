@@ -22,7 +22,7 @@ REASON = "page_furniture"
 LEAST = 10  # pages; fewer tell nothing
 SHARE = 0.9  # of the pages of a group have a block of furniture
 _TEMPLATE = 3  # blocks above, or below, that no folder has, and that pages have in common which begin alike, or end alike: then these are a group
-_SENTENCE = 40  # letters: a block that says something, rather than a name or a label
+_SENTENCE = 40  # letters of a line or a cell: it says something, rather than being a name or a label
 _GAP = "\n\n"  # between two blocks of a text
 _CODE = "```"
 _LEADS_ON = (":", "：")
@@ -76,9 +76,8 @@ class PageFurniture:
     def spare(self, item: Item, edges: Edges | None) -> None:
         """Takes in a document once more: a block that says something stays in the one with the shortest URL, so that no answer is lost."""
         for block in self._divided(item, edges).furniture:
-            said = letters(block)
-            if weight(said) >= _SENTENCE:
-                place, known = _place_of(item), self._hash_of(said, item)
+            if any(weight(cell) >= _SENTENCE for line in block.split("\n") for cell in line.split("|")):
+                place, known = _place_of(item), self._hash_of(letters(block), item)
                 self._spared[known] = min(place, self._spared.get(known, place))
 
     def without(self, item: Item, edges: Edges | None, left_out: LeftOut | None = None) -> Item:

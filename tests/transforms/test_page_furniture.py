@@ -156,8 +156,9 @@ def test_a_page_of_nothing_but_furniture_keeps_its_text() -> None:
 
 def test_of_what_all_pages_say_one_keeps_each_sentence() -> None:
     said = "Children under twelve travel free on all our ferries, and so do dogs."
-    pages = [_page(f"/tours/{number}", f"<p>{_prose(number)}</p><p>{said}</p>", f"{_prose(number)}\n\n{said}") for number in range(5, 25)]
-    texts = _texts(pages)
+    row, table = "Quiet boats | Find in the catalogue | Sign in to order", "<table><tr><td>Quiet boats<td>Find in the catalogue<td>Sign in to order</table>"
+    own = {f"/tours/{number}": _prose(number) for number in range(5, 25)}
+    texts = _texts([_page(url, f"{table}<p>{text}</p><p>{said}</p>", f"{row}\n\n{text}\n\n{said}") for url, text in own.items()])
     assert [name for name, text in texts.items() if said in text] == ["/tours/5"]
     assert texts["/tours/5"] == f"{_prose(5)}\n\n{said}" and texts["/tours/24"] == _prose(24)
 
