@@ -2,6 +2,7 @@
 
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,7 +13,7 @@ from almanac.core.load import load_declaration
 from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
 from almanac.core.uncollected import uncollected
-from almanac.schemas.errors import NoRecords, StoreAway
+from almanac.schemas.errors import DamagedVersion, NoRecords, NotFound, StoreAway
 
 if TYPE_CHECKING:
     from almanac.schemas.reports import RunReport, StoreStatus
@@ -133,6 +134,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         stale=stale,
         next_scheduled=upcoming,
         store=store,
+        problem=None if folder.url or current is None else _problem(folder.index(name), current, declaration.handle),
     )
     if as_json:
         print_json(result)
@@ -140,6 +142,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
     rows = [
         ("environment", result.env),
         ("current", result.current),
+        *([("problem", result.problem)] if result.problem else []),
         ("last run", f"{last.outcome.replace('_', ' ')}, {last.finished_at}" if last else None),
         (
             "running",
@@ -150,6 +153,18 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         *([("store", _say_store(store)), ("cached here", store.cached)] if store is not None else []),
     ]
     print_table(declaration.name, ("", "value"), rows)
+
+
+def _problem(index_dir: Path, version: str, handle: str) -> str | None:
+    """Why a version is not as it should be, with the way out, as far as a look of milliseconds tells; None where it finds nothing."""
+    from almanac.index.versions.store import read_manifest, require_whole
+
+    try:
+        require_whole(index_dir, read_manifest(index_dir, version))
+    except (DamagedVersion, NotFound) as error:
+        error.about(handle)
+        return str(error)
+    return None
 
 
 def _say_store(store: "StoreStatus") -> str:

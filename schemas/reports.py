@@ -353,6 +353,7 @@ class Status(BaseModel):
     stale: bool | None
     next_scheduled: str | None
     store: StoreStatus | None = None
+    problem: str | None = None  # of the live version, as far as a quick look tells; None of a version in an object store
 
 
 class Problem(BaseModel):

@@ -16,7 +16,7 @@ from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
 from almanac.index.segments.deleted import DELETED
 from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.versions.store import current_version, read_manifest, read_outline, require_files, require_segments, usable_pointer, version_dir
+from almanac.index.versions.store import current_version, read_manifest, read_outline, require_whole, usable_pointer, version_dir
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.manifest import Manifest, Sealed, StoredFile
 from almanac.schemas.reports import RunReport
@@ -125,11 +125,10 @@ def find_live(run: Run) -> Live | None:
         return None
     folder = version_dir(run.index_dir, manifest.version)
     try:
-        require_files(folder, manifest)
-        require_segments(run.index_dir, manifest)
+        require_whole(run.index_dir, manifest)
         is_whole = all(altered_file(folder, of_version) is None for folder, of_version in _tables_of(run, manifest))
     except DamagedVersion as error:
-        log.warning("the live version is damaged: it counts as no confirmation", kb=run.kb, error=str(error))
+        log.warning("the live version is damaged: a new one takes its place, also where nothing has changed", kb=run.kb, error=str(error))
         return Live(manifest, folder, is_whole=False)
     return Live(manifest, folder, is_whole=is_whole)
 

@@ -17,6 +17,7 @@ from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
 from almanac.index.build.delta import row_layout
 from almanac.index.build.job import AbsolutePath
+from almanac.index.chroma.counted import misfit
 from almanac.index.lexical.deleted import write_deleted_terms
 from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint, lexical_facts
 from almanac.index.lexical.terms import TERMS, TermsFile
@@ -118,10 +119,13 @@ def stage_segment(index_dir: Path, spec: SegmentSpec, tables: Mapping[str, Itera
 
 
 def is_intact(index_dir: Path, name: str) -> bool:
-    """Whether a segment of this name is sealed, and none of its files was altered."""
+    """Whether a segment of this name is sealed, none of its files was altered, and Chroma has all of its rows."""
     folder = segment_dir(index_dir, name)
     try:
-        return is_sealed(folder) and altered_file(folder, read_segment(index_dir, name).files) is None
+        if not is_sealed(folder):
+            return False
+        segment = read_segment(index_dir, name)
+        return altered_file(folder, segment.files) is None and (not segment.counts.chunks or misfit(folder, segment.counts.chunks) is None)
     except DamagedVersion:
         return False
 

@@ -41,7 +41,7 @@ def altered_pages(database: Path, page_sums: Path) -> list[int]:
         raise ValueError(f"{PAGE_SUMS} was cut off")
     first_free, free, *wanted = struct.unpack(f"<{len(content) // 4}I", content)
     # Rolls back what a killed reader left, and keeps writers out until the end. A POSIX lock: it ends as soon as this process closes the file.
-    with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode={_mode(database)}", uri=True, isolation_level=None)) as reader:
+    with closing(open_database(database)) as reader:
         reader.execute("BEGIN")
         [[root]] = reader.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", [_COUNTED]).fetchall() or [[0]]
         first_free_now, free_now, *found = _sums(database)
@@ -55,9 +55,13 @@ def altered_pages(database: Path, page_sums: Path) -> list[int]:
     return sorted({1, *differing} - counted)
 
 
-def _mode(database: Path) -> str:
-    """`rw` where a killed process left a journal to roll back, else `ro`, which works in a read-only directory, too."""
-    return "rw" if database.with_name(f"{database.name}-journal").exists() else "ro"
+def open_database(database: Path, *, patience_s: float = 5) -> sqlite3.Connection:
+    """Opens Chroma's database to be read: so that nothing can be written, which works in a read-only directory, unless a killed process left a journal.
+
+    Where another process has it locked for longer than `patience_s`, reading raises sqlite3.OperationalError.
+    """
+    mode = "rw" if database.with_name(f"{database.name}-journal").exists() else "ro"
+    return sqlite3.connect(f"{database.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, timeout=patience_s)
 
 
 def _sums(database: Path) -> list[int]:

@@ -116,7 +116,9 @@ def test_diff_shows_counts_and_items(almanac: Almanac, kb: str) -> None:
 @pytest.mark.slow
 def test_a_ruined_version_is_found_rebuilt_and_promoted(almanac: Almanac, kb: str, tmp_path: Path) -> None:
     digest = almanac("versions", kb, "--json").json["versions"][1]["digest"]
+    assert almanac("status", kb, "--json").json["problem"] is None
     shutil.rmtree(version_dir(DataDir(almanac.data).index("shop"), "v0002") / "chroma")
+    assert f"almanac rebuild {kb} v0002" in almanac("status", kb, "--json").json["problem"]
     assert almanac("verify", kb).code == 7
     assert almanac("rollback", kb, "v0002").code == 7
     rebuilt = almanac("rebuild", kb, "--json").json

@@ -1,0 +1,33 @@
+"""Tells in a millisecond whether another program has changed Chroma's database since it was built: by counts, without reading rows.
+
+`index.verify` compares every row, and `index.chroma.pages` every page: 100 MB for 20,000 rows.
+"""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from almanac.index.chroma.pages import open_database
+from almanac.index.chroma.rows import CHROMA, DATABASE
+
+_COUNT = "SELECT count(*) FROM embeddings"
+# Each change gets a number, which the text index notes at once, the vector index once it is flushed, as it is at the end of a build.
+_CHANGES = "SELECT seq_id FROM max_seq_id UNION SELECT max(seq_id) FROM embeddings_queue"
+_PATIENCE_S = 0.2
+_UNFLUSHED = 1  # rows, up to which Chroma writes no vector index
+
+
+def misfit(version_dir: Path, rows: int) -> str | None:
+    """Says what does not fit in the database of a folder that was built with `rows` rows; None where all fits, or another program has locked it."""
+    try:
+        with closing(open_database(version_dir / CHROMA / DATABASE, patience_s=_PATIENCE_S)) as database:
+            [[count]] = database.execute(_COUNT).fetchall()
+            changes = {change for [change] in database.execute(_CHANGES) if change is not None}
+    except sqlite3.DatabaseError as error:
+        is_locked = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
+        return None if is_locked else f"Chroma's database cannot be read: {error}"
+    if count != rows:
+        return f"Chroma has {count} rows instead of {rows}"
+    if rows > _UNFLUSHED and len(changes) > 1:
+        return "another program has changed rows in Chroma's database"
+    return None

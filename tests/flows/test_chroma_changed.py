@@ -1,0 +1,40 @@
+"""A live version in which another program has changed Chroma's rows confirms nothing: the next run puts a whole one in its place, and says why."""
+
+from pathlib import Path
+
+import pytest
+
+from almanac.core.settings import DataDir
+from almanac.index.chroma.client import open_client, open_collection
+from almanac.index.segments.store import SEGMENT, SEGMENTS
+from almanac.index.verify.verifier import verify_version
+from almanac.index.versions.store import read_manifest, version_dir
+from tests.proof.acts import run, small_and_here
+from tests.proof.base import declare, make_place, text_of
+
+pytestmark = pytest.mark.slow
+
+_NOTES = {f"n{n}.txt": text_of(f"note {n}") for n in range(8)}
+
+
+@pytest.mark.parametrize("segment", [50_000, 6], ids=["one", "segments"])
+def test_an_unchanged_run_replaces_a_version_whose_rows_another_program_has_deleted(tmp_path: Path, segment: int, capsys: pytest.CaptureFixture[str]) -> None:
+    place = make_place(tmp_path / "place", _NOTES)
+    declare(place, segment=segment)
+    data = DataDir(place / "data")
+    index_dir = data.index("proof")
+    with small_and_here(place):
+        run(place)
+        assert run(place)["outcome"] == "unchanged"
+        folders = [path.parent for path in sorted(index_dir.glob(f"{SEGMENTS}/*/{SEGMENT}"))] or [version_dir(index_dir, "v0001")]
+        with open_client(folders[0]) as client:
+            collection = open_collection(client, read_manifest(index_dir, "v0001").collection)
+            collection.delete(ids=collection.get(include=[])["ids"][:1])
+        capsys.readouterr()
+        report = run(place)
+        assert (report["outcome"], report["version"], report["chunks"]["embedded"]) == ("published", "v0002", 0)
+        told = "".join(capsys.readouterr())
+        assert "the live version is damaged" in told and "rows instead of" in told
+        manifest = read_manifest(index_dir, "v0002")
+        assert verify_version(version_dir(index_dir, "v0002"), manifest, data.vectors, manifest.embedder) == []
+        assert run(place)["outcome"] == "unchanged"
