@@ -23,7 +23,7 @@ from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.documents import not_fetched_by_type
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
-from almanac.spiders.selecting.withheld import withheld
+from almanac.spiders.selecting.withheld import leave_out_page, withheld
 from almanac.spiders.store.raw import RawStore
 
 _SHOWN_LINKS = 10
@@ -135,6 +135,8 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
     links = [link.url for link in policy.links(content)]
     unfollowed = policy.unfollowed(content) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}
     why = withheld(content, source) if policy.yields_items(page.url) else None
+    if why is not None:
+        leave_out_page(content, why[0])
     items, rejects = _items(content, source, policy, language, role) if why is None else ([], [])
     return PageReport(
         url=url,

@@ -17,7 +17,7 @@ from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import language_of
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
-from almanac.spiders.selecting.withheld import withheld
+from almanac.spiders.selecting.withheld import leave_out_page, withheld
 from almanac.spiders.store.journal import CrawlIndex, Entry
 from almanac.spiders.store.raw import RawStore
 
@@ -115,7 +115,7 @@ def _extractions(stored: StoredPage, source: Source, language: str, card: Card |
         return
     items = iter(()) if (why := withheld(content, source)) else map_parts(content, source, language, card)
     if why is not None:
-        content.leave_out(why[0], " ".join(content.selector.xpath("//text()").getall()) if content.has_markup else content.text, why)
+        leave_out_page(content, why[0])
     while True:
         batch = list(islice(items, _BATCH))
         extraction = _extraction(batch, source)

@@ -10,9 +10,11 @@ from urllib.parse import unquote
 
 from lxml import etree
 
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import open_archive, read_part
 from almanac.spiders.reading.decode import decode_markup
 from almanac.spiders.reading.document import Document, Element, Unreadable
+from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.office import read_markup
 
 _XHTML = frozenset({"application/xhtml+xml", "text/html", "application/html", "text/x-oeb1-document"})
@@ -33,8 +35,14 @@ def read_epub(body: bytes) -> Document:
     if not paths:
         raise Unreadable("damaged EPUB file: META-INF/container.xml names no package")
     package = _parse(archive, paths[0], mends=True)
-    elements = [element for name in _chapters(package, paths[0], names) for element in _chapter(archive, name)]
-    return Document(_title(package), elements)
+    elements, left_out = list[Element](), LeftOut()
+    for name, is_contents in _chapters(package, paths[0], names):
+        markup = _chapter(archive, name)
+        if is_contents:
+            left_out.add("page_furniture", " ".join(parse_markup(markup).xpath("//body//text()").getall()))
+        else:
+            elements += read_markup(markup, left_out)
+    return Document(_title(package), elements, left_out=left_out)
 
 
 def _title(package: etree._Element) -> str:
@@ -45,20 +53,23 @@ def _title(package: etree._Element) -> str:
     return "" if chosen is None else " ".join("".join(chosen.itertext()).split())
 
 
-def _chapters(package: etree._Element, path: str, names: set[str]) -> Iterator[str]:
-    """Names of the chapters in the order of the spine. Each comes once: some programs list a chapter again for each of its sections."""
+def _chapters(package: etree._Element, path: str, names: set[str]) -> Iterator[tuple[str, bool]]:
+    """Names of the chapters in the order of the spine, and whether they are tables of contents.
+
+    Each comes once: some programs list a chapter again for each of its sections.
+    """
     items = {item.get("id"): item for item in package.xpath("//*[local-name()='manifest']/*[local-name()='item']")}
     seen: set[str] = set()
     for reference in package.xpath("//*[local-name()='spine']/*[local-name()='itemref']/@idref"):
         item = _readable(items, reference)
-        if item is None or "nav" in (item.get("properties") or "").split():
+        if item is None:
             continue
         href = (item.get("href") or "").partition("#")[0]
         found = (posixpath.normpath(posixpath.join(posixpath.dirname(path), written)) for written in (unquote(href), href))
         name = next((name for name in found if name in names), None)
         if name is not None and name not in seen:
             seen.add(name)
-            yield name
+            yield name, "nav" in (item.get("properties") or "").split()
 
 
 def _readable(items: dict[str, etree._Element], reference: str) -> etree._Element | None:
@@ -73,10 +84,10 @@ def _readable(items: dict[str, etree._Element], reference: str) -> etree._Elemen
     return None
 
 
-def _chapter(archive: zipfile.ZipFile, name: str) -> list[Element]:
+def _chapter(archive: zipfile.ZipFile, name: str) -> str:
     body = read_part(archive, name, "EPUB")
     _, text = decode_markup(body, "application/xhtml+xml")
-    return read_markup(text.partition("?>")[2] if text.lstrip().startswith("<?xml") else text)
+    return text.partition("?>")[2] if text.lstrip().startswith("<?xml") else text
 
 
 def _parse(archive: zipfile.ZipFile, name: str, *, mends: bool = False) -> etree._Element:

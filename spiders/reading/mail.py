@@ -50,8 +50,9 @@ def _read(message: EmailMessage, read_attached: ReadFile) -> Document:
     subject = _header(message, "Subject")
     told = [f"{name}: {value}" for name in _SHOWN if (value := _header(message, name))]
     head = [Element("title", subject, 1)] if subject else []
-    elements = [*head, *([Element("text", "\n".join(told))] if told else []), *_body(texts)]
-    attached, left_out = list(_attachments(files, read_attached)), LeftOut()
+    left_out = LeftOut()
+    elements = [*head, *([Element("text", "\n".join(told))] if told else []), *_body(texts, left_out)]
+    attached = list(_attachments(files, read_attached))
     for one in attached:
         left_out.add_all({} if one.document is None else one.document.left_out)
     return Document(subject, elements, attachments=attached, left_out=left_out)
@@ -95,8 +96,11 @@ def _header(message: EmailMessage, name: str) -> str:
         return ""
 
 
-def _body(texts: list[MIMEPart]) -> list[Element]:
-    return [element for part in texts for element in (read_markup if part.get_content_type() == "text/html" else text_elements)(_text(part))]
+def _body(texts: list[MIMEPart], left_out: LeftOut) -> list[Element]:
+    elements: list[Element] = []
+    for part in texts:
+        elements += read_markup(_text(part), left_out) if part.get_content_type() == "text/html" else text_elements(_text(part))
+    return elements
 
 
 def _text(part: MIMEPart) -> str:

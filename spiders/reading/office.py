@@ -33,10 +33,10 @@ def read_docx(body: bytes) -> Document:
     return Document(title_of(elements), elements, "page" if any(element.place for element in elements) else "", left_out=left_out)
 
 
-def read_markup(markup: str, place: Place = None) -> list[Element]:
-    """Headings, paragraphs, list items, code and tables of HTML."""
-    found = _partition("html", "HTML", text=whole_markup(markup)) if markup.strip() else []
-    return list(elements_of(found, place=place))
+def read_markup(markup: str, left_out: LeftOut) -> list[Element]:
+    """Headings, paragraphs, list items, code and tables of HTML; `left_out` tallies what they are without."""
+    found = _partition("html", "HTML", text=whole_markup(markup, left_out)) if markup.strip() else []
+    return list(elements_of(found))
 
 
 def elements_of(found: Iterable[Any], *, is_paged: bool = False, place: Place = None) -> Iterator[Element]:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, BinaryIO, NoReturn
 
 from almanac.core.lifetime import end_with_parent
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.document import Document, Element, Unreadable
 from almanac.spiders.reading.formats import format_of, is_document, refusal_of
 
@@ -111,11 +112,14 @@ def _read_attached(name: str, body: bytes, max_elements: int, language: str, dep
         return _read(kind, body, max_elements, language, depth)
     if (refusal := refusal_of(body)) is not None or not looks_like_text(body):
         raise Unreadable(refusal or f"unsupported format of {name}: no document and no text")
-    decode, elements_of = (decode_markup, read_markup) if kind == "html" else (decode_text, text_elements)
-    elements: list[Element] = elements_of(decode(body, language=language)[1])
+    left_out = LeftOut()
+    if kind == "html":
+        elements: list[Element] = read_markup(decode_markup(body, language=language)[1], left_out)
+    else:
+        elements = text_elements(decode_text(body, language=language)[1])
     if not elements:
         raise Unreadable("it has no text")
-    return Document("", elements)
+    return Document("", elements, left_out=left_out)
 
 
 def _send(results: BinaryIO, answer: dict[str, Any]) -> None:

@@ -52,7 +52,7 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
     """The element, rewritten as a copy without a parent where there is something to rewrite, else itself.
 
     Without `images`, an image gives its text only if the element has no other, as in a title. `asked_for` says that a declared selector chose the
-    element, so that it is read even if it is a struck price. `leave_out` is told of the struck prices that are not read.
+    element, so that it is read even if it is a struck price. `leave_out` is told of the struck prices and annotations that are not read.
     """
     if not isinstance(element, etree._Element) or not isinstance(element.tag, str):
         return element
@@ -71,6 +71,8 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
     if "prices" in work:
         for number, text in enumerate(drop_struck_prices(copied, asked_for=asked_for)):
             leave_out("struck_prices", text, number)
+    for number, note in enumerate(copied.iter("rt") if "ruby" in work else ()):
+        leave_out("ruby", "".join(note.itertext()), number)
     for name, step in _STEPS.items():
         if name in work:
             step(copied)

@@ -7,6 +7,7 @@ from lxml import html as lxml_html
 
 from almanac.core.grids import is_grid, write_grids, write_on_one_line
 from almanac.core.spanned_cells import write_out_spanned
+from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.rewriting import remove
 from almanac.spiders.reading.rewritten import rewritten
@@ -16,18 +17,20 @@ _PAGE_BREAK = ("pagebreak", "doc-pagebreak")
 _HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\s*(?:!\s*important\s*)?(?:;|$)", re.IGNORECASE)
 
 
-def whole_markup(markup: str) -> str:
+def whole_markup(markup: str, left_out: LeftOut) -> str:
     """The markup, rewritten as that of pages is (`rewritten`), so that unstructured loses no text of it and joins or parts no words.
 
     What hides itself is left out, such as the teaser in front of a newsletter. Captions come before their tables, sums at the end, and cells that reach over
-    several rows stand in each. Page breaks of a printed edition are left out: their numbers would stand within sentences.
+    several rows stand in each. Page breaks of a printed edition are left out: their numbers would stand within sentences. `left_out` tallies it.
     """
     root = parse_markup(markup).root
     for element in list(root.iter("*")):
         is_break = element.tag not in _AS_BLOCKS and (element.get("role") in _PAGE_BREAK or element.get("epub:type") in _PAGE_BREAK)
         if (is_break or _is_hidden(element)) and element.getparent() is not None:
+            if not any(map(_is_hidden, element.iterancestors())):
+                left_out.add("page_furniture" if is_break else "hidden", " ".join(element.xpath(".//text()")))
             remove(element)
-    root = rewritten(root)
+    root = rewritten(root, leave_out=lambda reason, text, _: left_out.add(reason, text))
     write_grids(root)
     for element in list(root.iter(*_AS_BLOCKS)):
         element.tag = _AS_BLOCKS[element.tag]

@@ -34,6 +34,11 @@ def withheld(content: Content, source: Source) -> tuple[str, str] | None:
     return kind, "a list of links, which are followed" + (f"; each: {missed}" if missed else "")
 
 
+def leave_out_page(content: Content, reason: str) -> None:
+    """Tallies all text of a page that is withheld."""
+    content.leave_out(reason, " ".join(content.selector.xpath("//text()").getall()) if content.has_markup else content.text, content)
+
+
 def rules_for(content: Content, source: SiteSource, now: datetime | None = None) -> RobotsRules:
     """What the page asks of this source's crawler, whether or not that is obeyed."""
     return robots_rules(content, source.politeness.user_agent, now)

@@ -278,7 +278,22 @@ def test_what_books_and_mails_hide_is_not_published(hiding: str) -> None:
     mail["Subject"] = "s"
     mail.set_content(f"<html><body>{markup}</body></html>", subtype="html")
     for body, kind in ((_epub({"a.xhtml": markup}), "epub"), (mail.as_bytes(), "eml")):
-        assert _texts(read_document(body, kind))[-2:] == ["Seen here.", "And here."]
+        document = read_document(body, kind)
+        assert _texts(document)[-2:] == ["Seen here.", "And here."]
+        assert document.left_out == {"hidden": {"blocks": 2, "characters": 12}}  # as the child tells it
+    mail.add_attachment(markup.encode(), maintype="text", subtype="html", filename="a.html")
+    assert read_document(mail.as_bytes(), "eml").left_out == {"hidden": {"blocks": 4, "characters": 24}}
+
+
+def test_the_table_of_contents_and_the_page_numbers_of_a_book_are_tallied() -> None:
+    broken = "<p>it <span epub:type='pagebreak'>12</span>goes on</p>"
+    made = _epub({"b.xhtml": broken, "a.xhtml": "<body><nav><ol><li><a href='b.xhtml'>One</a></li></ol></nav></body>"})
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(made)) as parts, zipfile.ZipFile(out, "w") as archive:
+        for name in parts.namelist():
+            archive.writestr(name, parts.read(name).replace(b'href="a.xhtml"', b'href="a.xhtml" properties="nav"'))
+    book = read_document(out.getvalue(), "epub")
+    assert (_texts(book), book.left_out) == (["it goes on"], {"page_furniture": {"blocks": 2, "characters": 5}})
 
 
 def test_code_of_a_book_keeps_its_lines_and_their_indentation(tmp_path: Path) -> None:

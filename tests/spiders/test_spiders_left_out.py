@@ -68,6 +68,11 @@ def test_struck_prices_are_tallied() -> None:
     assert mapped(page, yields="records", fields=both).left_out == counted("struck_prices", "20 euros")
 
 
+def test_annotations_of_characters_are_tallied() -> None:
+    page = "<main><h1>駅</h1><p><ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby>です</p></main>"
+    assert mapped(page, body="all").left_out == counted("ruby", "かんじ")
+
+
 def test_what_surrounds_a_main_text_adds_up_with_it() -> None:
     around = ["Home Tours Prices", "Legal notes", _ASIDE]
     menu = f"<nav><ul>{''.join(f'<li><a href=/{word}>{word}</a></li>' for word in around[0].split())}</ul></nav>"
