@@ -42,6 +42,7 @@ def _locate(kb: str, env: str | None, data: str | None) -> _Place:
 def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """List the versions that are kept, newest first."""
     from almanac.index.versions import store as stored
+    from almanac.index.versions.publications import ALTERED, altered_publications
 
     place = _locate(kb, env, data)
     name, index_dir = place.name, place.index_dir
@@ -68,6 +69,8 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
         columns.append("read now")
         table = [(*row, said) for row, said in zip(table, read, strict=True)]
     print_table(name, columns, table)
+    if altered := altered_publications(index_dir):
+        say(f"{', '.join(altered)}: a publication that cannot be read\n  → {ALTERED}")
     try:
         stored.current_version(index_dir)
     except DamagedVersion as error:
@@ -182,7 +185,8 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
     from almanac.index.vectors.retention import vectors_in_use
     from almanac.index.verify.verifier import verify_version
     from almanac.index.versions import store as stored
-    from almanac.schemas.reports import VerifyResult
+    from almanac.index.versions.publications import ALTERED, altered_publications
+    from almanac.schemas.reports import Problem, VerifyResult
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
@@ -196,6 +200,8 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
         pin.close()
         if same:  # else it was rebuilt meanwhile, and half of either was seen
             break
+    altered = altered_publications(index_dir)
+    problems += [Problem(kind="file_altered", where=where, found="a line that does not match its hash") for where in altered]
     result = VerifyResult(kb=name, version=found, ok=not problems, problems=problems)
     if as_json:
         print_json(result)
@@ -203,8 +209,11 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
         say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
     else:
         print_table(f"{name} {found}: damaged", ("kind", "where", "found", "expected"), [(p.kind, p.where, p.found, p.expected) for p in problems])
-        say(f"  → almanac rebuild {name} {found} mends all but its tables; almanac rollback {name} publishes the version before;")
-        say(f"    almanac run {name} builds a new one")
+        if len(problems) > len(altered):
+            say(f"  → almanac rebuild {name} {found} mends all but its tables; almanac rollback {name} publishes the version before;")
+            say(f"    almanac run {name} builds a new one")
+        if altered:
+            say(f"  → {ALTERED}")
     raise typer.Exit(0 if result.ok else 7)
 
 

@@ -1,5 +1,6 @@
 """`almanac serve`: the HTTP API and the chat page."""
 
+import faulthandler
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -36,6 +37,7 @@ def serve(
     from almanac.serve.server import serve as run
     from almanac.serve.settings import Settings
 
+    faulthandler.enable(2)  # a file that shrinks under its reader ends the process at once: the log says where
     settings = Settings.read(host=host, port=port, workers=workers)
     project = Project.locate()
     served_here = Served(data=DataDir.locate(data, project), names=kb, env=env, project=project)

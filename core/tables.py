@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from almanac.core.digests import RowNumbers
 from almanac.core.durable import create, make_folder, move, temporary_beside, write_file
-from almanac.schemas.errors import AlmanacError, DamagedVersion, StorageError
+from almanac.schemas.errors import AlmanacError, DamagedVersion, storage_error
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import ChunkRow, Item
 
@@ -190,7 +190,7 @@ def _footer(path: Path) -> pq.FileMetaData:
 def damaged_table(path: Path, error: Exception) -> AlmanacError:
     """Returns the error for an unreadable table: StorageError where the operating system failed, DamagedVersion where the table is missing or damaged."""
     if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
-        return StorageError(f"a table cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk")
+        return storage_error(error, path)
     hint = "almanac verify KB says what is wrong; almanac rollback KB publishes an older version; almanac run KB builds a new one"
     return DamagedVersion(f"the table cannot be read: {error}", where=str(path), hint=hint)
 

@@ -5,6 +5,7 @@ import os
 from almanac.core.settings import DataDir, quiet_engines
 from almanac.schemas.errors import as_storage_error
 
+_KEPT_DAYS = 30  # runs in the database of `almanac server`
 HEARTBEAT_S = 30  # of a run, for the server; Prefect allows no shorter one
 
 
@@ -24,6 +25,9 @@ def prepare_prefect(data: DataDir) -> None:
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
         "PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW": "ignore",
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_S),
+        # Of a server that stays: runs, logs, artifacts and events of so long ago go.
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs",
+        "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(_KEPT_DAYS * 86_400),
     }
     for name, value in defaults.items():
         os.environ.setdefault(name, value)

@@ -1,7 +1,7 @@
 """The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
@@ -9,9 +9,11 @@ from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from prefect import Flow, Task, flow, tags, task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
 from prefect.exceptions import TerminationSignal
@@ -35,9 +37,10 @@ from almanac.flows.artifacts import (
     show_validation_page,
     show_version,
 )
-from almanac.flows.availability import ask_once_more, has_own_server, notice_absence
+from almanac.flows.availability import ask_once_more, has_own_server, is_prefect_gone, notice_absence
 from almanac.flows.certificates import share_certificates
 from almanac.flows.cluster import fan_out_of, prepare_cluster
+from almanac.flows.command_runs import TAG, forget_old_commands, mark_dead_commands, note_process
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
@@ -160,6 +163,9 @@ def _refresh(
 ) -> State[Any]:
     log_through_stdlib()
     own, ledger = _own.get(None) or _Own(), Ledger()
+    if own.declaration is not None:
+        with _unless_prefect_fails(kb):
+            note_process(UUID(flow_run.id))
     try:
         if (declaration := own.declaration) is None:
             declaration = load_declaration(kb, env)
@@ -240,7 +246,7 @@ def refresh(declaration: Declaration, data: str | None = None, **options: Any) -
         get_current_settings().flows.heartbeat_frequency = None
     token = _own.set(own)
     try:
-        with tags("almanac", declaration.name, "command line"):
+        with tags("almanac", declaration.name, TAG):
             # The overlay that was read, whatever the variable says: an empty one asks for none.
             flow_of(declaration.name)(str(declaration.path), data, env=declaration.env or "", **options)
     except Exception as error:
@@ -251,11 +257,25 @@ def refresh(declaration: Declaration, data: str | None = None, **options: Any) -
             _log.warning("Prefect does not know of this run, or not how it ended", kb=declaration.name, error=told)
     finally:
         _own.reset(token)
+    if has_own_server():
+        with _unless_prefect_fails(declaration.name), get_client(sync_client=True) as client:
+            mark_dead_commands(client)
+            forget_old_commands(client, declaration.name)
     if isinstance(own.error, TerminationSignal):
         raise KeyboardInterrupt from own.error
     if own.error is not None:
         raise own.error
     return own.report or _refresh_without_prefect(declaration, data, **options)
+
+
+@contextmanager
+def _unless_prefect_fails(kb: str) -> Iterator[None]:
+    """What is only noted in Prefect, or tidied up there, ends no run. Where Prefect is gone, the run has said so."""
+    try:
+        yield
+    except Exception as error:
+        if not is_prefect_gone():
+            _log.warning("Prefect's record of runs of the command line is not up to date", kb=kb, error=f"{type(error).__name__}: {error}")
 
 
 def _is_interruption(error: BaseException | None) -> bool:

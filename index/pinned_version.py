@@ -5,15 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
+from almanac.core.leases import Leases
 from almanac.core.pins import Pin
 from almanac.core.stamps import untouched, write_stamps
 from almanac.core.tables import CHUNKS
+from almanac.index.chroma.rows import CHROMA
 from almanac.index.open_segment import OpenSegment
 from almanac.index.segments.deleted import DELETED, deleted_rows
 from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
-from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.manifest import Manifest, SegmentUse
+from almanac.schemas.errors import DamagedVersion, StorageError
+from almanac.schemas.manifest import Manifest, Sealed, SegmentUse
 
 
 class PinnedVersion:
@@ -26,13 +28,16 @@ class PinnedVersion:
         index_dir: The knowledge base's index directory, which contains `versions/`.
         version: The version's name, such as `v0001`.
         candidate: The manifest of a candidate, a built directory whose manifest is not written yet. A candidate is not pinned.
+        gives_way: Whether to hold leases on the files that are mapped (`core.leases`). Whoever does so has to ask `is_wanted` several times a minute.
 
-    Raises NotFound for an unknown version, and DamagedVersion when a file of the version or of a segment is missing or altered.
+    Raises NotFound for an unknown version, StorageError for one that is being written, and DamagedVersion when a file of the version or of a segment is
+    missing or altered.
     """
 
-    def __init__(self, index_dir: Path, version: str, candidate: Manifest | None = None) -> None:
-        self._index_dir, self._version, self._is_candidate = index_dir, version, candidate is not None
+    def __init__(self, index_dir: Path, version: str, candidate: Manifest | None = None, *, gives_way: bool = False) -> None:
+        self._index_dir, self._version, self._is_candidate, self._gives_way = index_dir, version, candidate is not None, gives_way
         self._pins: list[Pin] = []  # of the version, then of its segments
+        self._leases: list[Leases] = []
         while True:
             try:
                 self.manifest = candidate or self._pinned_manifest()
@@ -59,11 +64,18 @@ class PinnedVersion:
         """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget` replaced one."""
         return self._is_candidate or (bool(self._pins) and all(pin.is_in_place() for pin in self._pins))
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits to write a file that is read here: close the version, and open it anew."""
+        return any(leases.are_wanted() for leases in self._leases)
+
     def close(self) -> None:
-        """Releases the pins."""
+        """Releases leases and pins."""
+        for leases in self._leases:
+            leases.close()
         for pin in self._pins:
             pin.close()
-        self._pins = []
+        self._leases, self._pins = [], []
 
     @property
     def _public(self) -> Path:
@@ -75,11 +87,23 @@ class PinnedVersion:
 
     def _opened_segments(self) -> list[OpenSegment]:
         manifest = self.manifest
+        self._lease(self.folder, manifest)
         if not manifest.segments:
             unaltered = partial(require_unaltered, self.folder, manifest, called=self._public)
             return [OpenSegment(self.folder, manifest, np.zeros(0, dtype=np.int64), unaltered)]
         require_unaltered(self.folder, manifest, DELETED, called=self._public)
         return [self._opened_segment(use) for use in manifest.segments]
+
+    def _lease(self, folder: Path, sealed: Sealed) -> None:
+        """Takes leases, before anything is compared or mapped. A file that is missing is told by the comparison."""
+        if not self._gives_way:
+            return
+        mapped = (folder / stored.path for stored in sealed.files if not stored.path.startswith(f"{CHROMA}/") and not stored.path.endswith(".parquet"))
+        try:
+            self._leases.append(Leases(path for path in mapped if path.is_file()))
+        except BlockingIOError as error:
+            hint = "ask again once whoever copies or restores there is done; almanac verify KB then says whether it is whole"
+            raise StorageError(f"{sealed.called} of '{self._index_dir.name}' is being written", where=str(self._public), hint=hint) from error
 
     def _opened_segment(self, use: SegmentUse) -> OpenSegment:
         folder = public = segment_dir(self._index_dir, use.segment)
@@ -97,6 +121,7 @@ class PinnedVersion:
                 where=str(self._public),
                 hint=way_out(self.manifest.version),
             )
+        self._lease(folder, sealed)
         require_unaltered(folder, sealed, called=public)
         if len(untouched(folder, sealed.files)) < len(sealed.files):  # a copy of the data directory, say
             write_stamps(folder, sealed.files)

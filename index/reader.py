@@ -60,12 +60,13 @@ class OpenVersion:
         index_dir: The knowledge base's index directory, which contains `versions/`.
         version: The version's name, such as `v0001`.
         manifest: Given for a candidate, a built directory whose manifest is not written yet. A candidate is not pinned.
+        gives_way: Whether who wants to write a file of the version is held back until `close`. Then `is_wanted` has to be asked several times a minute.
 
     Raises NotFound for an unknown version, and DamagedVersion here or in any method when a file of the version cannot be read.
     """
 
-    def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None) -> None:
-        self._index_dir, self._version, self._candidate = index_dir, version, manifest
+    def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None, gives_way: bool = False) -> None:
+        self._index_dir, self._version, self._candidate, self._gives_way = index_dir, version, manifest, gives_way
         self._lock = threading.RLock()
         self._pinned: PinnedVersion | None = None
         self._remembered: dict[str, int] = {}
@@ -85,6 +86,12 @@ class OpenVersion:
         return self._candidate is not None or (pinned is not None and pinned.is_in_place)
 
     @property
+    def is_wanted(self) -> bool:
+        """Whether somebody waits to write a file of the version, or has done so: close it, and open it anew."""
+        pinned = self._pinned
+        return pinned is not None and pinned.is_wanted
+
+    @property
     def _public(self) -> Path:
         return version_dir(self._index_dir, self._version)
 
@@ -95,7 +102,7 @@ class OpenVersion:
     def _opened(self) -> PinnedVersion:
         with self._lock:
             if self._pinned is None:
-                self._pinned = PinnedVersion(self._index_dir, self._version, self._candidate)
+                self._pinned = PinnedVersion(self._index_dir, self._version, self._candidate, gives_way=self._gives_way)
                 self.manifest = self._pinned.manifest
                 if self._is_around:
                     self.read_around()

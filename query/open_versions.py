@@ -7,10 +7,12 @@ from contextlib import contextmanager
 
 from cachetools import Cache, LRUCache
 
+from almanac.core.logs import get_logger
 from almanac.core.turns import others_first
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import NotFound
 
+_log = get_logger("almanac.query")
 _NAMED = 2  # versions requested by name that stay open, beside the one that requests without a name read
 
 
@@ -116,6 +118,13 @@ class VersionPool:
         opened = self._usual
         return opened.name if opened is not None else None
 
+    def give_way(self) -> None:
+        """Takes the versions out of use whose files somebody waits to write, or has written; each closes with its last running request."""
+        with self._lock:
+            for opened in [opened for opened in self._open() if opened.retriever.opened.is_wanted]:
+                _log.warning("a file of an open version is being written: it is opened anew by the next request", version=opened.name)
+                self._retire(opened)
+
     def close_idle(self, idle_s: float = 0.0) -> None:
         """Closes versions requested by name and unused for at least `idle_s` seconds; the one that requests without a name read stays open."""
         with self._lock:
@@ -162,7 +171,8 @@ class VersionPool:
     def _shared(self, name: str, *, is_usual: bool) -> _Open | None:
         with self._lock:
             found = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)
-            if found is not None and not found.retriever.opened.is_in_place:  # `rebuild` or `forget` has replaced its folder
+            # `rebuild` or `forget` has replaced its folder, or somebody writes into it.
+            if found is not None and (not found.retriever.opened.is_in_place or found.retriever.opened.is_wanted):
                 self._retire(found)
                 return None
             return found and self._used(found, is_usual=is_usual)

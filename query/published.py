@@ -160,12 +160,16 @@ class PublishedIndex:
             published.
         version: Pinned version. Default: each request reads the version that is live when it starts.
         embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
+        gives_way: Whether who wants to write a file of an open version is held back until it is closed. Then `give_way` has to be called several times a
+            minute, or that one waits for most of it.
     """
 
-    def __init__(self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None) -> None:
+    def __init__(
+        self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None, gives_way: bool = False
+    ) -> None:
         self.declaration = declaration
         self.folder = data.index(declaration.name)
-        self._data, self._pinned = data, version
+        self._data, self._pinned, self._gives_way = data, version, gives_way
         self._embedders = embedders or Embedders()
         self._embedder: Embedder | None = None
         self._is_loading = False  # in another thread, or it was
@@ -256,14 +260,14 @@ class PublishedIndex:
             return retriever.opened
 
     def _open(self, version: str) -> Retriever:
-        opened = OpenVersion(self.folder, version) if self._reader is None else self._open_cached(version, self._reader)
+        opened = OpenVersion(self.folder, version, gives_way=self._gives_way) if self._reader is None else self._open_cached(version, self._reader)
         self._refuse_other_embedder(opened)
         return Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
 
     def _open_cached(self, version: str, reader: StoreReader) -> OpenVersion:
         """Opens a version of the cache after comparing all that searches read. Where the store has it in another content, it is fetched anew, once."""
         try:
-            return _compared(OpenVersion(self.folder, version))
+            return _compared(OpenVersion(self.folder, version, gives_way=self._gives_way))
         except OtherFormat:
             raise
         except DamagedVersion as error:
@@ -271,7 +275,11 @@ class PublishedIndex:
         except NotFound:  # another process has set it aside since it was resolved
             pass
         reader.resolve(version)
-        return _compared(OpenVersion(self.folder, version))
+        return _compared(OpenVersion(self.folder, version, gives_way=self._gives_way))
+
+    def give_way(self) -> None:
+        """Closes, after their last request, open versions whose files somebody waits to write, or has written; a later request opens them anew."""
+        self._pool.give_way()
 
     def keep_up(self) -> None:
         """Opens the version that requests read by default and loads the embedder, so that the first request need not wait.

@@ -18,6 +18,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
 _LOOK_S = 0.1  # seconds between two looks at the declaration files, of which each takes as long as a small search
+_GIVE_WAY_S = 0.2  # between two looks at whether somebody waits to write an open file
 _AHEAD_S = 10.0  # for which a server is ready later, and what it has embedded by then is not embedded with first answers
 _log = get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
@@ -78,6 +79,8 @@ class Catalog:
         if self.data.url:
             self._require_versions()
         self._begun = None
+        self._is_closed = threading.Event()
+        threading.Thread(target=self._give_way, name="give-way", daemon=True).start()
         if self._env and not any(self._env in overlays_of(path) for path in self.paths()):
             raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
 
@@ -164,7 +167,7 @@ class Catalog:
                 raise NothingPublished(f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}")
             declared = self._declared[found.path]
             if declared.index is None:
-                declared.index = PublishedIndex(found, self.data, embedders=self._embedders)
+                declared.index = PublishedIndex(found, self.data, embedders=self._embedders, gives_way=True)
             return declared.index
 
     def keep_up(self) -> list[str]:
@@ -191,8 +194,19 @@ class Catalog:
                 self._tell(name, error, failed)
         return done
 
+    def _give_way(self) -> None:
+        """Lets go of files that somebody waits to write, such as who restores a backup over them, until the catalog is closed."""
+        while not self._is_closed.wait(_GIVE_WAY_S):
+            for declared in [*self._declared.values()]:
+                if (index := declared.index) is not None:
+                    try:
+                        index.give_way()
+                    except OSError as error:
+                        _log.warning("files cannot be looked at", kb=index.declaration.name, error=str(error))
+
     def close(self) -> None:
         """Closes every index, each version after the last request that reads it."""
+        self._is_closed.set()
         with self._lock:
             for declared in self._declared.values():
                 if declared.index is not None:
@@ -263,7 +277,7 @@ class Catalog:
 
     def _followed(self, declaration: Declaration) -> PublishedIndex:
         """The index of a knowledge base in an object store. While the catalog is made, it has what is published; one that is declared later gets it soon."""
-        index = PublishedIndex(declaration, self.data, embedders=self._embedders)
+        index = PublishedIndex(declaration, self.data, embedders=self._embedders, gives_way=True)
         if self._begun is not None:
             try:
                 index.follow()

@@ -1,5 +1,6 @@
 """Several processes behind one address: each accepts connections from the socket that all share, and what has to be one for all of them is kept here."""
 
+import faulthandler
 import os
 import signal
 import socket
@@ -31,6 +32,7 @@ _LOOK_S = 0.5  # between two looks at whether all workers are alive
 _LONGER_S = 5.0  # that a worker may take to end, beyond what it has for requests in flight
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _METRICS = "PROMETHEUS_MULTIPROC_DIR"  # as prometheus_client reads it when it is imported
+_SHRUNK = "a file of a version shrank while it was read, as where a backup is copied over it, or its disk failed"
 _log = get_logger("almanac.serve")
 
 
@@ -116,7 +118,8 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
                 _close(worker)
                 _forget_gauges(shared, worker.pid)
                 del places[worker]
-                _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s), next_in_s=round(pause_s))
+                told = {"finding": _SHRUNK} if worker.returncode == -signal.SIGBUS else {}
+                _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s), next_in_s=round(pause_s), **told)
                 if in_a_row >= _IN_A_ROW and lived_s < _SHORT_S and all(now - since < _SHORT_S for since in begun.values()):
                     raise OperationalError(
                         f"{in_a_row} workers in a row ended, the last within {_SHORT_S:g} s of its start, with exit code {worker.returncode}",
@@ -189,6 +192,7 @@ def work() -> None:
     from almanac.core.settings import quiet_engines
     from almanac.serve.server import serve_at
 
+    faulthandler.enable(2)  # a file that shrinks under its reader ends the process at once: the log says where
     quiet_engines()
     job = _Job.model_validate_json(job_of_parent())
     catalog, settings = job.served.catalog(), Settings(**job.settings)

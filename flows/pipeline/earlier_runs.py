@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from almanac.core.durable import append, create, make_folder
+from almanac.core.durable import append, create, make_folder, remove
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.stamps import altered_file
@@ -23,6 +23,7 @@ from almanac.schemas.reports import RunReport
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
 
 log = get_logger("almanac.run")
+_REPORTS = 100  # that are kept
 _ORDER = "order.txt"  # in the folder of the reports: a run id a line, in the order in which the runs ended
 _JUDGED = frozenset({"published", "published_with_rejects", "unchanged", "kept", "gate_refused", "no_records"})
 _CONCLUDED = _JUDGED - {"gate_refused", "no_records"}
@@ -59,6 +60,16 @@ def in_order(data: DataDir, kb: str, run_ids: Collection[str]) -> list[str]:
     noted = path.read_text(encoding="utf-8", errors="replace").split() if path.is_file() else []
     place = {run_id: number for number, run_id in enumerate(noted)}
     return sorted(run_ids, key=lambda run_id: (place.get(run_id, -1), run_id))
+
+
+def prune_reports(data: DataDir, kb: str, needed: Collection[str]) -> int:
+    """Removes the reports of all runs but the newest hundred and those that are needed, which tell how a run ended; returns the bytes freed."""
+    reports = {path.stem: path for path in data.runs(kb).glob("[0-9]*T*-??????.json")}
+    gone = [reports[run_id] for run_id in in_order(data, kb, reports)[:-_REPORTS] if run_id not in needed]
+    freed = sum(path.stat().st_size for path in gone)
+    for path in gone:
+        remove(path, synced=False)
+    return freed
 
 
 def read_report(path: Path) -> RunReport | None:

@@ -30,7 +30,7 @@ from almanac.flows.pipeline.handles import Comparison, Embedded, Live, PlannedSe
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, measure_live, publish, publish_finished, verify
 from almanac.flows.pipeline.question_vectors import question_key
-from almanac.flows.pipeline.retention import apply_retention, prune_raw
+from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of, plan_segments, unmade
 from almanac.flows.pipeline.state import is_to_be_asked, remember, vectors_as_confirmed
@@ -143,10 +143,10 @@ def _fail(run: Run, lease: Lease, ledger: Ledger, outcome: Outcome, exit_code: i
             log.warning("an unfinished version is left for the next run to remove", kb=run.kb, error=str(left))
         report = ledger.close(run, outcome, exit_code, error)
         try:
-            if lease.is_held() and any(len(run.raw(source.name).crawls()) > run.declaration.retention.crawls for source in run.declaration.sources):
-                prune_raw(run.data, run.declaration, crawls={run.run_id})
+            if lease.is_held() and _has_too_many_crawls(run, run.declaration.retention.crawls):
+                _apply_retention(run, lease)
         except (AlmanacError, OSError) as left:
-            log.warning("raw pages are left for the next run to prune", kb=run.kb, error=str(left))
+            log.warning("what is beyond the declared retention is left for the next run to remove", kb=run.kb, error=str(left))
     return report
 
 
@@ -343,10 +343,17 @@ def _look_back(run: Run, concluded: _Conclusion, report: RunReport, lease: Lease
     try:
         if concluded.survey is not None and report.outcome in ("published", "published_with_rejects", "unchanged"):
             remember(run, report, concluded.survey.tables.digest)
-        # Unchanged runs skip retention until a source has more than twice the crawls that it may keep.
-        crawls = max(len(run.raw(source.name).crawls()) for source in run.declaration.sources)
-        if report.outcome not in ("unchanged", "no_records") or crawls > 2 * run.declaration.retention.crawls:
-            keep_vectors = {question_key(golden.question, run.embedder.query_prompt) for golden in run.golden}
-            apply_retention(run.data, run.declaration, crawls={run.run_id}, keep_vectors=keep_vectors, lease=lease)
+        # Runs that make no version skip retention until a source has more than twice the crawls that it may keep.
+        if report.outcome not in ("unchanged", "no_records") or _has_too_many_crawls(run, 2 * run.declaration.retention.crawls):
+            _apply_retention(run, lease)
     except (AlmanacError, OSError) as error:
         log.warning("the run is complete, but recording its inputs or applying retention failed", kb=run.kb, error=str(error))
+
+
+def _has_too_many_crawls(run: Run, allowed: int) -> bool:
+    return any(len(run.raw(source.name).crawls()) > allowed for source in run.declaration.sources)
+
+
+def _apply_retention(run: Run, lease: Lease) -> None:
+    keep_vectors = {question_key(golden.question, run.embedder.query_prompt) for golden in run.golden}
+    apply_retention(run.data, run.declaration, crawls={run.run_id}, keep_vectors=keep_vectors, lease=lease)

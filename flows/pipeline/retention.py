@@ -10,7 +10,7 @@ from almanac.core.durable import TEMPORARY, sweep
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS
-from almanac.flows.pipeline.earlier_runs import ending_of
+from almanac.flows.pipeline.earlier_runs import ending_of, prune_reports
 from almanac.flows.pipeline.results import prune_results
 from almanac.flows.pipeline.state import judges_of_live
 from almanac.index.segments.tables import TablePart, VersionTables
@@ -38,7 +38,9 @@ def apply_retention(
     judges = made_by | judges_of_live(data.processed(declaration.name))
     result.bytes += prune_results(data, declaration.name, declaration.retention.versions, judges)
     pruned = prune_raw(data, declaration, crawls=crawls)
-    result.crawls, result.pages, result.bytes = pruned.crawls, pruned.bodies, result.bytes + pruned.bytes
+    crawled = {crawl for folder in data.raw_folders(declaration.name) for crawl in RawStore(folder).crawls()}
+    freed = prune_reports(data, declaration.name, judges | crawled)
+    result.crawls, result.pages, result.bytes = pruned.crawls, pruned.bodies, result.bytes + pruned.bytes + freed
     return result
 
 

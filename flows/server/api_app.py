@@ -27,6 +27,7 @@ def serve_api(listener: socket) -> None:
             PREFECT_API_BLOCKS_REGISTER_ON_START,
             PREFECT_API_DATABASE_MIGRATE_ON_START,
             PREFECT_MEMOIZE_BLOCK_AUTO_REGISTRATION,
+            PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED,
             Settings,
             temporary_settings,
         )
@@ -36,6 +37,8 @@ def serve_api(listener: socket) -> None:
             # `almanac server` registers the types of blocks that its pages show; a command shows none.
             PREFECT_API_BLOCKS_REGISTER_ON_START: False,
             PREFECT_MEMOIZE_BLOCK_AUTO_REGISTRATION: False,
+            # Events are for automations, of which a command has none; they are three quarters of what a run would leave in the database.
+            PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED: False,
             **({PREFECT_API_DATABASE_MIGRATE_ON_START: False} if is_migrated() else {}),
         }
     vars(server)["API_ROUTERS"] = tuple(sorted(server.API_ROUTERS, key=_turn))

@@ -26,6 +26,8 @@ def prepare_database() -> None:
     from prefect import __version__
 
     place, newest = _database(), _newest_migration()
+    if place is not None and place.is_file():
+        _take_log_in(place)
     # SQLite would apply the log of a database that was removed to one that is put in its place; where it finds none, it removes the log.
     if place is None or newest is None or any(place.with_name(f"{place.name}{end}").exists() for end in ("", *_LOGS)):
         return
@@ -38,6 +40,12 @@ def prepare_database() -> None:
             _migrate()
             if (content := _content_if_empty(place)) is not None:
                 write_file(empty, content)
+
+
+def _take_log_in(place: Path) -> None:
+    """Moves what SQLite has written ahead into the database, and empties that log: an API that is killed leaves up to 4 MB of it."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(place)) as database:
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def is_migrated() -> bool:

@@ -11,6 +11,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Crashed
 
 from almanac.core.logs import get_logger
+from almanac.flows.command_runs import mark_dead_commands
 
 log = get_logger("almanac.server")
 _BEGUN = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
@@ -18,7 +19,7 @@ _PAGE = 200
 
 
 def mark_dead_runs(work_pool: str) -> None:
-    """Marks runs of the pool that started on this machine and have no process: as cancelled if that was requested, else as crashed.
+    """Marks runs of the pool that started on this machine and have no process: as cancelled if that was requested, else as crashed; and those of commands.
 
     Call it while no worker serves the pool on this machine; a worker that is just starting a run would lose it.
     """
@@ -29,6 +30,7 @@ def mark_dead_runs(work_pool: str) -> None:
         dead = [run for run in runs if not _is_alive(run)]
         for run in dead:
             _mark(client, run)
+        mark_dead_commands(client)
     if dead:
         log.warning("runs without a process are marked as crashed", runs=", ".join(run.name for run in dead))
 

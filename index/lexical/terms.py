@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from almanac.core.mapped import bytes_of, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 
 BODY, FOLDED = "body", "folded"
 FIELDS = (BODY, FOLDED)
@@ -145,6 +145,8 @@ def as_damaged_terms(path: Path) -> Iterator[None]:
     """Converts errors about a damaged Arrow file into DamagedVersion."""
     try:
         yield
+    except PermissionError as error:
+        raise storage_error(error, path) from error
     except (pa.ArrowException, OSError, ValueError, IndexError, KeyError) as error:
         raise DamagedVersion(f"{path.name} of the lexical index cannot be read: {error}", where=str(path), hint=REBUILD) from error
 

@@ -23,7 +23,7 @@ from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tok
 from almanac.index.lexical.facts import FACTS, LEXICAL, LexicalFacts, analyzer_fingerprint, lexical_facts
 from almanac.index.lexical.terms import BODY, FIELDS, FOLDED, REBUILD, TERMS, Terms, TermsFile, TermsWriter
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 from almanac.schemas.manifest import Sealed
 
 ID, ID_HIGH, ID_LOW, ROW = "id", "id_high", "id_low", "row"
@@ -137,6 +137,8 @@ def as_damaged_lexical(folder: Path) -> Iterator[None]:
     """Converts tantivy's read errors into DamagedVersion, including panics of its Rust core, which `except Exception` does not catch."""
     try:
         yield
+    except PermissionError as error:
+        raise storage_error(error, Path(error.filename or folder)) from error
     except BaseException as error:
         if isinstance(error, ValueError | OSError) or type(error).__name__ == "PanicException":
             raise DamagedVersion(f"the lexical index cannot be read: {error}", where=str(folder), hint=REBUILD) from error

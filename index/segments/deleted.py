@@ -9,7 +9,7 @@ import numpy as np
 
 from almanac.core.mapped import load_array
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 
 DELETED = "deleted"
 _HINT = "almanac rollback KB serves an older version; almanac run KB builds a new one"
@@ -33,6 +33,8 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
         found: RowNumbers = load_array(path)
     except FileNotFoundError:
         return _NONE
+    except PermissionError as error:
+        raise storage_error(error, path) from error
     except (OSError, ValueError) as error:
         raise DamagedVersion(f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT) from error
     if found.ndim != 1 or found.dtype != np.int64:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from almanac.core.mapped import bytes_of, load_array, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 
 ROWS = "rows.arrow"
 BY_ID = "by_id.npy"
@@ -90,6 +90,8 @@ class MappedRows:
             if reader.schema != ROWS_SCHEMA or self._starts[-1] != count or self._by_id.shape != (count,) or self._by_id.dtype != np.int32:
                 raise ValueError(f"not the {count} rows of the segment")
             self._place_ids(whole)
+        except PermissionError as error:
+            raise storage_error(error, Path(error.filename or folder)) from error
         except (OSError, ValueError, pa.ArrowException) as error:
             hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
             raise DamagedVersion(f"the rows cannot be read: {error}", where=str(folder / ROWS), hint=hint) from error

@@ -70,11 +70,12 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
 def expired_versions(index_dir: Path, keep: int) -> list[str]:
     """Returns the versions beyond the `keep` newest, oldest first; never the live version, the one published last, or the three newest.
 
-    Refused versions do not displace those that one can roll back to: the `keep` newest of the others stay as well.
+    Refused versions count for nothing: they stay as long as they are among the three newest, to be looked at and published by hand, and displace none that
+    one can roll back to. Otherwise a site that is refused every night would fill the disk.
     """
     names, count = version_names(index_dir), max(keep, _LAST)
     others = [name for name in names if not _was_refused(index_dir, name)]
-    stay = {*names[-count:], *others[-count:], read_pointer(index_dir), *(one.version for one in publications(index_dir)[-1:])}
+    stay = {*names[-_LAST:], *others[-count:], read_pointer(index_dir), *(one.version for one in publications(index_dir)[-1:])}
     return [name for name in names if name not in stay]
 
 

@@ -14,7 +14,7 @@ from almanac.core.durable import reserve
 from almanac.core.mapped import load_array
 from almanac.core.verified import verified_file
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 from almanac.schemas.manifest import Sealed
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
     path, hint = folder / MATRIX, "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
     try:
         found: Vectors = load_array(path, mapped=rows > 0)
+    except PermissionError as error:
+        raise storage_error(error, path) from error
     except (OSError, ValueError) as error:
         raise DamagedVersion(f"the vectors cannot be read: {error}", where=str(path), hint=hint) from error
     if found.shape != (rows, dimension) or found.dtype != np.float32:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from almanac.core.durable import write_file
 from almanac.core.mapped import read_ahead
 from almanac.index.vectors.keys import RowNumbers
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 
 if TYPE_CHECKING:
     import faiss
@@ -177,6 +177,8 @@ class Quantized:
             wanted = (rows, dimension, faiss.METRIC_INNER_PRODUCT)
             if (found := (self._index.ntotal, self._index.d, self._index.metric_type)) != wanted:
                 raise ValueError(f"rows, dimension and metric are {found} instead of {wanted}")
+        except PermissionError as error:
+            raise storage_error(error, Path(error.filename or folder)) from error
         except (OSError, ValueError, RuntimeError) as error:
             hint = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
             raise DamagedVersion(f"the quantised vectors cannot be read: {error}", where=str(path), hint=hint) from error

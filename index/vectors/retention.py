@@ -4,11 +4,12 @@ Vector parts are shared by all knowledge bases, and a running job may rely on a 
 therefore takes a shared lock, and vectors are removed only under the exclusive one.
 """
 
+import errno
 import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +29,18 @@ _log = get_logger("almanac.vectors")
 
 @contextmanager
 def vectors_in_use(root: Path) -> Iterator[None]:
-    """Prevents the removal of vectors inside the block. Needed by a run from embedding to publishing, and wherever a version is built or verified."""
-    with _use_file(root) as descriptor:
+    """Prevents the removal of vectors inside the block. Needed by a run from embedding to publishing, and wherever a version is built or verified.
+
+    Where nothing can be written, nobody removes anything either: a snapshot that is mounted read-only needs no lock.
+    """
+    try:
+        in_use = _use_file(root)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        yield
+        return
+    with in_use as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         yield
 
@@ -44,10 +55,18 @@ def vectors_unused(root: Path, *, patience_s: float = 0.0) -> Iterator[bool]:
         yield unused
 
 
+def _use_file(root: Path) -> AbstractContextManager[int]:
+    """The file that is locked, open until the end of the block: for reading alone where it is there already, which takes no permission to write."""
+    try:
+        descriptor = os.open(root / _USE, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        root.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(root / _USE, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    return _until_closed(descriptor)
+
+
 @contextmanager
-def _use_file(root: Path) -> Iterator[int]:
-    root.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(root / _USE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+def _until_closed(descriptor: int) -> Iterator[int]:
     try:
         yield descriptor
     finally:

@@ -5,6 +5,7 @@ checkpoint of embedding, and every version can be rebuilt from the parts. The fi
 """
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -86,8 +87,8 @@ class VectorStore:
         """Like `read`, but the result is backed by an unlinked temporary file, so it may be larger than memory."""
         if not len(keys):
             return np.empty((0, self.dimension), dtype=np.float32)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=self.folder) as file:
+        # A snapshot that may only be read is verified as well: what is laid out here is gone with this process.
+        with tempfile.TemporaryFile(dir=self.folder if os.access(self.folder, os.W_OK) else None) as file:
             reserve(file, 4 * len(keys) * self.dimension)
             out: Vectors = np.memmap(file, dtype=np.float32, mode="w+", shape=(len(keys), self.dimension))
         self.read_into(keys, out)

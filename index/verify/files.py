@@ -1,6 +1,7 @@
 """Verification of the files beside Chroma: the manifest, the files it lists, the chunks table and the digest."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,6 +34,8 @@ def check_files(version_dir: Path, manifest: Sealed, problems: ProblemCollector)
         path = version_dir / stored.path
         if not path.is_file():
             problems.add("file_missing", stored.path, None, stored.sha256)
+        elif not os.access(path, os.R_OK):
+            problems.add("unreadable", stored.path, f"it may not be read by user {os.geteuid()}", stored.sha256)
         elif (found := file_sha256(path)) != stored.sha256:
             problems.add("file_altered", stored.path, found, stored.sha256)
         else:

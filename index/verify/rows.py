@@ -1,8 +1,11 @@
 """Verification of Chroma against the chunks table and the vector store: the same rows, with the same texts, metadata and vectors."""
 
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +60,7 @@ def check_rows(
     give_back()  # Chroma reads its graph, a quarter of a GB for 100,000 rows
     try:
         require_database(version_dir)
-        with open_client(version_dir) as client:
+        with _writable(version_dir) as opened, open_client(opened) as client:
             names = [collection.name for collection in client.list_collections()]
             wanted = name or (names[0] if names else "")
             if names != [wanted]:
@@ -102,6 +105,20 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
         return
     with open_table(path) as file:
         yield from (batch.to_pylist() for batch in file.iter_batches(batch_size=_BATCH, columns=STORED_COLUMNS))
+
+
+@contextmanager
+def _writable(version_dir: Path) -> Iterator[Path]:
+    """The folder, or where its Chroma may only be read, as in a snapshot, another one with a copy of that: Chroma writes whenever it is opened."""
+    folder = version_dir / CHROMA
+    if all(os.access(path, os.W_OK) for path in (folder, folder / DATABASE)):
+        yield version_dir
+        return
+    with tempfile.TemporaryDirectory(prefix="almanac-verify-") as scratch:
+        shutil.copytree(folder, Path(scratch) / CHROMA, copy_function=shutil.copyfile)
+        for path in [path for path in Path(scratch).rglob("*") if path.is_dir()]:
+            path.chmod(0o700)  # which were copied with the mode of a folder that may only be read
+        yield Path(scratch)
 
 
 def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, problems: ProblemCollector) -> _Expected:

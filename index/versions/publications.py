@@ -17,6 +17,7 @@ from almanac.core.logs import get_logger
 from almanac.schemas.hashing import checked, unchecked
 
 PUBLISHED = "published.jsonl"
+ALTERED = "put published.jsonl back from a backup, or remove the line that was altered: what is live does not depend on it"
 _log = get_logger("almanac.publish")
 
 
@@ -33,20 +34,36 @@ class Publication(BaseModel):
 
 def publications(index_dir: Path) -> list[Publication]:
     """Returns all publications, oldest first; a line that cannot be read is left out with a warning."""
-    path, found = index_dir / PUBLISHED, []
-    lines = path.read_bytes().split(b"\n") if path.is_file() else []
-    for number, line in enumerate(lines, start=1):
-        try:
-            found += [Publication.model_validate(unchecked(json.loads(line)))] if line.strip() else []
-        except ValueError:
-            _log.warning("publication_unreadable", where=f"{path}:{number}")
+    found = []
+    for number, _, publication in _lines(index_dir):
+        if publication is None:
+            _log.warning("publication_unreadable", where=f"{index_dir / PUBLISHED}:{number}", hint=ALTERED)
+        else:
+            found.append(publication)
     return found
 
 
+def altered_publications(index_dir: Path) -> list[str]:
+    """Returns the places of lines that differ from the hash of themselves, such as `published.jsonl:3`: nobody knows what they said."""
+    return [f"{PUBLISHED}:{number}" for number, _, publication in _lines(index_dir) if publication is None]
+
+
+def _lines(index_dir: Path) -> Iterator[tuple[int, bytes, Publication | None]]:
+    """Yields the number of each line that is not blank, the line, and the publication, None where it was altered."""
+    path = index_dir / PUBLISHED
+    for number, line in enumerate(path.read_bytes().split(b"\n") if path.is_file() else [], start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, line, Publication.model_validate(unchecked(json.loads(line)))
+        except ValueError:
+            yield number, line, None
+
+
 def note_publication(index_dir: Path, publication: Publication) -> None:
-    """Adds a publication, durably. Lines that cannot be read are dropped."""
-    lines = [json.dumps(checked(one.model_dump()), ensure_ascii=False) for one in [*publications(index_dir), publication]]
-    write_file(index_dir / PUBLISHED, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    """Adds a publication, durably. Lines that cannot be read stay as they are, for who mends them."""
+    line = json.dumps(checked(publication.model_dump()), ensure_ascii=False).encode("utf-8", "replace")
+    write_file(index_dir / PUBLISHED, b"".join(line + b"\n" for line in [*(before for _, before, _ in _lines(index_dir)), line]))
 
 
 def override_of(index_dir: Path, version: str) -> str | None:

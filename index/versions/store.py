@@ -4,8 +4,9 @@
 """
 
 import json
+import os
 import re
-from os.path import exists, join
+from os.path import join
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,8 +18,8 @@ from almanac.core.stamps import altered_file
 from almanac.index.chroma.counted import misfit
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import discard_unfinished_segments, read_segment, segment_dir
-from almanac.index.versions.publications import publications
-from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat
+from almanac.index.versions.publications import altered_publications, publications
+from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat, storage_error
 from almanac.schemas.manifest import FORMAT, Manifest, Outline, Sealed
 from almanac.schemas.reports import VersionRow, Versions
 
@@ -39,13 +40,28 @@ def version_number(version: str) -> int:
 
 
 def version_names(index_dir: Path) -> list[str]:
-    """Returns the names of the complete versions, oldest first."""
-    return sorted((path.parent.name for path in index_dir.glob(f"versions/*/{MANIFEST}") if _NAME.fullmatch(path.parent.name)), key=version_number)
+    """Returns the names of the complete versions, oldest first. Raises StorageError for a folder that may not be entered."""
+    try:
+        names = [name for name in os.listdir(index_dir / "versions") if _is_complete(index_dir, name)]  # noqa: PTH208  # a glob passes over what may not be read
+    except FileNotFoundError:
+        return []
+    except PermissionError as error:
+        raise storage_error(error, index_dir / "versions") from error
+    return sorted(names, key=version_number)
 
 
 def _is_complete(index_dir: Path, version: str) -> bool:
-    """Whether there is a complete version of a name, without a look at the others."""
-    return _NAME.fullmatch(version) is not None and exists(join(index_dir, "versions", version, MANIFEST))  # noqa: PTH110, PTH118
+    """Whether there is a complete version of a name, without a look at the others. Raises StorageError for a folder that may not be entered."""
+    if _NAME.fullmatch(version) is None:
+        return False
+    manifest = join(index_dir, "versions", version, MANIFEST)  # noqa: PTH118  # each question asks, and a Path takes longer
+    try:
+        os.stat(manifest)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except PermissionError as error:
+        raise storage_error(error, version_dir(index_dir, version)) from error
+    return True
 
 
 def list_versions(index_dir: Path) -> list[Manifest]:
@@ -122,6 +138,8 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
         return Manifest.model_validate(stored)
     except FileNotFoundError as error:
         raise _is_gone(index_dir, version) from error
+    except PermissionError as error:
+        raise storage_error(error, Path(where)) from error
     except (ValueError, AttributeError, ValidationError) as error:
         hint = "almanac rollback KB serves an older version; almanac run KB builds a new one"
         raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
@@ -171,7 +189,7 @@ def current_version(index_dir: Path) -> str | None:
     if version is not None and _is_complete(index_dir, version):
         return version
     before = publications(index_dir)
-    if version is None and not before:
+    if version is None and not before and not altered_publications(index_dir):
         return None
     finding = "CURRENT is missing" if version is None else f"CURRENT says {version!r}, and there is no complete version of that name"
     way_out = f"almanac rollback KB makes the last one that is whole live again, almanac publish KB VERSION any other; {existing_versions(index_dir)}"
@@ -294,7 +312,11 @@ def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *
         called: The folder's public path for the message, where `folder` is a pinned one.
     """
     require_files(folder, manifest, called=called)
-    wrong = altered_file(folder, [stored for stored in manifest.files if part is None or stored.path == part or stored.path.startswith(f"{part}/")])
+    try:
+        wrong = altered_file(folder, [stored for stored in manifest.files if part is None or stored.path == part or stored.path.startswith(f"{part}/")])
+    except PermissionError as error:
+        found = Path(error.filename or folder)
+        raise storage_error(error, called / found.relative_to(folder) if called and found.is_relative_to(folder) else found) from error
     if wrong is not None:
         raise _damaged(manifest, f"{wrong} was altered", called or folder)
 

@@ -19,7 +19,9 @@ from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import installation
 from almanac.core.tables import chunks_table
 from almanac.index.build.digest import digest_of
+from almanac.index.upkeep.prune import expired_versions
 from almanac.index.versions.lock import lock_holder, writer_lock
+from almanac.index.versions.publications import altered_publications, publications
 from almanac.index.versions.publish import finish_version, publish, publish_after, rollback
 from almanac.index.versions.store import (
     current_version,
@@ -399,3 +401,37 @@ def test_reader_that_died_holds_nothing(base: Any) -> None:
     other.send_signal(signal.SIGKILL)
     other.communicate()
     assert remove_unless_pinned(version_dir(base.index_dir, "v0001"))
+
+
+def test_a_flipped_byte_in_the_record_of_publications_is_noticed_and_kept(base: Any) -> None:
+    for version in ("v0001", "v0002"):
+        base.pretend(version)
+        publish(base.index_dir, version)
+    path = base.index_dir / "published.jsonl"
+    assert altered_publications(base.index_dir) == []
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+    assert altered_publications(base.index_dir) == ["published.jsonl:1"]
+    base.pretend("v0003")
+    publish(base.index_dir, "v0003")
+    assert altered_publications(base.index_dir) == ["published.jsonl:1"]
+    assert [one.version for one in publications(base.index_dir)] == ["v0002", "v0003"]
+
+
+def test_a_lost_pointer_beside_a_damaged_record_is_no_first_publication(base: Any) -> None:
+    base.pretend("v0001")
+    publish(base.index_dir, "v0001")
+    (base.index_dir / "CURRENT").unlink()
+    path = base.index_dir / "published.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"v0001", b"v0002"))
+    with pytest.raises(DamagedVersion, match="CURRENT is missing"):
+        current_version(base.index_dir)
+
+
+def test_refused_versions_stay_while_they_are_among_the_newest_and_displace_none(base: Any) -> None:
+    """A site that is refused every night does not fill the disk."""
+    for number in range(1, 10):
+        base.pretend(f"v{number:04d}", passed=number < 3)
+    publish(base.index_dir, "v0002")
+    assert expired_versions(base.index_dir, 20) == ["v0003", "v0004", "v0005", "v0006"]

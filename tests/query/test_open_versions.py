@@ -1,21 +1,27 @@
 """Versions that several requests read at once: each is open once, and closed when the last one is done."""
 
+import shutil
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from almanac.core.load import load_declaration
 from almanac.core.pins import alone_with
 from almanac.core.settings import DataDir
 from almanac.index.versions.store import point_to
 from almanac.query import open_index
 from almanac.query.open_versions import VersionPool
 from almanac.query.published import PublishedIndex
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, StorageError
 from tests.index.small_models import save_embedder
 from tests.query.small_base import SmallBase
 
@@ -111,7 +117,7 @@ def test_of_the_versions_asked_for_by_name_the_one_that_waits_longest_makes_room
 
     def open_version(name: str) -> Any:
         opened.append(name)
-        return SimpleNamespace(opened=SimpleNamespace(is_in_place=True, close=lambda: closed.append(name)))
+        return SimpleNamespace(opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: closed.append(name)))
 
     pool = VersionPool(lambda version: version or "live", open_version)
     for name in (None, "a", "b", "a", "c", "a", None):
@@ -130,7 +136,7 @@ def test_requests_of_an_open_version_go_on_while_another_one_is_opened_once() ->
         if name == "slow":
             begun.set()
             assert may_end.wait(60)
-        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, close=lambda: None))
+        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: None))
 
     pool = VersionPool(lambda version: version or "live", open_version)
 
@@ -153,7 +159,7 @@ def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_
 
     def open_version(name: str) -> Any:
         opened.append(name)
-        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, close=lambda: closed.append(name)))
+        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: closed.append(name)))
 
     pool = VersionPool(lambda version: version or live[-1], open_version)
 
@@ -184,3 +190,39 @@ def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_
     with pool.reading() as anew:
         assert anew.name == "b anew"  # type: ignore[attr-defined]
     pool.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux's")
+def test_a_backup_copied_over_an_open_version_waits_for_its_requests_and_is_opened_anew(base: SmallBase, tmp_path: Path) -> None:
+    folder = DataDir(base.data).versions("small") / "v0002"
+    copied = shutil.copytree(folder, tmp_path / "v0002")
+    with PublishedIndex(load_declaration(str(base.path)), DataDir(base.data), gives_way=True) as index:
+        with index.reading() as reading:
+            texts = {row["text"] for row in reading.opened.rows(reading.opened.chunk_ids)}
+            copying = subprocess.Popen(["cp", "-a", f"{copied}/.", str(folder)])
+            _until(lambda: reading.opened.is_wanted)
+            index.give_way()
+            assert copying.poll() is None
+            assert {row["text"] for row in reading.opened.rows(reading.opened.chunk_ids)} == texts
+        assert copying.wait(30) == 0
+        with index.reading() as again:
+            assert again is not reading
+            assert {row["text"] for row in again.opened.rows(again.opened.chunk_ids)} == texts
+
+
+def test_a_version_that_is_being_written_is_refused_as_such(base: SmallBase) -> None:
+    folder = DataDir(base.data).versions("small") / "v0002"
+    with (
+        PublishedIndex(load_declaration(str(base.path)), DataDir(base.data), gives_way=True) as index,
+        (folder / "vectors.npy").open("r+b"),
+        pytest.raises(StorageError, match="v0002 of 'small' is being written"),
+        index.reading(),
+    ):
+        pass
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < end
+        time.sleep(0.01)
