@@ -23,6 +23,7 @@ AlmanacError
 The number is the exit code, inherited by subclasses. Any other exception is a defect: exit code 1.
 """
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -145,7 +146,7 @@ def storage_error(error: OSError, path: Path) -> StorageError:
     """The error for a file that is there and that the system does not give: what it says, and no word of damage."""
     if isinstance(error, PermissionError):
         hint = f"this process runs as user {os.geteuid()}: give that user the right to read it, and to enter the folders above it"
-        return StorageError(f"{path.name} may not be read: {error.strerror}", where=str(path), hint=hint)
+        return StorageError(f"{path.name} may not be read: {os.strerror(error.errno or errno.EACCES)}", where=str(path), hint=hint)
     return StorageError(f"{path.name} cannot be read: {error.strerror}", where=str(path), hint="check the disk")
 
 
