@@ -108,7 +108,9 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     """
     from pydantic import ValidationError
 
+    from almanac.core.url_variables import mark, take_secrets
     from almanac.schemas.declaration import Declaration
+    from almanac.schemas.declaration.source import SiteSource
 
     project = project or Project.locate()
     path = find_declaration(kb, project)
@@ -120,12 +122,17 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     overlay = find_overlay(path, env, asked_by=asked_by) if env else None
     if overlay is not None:
         tree = with_overlay(tree, overlay)
-    declared = _beside(path, plain(tree, unset=_in_place_of if to_read else None))
+    declared = _beside(path, plain(tree, unset=_in_place_of if to_read else None, filled=mark))
+    secrets = take_secrets(declared, tree)
     try:
-        return Declaration.model_validate(declared).at(path.resolve(), env or None, handle=path.stem if _lies_in(project, path) else None)
+        declaration = Declaration.model_validate(declared)
     except ValidationError as error:
         plain(tree)  # where what stands for a variable is wrong there, that it is not set is the finding
         raise _teach(path, overlay, tree, declared, error.errors()) from error
+    for source, of_source in zip(declaration.sources, secrets, strict=True):
+        if isinstance(source, SiteSource):
+            source.keep_secret(of_source)
+    return declaration.at(path.resolve(), env or None, handle=path.stem if _lies_in(project, path) else None)
 
 
 def _in_place_of(variable: str, at: Keys, start: int) -> str | None:

@@ -142,17 +142,19 @@ def _line(raw: Any, key: Any) -> int | None:
         return None
 
 
-def plain(node: Node, at: Keys = (), unset: Callable[[str, Keys, int], str | None] | None = None) -> Any:
+def plain(
+    node: Node, at: Keys = (), unset: Callable[[str, Keys, int], str | None] | None = None, filled: Callable[[str, Keys], str] = lambda value, _: value
+) -> Any:
     """Converts a tree to plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string.
 
     `at` is the node's position in the file, for messages. `unset` gives the text for a variable that is not set and has no default, by its name, the position
-    of the string and its place in it. Raises DeclarationError where there is none, and for `${` that begins no variable: such a text would be taken as it
-    stands.
+    of the string and its place in it; `filled` gives that for the value of a variable without a default, by the position of the string. Raises
+    DeclarationError where there is none, and for `${` that begins no variable: such a text would be taken as it stands.
     """
     if isinstance(node.value, dict):
-        return {key: plain(value, (*at, key), unset) for key, value in node.value.items()}
+        return {key: plain(value, (*at, key), unset, filled) for key, value in node.value.items()}
     if isinstance(node.value, list):
-        return [plain(value, (*at, number), unset) for number, value in enumerate(node.value)]
+        return [plain(value, (*at, number), unset, filled) for number, value in enumerate(node.value)]
     if not isinstance(node.value, str):
         return node.value
 
@@ -168,7 +170,7 @@ def plain(node: Node, at: Keys = (), unset: Callable[[str, Keys, int], str | Non
             is_field = match[1] != match[1].upper()
             hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}" + (f"; a dollar sign before a field is {_LITERAL}{match[1]}}}" if is_field else "")
             raise DeclarationError(f"{dotted(at)}: environment variable {match[1]} is not set", where=node.place, hint=hint)
-        return value
+        return value if match[2] is not None else filled(value, at)
 
     return _VARIABLE.sub(value_of, str(node.value))
 

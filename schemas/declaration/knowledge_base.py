@@ -16,7 +16,7 @@ from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.declaration.run import RunsOn
-from almanac.schemas.declaration.source import Source
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.declaration.template import template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention
 
@@ -33,7 +33,8 @@ class Declaration(DeclaredModel):
     language: str = Field(
         "en",
         pattern=LANGUAGE_PATTERN,
-        description="BCP 47 tag of the content; auto: detected for each item, whose metadata then has `language`",
+        description="BCP 47 tag of the content, in which sites are asked for it (Accept-Language); auto: detected for each item, whose metadata then has "
+        "`language`, and sites are asked for none",
     )
     sources: list[Source] = Field(min_length=1, description="sites and files")
     clean: Literal["standard", "none"] = Field(
@@ -82,6 +83,8 @@ class Declaration(DeclaredModel):
         refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names(), *self._lost_workspaces()])
         for source in self.sources:
             source.keep_apart(self.retrieve.workspace.field if self.retrieve.workspace else None)
+            if isinstance(source, SiteSource):
+                source.ask_in(self.language)
         return self
 
     def _repeated_names(self) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from almanac.schemas.declaration.globs import Glob
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.render import Render, read_render
+from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.sizes import Bytes
 from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
@@ -104,7 +105,10 @@ class SiteSource(_Source):
     """A website, crawled by Scrapy."""
 
     kind: Literal["site"]
-    start_urls: list[HttpUrl] = Field([], description="where the crawl starts; may be left out where there are sitemaps")
+    start_urls: list[HttpUrl] = Field(
+        [],
+        description="where the crawl starts; may be left out where there are sitemaps. What `${NAME}` fills in a query is a secret, `${NAME:-default}` is not",
+    )
     sitemaps: list[HttpUrl] = Field(
         [],
         description="sitemaps, indexes of sitemaps (gzipped, too), lists of URLs and feeds: what they name is fetched where `follow` allows it; "
@@ -136,6 +140,9 @@ class SiteSource(_Source):
     render: Annotated[Render | None, BeforeValidator(read_render)] = Field(
         None, description="pages are drawn by the machine's Chromium before they are stored: for sites whose content scripts put in. `true` for the defaults"
     )
+
+    _language: str = PrivateAttr("en")
+    _secret_parameters: SecretParameters = PrivateAttr(SecretParameters())
 
     @model_validator(mode="after")
     def _starts_somewhere(self) -> Self:
@@ -179,6 +186,33 @@ class SiteSource(_Source):
             for name in template_names(template) if isinstance(template, str) else ():
                 if name.partition(".")[0] not in known:
                     yield Finding((key,), f"{{{name}}} is a field of pages, and no {kinds} has it{apart}", template)
+
+    @property
+    def language(self) -> str:
+        """The language of the knowledge base."""
+        return self._language
+
+    @property
+    def accept_language(self) -> str:
+        """The language that pages are asked for in, as the header Accept-Language: `fr-CA,fr;q=0.9`. Empty for `auto`, and where `headers` declare one."""
+        if self._language == "auto" or any(name.lower() == "accept-language" for name in self.politeness.headers):
+            return ""
+        subtags = self._language.split("-")
+        wider = ["-".join(subtags[:length]) for length in range(len(subtags), 0, -1)]
+        return ",".join(tag if not step else f"{tag};q={max(10 - step, 1) / 10}" for step, tag in enumerate(wider))
+
+    def ask_in(self, language: str) -> None:
+        """Sets `language`, which the knowledge base declares."""
+        self._language = language
+
+    @property
+    def secret_parameters(self) -> SecretParameters:
+        """The query parameters of its URLs whose values come from the environment; `start_urls` and `sitemaps` lack them."""
+        return self._secret_parameters
+
+    def keep_secret(self, parameters: SecretParameters) -> None:
+        """Sets `secret_parameters`, which the loading of a declaration finds."""
+        self._secret_parameters = parameters
 
     @property
     def documents(self) -> frozenset[str]:

@@ -116,6 +116,8 @@ def begin_crawl(
         source = source.model_copy(update={"limits": source.limits.model_copy(update={"seconds": max(1, seconds)})})
     job = Job(
         source=source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED),
+        language=source.language,
+        secret_parameters=source.secret_parameters.revealed(),
         raw=raw.root.resolve(),
         below=raw.below and raw.below.resolve(),
         run_id=run_id,
@@ -168,7 +170,7 @@ class RunningCrawl:
         """
         self._follow(on_page, meanwhile)
         source, raw, job = self._source, self._raw, self._job
-        stats = _read_outcome(raw, job.run_id, source, self._process.returncode, "".join(self._errors).strip())
+        stats = _read_outcome(raw, job.run_id, source, self._process.returncode, source.secret_parameters.masked("".join(self._errors).strip()))
         stats.crawl = job.run_id
         concluded = job.previous.concluded
         before = None if concluded is None else read_stats(raw, concluded)
@@ -318,7 +320,9 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         hint = _next_step(transient[0]) if is_up else f"is the site up? curl -I {first}"
         raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=hint)
     if any(failure.status in _wants_credentials(source) for failure in failures):
-        hint = "look at politeness: auth, headers and cookies of this source; ${VARIABLES} in them are read from the environment"
+        hint = (
+            "look at politeness: auth, headers and cookies of this source, and at the queries of its URLs; ${VARIABLES} in them are read from the environment"
+        )
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
     kind = next((kind for failure in failures if (kind := type_of_headers(failure.detail, failure.url)) is not None), None)
     if kind is not None and failures[0].reason == "not_text":
@@ -341,7 +345,8 @@ def _next_step(failure: FailedPage) -> str:
 def _wants_credentials(source: SiteSource) -> set[int]:
     """Statuses that mean refused credentials. Without declared ones, 403 does not count: sites use it to turn away any crawl."""
     manners = source.politeness
-    return {401, 407, 403} if manners.auth or manners.headers or manners.cookies else {401, 407}
+    has_credentials = manners.auth or manners.headers or manners.cookies or source.secret_parameters
+    return {401, 407, 403} if has_credentials else {401, 407}
 
 
 def _finding(failure: FailedPage) -> str:

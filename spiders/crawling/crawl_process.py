@@ -15,6 +15,7 @@ with uncollected():
 
     from almanac.core.durable import write_file
     from almanac.core.lifetime import job_of_parent
+    from almanac.schemas.declaration.secret_parameters import SecretParameters
     from almanac.schemas.declaration.source import SiteSource
     from almanac.spiders.crawling.chromium import DOES_NOT_START
     from almanac.spiders.crawling.crawl_settings import settings_for
@@ -45,6 +46,8 @@ class Progress:
 def crawl(job: Job) -> int:
     """Runs the job's crawl, and writes the stats file if it was not stopped from outside. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
+    source.ask_in(job.language)
+    source.keep_secret(SecretParameters.of(job.secret_parameters))
     raw = RawStore(job.raw, job.below)
     head = Head(requester_fingerprint(source), job.fetching)
     pages = PreviousPages(raw, job.run_id, job.previous, head.requester)

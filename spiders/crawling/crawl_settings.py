@@ -18,7 +18,7 @@ STATS_DUMP = False
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 DOWNLOAD_HANDLERS = {
-    **dict.fromkeys(("http", "https"), "almanac.spiders.crawling.whole_bodies.WholeBodies"),
+    **dict.fromkeys(("http", "https"), "almanac.spiders.crawling.secret_urls.SecretUrls"),
     **dict.fromkeys(("file", "ftp", "s3", "data")),
 }
 DOWNLOAD_FAIL_ON_DATALOSS = True
@@ -26,6 +26,8 @@ DOWNLOAD_VERIFY_CERTIFICATES = True
 TWISTED_DNS_RESOLVER = "almanac.spiders.crawling.addresses.GuardedResolver"
 ALLOW_PRIVATE = False  # read by the resolver
 HTTPPROXY_ENABLED = False  # a proxy resolves names itself, beyond the reach of GuardedResolver
+
+ACCEPTED = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 # Limits of one response.
 DOWNLOAD_TIMEOUT = 30
@@ -75,6 +77,7 @@ DOWNLOADER_MIDDLEWARES = {
     "almanac.spiders.crawling.middlewares.StrictRobots": 100,
     "almanac.spiders.crawling.middlewares.Credentials": 350,
     "almanac.spiders.crawling.throttle.PatientRetry": 550,
+    "almanac.spiders.crawling.middlewares.SecretsInBodies": 580,
     "almanac.spiders.crawling.whole_bodies.WholeEncodings": 590,  # where Scrapy's stands, before retries look at the answer
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: a request may have waited too long for robots.txt or its next attempt.
@@ -93,6 +96,7 @@ def settings_for(source: SiteSource) -> dict[str, Any]:
     return {name: value for name, value in globals().items() if name.isupper()} | {
         "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn,
         "USER_AGENT": manners.user_agent,
+        "DEFAULT_REQUEST_HEADERS": ACCEPTED | ({"Accept-Language": source.accept_language} if source.accept_language else {}),
         "ROBOTSTXT_OBEY": manners.robots,
         "CONCURRENT_REQUESTS": max(16, per_domain),
         "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,

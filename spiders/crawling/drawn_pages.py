@@ -88,7 +88,9 @@ class DrawnPages:
             settings = self._crawler.settings
             # Where requests are to keep a distance, so are pages with all that they ask for.
             at_once = 1 if settings.getfloat("DOWNLOAD_DELAY") else min(_PAGES, settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"))
-            self._browser = Browser(self._crawler, at_once, {"user_agent": self._source.politeness.user_agent})
+            locale = self._source.accept_language.partition(",")[0]
+            spoken = {"locale": locale} if locale else {}
+            self._browser = Browser(self._crawler, at_once, {"user_agent": self._source.politeness.user_agent, **spoken})
         return self._browser
 
     def _drawing(self, request: Request, response: Response) -> Drawing:

@@ -26,4 +26,5 @@ def fetching_of(source: Source) -> str:
     drawn = {"render": declared["render"]} if source.render is not None else {}
     gone = {"gone": sorted(source.gone)} if source.gone else {}
     asked = {"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}}
+    asked["language"] = source.accept_language
     return short_hash({**documents, **drawn, **gone, **asked})

@@ -174,7 +174,7 @@ class Frontier:
 
     def add_sitemap(self, url: str, depth: int = 0) -> bool:
         """Queues a sitemap once. Returns False if there are too many or it is nested too deep; raises ValueError if it is not a URL."""
-        canonical = canonical_url(url)
+        canonical = canonical_url(self._policy.source.secret_parameters.without(url))
         if canonical in self._named:
             return True
         if depth > MAX_NESTING or len(self._named) >= MAX_SITEMAPS:

@@ -16,6 +16,8 @@ class Job(BaseModel):
 
     Attributes:
         source: the declared source as JSON, secrets revealed.
+        language: the language of the knowledge base.
+        secret_parameters: those of the source, revealed.
         raw: root of the raw store.
         below: root of the store that is read where `raw` lacks a file; None if there is none.
         fetching: fingerprint of the fetching rules.
@@ -25,6 +27,8 @@ class Job(BaseModel):
     """
 
     source: dict[str, Any]
+    language: str = "en"
+    secret_parameters: dict[str, dict[str, str]] = {}
     raw: Path
     run_id: str
     below: Path | None = None

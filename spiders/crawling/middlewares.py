@@ -8,7 +8,7 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.redirect import RedirectMiddleware
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import DownloadTimeoutError, StopDownload
-from scrapy.http import Request, Response
+from scrapy.http import Request, Response, TextResponse
 from scrapy.robotstxt import ProtegoRobotParser, RobotParser
 from scrapy.utils.httpobj import urlparse_cached
 
@@ -43,7 +43,7 @@ class StrictRobots(RobotsTxtMiddleware):
         return robots
 
     async def process_request(self, request: Request) -> None:  # type: ignore[override]  # Scrapy calls it without the spider
-        if _is_robots_txt(request):
+        if is_robots_txt(request):
             # The page size limit must not apply to robots.txt, which would then count as unreachable.
             request.meta["download_maxsize"] = 32 * _ROBOTS_BYTES
             request.meta["robots_bytes"] = 0
@@ -96,8 +96,9 @@ class DeclaredRedirects(RedirectMiddleware):
     """Keeps redirects within the URL policy: each hop must be allowed, not fetched yet, and not part of a circle."""
 
     def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
-        redirected = _without_userinfo(redirected)
-        if _is_robots_txt(request):  # robots.txt may redirect anywhere
+        spider: Any = self.crawler.spider
+        redirected = _without_secrets(redirected, spider.source)
+        if is_robots_txt(request):  # robots.txt may redirect anywhere
             if request.meta.get("redirect_times", 0) >= _ROBOTS_REDIRECTS:
                 raise Refusal("error", f"robots.txt redirects more than {_ROBOTS_REDIRECTS} times", int(reason))
         else:
@@ -144,6 +145,23 @@ class Credentials:
                 request.headers.pop(name, None)
 
 
+class SecretsInBodies:
+    """Masks the secret parameters that a server repeats in its text, as in the URL of the next page. Stands before all that draws, reads or stores a body."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> "SecretsInBodies":
+        return cls(crawler)
+
+    def process_response(self, request: Request, response: Response) -> Response:  # noqa: ARG002  # Scrapy calls it by name
+        secrets = self._crawler.spider.source.secret_parameters  # type: ignore[union-attr]  # SiteSpider has it
+        if not secrets or not isinstance(response, TextResponse):
+            return response
+        return response.replace(body=secrets.masked_bytes(response.body))
+
+
 def may_see_credentials(source: SiteSource, url: str) -> bool:
     """Whether a URL's server may receive the source's credentials.
 
@@ -167,14 +185,15 @@ def _origin(url: str) -> tuple[str, str, int]:
     return parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme]
 
 
-def _is_robots_txt(request: Request) -> bool:
+def is_robots_txt(request: Request) -> bool:
     """Whether the request is one of StrictRobots' own, also after a redirect."""
     first = request.meta.get("redirect_urls", [request.url])[0]
     return bool(request.meta.get("dont_obey_robotstxt")) and urlsplit(first).path == "/robots.txt"
 
 
-def _without_userinfo(request: Request) -> Request:
+def _without_secrets(request: Request, source: SiteSource) -> Request:
+    """The request without user, password and secret parameters in its URL."""
     parts = urlsplit(request.url)
-    if "@" not in parts.netloc:
-        return request
-    return request.replace(url=urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])))
+    url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    url = source.secret_parameters.without(url)
+    return request if url == request.url else request.replace(url=url)

@@ -538,4 +538,4 @@ class SiteSpider(scrapy.Spider):
 
     def _count(self, failure: FailedPage) -> None:
         self._counts["gone" if failure.reason == "gone" else "refused" if failure.reason in REFUSED else "failed"] += 1
-        self.stats.failures.append(failure)
+        self.stats.failures.append(failure.model_copy(update={"detail": self.source.secret_parameters.masked(failure.detail)}))

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from almanac.schemas.crawl_outcome import NotFetched
 from almanac.schemas.declaration.addresses import private_host, refusal
+from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page, Reject
@@ -94,6 +95,7 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
 
     Raises the errors of `fetch_site` and `require_pages`, and UsageError for a private address.
     """
+    url = source.secret_parameters.without(url)
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
         only = _only(source, url)
@@ -165,7 +167,10 @@ def _only(source: SiteSource, url: str) -> SiteSource:
         manners = manners.without_credentials()
     limits = source.limits.model_copy(update={"pages": 1, "depth": 0})
     only = {"start_urls": [url], "sitemaps": [], "allowed_domains": [*source.domains, host], "limits": limits, "politeness": manners}
-    return source.model_copy(update=only)
+    one = source.model_copy(update=only)
+    if manners is not source.politeness:
+        one.keep_secret(SecretParameters())
+    return one
 
 
 def _role(page: Page, source: SiteSource, policy: UrlPolicy) -> Literal["listing", "item", "other"]:

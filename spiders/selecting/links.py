@@ -56,8 +56,8 @@ class UrlPolicy:
         self._denied = [url_matcher(pattern, when_slow=True) for pattern in source.follow.deny]
 
     def canonical(self, url: str) -> str:
-        """The canonical URL (see `canonical_url`). Raises ValueError if there is no http(s) host."""
-        return self._canonical(url)
+        """The canonical URL (see `canonical_url`), without secret parameters. Raises ValueError if there is no http(s) host."""
+        return self._canonical(self.source.secret_parameters.without(url))
 
     def key(self, url: str) -> str:
         """The key that identifies a page: its canonical URL, without the page number where that is the first, since both URLs are the same page."""

@@ -22,13 +22,17 @@ from scrapy.http import Response
 from scrapy.settings import Settings
 
 from almanac.core.load import load_declaration
+from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.addresses import private_host, private_kind
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError, NoRecords
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.crawl_settings import settings_for
+from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.middlewares import may_see_credentials
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.throttle import RETRY_AFTER_MAX_S, retry_after_s
 from almanac.spiders.store.raw import RawStore
 from tests.forked import Forked
@@ -266,6 +270,49 @@ def test_a_proxy_of_the_environment_is_no_way_around(serve: Serve, tmp_path: Pat
     done = probe(tmp_path, f"{site.base}/x", public=("127.0.0.2",), politeness=manners, env={"http_proxy": proxy.base, "no_proxy": ""})
     assert done.found[f"{site.base}/x"]["status"] == 200
     assert proxy.connections == 0
+
+
+# Language
+
+
+@pytest.mark.parametrize(
+    ("language", "headers", "sent"),
+    [
+        ("en", {}, "en"),
+        ("fr-CA", {}, "fr-CA,fr;q=0.9"),
+        ("zh-Hant-TW", {}, "zh-Hant-TW,zh-Hant;q=0.9,zh;q=0.8"),
+        ("auto", {}, ""),
+        ("de", {"accept-language": "de-AT"}, ""),
+    ],
+)
+def test_the_language_that_sites_are_asked_for_is_the_declared_one(language: str, headers: dict[str, str], sent: str) -> None:
+    site = {"name": "s", "kind": "site", "start_urls": ["https://a.test/"], "politeness": {"headers": headers}}
+    source = Declaration.model_validate({"name": "kb", "language": language, "sources": [site]}).sources[0]
+    other = SiteSource.model_validate(site)
+    assert isinstance(source, SiteSource) and source.accept_language == sent
+    is_same = sent == other.accept_language
+    assert (fetching_of(source) == fetching_of(other)) is is_same is (requester_fingerprint(source) == requester_fingerprint(other))
+
+
+def test_the_language_goes_with_all_that_a_crawl_asks_for(serve: Serve, tmp_path: Path) -> None:
+    """Robots.txt, sitemaps, pages, what is made up, and what was asked before; a page of another language is not taken for the same."""
+    host = serve()
+    host.gives("/map.xml", 200, body=f"<urlset><url><loc>{host.base}/a</loc></url></urlset>".encode())
+    for path in ("/", "/a"):
+        host.answers[path] = [(200, {"ETag": '"1"'}, b"<p>un texte</p>")]
+    raw, previous = RawStore(tmp_path), PreviousCrawls()
+    for run_id, language in (("r1", "fr-CA"), ("r2", "auto"), ("r3", "de")):
+        headers = {"Accept-Language": "de-AT"} if language == "de" else {}
+        manners = {"allow_private": True, "headers": headers}
+        site = {"name": "s", "kind": "site", "start_urls": [f"{host.base}/"], "sitemaps": [f"{host.base}/map.xml"], "politeness": manners}
+        source = Declaration.model_validate({"name": "kb", "language": language, "sources": [site]}).sources[0]
+        assert isinstance(source, SiteSource)
+        host.asked.clear()
+        assert crawl_site(source, raw, run_id, previous=previous).pages.fetched == 2
+        assert {"/robots.txt", "/map.xml", "/", "/a"} < set(host.paths())
+        assert {asked.headers.get("accept-language") for asked in host.asked} == {{"fr-CA": "fr-CA,fr;q=0.9", "auto": None, "de": "de-AT"}[language]}
+        assert not any("if-none-match" in asked.headers for asked in host.asked)
+        previous = PreviousCrawls(concluded=run_id)
 
 
 # Credentials
