@@ -24,7 +24,8 @@ class Chunk(DeclaredModel):
     by: Literal["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"] = Field(
         "paragraphs",
         description="where cuts are preferred. words: windows of so many; paragraphs; sentences: none is cut; recursive: paragraphs, lines, sentences, words; "
-        "sections: under Markdown headings, whose path is `section` in the metadata; semantic: where the topic shifts; none: documents stay whole",
+        "sections: under Markdown headings, whose path is `section` in the metadata; semantic: where the topic shifts; none: documents stay whole. "
+        "A heading stays with what follows it, whatever is declared",
     )
     size: int | None = Field(
         None,
@@ -35,7 +36,8 @@ class Chunk(DeclaredModel):
     overlap: int | None = Field(
         None,
         ge=0,
-        description="units that a chunk repeats of the one before, at most; null: words 50, sentences 200, semantic 0, others 100, and less where size is less",
+        description="units that a chunk repeats of the one before, at most, and none where it begins with a heading; "
+        "null: words 50, sentences 200, semantic 0, others 100, and less where size is less",
     )
     unit: Literal["characters", "words", "tokens"] | None = Field(
         None,

@@ -29,7 +29,7 @@ class Floor(NamedTuple):
 
 _FLOORS = {
     "products": Floor("be7190cd78ef", 0.921875, 4),
-    "handbook": Floor("c80ed6e9b714", 0.833333, 9),
+    "handbook": Floor("c80ed6e9b714", 0.866666, 9),
     "workspace": Floor("e847d1c16574", 0.907692, 6),
     "versailles": Floor("3bfa8b5ad9ff", 0.893939, 5),
 }

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.items import PLACES, Item
 from almanac.transforms.chunking.chunker import Chunker
+from almanac.transforms.chunking.headings import find_headings
 from almanac.transforms.chunking.layout import Span, word_spans
-from almanac.transforms.chunking.sections import Outline
 from almanac.transforms.html.page import html_to_markdown
 from tests.growth import assert_linear
 
@@ -102,6 +102,49 @@ def test_rows_with_the_header_of_their_table_keep_the_caps(text: str, chunk: Chu
     for row in _chunker(chunk, language).rows(_item("document", text)):
         assert row.text == text[row.start : row.end] and row.embedded_text.endswith(row.text)
         assert chunk.by == "none" or _length(chunk, row.embedded_text, 0, len(row.embedded_text)) <= (limits.max_size or limits.size)
+
+
+_name = st.sampled_from(["Opening hours", "What do I do when I am ill?", "3. Fees", "Preise", "營業時間", "Giá vé. Ai được giảm?", "`a` **b**"])
+_heading = st.one_of(st.builds("{} {}".format, st.sampled_from(["#", "##", "###", "  ####"]), _name), st.builds("{}\n-----".format, _name))
+_prose = st.lists(st.one_of(st.sampled_from(list(_SAMPLES.values())), st.sampled_from(["z" * 200, "One. Two! Three? "])), min_size=1, max_size=4)
+_list = st.integers(1, 12).map("- a point, and another one.\n".__mul__)
+_code = st.integers(1, 9).map(lambda count: "```\n" + "# a comment. Or two\n" * count + "```\n")
+_text_block = st.one_of(_prose.map("".join), _list, _code, st.integers(1, 9).map(lambda count: "| a | b |\n| --- | --- |\n" + "| 1.5 | two. |\n" * count))
+_section = st.tuples(st.lists(_heading, max_size=3), _text_block, st.sampled_from(["\n\n", "\n", "\r\n\r\n"]))
+_limits = st.builds(
+    lambda by, unit, overlap: Chunk(by=by, size=150, overlap=overlap, unit=unit, **({"max_size": 200, "whole_below": 150} if by == "sentences" else {})),
+    st.sampled_from(["words", "paragraphs", "sentences", "recursive", "sections", "semantic"]),
+    st.sampled_from(["characters", "tokens"]),
+    st.integers(0, 149),
+)
+
+
+@given(st.lists(_section, min_size=1, max_size=12), _limits)
+def test_headings_stay_whole_and_with_what_follows_them(sections: list[tuple[list[str], str, str]], chunk: Chunk) -> None:
+    text, headings = "", []
+    for names, block, line_end in sections:
+        for name in names:
+            headings.append((len(text) + len(name) - len(name.lstrip()), len(text) + len(name)))
+            text += name + line_end
+        text = f"{text}{block.strip()}\n\n"
+    spans = _chunker(chunk).split(text)
+    for start, end in headings:
+        assert not any(start < span.start < end for span in spans), "no chunk begins inside a heading"
+        assert not any(start < span.end <= end for span in spans), "nor ends inside or with one"
+
+
+@pytest.mark.parametrize("by", ["words", "paragraphs", "sentences", "recursive", "semantic"])
+def test_questions_stay_with_their_answers(by: Any) -> None:
+    """Where a heading is longer than a chunk may be, or leaves no room for a word of its text, there is no other way than to part them."""
+    pages = "".join(f"### What is question {number} of them?\n\nThe answer to it is {number}. There is more to say.\n\n" for number in range(30))
+    chunk = Chunk(by=by, unit="characters", size=200, overlap=60, **({"max_size": 200, "whole_below": 0} if by == "sentences" else {}))
+    for shown in _shown(chunk, pages):
+        assert all(f"The answer to it is {number}" in shown for number in re.findall(r"question (\d+)", shown)), shown
+    tight = Chunk(by=by, unit="characters", size=20, overlap=0, **({"max_size": 20, "whole_below": 0} if by == "sentences" else {}))
+    assert _shown(tight, "# The name of a thing\n\nText")[-1] in ("Text", "thing\n\nText")
+    shared = [pages[b.start :] for a, b in pairwise(_chunker(chunk).split(pages)) if a.end > b.start]
+    assert not any(text.startswith("#") for text in shared), "nothing of another question is repeated before a heading"
+    assert _shown(tight, "Before.\n\n# Eighteen letters\n\nText")[-2:] == ["# Eighteen letters", "Text"]
 
 
 @pytest.mark.slow
@@ -290,8 +333,8 @@ def test_a_declared_field_of_that_name_stays_what_it_is() -> None:
 
 
 def test_a_paragraph_behind_a_number_sign_is_no_heading() -> None:
-    assert Outline("# " + "x" * 5000 + "\n\ntext").headings == []
-    assert [heading.path for heading in Outline("a\r\n\r\n# B\r\n\r\nc # d\n\n    # code\n\n<!--\n# comment\n-->\n").headings] == [("B",)]
+    assert list(find_headings("# " + "x" * 5000 + "\n\ntext")) == []
+    assert [heading.path for heading in find_headings("a\r\n\r\n# B\r\n\r\nc # d\n\n    # code\n\n<!--\n# comment\n-->\n")] == [("B",)]
 
 
 def test_topics_are_cut_where_they_shift() -> None:

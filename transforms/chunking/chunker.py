@@ -23,7 +23,9 @@ class Split(Protocol):
     """A chunking strategy.
 
     Takes a span without white space at its ends and returns spans of the same kind, in reading order, that cover every visible character. None is longer
-    than `limits.size` (sentences: `max_size`), and none shares more than `overlap` units with the one before.
+    than `limits.size` (sentences: `max_size`), and none shares more than `overlap` units with the one before. None begins inside a heading, and none ends with
+    a heading whose text is in the next, but where a heading and the first word of its text are longer than a chunk may be. One that begins with a heading
+    repeats nothing.
     """
 
     def __call__(self, layout: Layout, span: Span, limits: ChunkLimits, /) -> Iterable[Span]: ...
@@ -66,17 +68,20 @@ class Chunker:
 
     def split(self, text: str, language: str | None = None) -> list[Span]:
         """Spans in reading order that cover every visible character, without white space at their ends; empty if nothing is visible."""
-        return [span for span, _ in self._parts(text, language or self._language)]
+        return [span for span, _ in self._parts(*self._lay_out(text, language or self._language))]
 
-    def _parts(self, text: str, language: str) -> Iterator[tuple[Span, str]]:
-        """The spans, each with the header of the table in whose rows it begins; a table whose header takes more than half a chunk repeats none."""
+    def _lay_out(self, text: str, language: str) -> tuple[Layout, Tables]:
+        """A table whose header takes more than half a chunk repeats none."""
         ruler = self._ruler(text)
         tables = Tables(text, ruler, self._limits.size // 2)
-        layout = Layout(text, language, WithHeaders(ruler, tables) if tables else ruler, tables.rows)
+        return Layout(text, language, WithHeaders(ruler, tables) if tables else ruler, tables.rows), tables
+
+    def _parts(self, layout: Layout, tables: Tables) -> Iterator[tuple[Span, str]]:
+        """The spans, each with the header of the table in whose rows it begins."""
         whole = layout.whole
         for span in self._split(layout, whole, self._limits) if whole.start < whole.end else ():
             header = tables.header_of(span.start)
-            yield span, "" if header is None else text[header.start : header.end]
+            yield span, "" if header is None else layout.text[header.start : header.end]
 
     def rows(self, item: Item) -> list[ChunkRow]:
         """The chunks of one item as rows, in order. A record is a single row without a span.
@@ -89,9 +94,10 @@ class Chunker:
         if item.kind == "record":
             return [_row(item, 0, None, "", [prefix])]
         language = str(item.metadata.get("language") or "und") if self._language == "auto" else self._language
-        outline = Outline(item.text) if self._by == "sections" or self._headings else None
+        layout, tables = self._lay_out(item.text, language)
+        outline = Outline(layout) if self._by == "sections" or self._headings else None
         rows = []
-        for ordinal, (span, header) in enumerate(self._parts(item.text, language)):
+        for ordinal, (span, header) in enumerate(self._parts(layout, tables)):
             section = outline.path_of(span) if outline is not None else ""
             rows.append(_row(item, ordinal, span, section, [prefix, section if self._headings else ""], header))
         return rows

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.core.sentences import sentence_spans
+from almanac.transforms.chunking.headings import Heading, find_headings
 
 
 class Span(NamedTuple):
@@ -133,6 +134,42 @@ class Layout:
         number = bisect_left(self.row_starts, position) - 1
         row = self._table_rows[number] if number >= 0 else None
         return row if row is not None and row.start < position < row.end else None
+
+    @cached_property
+    def headings(self) -> Sequence[Heading]:
+        """The headings of the text."""
+        return list(find_headings(self.text))
+
+    @cached_property
+    def _with_following(self) -> Sequence[tuple[Span, int]]:
+        """Each heading without white space at its ends, and where what follows it begins: the next heading, too."""
+        found = [self.trim(Span(heading.start, heading.end)) for heading in self.headings]
+        return [(heading, max(heading.end, self.trim(Span(heading.end, len(self.text))).start)) for heading in found]
+
+    @cached_property
+    def heading_starts(self) -> Sequence[int]:
+        """Start of each heading."""
+        return [heading.start for heading, _ in self._with_following]
+
+    @cached_property
+    def heading_ends(self) -> Sequence[int]:
+        """Start of what follows each heading."""
+        return [following for _, following in self._with_following]
+
+    def begins_heading(self, position: int) -> bool:
+        """Whether a heading begins at a position."""
+        number = bisect_left(self.heading_starts, position)
+        return number < len(self.heading_starts) and self.heading_starts[number] == position
+
+    def parts_heading(self, position: int) -> bool:
+        """Whether a cut at a position would end a chunk inside a heading, or with a heading that what follows it has been cut from."""
+        number = bisect_left(self.heading_starts, position) - 1
+        return number >= 0 and position <= self.heading_ends[number]
+
+    def is_in_heading(self, position: int) -> bool:
+        """Whether a position lies inside a heading, so that no chunk should begin there."""
+        number = bisect_left(self.heading_starts, position) - 1
+        return number >= 0 and position < self._with_following[number][0].end
 
     @cached_property
     def sentence_starts(self) -> Sequence[int]:

@@ -43,6 +43,16 @@ def words(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
     return _between(layout.word_starts, span)
 
 
+def headings(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """The (empty) boundaries before headings."""
+    return _between(layout.heading_starts, span)
+
+
+def headings_from_text(layout: Layout, span: Span) -> Iterator[tuple[int, int]]:
+    """The (empty) boundaries between headings and what follows them."""
+    return _between(layout.heading_ends, span)
+
+
 def _between(starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
     return ((start, start) for start in starts[bisect_right(starts, span.start) : bisect_left(starts, span.end)])
 
@@ -50,21 +60,36 @@ def _between(starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
 def pieces_of(layout: Layout, span: Span, size: int, separators: Sequence[Separator]) -> Iterator[Span]:
     """Pieces of at most `size` units, without white space at their ends, in order.
 
-    Each piece that is too long is split by the next separator; after the last one, between letters.
+    Each piece that is too long is split by the next separator. One that is too long after the last is a long word, or a heading with the first word of its
+    text: the heading is parted from it, and cut where it is too long itself; what is left is cut between letters.
     """
     if layout.length(span) <= size:
         yield span
-    elif not separators:
-        yield from _cut_between_letters(layout, span, size)
-    else:
+    elif separators:
         for piece in parted(layout, span, separators[0]):
             yield from pieces_of(layout, piece, size, separators[1:])
+    else:
+        yield from _cut_headings(layout, span, size, (headings, headings_from_text, spaces, words))
+
+
+def _cut_headings(layout: Layout, span: Span, size: int, separators: Sequence[Separator]) -> Iterator[Span]:
+    if layout.length(span) <= size:
+        yield span
+    elif separators:
+        for piece in _between_separators(layout, span, separators[0](layout, span)):
+            yield from _cut_headings(layout, piece, size, separators[1:])
+    else:
+        yield from _cut_between_letters(layout, span, size)
 
 
 def parted(layout: Layout, span: Span, separator: Separator) -> Iterator[Span]:
-    """The non-empty pieces between separators, without white space at their ends."""
+    """The non-empty pieces between separators, without white space at their ends. A heading stays with what follows it."""
+    return _between_separators(layout, span, ((start, end) for start, end in separator(layout, span) if not layout.parts_heading(end)))
+
+
+def _between_separators(layout: Layout, span: Span, separators: Iterable[tuple[int, int]]) -> Iterator[Span]:
     position = span.start
-    for start, end in (*separator(layout, span), (span.end, span.end)):
+    for start, end in (*separators, (span.end, span.end)):
         piece = layout.trim(Span(position, start))
         if piece.start < piece.end:
             yield piece
@@ -86,7 +111,7 @@ def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span
 def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
     """Joins neighbouring pieces while they fit `size`; a longer piece stays alone. Each chunk but the first repeats the tail of the one before.
 
-    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first, and never inside a row of a table.
+    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first, and never inside a row of a table or a heading.
     """
     chunk: Span | None = None
     for piece in pieces:
@@ -102,15 +127,19 @@ def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int,
 
 
 def with_overlap(layout: Layout, previous: Span, piece: Span, size: int, overlap: int, repeat_from: Sequence[Separator]) -> Span:
-    """The piece, extended to the left by up to `overlap` units of the previous chunk as far as `size` allows; it starts at the best separator available."""
+    """The piece, extended to the left by up to `overlap` units of the previous chunk as far as `size` allows; it starts at the best separator available.
+
+    A piece that begins with a heading is not: what it says does not go on from what stands before.
+    """
     room = size - layout.length(piece)
-    if not overlap or room <= 0:
+    if not overlap or room <= 0 or layout.begins_heading(piece.start):
         return piece
     ruler = layout.ruler
     earliest = max(ruler.start_of(previous.end, overlap), ruler.start_of(piece.end, size), previous.start + 1)
     for separator in (rows, *repeat_from):
         for _, start in separator(layout, Span(earliest - 1, previous.end)):
-            is_inside = earliest <= start < previous.end and not layout.text[start].isspace() and not layout.parts_row(start)
-            if is_inside and ruler.count(start, piece.end) <= size:
+            is_inside = earliest <= start < previous.end and not layout.text[start].isspace()
+            is_whole = not layout.parts_row(start) and not layout.is_in_heading(start)
+            if is_inside and is_whole and ruler.count(start, piece.end) <= size:
                 return Span(start, piece.end)
     return piece

@@ -1,38 +1,21 @@
 """Splits Markdown by its headings, and finds the path of headings above a span, such as `Guide > Opening hours`."""
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
-from typing import NamedTuple
-
-from markdown_it import MarkdownIt
 
 from almanac.schemas.declaration.chunk import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.separators import split_recursively
 
 _JOINED_BY = " > "
-_LONGEST_HEADING = 300  # characters; a longer one is taken for a paragraph that begins with `#`
-_LINE = re.compile(r"(?>\r\n|\r|\n)")  # line ends of CommonMark
-_BLOCKS = MarkdownIt("zero", {"html": True}).enable(["heading", "lheading", "fence", "code", "html_block"]).disable(["inline", "text_join"])
-_INLINE = MarkdownIt("commonmark")
-
-
-class Heading(NamedTuple):
-    """A heading: (start, end) of its lines in characters, and the titles from the outermost heading down to its own."""
-
-    start: int
-    end: int
-    path: tuple[str, ...]
 
 
 class Outline:
-    """The headings of a text, in order. Lines that look like headings inside code or comments do not count."""
+    """The paths and sections that the headings of a text make."""
 
-    def __init__(self, text: str) -> None:
-        self.headings = list(_find_headings(text))
-        self._text = text
+    def __init__(self, layout: Layout) -> None:
+        self.headings = layout.headings
+        self._text = layout.text
         self._starts = [heading.start for heading in self.headings]
 
     def path_of(self, span: Span) -> str:
@@ -61,33 +44,7 @@ class Outline:
 
 def split_by_sections(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
     """One chunk per section, or several if it is long. No chunk crosses a heading, and none repeats text from before its section."""
-    for section in Outline(layout.text).sections(span):
+    for section in Outline(layout).sections(span):
         part = layout.trim(section)
         if part.start < part.end:
             yield from split_recursively(layout, part, limits)
-
-
-def _find_headings(text: str) -> Iterator[Heading]:
-    if "#" not in text and "---" not in text and "===" not in text:
-        return
-    lines = [0, *(match.end() for match in _LINE.finditer(text)), len(text)]
-    above: list[tuple[int, str]] = []
-    tokens = _BLOCKS.parse(text)
-    for token, content in pairwise(tokens):
-        if token.type != "heading_open" or token.map is None:
-            continue
-        title = _plain(content.content)
-        if not title or len(title) > _LONGEST_HEADING or "\n" in content.content:  # several lines above one underline are a paragraph
-            continue
-        level = int(token.tag[1:])
-        above = [(upper, name) for upper, name in above if upper < level] + [(level, title)]
-        start, end = (lines[min(line, len(lines) - 1)] for line in token.map)
-        yield Heading(start, end, tuple(name for _, name in above))
-
-
-def _plain(markdown: str) -> str:
-    """The text of a heading without its markup."""
-    if len(markdown) > 4 * _LONGEST_HEADING:
-        return ""
-    children = [child for token in _INLINE.parseInline(markdown) for child in token.children or ()]
-    return " ".join("".join(child.content for child in children if child.type in ("text", "code_inline", "image", "text_special")).split())
