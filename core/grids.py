@@ -25,6 +25,7 @@ _BLOCKS = frozenset(
 _SCRIPTS = ("script", "style", "template")
 _UNREAD = (*_SCRIPTS, "noscript", "iframe", "object", "embed", "audio", "video", "canvas")
 _CELLS = frozenset({"td", "th"})
+_ROLES = {"rowgroup": "tbody", "row": "tr", "cell": "td", "gridcell": "td", "columnheader": "th", "rowheader": "th"}
 _ITEMS = frozenset({"li", "tr", "dt"})
 _ENDS = ".:;,!?…。：；，！？、؛،"
 # Without a head, a table with one of these in a cell is for layout.
@@ -34,6 +35,20 @@ _MOST_RAGGED = 4  # times the cells that a table has, if all of its rows were as
 _MOST_HEADS = 5  # rows; where a <thead> has more, it says nothing
 
 
+def _name_tables(root: Any) -> None:
+    """Makes tables of the elements that a page calls so for screen readers, `role="table"`: rows and cells of them, which style sheets draw, are no blocks."""
+    for table in root.xpath(".//*[@role = 'table' or @role = 'grid' or @role = 'treegrid'][not(self::table)]"):
+        rows = table.xpath(".//*[@role = 'row']")
+        if not rows or any(_ROLES.get(cell.get("role")) not in _CELLS for row in rows for cell in row.iterchildren(etree.Element)):
+            continue
+        table.tag = "table"
+        for element in list(table.iterdescendants(etree.Element)):
+            if (name := _ROLES.get(element.get("role"))) is not None:
+                element.tag = name
+            elif next(element.iterancestors(*_CELLS), None) is None:
+                element.drop_tag()
+
+
 def write_grids(root: Any) -> None:
     """Rewrites the tables that are grids of values in place: captions, then a row of <th> that names the columns, then rows of <td>, all without blocks inside.
 
@@ -41,6 +56,7 @@ def write_grids(root: Any) -> None:
     nothing names the columns, the first row is empty. A grid has two rows and two columns at least, no role that says layout, and its cells hold values: a
     table without a head is none if a cell has sections or another table, or if most of it is text in paragraphs.
     """
+    _name_tables(root)
     tables = list(root.iter("table"))
     if tables:
         drop_controls(root)

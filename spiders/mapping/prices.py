@@ -42,6 +42,7 @@ _FREE = frozenset(
         "무료 입장",
     }
 )
+_LOWERED = re.compile(r"\d\s?[₀-₉]")
 _RAISED = re.compile(r"(?P<whole>\d(?:[\d ,.']*\d)?)(?P<mark>\s?[.,])?\s?(?P<raised>[⁺⁻⁰¹²³⁴-⁹]+)")
 _RAISED_BEHIND_CURRENCY = re.compile(r"(?<=\d)([^\w\s])[⁰¹²³⁴-⁹]{2}(?![⁰¹²³⁴-⁹])")  # 12€⁹⁹
 _RAISED_CENTS = re.compile(rf"[⁰¹²³⁴-⁹]{{2}}(?={_HUNDREDTHS_BEHIND.pattern})", re.IGNORECASE)
@@ -106,6 +107,8 @@ def _with_cents(plain: str, text: str) -> tuple[str, str]:
     Raises ValueError for other raised digits: 10⁶ is no 10.
     """
     cents: list[str] = []
+    if _LOWERED.search(plain):
+        raise ValueError(f"lowered digits in {shown(text)}: cents, or a note? {_SETTLES}")
 
     def written(match: re.Match[str]) -> str:
         whole, raised = match["whole"], match["raised"]

@@ -15,6 +15,7 @@ _PARTING = re.compile(r"\s+[-–—|·•:»«›‹/~]\s+|\s*[|»›]\s*")  # b
 _ASIDE = re.compile(r"\s+\(|:\s+")  # before what is said of a name: Introduction (Bison 3.8)
 _NUMBERED = re.compile(r"\s*(?:\d{1,3}(?:\.\d{1,3})*[.)]|\d{1,3}(?:\.\d{1,3})+)\s+(?=\S)")  # 1. Overview, 2.3 Usage
 _ANCHORS = " #¶§🔗"  # of links to a heading
+_HOME = re.compile(r"/|(?:https?:)?//[^/?#]+/?", re.IGNORECASE)  # the address of a site's first page
 _WORD = re.compile(r"\w+")
 
 
@@ -48,11 +49,12 @@ def _page_title(page: parsel.Selector) -> str:
 
     A <title> often has the page's name and the site's, `TLS | Node.js`, and a first-level heading may be either of them, or that of a section. A heading that
     is the <title>, `og:title` or the first part of the <title> names the page, then one that is another part. Where none is, the only first-level heading does,
-    or the first of several that has a word of the <title>. One with the number of a section does not where there is a <title>.
+    or the first of several that has a word of the <title>. One with the number of a section does not where there is a <title>, nor does one that is a link to
+    the site's home page.
     """
     told = _first_text(page.css("head > title, title")[:1])
     shared = normal_space(page.css('meta[property="og:title"]::attr(content)').get() or "")
-    first_level = _texts(page.css("h1"))
+    first_level = _texts(parsel.SelectorList(one for one in page.css("h1") if not (told and _leads_home(one))))
     parts = _PARTING.split(told)
     if not first_level:
         return shared if shared and any(_key(shared) == _key(part) for part in parts) else told
@@ -65,6 +67,12 @@ def _page_title(page: parsel.Selector) -> str:
     first = first_level[0].rstrip(_ANCHORS)
     is_section = _NUMBERED.match(first) is not None or (len(first_level) > 1 and _words(first).isdisjoint(_words(told)))
     return told if told and is_section else first
+
+
+def _leads_home(heading: parsel.Selector) -> bool:
+    """Whether a heading is a link to the first page of its site, as logos are."""
+    links = heading.xpath("parent::a[@href] | .//a[@href]")
+    return bool(links) and _HOME.fullmatch(links[0].attrib["href"].strip()) is not None and text_of(links[0]) == text_of(heading)
 
 
 def _key(text: str) -> str:

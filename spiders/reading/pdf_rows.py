@@ -14,6 +14,7 @@ from almanac.spiders.reading.raised import Standing, raised_in
 
 _GAP = 0.9  # of the letters' height: a gap between words that may part two columns
 _DROP = 0.7  # of the letters' height: text that stands so much lower is on another line
+_LEVEL = 0.1  # of the letters' height: differences of what stands on one line
 _KERN = 0.3  # of the letters' height: no gap at all
 _ALIKE = 1.8  # times as large at most: glyphs of one line
 _RISE, _SINK, _OFF = 0.15, 0.08, 0.9  # of a font's size: raised and lowered from there on, and no longer on the same line
@@ -44,11 +45,20 @@ def read_rows(glyphs: Glyphs, page: int) -> list[list[PdfLine]]:
         for words, ends_row in _pieces(glyphs, line):
             row.append(_piece(glyphs, text, words, page))
             if ends_row:
-                rows.append(row)
+                _add(rows, row)
                 row = []
         if row:
-            rows.append(row)
+            _add(rows, row)
     return rows
+
+
+def _add(rows: list[list[PdfLine]], row: list[PdfLine]) -> None:
+    """Adds a row. PDFium begins a new line before some single figures: what stands right of the row before it, at the same height, goes on with it."""
+    before, after = rows[-1][-1] if rows else None, row[0]
+    if before is not None and abs(before.bottom - after.top) < _LEVEL * before.size and after.left - before.right >= _GAP * before.size:
+        rows[-1] += row
+    else:
+        rows.append(row)
 
 
 def _ligatures_mended(glyphs: Glyphs) -> str:

@@ -37,9 +37,14 @@ _WHOLE_PRICE = re.compile(r"(?:^|[^\d.,])(\d{1,3}(?:[.,\s]?\d{3})*)$")
 _DECIMALS = re.compile(r"[.,](?:\d\d|[-–—]{1,2})\W{0,2}")  # .99 and ,- behind a price
 _SLASHES = ("/", "⁄", "∕")
 _INLINE = frozenset({"span", "i", "em", "b", "strong", "a", "bdi", "small", "big", "font", "sup", "sub", "var", "u", "data"})
+_STYLED = re.compile(r"vertical-align\s*:\s*(super|sub)\b", re.IGNORECASE)
+_UNLINKED = _INLINE - {"a", "sup", "sub"}  # what a style may raise or lower; a link to a note stays one
 _MAX_BEFORE = 10  # elements
 _AROUND = 30  # characters beside a raised text that tell what it is
 _COST_CLASS = re.compile(r"price|amount|prix|preis|precio|prezzo", re.IGNORECASE)
+
+
+Standing = Literal["sup", "sub", ""]
 
 
 def superscript(text: str) -> str:
@@ -63,11 +68,20 @@ def lowered(text: str) -> str:
     return text.translate(_OF_SUPERSCRIPTS)
 
 
+def standing_by_style(element: Any) -> Standing:
+    """How the style attribute of an inline element has its text stand, as editors of documents write it: `vertical-align: super`."""
+    styled = _STYLED.search(element.get("style") or "") if element.tag in _UNLINKED else None
+    return "" if styled is None else "sup" if styled[1].lower() == "super" else "sub"
+
+
 def write_raised(root: Any) -> None:
-    """Rewrites `<sup>` and `<sub>` in place: numbers and variables as Unicode characters, `1/2` for raised over lowered digits.
+    """Rewrites `<sup>`, `<sub>` and what a style attribute moves in place: numbers and variables as characters, `1/2` for raised over lowered digits.
 
     Footnote marks, which are links to a place on the page or a number in brackets, are removed. Raised words stay as they are written.
     """
+    for element in root.iter(*_UNLINKED):
+        if element is not root and (standing := standing_by_style(element)):
+            element.tag = standing
     for element in list(root.iter("sup")):
         _write_fraction(element)
     for element in reversed(list(root.iter("sup", "sub"))):  # inner ones first
@@ -100,9 +114,6 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
         return True
     links = [*element.iter("a"), *(ancestor for ancestor in element.iterancestors("a"))]
     return any("#" in (link.get("href") or "") or "noteref" in (link.get("role") or "") + (link.get("epub:type") or "") for link in links)
-
-
-Standing = Literal["sup", "sub", ""]
 
 
 def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_price: bool = False) -> str | None:

@@ -19,7 +19,7 @@ from almanac.spiders.reading.formulas import write_formulas
 from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
 from almanac.spiders.reading.listings import write_listings
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, said_by_class, struck_by_sheet
-from almanac.spiders.reading.raised import write_raised
+from almanac.spiders.reading.raised import standing_by_style, write_raised
 from almanac.spiders.reading.rewriting import local_name
 from almanac.spiders.reading.ruby import write_ruby
 from almanac.spiders.reading.struck import drop_struck_prices
@@ -101,6 +101,8 @@ def _work(element: Any) -> set[str]:
             work.add("listings")
         if style is not None and "through" in style:
             work.add("prices")
+        if style is not None and standing_by_style(inner):
+            work.add("raised")
     return work
 
 

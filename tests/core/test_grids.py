@@ -73,6 +73,16 @@ def test_whatever_a_cell_holds_stands_on_its_line(cell: str, text: str) -> None:
     assert blocks == [f"| Day | Open |\n| --- | --- |\n| Mon | {text} |\n| Tue | closed |"]
 
 
+def test_what_a_page_calls_a_table_is_one() -> None:
+    head = "<div role=rowgroup><div role=row><span role=columnheader>Plan</span><span role=columnheader>Seats</span></div></div>"
+    rows = "".join(
+        f"<div role=row><!-- x --><b role=rowheader>{plan}</b><span role=cell>{seats}</span></div>" for plan, seats in (("S", "5"), ("M", "<i>25</i>"))
+    )
+    plans = f"<div role=table>{head}<div class=scroll><div role=rowgroup>{rows}</div></div></div>"
+    assert _written(plans) == ["| Plan | Seats |\n| --- | --- |\n| S | 5 |\n| M | 25 |"]
+    assert _written("<div role=grid><div role=row>no cells</div></div>") == []
+
+
 def test_what_stands_alone_above_the_names_is_no_row() -> None:
     rows = "<tr><th colspan=3>Opening hours 2024<tr><th>B<th>Mo<th>Sa<tr><td>x<td>8-18<td>9-12<tr><td>y<td>8-18<td>"
     table = f"<table><caption>Fees <i>net</i></caption>{rows}</table>"

@@ -107,6 +107,7 @@ def test_what_the_reject_names_settles_it() -> None:
         ("12⁹⁹", None),
         ("10⁶ €", None),
         ("12⁹⁹⁹ €", None),
+        ("$8₇₅", None),
     ],
 )
 def test_cents_in_a_text(text: str, amount: str | None) -> None:

@@ -118,6 +118,12 @@ def test_the_first_and_last_rows_of_a_table_over_pages_stay() -> None:
     assert [element.rows[0] for element in found.elements] == [["Name", "Low", "High"]] * 4
 
 
+def test_single_figures_far_from_their_row_stay_in_it() -> None:
+    rows = [[f"0{n}:10", f"0{n}:15", f"{n}"] for n in range(1, 7)]
+    page = [(60.0 + 140 * m, 780.0 - 17 * y, 10.0, cell) for y, row in enumerate([["Leaves", "Arrives", "Pier"], *rows]) for m, cell in enumerate(row)]
+    assert [row for element in read_pdf(pdf([page])).elements for row in element.rows] == [["Leaves", "Arrives", "Pier"], *rows]
+
+
 def test_page_labels_of_the_file_tell_numbers_that_stand_alone_but_make_no_page_number_of_words() -> None:
     catalog = "/PageLabels << /Nums [0 << /S /D /St 137 >>] >>"
     for text, stays in (("{}", False), ("Day {}", True)):

@@ -38,6 +38,8 @@ def _read(markup: str) -> str:
         ('said<sup><a href="#fn1">1</a></sup>, it<sup id="r" class="reference"><a href="#cite-1">[1]</a></sup>, so<sup>[2]</sup>', "said, it, so"),
         ('said<a href="#fn1"><sup>1</sup></a>, it<sup><a href="/x#note" role="doc-noteref">a</a></sup>', "said, it"),
         ("$19<sup>99</sup>, 12<sup>50</sup> €", "$19.99, 12.50 €"),
+        ('10<span style="font-size:0.6em;vertical-align:super">11</span>, H<span style="vertical-align: SUB">2</span>O', "10¹¹, H₂O"),
+        ('X<span style="vertical-align:super">e</span> siècle, 10<sup><span style="vertical-align:super">6</span></sup>', "Xe siècle, 10⁶"),
     ],
 )
 def test_raised_and_lowered_numbers_are_characters(markup: str, text: str) -> None:

@@ -39,6 +39,11 @@ def title_of(head: str, body: str) -> str:
         ("<title>The Shop</title>", "<h1>Red Kettle</h1>", "Red Kettle"),
         ("<title>Kettles we love</title>", "<h1>10 best kettles</h1>", "10 best kettles"),
         ("<title>Chapter 3. Installing</title>", "<h1>Chapter 3. Installing</h1>", "Chapter 3. Installing"),
+        # A logo that leads to the home page is the name of the site.
+        ("<title>手順 - 案内</title>", "<header><h1><a href='/'>案内</a></h1></header><h2>1.1 はじめに</h2>", "手順 - 案内"),
+        ("<title>Anlegen | Hafenbuch</title>", "<a href=https://hafen.example><h1>Hafenbuch</h1></a><h1>Anlegen</h1>", "Anlegen"),
+        ("<title>Anlegen</title>", "<h1><a href='/pier/'>Am Pier</a></h1>", "Am Pier"),
+        ("", "<h1><a href=/>Hafenbuch</a></h1>", "Hafenbuch"),
         ("", "<h1>1. Overview</h1>", "1. Overview"),
         ("", "<p>x</p>", ""),
     ],
