@@ -170,15 +170,21 @@ def _link_of_list(link: Any, url: str) -> str | None:
 def _resolved(reference: str, base: str, url: str) -> str | None:
     """The absolute http(s) URL of a feed's link, which may be relative, also to xml:base (RFC 4287, 2); None if it has none."""
     try:
-        address = urljoin(urljoin(url, base), "".join(reference.split()))
+        address = urljoin(urljoin(url, base), _as_meant(reference))
     except ValueError:
         return None
     return address if address.lower().startswith(("http://", "https://")) else None
 
 
+def _as_meant(address: str) -> str:
+    """A URL without what indents and wraps it, with the spaces of its own, which are escaped as it is sent."""
+    on_one_line = "".join(line.strip() for line in address.replace("\t", "").splitlines())
+    return on_one_line.replace("&amp;", "&")  # escaped twice, or within CDATA
+
+
 def _absolute(address: str, url: str) -> str | None:
     """An absolute URL as sitemaps require it, or one from an absolute path; None for anything else."""
-    address = "".join(address.split()).replace("&amp;", "&")  # escaped twice, or within CDATA
+    address = _as_meant(address)
     if address.lower().startswith(("http://", "https://")):
         return address
     try:

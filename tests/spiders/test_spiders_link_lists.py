@@ -129,3 +129,27 @@ def test_files_are_the_users_own() -> None:
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*.html", "format": "html", "body": "all"})
     (mapped,) = map_pages([Page("feed.html", RSS.encode(), content_type="text/html", noindex="meta")], source, "en")
     assert len(mapped.drafts) == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "path"),
+    [
+        ("\n      http://x.test/my page.html\n    ", "/my%20page.html"),
+        ("http://x.test/a  b/c d?q=e f", "/a%20%20b/c%20d?q=e%20f"),
+        ("http://x.test/over\n        two-lines", "/overtwo-lines"),
+        ("http://x.test/a\r\n/b\tc", "/a/bc"),
+        ("\xa0/fran\xe7ais un ", "/fran%C3%A7ais%20un"),
+        ("<![CDATA[ http://x.test/x y?a=1&amp;b=2 ]]>", "/x%20y?a=1&b=2"),
+        ("http://x.test/a%20b c", "/a%20b%20c"),
+    ],
+)
+def test_spaces_belong_to_a_url_and_what_indents_or_wraps_it_does_not(written: str, path: str) -> None:
+    channel = f"<rss><channel><title>t</title><item><link>{written}</link></item></channel></rss>"
+    guid = f"<rss><channel><item><guid>{written}</guid></item></channel></rss>"
+    urls, maps = f"<urlset><url><loc>{written}</loc></url></urlset>", f"<sitemapindex><sitemap><loc>{written}</loc></sitemap></sitemapindex>"
+    attribute = written.replace("<![CDATA[", "").replace("]]>", "")
+    atom = f'<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{attribute}"/></entry></feed>'
+    is_wrapped = "\n" in written.strip()  # what XML makes of that in an attribute are spaces
+    for body in (channel, guid, urls, maps, *([] if is_wrapped else [atom])):
+        found = UrlPolicy(site()).links(content(body, "application/xml"))
+        assert [link.url for link in found] == [f"http://x.test{path}"]
