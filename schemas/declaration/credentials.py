@@ -16,7 +16,7 @@ REVEALED = {"reveal_secrets": True}
 
 _MASK = "**********"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110, 5.6.2
+TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110, 5.6.2
 _OTHER_KEY = {"cookie": "cookies", "user-agent": "user_agent"}
 # Headers that a declaration may not set: they frame the message, belong to the connection, or request less than a whole page.
 _OWN = frozenset(
@@ -43,7 +43,7 @@ def _shown(value: SecretStr, info: SerializationInfo) -> str:
 
 
 Secret = Annotated[SecretStr, BeforeValidator(_written), PlainSerializer(_shown, return_type=str)]
-Token = Annotated[str, Field(pattern=_TOKEN)]
+Token = Annotated[str, Field(pattern=TOKEN)]
 
 
 class Auth(DeclaredModel):

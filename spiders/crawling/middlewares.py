@@ -1,5 +1,6 @@
 """Downloader middlewares for robots.txt, redirects and credentials, where Scrapy's own differ from what is declared."""
 
+import re
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -12,6 +13,7 @@ from scrapy.http import Request, Response, TextResponse
 from scrapy.robotstxt import ProtegoRobotParser, RobotParser
 from scrapy.utils.httpobj import urlparse_cached
 
+from almanac.schemas.declaration.credentials import TOKEN
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.crawling.requester_fingerprint import declared_headers
@@ -23,6 +25,7 @@ _DISALLOW_ALL = b"User-agent: *\nDisallow: /\n"
 _ROBOTS_BYTES = 500 << 10  # RFC 9309, 2.5: the least that must be parsed
 _ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2
 _PORTS = {"http": 80, "https": 443}
+_COOKIE_NAME = re.compile(TOKEN)
 
 
 class StrictRobots(RobotsTxtMiddleware):
@@ -93,7 +96,15 @@ class StrictRobots(RobotsTxtMiddleware):
 
 
 class DeclaredRedirects(RedirectMiddleware):
-    """Keeps redirects within the URL policy: each hop must be allowed, not fetched yet, and not part of a circle."""
+    """Keeps redirects within the URL policy: each hop must be allowed, not fetched yet, and not part of a circle.
+
+    Cookies that a site sets are not kept. Their names are, since a site that wants one back sends its visitors round in a circle until it gets it.
+    """
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy calls it without the spider
+        names = [*request.meta.get("cookies_set", []), *map(_cookie_name, response.headers.getlist("Set-Cookie"))]
+        request.meta["cookies_set"] = list(dict.fromkeys(filter(None, names)))
+        return super().process_response(request, response)
 
     def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
         spider: Any = self.crawler.spider
@@ -104,19 +115,38 @@ class DeclaredRedirects(RedirectMiddleware):
         else:
             self._check(redirected.url, request, int(reason))
         if request.meta.get("redirect_times", 0) >= self.max_redirect_times:
-            raise Refusal("error", f"more than {self.max_redirect_times} redirects", int(reason))
+            raise Refusal("error", f"more than {self.max_redirect_times} redirects{wanted_cookies(request, spider.source)}", int(reason))
         return super()._redirect(redirected, request, reason)
 
     def _check(self, target: str, request: Request, status: int) -> None:
         spider: Any = self.crawler.spider
         way = [*request.meta.get("redirect_urls", []), request.url]
         if target in way:
-            raise Refusal("error", f"redirects in a circle, back to {target}", status)
+            raise Refusal("error", f"redirects in a circle, back to {target}{wanted_cookies(request, spider.source)}", status)
         refusal = spider.refusal_of(target)
         if refusal is not None:
             raise Refusal(refusal, f"redirects to {target}", status)
         if "made_up" not in request.cb_kwargs and not spider.claim(target, way):
             raise Refusal(None, seen=target)
+
+
+def wanted_cookies(request: Request, source: SiteSource) -> str:
+    """What to say of the cookies that were set on a request's way round, which the site may want back; empty if there were none."""
+    names = request.meta.get("cookies_set", [])
+    if not names:
+        return ""
+    declared = [name for name in names if name in source.politeness.cookies]
+    if declared:
+        return f", and sets the cookie {', '.join(declared)} anew: its value in politeness.cookies is not taken any more"
+    named = ", ".join(f"{name}: …" for name in names)
+    return f", and sets a cookie that it may want back: politeness: {{cookies: {{{named}}}}}, with what a browser has for it"
+
+
+def _cookie_name(header: bytes) -> str:
+    """The name of a cookie that is set; empty for one that is removed, or whose name no cookie may have."""
+    name, _, rest = header.decode("latin-1").partition("=")
+    value, name = rest.partition(";")[0].strip(), name.strip()
+    return name if value and _COOKIE_NAME.fullmatch(name) else ""
 
 
 class Credentials:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import scrapy
 
 from almanac.schemas.crawl_outcome import FailedPage
+from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.frontier import Waiting
+from almanac.spiders.crawling.middlewares import wanted_cookies
 from almanac.spiders.crawling.refusal import Refusal
 
 
@@ -22,7 +24,8 @@ class Led:
 class SeenRedirects:
     """Two pages that redirect to each other each wait for the other; only when all pages are answered is it known that neither comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: SiteSource) -> None:
+        self._source = source
         self._next: dict[str, str] = {}  # key of each address on the way → key of where it leads
         self._unsettled: list[tuple[str, Led]] = []
 
@@ -40,6 +43,6 @@ class SeenRedirects:
                 met.add(key)
                 end = key
             if key:
-                yield led, Refusal("error", f"redirects in a circle, by way of {led.target}")
+                yield led, Refusal("error", f"redirects in a circle, by way of {led.target}{wanted_cookies(led.request, self._source)}")
             elif (failure := failed.get(end)) is not None:
                 yield led, Refusal(failure.reason, f"redirects to {failure.url}: {failure.detail or failure.reason}", failure.status)

@@ -118,7 +118,7 @@ class SiteSpider(scrapy.Spider):
         self._has_unseen = False  # a page that failed, and of which there is no copy
         self._fallback_pages = FallbackPages(self.policy, previous, self._frontier, self._link_texts)
         self._sitemaps = SitemapQueue(self.policy, self._frontier, self.stats, self._count, self.refusal_of)
-        self._seen_redirects = SeenRedirects()
+        self._seen_redirects = SeenRedirects(source)
         self._not_arrived: dict[str, FailedPage] = {}  # by key, also of the addresses that redirects led to
         self._past_the_end: list[str] = []  # guessed numbers that gave no JSON
         self._unknown = UnknownUrls(self.policy, shown_for_unknown, spares_starts=spares_starts)

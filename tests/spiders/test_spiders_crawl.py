@@ -255,6 +255,35 @@ def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_p
     assert outcome.finish == "bytes" and outcome.bytes >= 5000 and len(stored) < 15
 
 
+def test_a_site_that_wants_a_cookie_back_is_told_with_its_name(loopback_site: "Site", tmp_path: Path) -> None:
+    """Whether a page redirects to itself, round by another or on and on, or two pages wait for each other; values are not shown."""
+    site = loopback_site
+    site.page("/", links("/self", "/round", "/a", "/b", "/on?n=0", "/plain", "/held", "/dropped"))
+    for path, target, cookie in (
+        ("/self", "/self", "sid=abc123; Path=/; HttpOnly\nlang=xyz789"),
+        ("/round", "/check", ""),
+        ("/check", "/round", "seen=abc123"),
+        ("/a", "/b", "first=abc123"),
+        ("/b", "/a", ""),
+        ("/plain", "/plain", ""),
+        ("/held", "/held", "token=abc123"),
+        ("/dropped", "/dropped", "old=; Max-Age=0"),
+    ):
+        site.page(path, status=302, headers={"Location": target} | ({"Set-Cookie": cookie} if cookie else {}))
+    for n in range(30):
+        site.page(f"/on?n={n}", status=302, headers={"Location": f"/on?n={n + 1}", "Set-Cookie": "step=abc123"})
+    outcome, _ = crawled(site, tmp_path, politeness={"allow_private": True, "cookies": {"token": "lapsed"}})
+    said = {failure.url.removeprefix(site.base): failure.detail.replace(site.base, "") for failure in outcome.failures}
+    wanted = "and sets a cookie that it may want back: politeness: {cookies: {%s}}, with what a browser has for it"
+    assert said["/self"] == f"redirects in a circle, back to /self, {wanted % 'sid: …, lang: …'}"
+    assert said["/round"] == f"redirects in a circle, back to /round, {wanted % 'seen: …'}"
+    assert said["/on?n=0"] == f"more than 20 redirects, {wanted % 'step: …'}"
+    assert wanted % "first: …" in said["/a"]
+    assert said["/held"].endswith("and sets the cookie token anew: its value in politeness.cookies is not taken any more")
+    assert said["/plain"] == "redirects in a circle, back to /plain" and said["/dropped"] == "redirects in a circle, back to /dropped"
+    assert not any(value in outcome.model_dump_json() for value in ("abc123", "xyz789", "lapsed"))
+
+
 @pytest.mark.skipif(not _REDIRECTS.is_dir(), reason=f"the collected redirects are not at {_REDIRECTS}")
 def test_collected_redirects_all_end(loopback_site: "Site", tmp_path: Path) -> None:
     site = loopback_site
