@@ -166,7 +166,7 @@ def test_url(
     much = report.left_out.much(report.characters)
     for reason, amount in report.left_out.items():
         counted = f"{amount['characters']:,} characters in {amount['blocks']:,} block{'' if amount['blocks'] == 1 else 's'}"
-        warning = f", {much[reason]:.0%} of its text: {CURES[reason]}" if reason in much else ""
+        warning = f", {much[reason]:.0%} of its text: {CURES[reason].replace('KB', declaration.handle)}" if reason in much else ""
         say(f"left out as {reason.replace('_', ' ')}: {counted}{warning}")
     if chosen.yields == "documents" and chosen.body == "main" and report.items:
         say("one page does not tell page furniture: a run leaves out what most pages of the source begin or end with, and counts it as page_furniture")

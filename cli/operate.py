@@ -13,7 +13,7 @@ from almanac.core.load import load_declaration
 from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
 from almanac.core.uncollected import uncollected
-from almanac.schemas.errors import DamagedVersion, NoRecords, NotFound, StoreAway
+from almanac.schemas.errors import DamagedVersion, NoRecords, NotFound, StorageError, StoreAway
 
 if TYPE_CHECKING:
     from almanac.schemas.reports import RunReport, StoreStatus
@@ -161,7 +161,7 @@ def _problem(index_dir: Path, version: str, handle: str) -> str | None:
 
     try:
         require_whole(index_dir, read_manifest(index_dir, version))
-    except (DamagedVersion, NotFound) as error:
+    except (DamagedVersion, NotFound, StorageError) as error:
         error.about(handle)
         return str(error)
     return None

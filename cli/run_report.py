@@ -44,14 +44,14 @@ def show_report(report: RunReport, handle: str) -> None:
         print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
     _show_limits(report.limits_reached)
     _show_not_fetched(report.sources)
-    _show_left_out(report.sources)
+    _show_left_out(report.sources, handle)
     _show_texts(report.sources, handle)
     if report.gate is not None and report.gate.verdict == "refused":
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
         _show_missed(report)
         _say_what_to_do(report, handle)
     else:
-        _say_remedies(report.remedies, handle)
+        _say_remedies(report.remedies)
         _say_recall(report, handle)
     if report.duplicates:
         print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
@@ -65,12 +65,12 @@ def show_report(report: RunReport, handle: str) -> None:
 def show_plan(result: PlanResult, handle: str) -> None:
     print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
     print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
-    _say_remedies(result.remedies, handle)
+    _say_remedies(result.remedies)
     if lost := lost_rows(result.sources):
         print_table("Pages that do not arrive, are gone or are left out; --json lists each", LOST_COLUMNS, lost)
     _show_limits(result.limits_reached)
     _show_not_fetched(result.sources)
-    _show_left_out(result.sources)
+    _show_left_out(result.sources, handle)
     _show_texts(result.sources, handle)
     show_rejects(result.rejects)
 
@@ -80,9 +80,9 @@ def _show_limits(limits: list[LimitReached]) -> None:
         print_table("Crawls that a limit cut short: what they did not get keeps its place", LIMIT_COLUMNS, limit_rows(limits))
 
 
-def _say_remedies(remedies: list[str], handle: str) -> None:
+def _say_remedies(remedies: list[str]) -> None:
     for remedy in remedies:
-        say(f"  → {remedy.replace('KB', handle)}")
+        say(f"  → {remedy}")
 
 
 def _show_not_fetched(sources: list[CrawlOutcome]) -> None:
@@ -90,11 +90,11 @@ def _show_not_fetched(sources: list[CrawlOutcome]) -> None:
         print_table("Documents that pages link to and that are not fetched", NOT_FETCHED_COLUMNS, rows)
 
 
-def _show_left_out(sources: list[CrawlOutcome]) -> None:
+def _show_left_out(sources: list[CrawlOutcome], handle: str) -> None:
     if rows := left_out_rows(sources):
         print_table("Text that is left out on purpose", LEFT_OUT_COLUMNS, rows)
     for sentence in much_left_out(sources):
-        say(f"  → {sentence}")
+        say(f"  → {sentence.replace('KB', handle)}")
 
 
 def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:
@@ -126,7 +126,7 @@ def _show_missed(report: RunReport) -> None:
 
 
 def _say_what_to_do(report: RunReport, handle: str) -> None:
-    _say_remedies(report.remedies, handle)
+    _say_remedies(report.remedies)
     if note := rules_note(report):
         say(f"  → {note}")
     if report.version is None:

@@ -47,6 +47,8 @@ class LeftOut(dict[str, Amount]):
             characters -= less
             if less:
                 self[reason] = {**self[reason], "characters": self[reason]["characters"] - less}
+            if less and not self[reason]["characters"]:
+                del self[reason]
 
     def _add(self, reason: str, blocks: int, characters: int) -> None:
         before = self.get(reason, {"blocks": 0, "characters": 0})

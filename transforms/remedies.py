@@ -8,7 +8,7 @@ from almanac.core.url_folders import by_folder, say_folders
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.source import SiteSource, Source
-from almanac.schemas.manifest import Verdict
+from almanac.schemas.manifest import Check, Verdict
 
 _FOLDERS = 3  # that one line names
 _OVERLOADED = frozenset({"server_error", "timeout", "unreachable"})
@@ -22,16 +22,18 @@ _WHERE_LEFT_OUT = {
 _BY_CHECK = {
     "min_items": "almanac test-url KB URL shows what a page yields; are match, each and the fields right?",
     "max_rejected": "rejects.jsonl has the reason of each; validate: {max_rejected: …} if they may be left out",
+    "compared_with": "almanac rollback KB and another run compare with an older version; the release that wrote the live one compares with that",
     "max_added": "a calendar or a listing without end: follow: {deny: […]}; parameters that make many URLs of one page: ignore_parameters: […]",
     "max_shrunk": "does one of the pages show a login, a notice or half of its text? Then wait, or send what the site wants: politeness: {cookies: …}",
     "max_changed": "does one of the pages show a notice in place of its text? Then wait; if the site was rewritten, the version is right",
-    "min_recall": "almanac eval KB shows which golden questions fail, and what is found instead",
-    "max_recall_drop": "almanac eval KB shows which golden questions fail, and what is found instead",
+    "min_recall": "almanac eval KB VERSION shows which golden questions fail, and what is found instead",
+    "max_recall_drop": "almanac eval KB VERSION shows which golden questions fail, and what is found instead",
 }
+_UNASKED = "the live version cannot be asked, and nobody knows what it finds: almanac eval KB VERSION shows what the new one finds"
 
 
-def remedies_of(declaration: Declaration, verdict: Verdict, outcomes: Sequence[CrawlOutcome]) -> list[str]:
-    """A line for each finding behind the checks that refuse or warn, in their order; `KB` stands for the knowledge base."""
+def remedies_of(declaration: Declaration, verdict: Verdict, outcomes: Sequence[CrawlOutcome], version: str | None = None) -> list[str]:
+    """A line for each finding behind the checks that refuse or warn, in their order. `version` is the one that was judged; None for the live one."""
     sources = {source.name: source for source in declaration.sources}
     crawls = [(sources[outcome.source], outcome) for outcome in outcomes if outcome.source in sources]
     by_source = {"complete": _where_cut, "max_failed": _where_failed, "max_lost": _where_lost}
@@ -40,8 +42,14 @@ def remedies_of(declaration: Declaration, verdict: Verdict, outcomes: Sequence[C
         if not check.ok or check.warns:
             tell = by_source.get(check.name)
             found = list(chain.from_iterable(tell(source, outcome) for source, outcome in crawls)) if tell else []
-            lines += found or filter(None, [_BY_CHECK.get(check.name)])
+            lines += found or _of_check(check, declaration.handle, version)
     return list(dict.fromkeys(lines))
+
+
+def _of_check(check: Check, handle: str, version: str | None) -> list[str]:
+    is_unasked = check.name == "max_recall_drop" and isinstance(check.value, str)
+    line = _UNASKED if is_unasked else _BY_CHECK.get(check.name)
+    return [] if line is None else [line.replace(" VERSION", f" --version {version}" if version else "").replace("KB", handle)]
 
 
 def _where_cut(_: Source, outcome: CrawlOutcome) -> Iterator[str]:

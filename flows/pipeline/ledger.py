@@ -94,7 +94,7 @@ class Ledger:
             items=self.item_counts(),
             chunks=self.noted(ChunkCounts) or ChunkCounts(),
             gate=verdict,
-            remedies=[] if verdict is None else remedies_of(run.declaration, verdict, sources),
+            remedies=[] if verdict is None else remedies_of(run.declaration, verdict, sources, self.version),
             limits_reached=[limit for one in sources for limit in one.limits_reached],
             recall=recall,
             seconds=self.seconds,

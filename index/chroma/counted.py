@@ -9,6 +9,7 @@ from pathlib import Path
 
 from almanac.index.chroma.pages import open_database
 from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.schemas.errors import storage_error
 
 _COUNT = "SELECT count(*) FROM embeddings"
 # Each change gets a number, which the text index notes at once, the vector index once it is flushed, as it is at the end of a build.
@@ -18,16 +19,32 @@ _UNFLUSHED = 1  # rows, up to which Chroma writes no vector index
 
 
 def misfit(version_dir: Path, rows: int) -> str | None:
-    """Says what does not fit in the database of a folder that was built with `rows` rows; None where all fits, or another program has locked it."""
+    """Says what does not fit in the database of a folder that was built with `rows` rows; None where all fits, or another program has locked it.
+
+    Raises StorageError where it may not be read.
+    """
+    path = version_dir / CHROMA / DATABASE
     try:
-        with closing(open_database(version_dir / CHROMA / DATABASE, patience_s=_PATIENCE_S)) as database:
+        with closing(open_database(path, patience_s=_PATIENCE_S)) as database:
             [[count]] = database.execute(_COUNT).fetchall()
             changes = {change for [change] in database.execute(_CHANGES) if change is not None}
     except sqlite3.DatabaseError as error:
-        is_locked = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY
-        return None if is_locked else f"Chroma's database cannot be read: {error}"
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            return None
+        _require_permission(path)
+        return f"Chroma's database cannot be read: {error}"
     if count != rows:
         return f"Chroma has {count} rows instead of {rows}"
     if rows > _UNFLUSHED and len(changes) > 1:
         return "another program has changed rows in Chroma's database"
     return None
+
+
+def _require_permission(path: Path) -> None:
+    """SQLite says of a file that may not be read, as of one that is gone, that it cannot open it."""
+    try:
+        path.open("rb").close()
+    except PermissionError as error:
+        raise storage_error(error, path) from error
+    except FileNotFoundError:
+        return

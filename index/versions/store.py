@@ -119,6 +119,8 @@ def read_outline(index_dir: Path, version: str) -> Outline:
         return Outline.model_validate(json.loads(path.read_text(encoding="utf-8")), extra="ignore")
     except FileNotFoundError as error:
         raise _is_gone(index_dir, version) from error
+    except PermissionError as error:
+        raise storage_error(error, path) from error
     except ValueError as error:
         raise DamagedVersion(f"the manifest of {version} of '{index_dir.name}' does not say where its rows are: {error}", where=str(path)) from error
 

@@ -96,14 +96,19 @@ def test_questions_that_fail_are_a_refusal_until_they_hold_and_the_live_version_
         refused = base.run()
         assert _told(refused) == ("gate_refused", 4, None, (0.5, [_PARKING["question"]]))
         assert [check["name"] for check in refused["gate"]["checks"] if not check["ok"]] == ["min_recall"]
-        assert "almanac eval KB" in refused["remedies"][0]
+        assert refused["remedies"][0].startswith(f"almanac eval {base.path} shows")
     assert version_names(base.data.index("park")) == ["v0001"]
+    (base.folder / "notes" / "boats.txt").write_text("Boats leave the pier every two hours.")
+    kept = base.run()  # a new version, which is refused for the same question, and can be asked by its name
+    assert (kept["outcome"], kept["version"], kept["previous"]) == ("gate_refused", "v0002", "v0001")
+    assert kept["remedies"][0].startswith(f"almanac eval {base.path} --version v0002 shows")
+    (base.folder / "notes" / "boats.txt").write_text(_NOTES["boats"])
     base.declare({"golden": "park.golden.jsonl"})  # measured, and no limit
     assert _told(base.run()) == ("unchanged", 0, "v0001", (0.5, [_PARKING["question"]]))
     # A note that answers makes a version, which is asked as ever.
     (base.folder / "notes" / "parking.txt").write_text("Park behind the garden, in winter too.")
     base.declare(_GOLDEN)
-    assert _told(base.run()) == ("published", 0, "v0002", (1.0, []))
+    assert _told(base.run()) == ("published", 0, "v0003", (1.0, []))
 
 
 def test_a_version_that_somebody_published_in_spite_of_its_answers_is_not_refused_every_night(base: Base) -> None:

@@ -20,12 +20,14 @@ from pathlib import Path
 from almanac.index.versions.store import current_version, version_names
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.core.tables import rows_in
+from almanac.index.chroma.counted import misfit
 from almanac.schemas.errors import AlmanacError
 place = Path(sys.argv[2])
 try:
     match sys.argv[1]:
         case "versions": print(current_version(place), version_names(place))
         case "rows": print(rows_in(place))
+        case "database": print(misfit(place, 1))
         case "vectors":
             with vectors_in_use(place): print("in use")
 except AlmanacError as error:
@@ -67,6 +69,15 @@ def test_rows_that_may_not_be_read_are_not_called_damaged(tmp_path: Path, closed
     closed.append(table)
     table.chmod(0)
     assert _try("rows", table).startswith("StorageError records.parquet may not be read: Permission denied")
+
+
+def test_a_database_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, closed: list[Path]) -> None:
+    database = tmp_path / "chroma" / "chroma.sqlite3"
+    database.parent.mkdir()
+    database.write_bytes(b"SQLite format 3")
+    closed.append(database)
+    database.chmod(0)
+    assert _try("database", tmp_path).startswith("StorageError chroma.sqlite3 may not be read: Permission denied")
 
 
 @pytest.mark.parametrize("is_locked_before", [True, False])

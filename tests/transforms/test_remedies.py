@@ -1,5 +1,6 @@
 """Where the gate refuses or warns, what to declare is named by what was found."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from almanac.transforms.remedies import remedies_of
 
 def _declared(**keys: Any) -> Declaration:
     sources = [{"name": "shop", "kind": "site", "start_urls": ["http://a.test/"], **keys}, {"name": "notes", "kind": "files", "glob": "*.md"}]
-    return Declaration.model_validate({"name": "kb", "sources": sources})
+    return Declaration.model_validate({"name": "kb", "sources": sources}).at(Path("/p/knowledge/shop.yaml"), None, handle="shop")
 
 
 def _refused(*names: str) -> Verdict:
@@ -77,4 +78,24 @@ def test_each_check_that_refuses_or_warns_has_its_own_and_none_that_passes() -> 
     ]
     assert remedies_of(_declared(), Verdict(verdict="passed", checks=[Check(name="complete", value=0, limit="warn", ok=True)]), [cut]) == []
     added, recall = remedies_of(_declared(), _refused("max_added", "min_recall"), [cut, CrawlOutcome(source="notes")])
-    assert "ignore_parameters" in added and recall.startswith("almanac eval KB")
+    assert "ignore_parameters" in added and recall.startswith("almanac eval shop shows")
+
+
+def test_a_kept_version_is_asked_by_its_name_and_what_cannot_be_compared_with_has_another_way_out() -> None:
+    verdict = Verdict(
+        verdict="refused",
+        checks=[
+            Check(name="compared_with", value="nothing: its tables cannot be read", limit="v0001", ok=False),
+            Check(name="min_recall", value=0.5, limit=0.9, ok=False),
+            Check(name="max_recall_drop", value="not measured: v0001 of 'kb' has format 5", limit=0.05, ok=False),
+        ],
+    )
+    compared, recall, drop = remedies_of(_declared(), verdict, [], "v0002")
+    assert compared.startswith("almanac rollback shop and another run")
+    assert recall.startswith("almanac eval shop --version v0002 shows which")
+    assert "almanac eval shop --version v0002 shows what the new one finds" in drop
+
+
+def test_a_folder_of_the_site_keeps_its_name() -> None:
+    (told,) = remedies_of(_declared(), _refused("max_lost"), [CrawlOutcome(source="shop", failures=_pages("gone", "/KB/1", status=404))])
+    assert "(/KB/)" in told
