@@ -168,7 +168,7 @@ def test_url(
         counted = f"{amount['characters']:,} characters in {amount['blocks']:,} block{'' if amount['blocks'] == 1 else 's'}"
         warning = f", {much[reason]:.0%} of its text: {CURES[reason].replace('KB', declaration.handle)}" if reason in much else ""
         say(f"left out as {reason.replace('_', ' ')}: {counted}{warning}")
-    if chosen.yields == "documents" and chosen.body == "main" and report.items:
+    if chosen.yields == "documents" and chosen.body == "main" and any(item.draft is not None and item.draft.markup == "html" for item in report.items):
         say("one page does not tell page furniture: a run leaves out what most pages of the source begin or end with, and counts it as page_furniture")
     for reject in report.rejects:
         place = reject["document_id"] or reject["url"]

@@ -13,7 +13,7 @@ from almanac.core.load import load_declaration
 from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
 from almanac.core.uncollected import uncollected
-from almanac.schemas.errors import DamagedVersion, NoRecords, NotFound, StorageError, StoreAway
+from almanac.schemas.errors import AlmanacError, DamagedVersion, NoRecords, NotFound, StorageError, StoreAway
 
 if TYPE_CHECKING:
     from almanac.schemas.reports import RunReport, StoreStatus
@@ -73,7 +73,8 @@ def run(
     if as_json:
         print_json(report)
     else:
-        show_report(report, declaration.handle)
+        can_be_compared = bool(folder.url) or is_comparable(folder.index(declaration.name), report.previous)  # of a store, what is missing here is fetched
+        show_report(report, declaration.handle, is_comparable=can_be_compared)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
 
@@ -153,6 +154,21 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         *([("store", _say_store(store)), ("cached here", store.cached)] if store is not None else []),
     ]
     print_table(declaration.name, ("", "value"), rows)
+
+
+def is_comparable(index_dir: Path, version: str | None) -> bool:
+    """Whether `almanac diff` reads a version: not one that another release wrote, or that is damaged or gone."""
+    from almanac.index.versions.store import read_manifest, require_files, require_segments, version_dir
+
+    if version is None:
+        return False
+    try:
+        manifest = read_manifest(index_dir, version)
+        require_files(version_dir(index_dir, version), manifest)
+        require_segments(index_dir, manifest)
+    except AlmanacError:
+        return False
+    return True
 
 
 def _problem(index_dir: Path, version: str, handle: str) -> str | None:

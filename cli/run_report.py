@@ -37,7 +37,7 @@ _DUPLICATES_SHOWN = 10
 _SHOWN_TEXTS = 10
 
 
-def show_report(report: RunReport, handle: str) -> None:
+def show_report(report: RunReport, handle: str, *, is_comparable: bool = True) -> None:
     if report.error:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
     if lost := lost_rows(report.sources):
@@ -49,7 +49,7 @@ def show_report(report: RunReport, handle: str) -> None:
     if report.gate is not None and report.gate.verdict == "refused":
         print_table(gate_title(report.gate, report.previous), GATE_COLUMNS, gate_rows(report.gate))
         _show_missed(report)
-        _say_what_to_do(report, handle)
+        _say_what_to_do(report, handle, is_comparable=is_comparable)
     else:
         _say_remedies(report.remedies)
         _say_recall(report, handle)
@@ -125,14 +125,13 @@ def _show_missed(report: RunReport) -> None:
             say(f"  {question}")
 
 
-def _say_what_to_do(report: RunReport, handle: str) -> None:
+def _say_what_to_do(report: RunReport, handle: str, *, is_comparable: bool) -> None:
     _say_remedies(report.remedies)
     if note := rules_note(report):
         say(f"  → {note}")
     if report.version is None:
         say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
         return
-    is_comparable = report.gate is None or all(check.ok for check in report.gate.checks if check.name == "compared_with")
     if report.previous and report.previous != report.version and is_comparable:
         say(f"  → what differs:      almanac diff {handle} {report.previous} {report.version}")
     say(f'  → if that is right:  almanac publish {handle} {report.version} --override-gate "why"')

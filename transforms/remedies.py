@@ -90,6 +90,8 @@ def _where_lost(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
             f"no link leads to {_told(source, outcome.vanished)} any more: are pagination, listing and follow.allow still right? "
             f"vanish_after: {source.vanish_after + 2} waits for more crawls"
         )
+    elif outcome.vanished:
+        yield f"nothing is left of {_told(source, outcome.vanished)}: is glob still right, and is all in its place? If they were removed, the version is right"
     for reason, cure in _WHERE_LEFT_OUT.items():
         if urls := [page.url for page in outcome.failures if page.reason == reason]:
             yield f"{_told(source, urls)} are left out: {cure}"
@@ -108,8 +110,9 @@ def _is_shown(page: FailedPage) -> bool:
 
 
 def _told(source: Source, urls: Sequence[str]) -> str:
-    """`12 pages of shop (/tours/)`."""
-    return f"{len(urls):,} page{'' if len(urls) == 1 else 's'} of {source.name} ({say_folders(by_folder(urls, _FOLDERS))})"
+    """`12 pages of shop (/tours/)`, `12 files of notes (2024/)`."""
+    thing = "page" if isinstance(source, SiteSource) else "file"
+    return f"{len(urls):,} {thing}{'' if len(urls) == 1 else 's'} of {source.name} ({say_folders(by_folder(urls, _FOLDERS))})"
 
 
 def _parameters(urls: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from almanac.cli.author import test_url as show_url
 from almanac.cli.run_report import show_report
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
@@ -59,3 +60,15 @@ def test_left_out_text_is_reported_by_run_and_plan_and_stays_so_in_later_runs(
     told = " ".join(capsys.readouterr().out.split())
     assert "Text that is left out on purpose" in told and "is left out as hidden; if it is meant, `hidden: true` reads it" in told
     assert "% of pages left out as hidden" in summary_line(first)
+
+
+@pytest.mark.parametrize(("name", "text", "is_said"), [("day.html", _page(1, _HIDDEN), True), ("day.md", f"# Day 1\n\n{_STORY}\n", False)])
+def test_test_url_speaks_of_page_furniture_where_a_run_looks_for_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, is_said: bool
+) -> None:
+    (tmp_path / name).write_text(text)
+    declared = tmp_path / "days.yaml"
+    declared.write_text("name: days\nsources:\n  - {name: pages, kind: files, glob: '*.*m*'}\n")
+    show_url(str(declared), str(tmp_path / name))
+    told = capsys.readouterr().out
+    assert ("one page does not tell page furniture" in told, "left out as hidden" in told) == (is_said, is_said)

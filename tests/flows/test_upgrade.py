@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from almanac.cli.operate import is_comparable
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS
 from almanac.flows.pipeline.earlier_runs import ending_of
@@ -191,3 +192,9 @@ def test_another_format_is_no_damage_to_those_who_print_it(place: Path) -> None:
     with pytest.raises(DamagedVersion) as raised:
         read_manifest(_index(place), "v0001")
     assert raised.value.kind == "other_format"
+
+
+def test_no_diff_is_advised_with_a_version_of_another_format(place: Path) -> None:
+    assert is_comparable(_index(place), "v0001")
+    _set_format(place, FORMAT - 1)
+    assert not is_comparable(_index(place), "v0001")

@@ -96,6 +96,11 @@ def test_a_kept_version_is_asked_by_its_name_and_what_cannot_be_compared_with_ha
     assert "almanac eval shop --version v0002 shows what the new one finds" in drop
 
 
+def test_files_that_are_lost() -> None:
+    (told,) = remedies_of(_declared(), _refused("max_lost"), [CrawlOutcome(source="notes", vanished=["2024/a.md", "2024/b.md"])])
+    assert told.startswith("nothing is left of 2 files of notes (2024/): is glob still right")
+
+
 def test_a_folder_of_the_site_keeps_its_name() -> None:
     (told,) = remedies_of(_declared(), _refused("max_lost"), [CrawlOutcome(source="shop", failures=_pages("gone", "/KB/1", status=404))])
     assert "(/KB/)" in told
