@@ -24,7 +24,8 @@ def search(
     query: Annotated[str | None, typer.Argument(metavar="QUERY", help="a single argument is the query", show_default=False)] = None,
     k: TopK = None,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="JSON", help="""filter on metadata, such as '{"price.amount": {"$lte": 100}}'""", show_default=False)
+        str | None,
+        typer.Option("--where", metavar="JSON", help="""filter on metadata (docs/api.md), such as '{"price.amount": {"$lte": 100}}'""", show_default=False),
     ] = None,
     floor: Floor = None,
     mode: SearchMode = None,

@@ -56,6 +56,7 @@ from almanac.serve.mcp_tools import (
     search_tool,
     usual_results,
 )
+from almanac.serve.messages import require_small_filter
 from almanac.serve.problems import ProblemDetails, problem_of
 from almanac.serve.settings import Settings
 from almanac.serve.visibility import View
@@ -154,14 +155,19 @@ class KnowledgeServer(Server[Workers]):
         searches = {search_name(index.declaration.name): index for index in view.indexes()}
         if name == SEARCH_SEVERAL and len(searches) > 1:
             several = read_arguments(SearchSeveralArguments, arguments)
-            require_length("query", several.query, longest)
-            return as_result(search_results(view.asked(several.kb).search(several.query, k=several.max_results, workspace=workspace)))
+            self._require_short(several)
+            found = view.asked(several.kb).search(several.query, k=several.max_results, where=several.where, workspace=workspace)
+            return as_result(search_results(found))
         if name not in searches:
             raise MCPError(INVALID_PARAMS, f"no tool {name[:80]!r}\n→ there are: {', '.join([*searches, 'ask'])}")
         index = searches[name]
         wanted = read_arguments(SearchArguments, arguments, max_results=usual_results(index.declaration))
-        require_length("query", wanted.query, longest)
-        return as_result(search_results(index.search(wanted.query, k=wanted.max_results, workspace=workspace)))
+        self._require_short(wanted)
+        return as_result(search_results(index.search(wanted.query, k=wanted.max_results, where=wanted.where, workspace=workspace)))
+
+    def _require_short(self, wanted: SearchArguments) -> None:
+        require_length("query", wanted.query, self._settings.max_input_chars)
+        require_small_filter(wanted.where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
     @asynccontextmanager
     async def _working(self, _: Server[Workers]) -> AsyncIterator[Workers]:

@@ -12,7 +12,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.results import Answer, Confidence, SearchResult
 from almanac.serve.mcp_resources import passage_uri
-from almanac.serve.messages import Message
+from almanac.serve.messages import WHERE, Message
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.visibility import Held
 
@@ -37,6 +37,7 @@ class SearchArguments(BaseModel):
 
     query: str = Field(min_length=1, description="what to look for: the question in a sentence, or its key words")
     max_results: int = Field(5, ge=1, le=MAX_RESULTS, description="how many passages come back, at most")
+    where: dict[str, Any] | None = Field(None, description=f"{WHERE}; a refusal names the fields that there are")
 
 
 class SearchSeveralArguments(SearchArguments):
@@ -127,7 +128,7 @@ def ask_tool(declarations: Mapping[str, Declaration], default: str | None, *, ma
     return Tool(
         name="ask",
         title="Ask a knowledge base",
-        description=_ASK_PROMPT.format(bases=_listing(declarations)),
+        description=_ASK_PROMPT.format(bases=_listing(declarations), one=next(iter(declarations))),
         input_schema=schema,
         output_schema=Answer.model_json_schema(mode="serialization"),
         annotations=_READ_ONLY.model_copy(update={"title": "Ask a knowledge base"}),
@@ -142,7 +143,7 @@ def search_several_tool(declarations: Mapping[str, Declaration], default: str | 
     return Tool(
         name=SEARCH_SEVERAL,
         title="Search several knowledge bases",
-        description=_SEVERAL_PROMPT.format(bases=_listing(declarations)),
+        description=_SEVERAL_PROMPT.format(bases=_listing(declarations), some=json.dumps(list(declarations)[:2])),
         input_schema=schema,
         output_schema=SearchResults.model_json_schema(mode="serialization"),
         annotations=_READ_ONLY.model_copy(update={"title": "Search several knowledge bases"}),
@@ -231,7 +232,15 @@ def _language(declaration: Declaration) -> str:
 
 def _search_prompt(declaration: Declaration, live: Held | None) -> str:
     sources = ", ".join(live.sources if live else ()) or "none"
-    return _SEARCH_PROMPT.format(title=_title(declaration), holds=_holds(live), sources=sources, language=_language(declaration), k=usual_results(declaration))
+    k = usual_results(declaration)
+    example = _example(live, k)
+    return _SEARCH_PROMPT.format(title=_title(declaration), holds=_holds(live), sources=sources, language=_language(declaration), k=k, example=example)
+
+
+def _example(live: Held | None, k: int) -> str:
+    """A call that narrows a search down to a source of the knowledge base."""
+    asked: dict[str, Any] = {"query": "words of what is looked for", "max_results": min(k, 3)}
+    return json.dumps(asked | ({"where": {"source": live.sources[0]}} if live and live.sources else {}), ensure_ascii=False)
 
 
 def _holds(live: Held | None) -> str:
@@ -250,6 +259,8 @@ language of the content where you can. Leave greetings out, and replace "it" or 
 twice more in other words; for a question with several parts, search for each part. {k} results come back by default; ask for fewer for a single fact, \
 for more for an overview.
 
+Example calls: {{"query": "the user's question, in a sentence"}} · {example}
+
 How to combine results: read the text of all results, not only of the first. Take facts from the text and from nothing else, put together what \
 complements each other, and where results disagree, say so. Give the source of what you say. Answer in the user's language. The relevance score says \
 how often a text of this value answers: .9 is nine of ten. Where all results are below .4, they probably do not; where it is null, the rank is all there \
@@ -265,12 +276,17 @@ that was searched for instead of the question as you put it: say so.
 Use it for a finished, cited answer. To read passages yourself, to compare them or to put several together, use the search tool of the knowledge base. \
 Earlier questions are not remembered: a question is complete in itself, or comes with the messages that it continues as `history`.
 
+Example calls: {{"question": "the user's question, in a sentence", "kb": "{one}"}} · {{"question": "And in winter?", "kb": "{one}", "history": \
+[{{"role": "user", "content": "When is it open?"}}, {{"role": "assistant", "content": "From nine to six. [1]"}}]}}
+
 Knowledge bases; several may be asked at once:
 {bases}"""
 
 _SEVERAL_PROMPT = """\
 Search several knowledge bases at once, where you do not know which of them has what you look for. Results are those of all of them, best first, by \
 relevance; each names its `kb`. Where you know which one has it, use the search tool of that one, whose description says how to ask.
+
+Example call: {{"query": "the user's question, in a sentence", "kb": {some}, "max_results": 5}}
 
 Knowledge bases:
 {bases}"""

@@ -35,7 +35,8 @@ _Parts = Annotated[
     dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]],
     Field(max_length=20, description="texts for the declared query template, by name"),
 ]
-_Filter = Annotated[dict[str, Any], Field(description='filter on metadata, such as {"price.amount": {"$lte": 100}}')]
+WHERE = 'filter on metadata, such as {"price.amount": {"$lte": 100}}; what one entry of a list meets: {"price": {"$any": {"amount": {"$lte": 100}}}}'
+_Filter = Annotated[dict[str, Any], Field(description=WHERE)]
 _K = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1000, description="hits; default: the declaration's")]
 
 

@@ -4,14 +4,16 @@ The grammar is Chroma's: `{"field": value}`, `{"field": {"$gte": 3}}`, `{"$and":
 $ne, $gt, $gte, $lt, $lte, $in, $nin, and $contains (a substring of a text). Keys of one object are combined by "and". Two differences from Chroma:
 
 - A row without the field matches no operator, $ne and $nin included; `$not` inverts the result of its filter, so such a row passes it.
-- A dotted name addresses nested values (`price.amount`). Where a value is a list, one matching entry is enough.
+- A dotted name addresses nested values (`price.amount`). Where a value is a list, one matching entry is enough: of `{"price.participant": "Adult",
+  "price.amount": {"$lte": 9}}` two entries may each meet one. `{"price": {"$any": {"participant": "Adult", "amount": {"$lte": 9}}}}` wants one that meets
+  all; within `$any` is a filter like any other, whose names are those of an entry.
 
 Metadata holds amounts as decimal strings, so a text that is a number is compared as a number with numbers. True and false are no numbers: they equal neither
 1 nor 0, and have an order among themselves only.
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
@@ -98,7 +100,8 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }
 _AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {"$eq": operator.eq, "$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
-_NAMES = (*_OPERATORS, "$in", *_NEGATED)
+_ANY = "$any"
+_NAMES = (*_OPERATORS, "$in", *_NEGATED, _ANY)
 
 
 class Column:
@@ -119,6 +122,12 @@ class Column:
     def _has_objects(self) -> bool:
         return any(isinstance(entry, dict) for value in self.distinct for entry in (value if isinstance(value, list) else [value]))
 
+    @cached_property
+    def entries(self) -> tuple[list[dict[str, Any]], npt.NDArray[np.int64]]:
+        """All objects among the distinct values and in their lists, and for each the index of its value."""
+        found = [(entry, number) for number, value in enumerate(self.distinct) for entry in _objects_in(value)]
+        return [entry for entry, _ in found], np.array([number for _, number in found], dtype=np.int64)
+
     def names_within(self, rows: Mask | None = None) -> list[str]:
         """The keys of the objects that the field holds in some rows, sorted; empty where it holds anything else there, too, or nothing."""
         if not self._has_objects:
@@ -130,6 +139,14 @@ class Column:
                     return []
                 names.update(entry or ())
         return sorted(names)
+
+
+def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+    elif isinstance(value, list):
+        for entry in value:
+            yield from _objects_in(entry)
 
 
 def filter_key(workspace: Any, where: Any) -> str:
@@ -203,10 +220,45 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, s
     inner = values.names_within(seen)
     mask = np.ones(len(values.distinct), dtype=np.bool_)
     for name, limit in tests.items():
-        _require_alike(key, name, limit, inner)
         require_wanted()
-        mask &= _tested(name, values, limit)
+        if name == _ANY:
+            mask &= _with_entry(key, limit, values, seen)
+        else:
+            _require_alike(key, name, limit, inner)
+            mask &= _tested(name, values, limit)
     return mask[values.codes] if size else np.zeros(0, dtype=np.bool_)
+
+
+def _with_entry(key: str, wanted: Any, values: Column, seen: Mask | None) -> Mask:
+    """Which distinct values have an entry that a filter selects: bool (n_distinct,).
+
+    Raises UsageError where no entry is an object, or none has what the filter names; rows that the caller does not see count for neither.
+    """
+    entries, owners = values.entries
+    shown = np.ones(len(values.distinct), dtype=np.bool_)
+    if seen is not None:
+        shown = np.isin(np.arange(len(values.distinct)), values.codes[seen])
+    told = shown[owners] if len(entries) else np.zeros(0, dtype=np.bool_)
+    if not told.any() and any(value is not None for value in values.values.among(seen)):
+        raise UsageError(f"{key} holds no objects, to whose values {_ANY} applies", where="--where", hint=f'{{"{key}": value}}: one entry of a list is enough')
+
+    def column(path: str) -> Column:
+        inner = path.split(".")
+        if told.any() and not any(is_told and _has(entry, inner) for entry, is_told in zip(entries, told, strict=True)):
+            names = sorted({name for entry, is_told in zip(entries, told, strict=True) if is_told for name in entry})
+            raise UsageError(f"no entry of {key} has '{path[:_SHOWN]}'", where="--where", hint=f"entries have: {', '.join(names)}"[: 5 * _SHOWN])
+        return Column(Coded.of([reach(entry, inner) for entry in entries]))
+
+    passed = np.zeros(len(values.distinct), dtype=np.bool_)
+    passed[owners[matching_rows(wanted, column, len(entries), told)]] = True
+    return passed
+
+
+def _has(value: Any, path: Sequence[str]) -> bool:
+    """Whether a path leads to something in nested mappings and lists, if only to a null."""
+    if isinstance(value, list):
+        return any(_has(entry, path) for entry in value)
+    return not path or (isinstance(value, dict) and path[0] in value and _has(value[path[0]], path[1:]))
 
 
 def _column_of(key: str, column: Callable[[str], Column]) -> Column:
@@ -221,7 +273,8 @@ def _column_of(key: str, column: Callable[[str], Column]) -> Column:
 
 def _require_operator(key: str, name: str, wanted: Any) -> None:
     if name not in _NAMES:
-        nested = "" if name.startswith("$") else f'; a value within {key} is named "{key}.{name}"'
+        within = f'; a value within {key} is named "{key}.{name}"; what one entry meets: {{"{key}": {{"$any": {{"{name}": ...}}}}}}'
+        nested = "" if name.startswith("$") else within
         raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join(_NAMES)}{nested}")
     if name in ("$in", "$nin") and not isinstance(wanted, list):
         raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")

@@ -1,5 +1,6 @@
 """Filters mean what they say, row by row."""
 
+import re
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -56,6 +57,14 @@ def _match(where: Any) -> str:
         ({"name": "a", "n": 5}, ""),
         ({"n": {"$gt": "text"}}, ""),
         ({"flag": True}, "c"),
+        ({"price.amount": {"$lt": 100}, "price.currency": "$"}, "a"),
+        ({"price": {"$any": {"amount": {"$lt": 50}, "currency": "$"}}}, ""),
+        ({"price": {"$any": {"amount": {"$lt": 100}, "currency": "$"}}}, "a"),
+        ({"price": {"$any": {"$not": {"currency": "$"}}}}, "a"),
+        ({"price": {"$any": {"$or": [{"amount": 7}, {"amount": {"$gt": 200}}]}}}, "ab"),
+        ({"$not": {"price": {"$any": {"amount": 7}}}}, "bc"),
+        ({"$ref": {"$any": {"#text": "x"}}}, "c"),
+        ({"price": {"$any": {"currency": {"$in": ["$"]}, "amount": {"$ne": "99.00"}}}, "n": 5}, "b"),
         ({"#": {"$gt": 3}}, "c"),
         ({"$ref.#text": "x"}, "c"),
     ],
@@ -71,6 +80,40 @@ def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:
 def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
     with pytest.raises(UsageError):
         _match(where)
+
+
+@pytest.mark.parametrize(
+    ("where", "message", "hint"),
+    [
+        ({"price": {"$any": {"amuont": 7}}}, "no entry of price has 'amuont'", "entries have: amount, currency"),
+        ({"tags": {"$any": {"x": 1}}}, "tags holds no objects", '{"tags": value}: one entry of a list is enough'),
+        ({"price": {"$any": {}}}, "a filter is an object", None),
+        ({"price": {"$any": "7"}}, "a filter is an object", None),
+        ({"price": {"amount": 7}}, "unknown operator amount", '{"price": {"$any": {"amount": ...}}}'),
+    ],
+)
+def test_what_no_entry_has_is_refused(where: Any, message: str, hint: str | None) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)) as raised:
+        _match(where)
+    assert hint is None or hint in str(raised.value.hint)
+
+
+def test_one_entry_meets_all_of_a_filter_on_entries_of_entries_too() -> None:
+    adult, infant = ({"participant": name, "amount": {"amount": amount, "currency": "VND"}} for name, amount in (("Adult", "2500000"), ("Infant", "200000")))
+    dollars = {"participant": "Adult", "amount": {"amount": "99", "currency": "USD"}}
+    column = Column(Coded.of([[adult, infant], [dollars, infant], [{**adult, "amount": {"amount": "1900000", "currency": "VND"}}], None, adult]))
+
+    def passing(where: Any, seen: Any = None) -> list[int]:
+        return np.flatnonzero(matching_rows({"price": where}, lambda _: column, 5, seen)).tolist()
+
+    cheap = {"participant": "Adult", "amount.currency": "VND", "amount.amount": {"$lte": 2_000_000}}
+    assert passing({"$any": cheap}) == [2]
+    assert passing({"$any": {**cheap, "amount.amount": {"$gt": 2_000_000}}}) == [0, 4]
+    assert passing({"$any": {"amount": {"$any": {"currency": "USD", "amount": 99}}}}) == [1]
+    with pytest.raises(UsageError, match=r"no entry of price has 'amount\.net'"):
+        passing({"$any": {"amount.net": 1}})
+    unseen = np.array([False, False, False, True, False])
+    assert passing({"$any": {"amount.net": 1}}, unseen) == [], "a caller without such rows is told of none"
 
 
 @pytest.mark.parametrize("wanted", [99, "99.00", {"$lt": 100}, {"$ne": 99}, {"$in": [7, 99]}])

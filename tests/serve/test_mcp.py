@@ -206,6 +206,7 @@ async def test_a_tool_says_what_it_holds_and_that_it_only_reads(server: Knowledg
     async with Client(server) as client:
         search, ask = (await client.list_tools()).tools
     assert search.description is not None
+    assert '"where": {"source": "' in search.description and '"kb": "versailles"' in str(ask.description), "an agent sees calls that work"
     assert all(part in search.description for part in ("Le château", "5 documents", "French (fr)", "When to use it", "How to ask", "How to combine"))
     assert search.input_schema["properties"]["max_results"].items() >= {"type": "integer", "minimum": 1, "maximum": 50, "default": 3}.items()
     assert search.input_schema["required"] == ["query"]
@@ -274,6 +275,8 @@ async def test_an_agent_gets_the_closest_passages_and_what_was_searched_for(serv
         (SEARCH, {"query": "\U000e0061\u3164"}, "the question is empty"),
         (SEARCH, {"query": QUESTION, "max_results": 51}, "max_results: Input should be less than or equal to 50; found 51"),
         (SEARCH, {"query": QUESTION, "max_results": 0}, "max_results: Input should be greater than or equal to 1; found 0"),
+        (SEARCH, {"query": QUESTION, "where": {"price": {"$any": {"amount": 1}}}}, "no field 'price' in this version"),
+        (SEARCH, {"query": QUESTION, "where": {"$and": [{"a": 1}] * 300}}, "a filter of more than"),
         (SEARCH, {"query": ["a"]}, "query: Input should be a valid string"),
         (SEARCH, {"question": QUESTION}, "query: Field required; question: Extra inputs are not permitted"),
         ("ask", {"question": QUESTION, "kb": "louvre"}, "no knowledge base 'louvre'"),
