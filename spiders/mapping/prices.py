@@ -117,8 +117,8 @@ def _with_cents(plain: str, text: str) -> tuple[str, str]:
             return whole + decimals_behind(whole, lowered(raised))
         if raised.isdigit() and (_HAS_DECIMALS.search(whole) or (len(raised) == 1 and whole != "10")):
             return whole + (match["mark"] or "")  # the mark of a note
-        if match["mark"] and not raised.strip("⁻"):  # 12,⁻
-            return f"{whole}{match['mark']}-"
+        if not raised.strip("⁻"):  # 12,⁻
+            return f"{whole}{match['mark'] or ','}-"
         raise ValueError(f"raised digits in {shown(text)}: cents, a note or a power? {_SETTLES}")
 
     plain = _RAISED_BEHIND_CURRENCY.sub(lambda match: lowered(match[0]) if currency_beside("", match[1]) else match[0], plain)

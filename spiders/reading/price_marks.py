@@ -4,10 +4,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from lxml import etree
-from parsel.csstranslator import HTMLTranslator
-
 from almanac.spiders.reading.currencies import currency_beside
+from almanac.spiders.reading.own_sheets import styled_by_sheet
 
 _STRUCK_TAGS = frozenset({"del", "s", "strike"})
 _STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*line-through", re.IGNORECASE)
@@ -43,8 +41,6 @@ REGULAR_LABEL = re.compile(
     re.IGNORECASE,
 )
 STRUCK_STYLE = "text-decoration: line-through"
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_MAX_SELECTORS = 100
 NUMBER = re.compile(r"\d+(?:[.,\s'’]\d+)*")
 MAX_FIGURE = 80  # characters of a struck text that is a price and no passage
 _MAX_LEVELS = 5  # elements around a number that are looked at
@@ -100,28 +96,9 @@ def is_in_struck_price(element: Any) -> bool:
     return False
 
 
-@lru_cache(maxsize=2)  # a page, and the piece of markup that is read from it
 def struck_by_sheet(root: Any) -> frozenset[Any]:
-    """The elements that a rule in the page's own `<style>` strikes out. Sheets in other files are not fetched."""
-    selectors: list[str] = []
-    for sheet in root.iter("style"):
-        css = sheet.text or ""
-        if "line-through" in css:
-            selectors += [selector for rule in _COMMENT.sub("", css).split("}") for selector in _struck_selectors(rule)]
-    found: set[Any] = set()
-    for selector in selectors[:_MAX_SELECTORS]:
-        try:
-            found.update(match for match in root.xpath(HTMLTranslator().css_to_xpath(selector)) if match.tag not in ("html", "body", "main"))
-        except (SyntaxError, RuntimeError, etree.XPathError):  # a rule that cannot be read counts for nothing, as in a browser
-            continue
-    return frozenset(found)
-
-
-def _struck_selectors(rule: str) -> list[str]:
-    head, _, declared = rule.rpartition("{")
-    if not _STRUCK_STYLE.search(declared):
-        return []
-    return [selector for part in head.rpartition("{")[2].split(",") if (selector := part.strip()) and ":" not in selector]
+    """The elements that the page's own style sheets strike out."""
+    return styled_by_sheet(root, _STRUCK_STYLE, "line-through")
 
 
 def text_in(element: Any) -> str:

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Literal
 
+from almanac.spiders.reading.own_sheets import styled_by_sheet
 from almanac.spiders.reading.rewriting import remove, replace_by_text
+
+Standing = Literal["sup", "sub", ""]
 
 _MINUS = "-−‐‑–"
 _SIGN = rf"[+{re.escape(_MINUS)}]"
@@ -37,14 +40,15 @@ _WHOLE_PRICE = re.compile(r"(?:^|[^\d.,])(\d{1,3}(?:[.,\s]?\d{3})*)$")
 _DECIMALS = re.compile(r"[.,](?:\d\d|[-–—]{1,2})\W{0,2}")  # .99 and ,- behind a price
 _SLASHES = ("/", "⁄", "∕")
 _INLINE = frozenset({"span", "i", "em", "b", "strong", "a", "bdi", "small", "big", "font", "sup", "sub", "var", "u", "data"})
-_STYLED = re.compile(r"vertical-align\s*:\s*(super|sub)\b", re.IGNORECASE)
+_STYLE_OF: dict[Standing, str] = {"sup": "vertical-align: super", "sub": "vertical-align: sub"}
+_STYLES: dict[Standing, re.Pattern[str]] = {
+    "sup": re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE),
+    "sub": re.compile(r"vertical-align\s*:\s*sub\b", re.IGNORECASE),
+}
 _UNLINKED = _INLINE - {"a", "sup", "sub"}  # what a style may raise or lower; a link to a note stays one
 _MAX_BEFORE = 10  # elements
 _AROUND = 30  # characters beside a raised text that tell what it is
 _COST_CLASS = re.compile(r"price|amount|prix|preis|precio|prezzo", re.IGNORECASE)
-
-
-Standing = Literal["sup", "sub", ""]
 
 
 def superscript(text: str) -> str:
@@ -70,8 +74,14 @@ def lowered(text: str) -> str:
 
 def standing_by_style(element: Any) -> Standing:
     """How the style attribute of an inline element has its text stand, as editors of documents write it: `vertical-align: super`."""
-    styled = _STYLED.search(element.get("style") or "") if element.tag in _UNLINKED else None
-    return "" if styled is None else "sup" if styled[1].lower() == "super" else "sub"
+    style = (element.get("style") or "") if element.tag in _UNLINKED else ""
+    return next((standing for standing, pattern in _STYLES.items() if pattern.search(style)), "")
+
+
+def moved_by_sheet(root: Any) -> dict[Any, str]:
+    """The inline elements that the page's own style sheets raise or lower, each with the style that does."""
+    found = {_STYLE_OF[standing]: styled_by_sheet(root, pattern, "vertical-align") for standing, pattern in _STYLES.items()}
+    return {element: style for style, elements in found.items() for element in elements if element.tag in _UNLINKED and not standing_by_style(element)}
 
 
 def write_raised(root: Any) -> None:

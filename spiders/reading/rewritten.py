@@ -19,7 +19,7 @@ from almanac.spiders.reading.formulas import write_formulas
 from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
 from almanac.spiders.reading.listings import write_listings
 from almanac.spiders.reading.price_marks import STRUCK_STYLE, said_by_class, struck_by_sheet
-from almanac.spiders.reading.raised import standing_by_style, write_raised
+from almanac.spiders.reading.raised import moved_by_sheet, standing_by_style, write_raised
 from almanac.spiders.reading.rewriting import local_name
 from almanac.spiders.reading.ruby import write_ruby
 from almanac.spiders.reading.struck import drop_struck_prices
@@ -57,17 +57,17 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
     if not isinstance(element, etree._Element) or not isinstance(element.tag, str):
         return element
     work = _work(element)
-    struck = struck_by_sheet(element.getroottree().getroot())
-    if struck and not struck.isdisjoint(element.iter()):
-        work.add("prices")
+    styled = styles_of_sheets(element.getroottree().getroot())
+    styles = {number: styled[inner] for number, inner in enumerate(element.iter()) if inner in styled} if styled else {}
+    work |= {kind for style in styles.values() for kind, word in (("prices", "line-through"), ("raised", "vertical-align")) if word in style}
     if not work or (work == {"images"} and not images and any(map(str.strip, element.itertext()))):
         return element
     copied = copy.copy(element)
     copied.tail = None
     drop_controls(copied)
-    for original, inner in zip(element.iter(), copied.iter(), strict=True) if struck else ():
-        if original in struck:
-            inner.set("style", STRUCK_STYLE)
+    for number, inner in enumerate(list(copied.iter())) if styles else ():
+        if number in styles:
+            inner.set("style", styles[number])
     if "prices" in work:
         for number, text in enumerate(drop_struck_prices(copied, asked_for=asked_for)):
             leave_out("struck_prices", text, number)
@@ -81,6 +81,15 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
     elif "images" in work and not any(map(str.strip, copied.itertext())):
         copied.text = alt_text(copied)
     return copied
+
+
+@lru_cache(maxsize=2)  # a page, and the piece of markup that is read from it
+def styles_of_sheets(root: Any) -> dict[Any, str]:
+    """The elements that the page's own style sheets strike, raise or lower, each with a `style` attribute that says so, behind what its own says."""
+    styles: dict[Any, str] = {}
+    for found in (moved_by_sheet(root), dict.fromkeys(struck_by_sheet(root), STRUCK_STYLE)):
+        styles |= {element: "; ".join(filter(None, (styles.get(element) or element.get("style"), style))) for element, style in found.items()}
+    return styles
 
 
 def _work(element: Any) -> set[str]:

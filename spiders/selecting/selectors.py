@@ -19,9 +19,8 @@ from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.escaped import with_markup_parsed
 from almanac.spiders.reading.markup import parse_markup
-from almanac.spiders.reading.price_marks import STRUCK_STYLE, struck_by_sheet
 from almanac.spiders.reading.rewriting import remove
-from almanac.spiders.reading.rewritten import rewritten
+from almanac.spiders.reading.rewritten import rewritten, styles_of_sheets
 from almanac.spiders.selecting import prefixes
 from almanac.spiders.selecting.current import current_first, current_only
 from almanac.spiders.selecting.matches import kept, why_unseen
@@ -180,7 +179,7 @@ def as_read(element: Any, *, hidden: bool = False, leave_out: LeaveOut = untold)
     """
     for inner, is_whole in () if hidden else hidden_in(element):
         leave_out("hidden", "".join(_pieces(inner, " ") if is_whole else (inner.text or "", *(child.tail or "" for child in inner))), inner)
-    return shown_copy(element, hidden=hidden, styled=dict.fromkeys(struck_by_sheet(element.getroottree().getroot()), STRUCK_STYLE))
+    return shown_copy(element, hidden=hidden, styled=styles_of_sheets(element.getroottree().getroot()))
 
 
 def element_text(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = untold) -> str:

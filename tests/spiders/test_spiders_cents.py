@@ -108,6 +108,7 @@ def test_what_the_reject_names_settles_it() -> None:
         ("10⁶ €", None),
         ("12⁹⁹⁹ €", None),
         ("$8₇₅", None),
+        ("€5⁻", "5"),
     ],
 )
 def test_cents_in_a_text(text: str, amount: str | None) -> None:

@@ -46,6 +46,20 @@ def test_raised_and_lowered_numbers_are_characters(markup: str, text: str) -> No
     assert _read(f"<p>{markup}</p>") == element_text(parse_markup(f"<p>{markup}</p>").root) == text
 
 
+def test_what_the_sheet_of_a_page_raises_is_raised() -> None:
+    sheet = "<style>.up, span.c9 { font-size: .7em; vertical-align: super }\n.low{vertical-align:sub} .gone{text-decoration:line-through}</style>"
+    prose = "<p>It holds 4 × 10<span class=c9>11</span> stars and H<span class=low>2</span>O<span class=up>, they say</span>.</p>"
+    price = '<b class=price>$12<i class=up>99</i> <span class="up gone" style="color:red">$20<i class=up>00</i></span></b>'
+    markup = f"<html><head>{sheet}</head><body><main><h1>Sky</h1>{prose}{price}</main></body></html>"
+    fields = {"said": {"css": "p"}, "price": {"css": ".price", "type": "price"}}
+    assert _draft(markup, yields="records", fields=fields).fields == {
+        "said": "It holds 4 × 10¹¹ stars and H₂O, they say.",
+        "price": {"amount": "12.99", "currency": "$"},
+    }
+    body = _draft(markup, yields="documents", body="all").body or ""
+    assert "4 × 10¹¹ stars and H₂O, they say." in html_to_markdown(body, "all")
+
+
 def test_area_is_a_number_with_a_unit() -> None:
     draft = _draft("<h1>Flat</h1><p>52 m<sup>2</sup></p>", yields="records", fields={"area": {"css": "p", "type": "number"}})
     assert draft.fields == {"area": 52.0}
