@@ -22,6 +22,7 @@ _BLOCKS = frozenset(
     | {"optgroup", "option", "p", "plaintext", "pre", "search", "section", "select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead"}
     | {"tr", "ul", "xmp"}
 )
+_UNWRAPPED = "almanac-unwrapped"
 _SCRIPTS = ("script", "style", "template")
 _UNREAD = (*_SCRIPTS, "noscript", "iframe", "object", "embed", "audio", "video", "canvas")
 _CELLS = frozenset({"td", "th"})
@@ -110,7 +111,8 @@ def write_on_one_line(cell: Any) -> None:
         elif getattr(element, where):
             blank.append((element, where))
     for block in blocks:
-        block.drop_tag()
+        block.tag = _UNWRAPPED
+    etree.strip_tags(cell, _UNWRAPPED)  # all at once: one by one, each looks for its place among thousands
 
 
 def _mark_of(element: Any) -> str:

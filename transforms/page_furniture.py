@@ -150,7 +150,10 @@ def _standing(keys: _Keys, sizes: npt.NDArray[np.int64], least: float) -> frozen
 
 def _groups_of(url: str, workspace: str, edges: Edges) -> list[int]:
     """The folder that a page lies in, all that this lies in, and what the page begins and ends with; of its workspace."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a declared `url` of an item may be none, such as `http://[1/`: it lies in no folder
+        parts = urlsplit("")
     folders = parts.path.split("/")[:-1]
     paths = [["/".join(folders)], *("/".join(folders[:depth]) for depth in range(len(folders) + 1))]  # the first: without folders in it
     outermost = [(side, without_links(edge[0])) for side, edge in (("top", edges.top), ("bottom", edges.bottom)) if edge]

@@ -23,6 +23,7 @@ _ASKS = re.compile(f"[{_QUESTION_MARKS}]")
 _NUMBERING = re.compile(r"^\(?\d{1,3}(?:\.\d{1,3})*[.)]?\s+(?=\D)|^\(?\d{1,3}[.)]\s*(?=\D)")
 _PAIR_OF_TAGS = re.compile(r"<([a-z][a-z0-9]*)\b[^<>]{0,500}>[^<>]{0,500}</\1>", re.IGNORECASE)
 _MAX_QUESTION = 500
+_NEAR = 5000  # letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,39 @@ def pairs_of_lines(lines: list[Line]) -> list[Pair]:
 
 def unpaired(lines: Iterable[Line], pairs: list[Pair]) -> Iterator[str]:
     """Yields the texts of the lines that are in none of the pairs: introductions, questions without an answer, sections without questions."""
-    said = _letters(" ".join(f"{pair.section} {pair.question} {pair.answer}" for pair in pairs))
+    yield from _unsaid(lines, _Said(pairs))
+
+
+def _unsaid(lines: Iterable[Line], said: "_Said") -> Iterator[str]:
     for line in lines:
         bare = without_label(line.text)
-        if not any(_letters(text) in said for text in (line.text, bare, _clean_question(line.text), _clean_question(bare))):
+        if not any(map(said.has, dict.fromkeys(map(_letters, (line.text, bare, _clean_question(line.text), _clean_question(bare)))))):
             yield line.text
-        yield from unpaired(line.folded, pairs)
+        yield from _unsaid(line.folded, said)
+
+
+class _Said:
+    """The letters of pairs, for questions in page order: a text is a question or a line of an answer, or stands near the one that was found last."""
+
+    def __init__(self, pairs: list[Pair]) -> None:
+        self._lines = {_letters(line) for pair in pairs for line in (pair.section, *pair.answer.split("\n"))}
+        self._questions: dict[str, int] = {}  # where each begins
+        written: list[str] = []
+        self._place = length = 0
+        for pair in pairs:
+            self._questions.setdefault(_letters(pair.question), length)
+            written.append(_letters(f"{pair.section} {pair.question} {pair.answer}"))
+            length += len(written[-1])
+        self._text = "".join(written)
+
+    def has(self, said: str) -> bool:
+        place = self._questions.get(said, -1)
+        if place < 0 and said in self._lines:
+            return True
+        if place < 0:  # searching all of a long text for each line would take quadratic time
+            place = self._text.find(said, max(0, self._place - _NEAR), self._place + _NEAR + len(said))
+        self._place = place if place >= 0 else self._place
+        return place >= 0
 
 
 def _letters(text: str) -> str:

@@ -160,7 +160,8 @@ def raised_in(stretches: Sequence[tuple[str, Standing]]) -> list[str]:
     standing = [stretches[group[0]][1] for group in groups]
     texts = [text.strip() for text in whole]
     for number, group in enumerate(groups):
-        before, after = "".join(whole[:number])[-_AROUND:], "".join(whole[number + 1 :])[:_AROUND]
+        before = "".join(whole[max(0, number - _AROUND) : number])[-_AROUND:]  # none is empty
+        after = "".join(whole[number + 1 : number + 1 + _AROUND])[:_AROUND]
         if not standing[number] or not texts[number]:
             continue
         if standing[number : number + 3] == ["sup", "", "sub"] and texts[number + 1] in _SLASHES and texts[number].isdecimal():

@@ -2,6 +2,7 @@
 
 import copy
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
@@ -212,10 +213,10 @@ def parted_number(found: Any, *, hidden: bool = False) -> str:
     if element is None:
         return ""
     pieces = list(_pieces(rewritten(element, images=False, asked_for=True), " "))
-    text, starts = "".join(pieces), set(accumulate(map(len, pieces)))
+    text, starts = "".join(pieces), list(accumulate(map(len, pieces), initial=0))
     for digits in _WHOLE_NUMBER.finditer(text):
-        last = max((start for start in starts if digits.start() < start < digits.end()), default=None)
-        if last is not None and digits.end() - last <= 2:
+        last = starts[bisect_left(starts, digits.end()) - 1]  # where its last digits begin to stand by themselves
+        if digits.start() < last and digits.end() - last <= 2:
             return digits[0]
     with_hidden = text if hidden else text_of(found, hidden=True)
     return next((digits for digits in _WHOLE_NUMBER.findall(text) if digits not in with_hidden), "")

@@ -145,3 +145,11 @@ def test_long_tables_take_linear_time() -> None:
         return lxml_html.fromstring(f"<div><table><tr><th>A<th>B{'<tr><td>x<td><ul><li>y<li>z</ul>' * rows}</table></div>")
 
     assert_linear(write_grids, table, 2_000)
+
+
+def test_long_cells_take_linear_time() -> None:
+    def table(lines: int) -> lxml_html.HtmlElement:
+        cell = "<br>".join(f"line {number} <a href=x>more</a>" for number in range(lines))
+        return lxml_html.fromstring(f"<div><table><tr><th>A<th>B<tr><td>x<td>{cell}</table></div>")
+
+    assert_linear(write_grids, table, 1_000)

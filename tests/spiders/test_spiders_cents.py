@@ -9,6 +9,8 @@ from almanac.schemas.items import Page
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_field
 from almanac.spiders.mapping.values import convert
 from almanac.spiders.reading.content import Content
+from almanac.spiders.selecting.selectors import parted_number
+from tests.growth import assert_linear
 
 UNSEEN = "<style>.vh{position:absolute;clip:rect(0 0 0 0);width:1px;height:1px;overflow:hidden}</style>"
 
@@ -125,3 +127,11 @@ def test_number_with_raised_digits_is_refused(text: str) -> None:
         with pytest.raises(ValueError, match="raised digits"):
             convert(text, kind)
     assert convert("25 m²", "number") == 25
+
+
+def test_thousands_of_numbers_beside_each_other_take_linear_time() -> None:
+    def listing(count: int) -> Any:
+        page = Page(url="http://x.test/p", body=f"<main>{'<b>12</b> <i>345</i> ' * count}</main>".encode(), content_type="text/html")
+        return Content(page).selector.css("main")[0]
+
+    assert_linear(parted_number, listing, 500)

@@ -3,7 +3,7 @@
 import pytest
 
 from almanac.spiders.reading.dialects import as_shown
-from almanac.spiders.reading.faq import Pair, pairs_of_lines, pairs_of_structured_data
+from almanac.spiders.reading.faq import Line, Pair, pairs_of_lines, pairs_of_structured_data, unpaired
 from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.outline import outline
@@ -150,3 +150,14 @@ def test_prose_has_no_pairs() -> None:
 )
 def test_hostile_pages_take_linear_time(piece: str, end: str, count: int) -> None:
     assert_linear(markdown_pairs, lambda pieces: piece * pieces + end, count)
+
+
+def test_what_is_no_pair_is_told_in_linear_time_whatever_the_order_of_the_pairs() -> None:
+    def page(count: int) -> tuple[list[Line], list[Pair]]:
+        pairs = [Pair(f"What is {number}?", f"It is the number {number}.\nAnd so on.", "", number, "") for number in range(count)]
+        told = [f"Note {number}" for number in range(count)]
+        return [Line(text) for pair, note in zip(pairs, told, strict=True) for text in (pair.question, *pair.answer.split("\n"), note)], pairs
+
+    lines, pairs = page(2_000)
+    assert list(unpaired(lines, pairs[::-1])) == [f"Note {number}" for number in range(2_000)]
+    assert_linear(lambda given: list(unpaired(*given)), page, 500)

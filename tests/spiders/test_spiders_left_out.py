@@ -85,7 +85,7 @@ def test_what_surrounds_a_main_text_adds_up_with_it() -> None:
 
 def test_a_box_that_asks_for_consent_and_a_wall_are_tallied() -> None:
     asked = "We use cookies to count visits. Do you agree?"
-    box = f"<div class=cookie-banner><p>{asked}</p><button>Accept</button></div>"
+    box = f"<div class=cookie-banner><style>p {{ margin: 0 }}</style><script>let shown = 1</script><p>{asked}</p><button>Accept</button></div>"
     found = mapped(f"<title>T</title>{box}<main><h1>Ferry</h1>{f'<p>{_STORY}</p>' * 4}</main>", body="main")
     assert found.left_out == counted("consent", f"{asked} Accept")
     wall = mapped(f"<title>T</title><body>{box}</body>", body="main")

@@ -10,7 +10,10 @@ from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import open_archive
 from almanac.spiders.reading.docx_markup import flattened
 from almanac.spiders.reading.docx_merges import W
+from almanac.spiders.reading.entities import without_entities
 from almanac.spiders.reading.office import read_docx
+from almanac.spiders.reading.raised import raised_in
+from tests.growth import assert_linear
 from tests.spiders.files import docx, paragraph, table
 
 _M = "http://schemas.openxmlformats.org/officeDocument/2006/math"
@@ -255,3 +258,13 @@ def test_text_behind_an_entity_stays_and_what_it_names_is_not_read() -> None:
     document = read_docx(made.getvalue())
     assert [element.text for element in document.elements] == ["Before after inner and end.", "Second."]
     assert document.left_out == {"entities": {"blocks": 2, "characters": len("&far;") + len("&deep;")}}
+
+
+def test_thousands_of_raised_runs_or_entities_take_linear_time() -> None:
+    def part(count: int) -> bytes:
+        return f"<!DOCTYPE x [<!ENTITY near 'inner'>]><x>{'before &near; and ' * count}</x>".encode()
+
+    assert without_entities(part(2), LeftOut()).endswith(b"<x>before inner and before inner and </x>")
+    assert_linear(lambda markup: without_entities(markup, LeftOut()), part, 3_000)
+    assert "".join(raised_in([("10", ""), ("6", "sup"), (" cells ", "")] * 2)) == "10⁶ cells 10⁶ cells "
+    assert_linear(raised_in, lambda count: [("10", ""), ("6", "sup"), (" cells ", "")] * count, 1_000)

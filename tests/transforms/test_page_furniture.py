@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -188,6 +189,12 @@ def test_neither_order_nor_one_page_more_changes_the_others() -> None:
     other = _page("/boats/new", f"<div><p>{_prose('new')}</p></div>", _prose("new"))
     assert _texts([*pages, other]) == {**texts, "/boats/new": _prose("new")}
     assert _texts(pages[1:]) == {name: text for name, text in texts.items() if name != "/boats/0"}
+
+
+def test_an_item_whose_declared_url_is_none_ends_no_run() -> None:
+    html = f"<p>{_prose(1)}</p>"
+    item, edges = _page("/a", html)
+    assert _texts([(replace(item, url="http://[1/"), edges)] * LEAST) == {"/a": item.text}
 
 
 def _orders(pages: list[Page]) -> Iterator[list[Page]]:

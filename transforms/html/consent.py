@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from lxml import etree
+
 _BOXES = frozenset({"amp-consent", "amp-user-notification"})
 _TAGS = ("div", "section", "aside", "dialog", "form", *_BOXES)
 _ASKS = re.compile(
@@ -14,6 +16,7 @@ _ABOUT = re.compile("cookie|consent", re.IGNORECASE)
 # What holds one of these holds more than a question; inside of some, a box of that name is part of the text.
 _HOLDS_MORE = "boolean(.//h1 | .//main | .//article | .//nav | .//header | .//footer | ancestor::main | ancestor::article)"
 _CONTROL = "boolean(.//button | .//input | .//*[@role='button'] | .//a[contains(@class, 'btn') or contains(@class, 'button')])"
+_READ = etree.XPath(".//text()[not(parent::script or parent::style or parent::noscript or parent::title)]")
 
 
 def drop_consent(root: Any) -> list[str]:
@@ -31,11 +34,11 @@ def drop_consent(root: Any) -> list[str]:
         if box not in gone and (box.tag in _BOXES or box.xpath(_CONTROL)) and not box.xpath(_HOLDS_MORE) and (size := len(_text(box))) < left:
             left -= size
             gone.update(box.iter())
-            texts.append(" ".join(box.itertext()))
+            texts.append(" ".join(_READ(box)))
             box.drop_tree()
     return texts
 
 
 def _text(element: Any) -> str:
     """Its text without white space, scripts and styles."""
-    return "".join("".join(element.xpath(".//text()[not(parent::script or parent::style or parent::noscript or parent::title)]")).split())
+    return "".join("".join(_READ(element)).split())
