@@ -132,7 +132,7 @@ def _check_parted(amounts: list[Amount], chosen: int, text: str) -> None:
         if one < 0 or behind >= len(amounts) or amounts[one].after.strip() or not re.fullmatch(r"\d\d", amounts[behind].number[0]):
             continue
         rest = amounts[behind].after
-        is_last = not any(map(str.isalpha, rest.replace(currency_beside("", rest) or "", "", 1)))
+        is_last = currency_beside("", rest) is not None or not any(map(str.isalpha, rest))  # else they may count what follows: $12 99 left
         if is_last and not _HAS_DECIMALS.search(amounts[one].number["digits"]):
             raise ValueError(f"{amounts[one].number[0]} {amounts[behind].number[0]} in {shown(text)}: is the second the cents of the first? {_SETTLES}")
 

@@ -14,7 +14,7 @@ from almanac.spiders.selecting.urls import file_title
 _PARTING = re.compile(r"\s+[-–—|·•:»«›‹/~]\s+|\s*[|»›]\s*")  # between the names of a page and of its site
 _ASIDE = re.compile(r"\s+\(|:\s+")  # before what is said of a name: Introduction (Bison 3.8)
 _NUMBERED = re.compile(r"\s*(?:\d{1,3}(?:\.\d{1,3})*[.)]|\d{1,3}(?:\.\d{1,3})+)\s+(?=\S)")  # 1. Overview, 2.3 Usage
-_ANCHORS = " #¶§🔗"  # of links to a heading
+_SIGNS = " ¶§🔗"  # of links to a heading
 _HOME = re.compile(r"/|(?:https?:)?//[^/?#]+/?", re.IGNORECASE)  # the address of a site's first page
 _WORD = re.compile(r"\w+")
 
@@ -49,23 +49,27 @@ def _page_title(page: parsel.Selector) -> str:
 
     A <title> often has the page's name and the site's, `TLS | Node.js`, and a first-level heading may be either of them, or that of a section. A heading that
     is the <title>, `og:title` or the first part of the <title> names the page, then one that is another part. Where none is, the only first-level heading does,
-    or the first of several that has a word of the <title>. One with the number of a section does not where there is a <title>, nor does one that is a link to
-    the site's home page.
+    or the first of several that has a word of the <title>. Where there is a <title>, one that is a link to the site's home page does not, nor one with the number
+    of a section, if there are several or if that is 1: others are dates and amounts, too.
     """
     told = _first_text(page.css("head > title, title")[:1])
     shared = normal_space(page.css('meta[property="og:title"]::attr(content)').get() or "")
-    first_level = _texts(parsel.SelectorList(one for one in page.css("h1") if not (told and _leads_home(one))))
+    first_level = _headings(parsel.SelectorList(one for one in page.css("h1") if not (told and _leads_home(one))))
     parts = _PARTING.split(told)
     if not first_level:
         return shared if shared and any(_key(shared) == _key(part) for part in parts) else told
     named = [told, shared, parts[0], _ASIDE.split(parts[0])[0]]
-    for names, headings in ((named, first_level), (named, _texts(page.css("h2"))), (parts, first_level)):
+    for names, headings in ((named, first_level), (named, _headings(page.css("h2"))), (parts, first_level)):
         keys = {key: heading for heading in reversed(headings) if (key := _key(heading))}
         for name in names:
             if (found := keys.get(_key(name))) is not None:
-                return found.rstrip(_ANCHORS)
-    first = first_level[0].rstrip(_ANCHORS)
-    is_section = _NUMBERED.match(first) is not None or (len(first_level) > 1 and _words(first).isdisjoint(_words(told)))
+                return found
+    first = first_level[0]
+    number = _NUMBERED.match(first)
+    if len(first_level) > 1:
+        is_section = number is not None or _words(first).isdisjoint(_words(told))
+    else:
+        is_section = number is not None and number[0].strip().rstrip(".)") == "1"
     return told if told and is_section else first
 
 
@@ -84,8 +88,14 @@ def _words(text: str) -> set[str]:
     return set(_WORD.findall(text.casefold()))
 
 
-def _texts(matches: parsel.SelectorList[parsel.Selector]) -> list[str]:
-    return [text for match in matches if (text := text_of(match))]
+def _headings(matches: parsel.SelectorList[parsel.Selector]) -> list[str]:
+    """The texts of headings without the sign that links to each; a `#` that is no link belongs to the text, as in C#."""
+    texts = []
+    for match in matches:
+        text = text_of(match).rstrip(_SIGNS)
+        links = map(normal_space, match.xpath(".//a[contains(@href, '#')]//text()").getall())
+        texts.append(text.removesuffix("#").rstrip() if "#" in links else text)
+    return [text for text in texts if text]
 
 
 def _said_title(content: Content) -> str:

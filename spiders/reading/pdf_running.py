@@ -14,7 +14,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from statistics import median
 from typing import Literal
 
@@ -30,6 +30,7 @@ _NUMBER = re.compile(r"(?<![\w.,])(?:(?P<figures>\d{1,4})|(?P<roman>[ivxlc]+|[IV
 _FIGURES = re.compile(r"(?<![\w.,])\d{1,4}(?![\w.,])")
 _ROMAN = re.compile(r"(c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})", re.IGNORECASE)
 _ROMAN_FIGURES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
+_MOST_NUMBERS = 20  # of a row; one with more is a row of a table, and would be noted as often as it has numbers
 _SLOT = "\0"  # stands for the page number
 _LAST = re.compile(r"(?:^|\t)\W*[^\W\d_]+\.? ?\0\W*(?:\t|$)")
 _PARTED = re.compile(r"^\W*\0\s*[^\w\s.,()]+\s|\s[^\w\s.,()]+\s*\0\W*$")
@@ -135,7 +136,8 @@ def _edge_rows(page: PdfPage, number: int) -> Iterator[_Row]:
 
 def _readings(row: _Row) -> Iterator[tuple[Key, _Numbered]]:
     text = row.text
-    for match in _NUMBER.finditer(text):
+    numbers = list(islice(_NUMBER.finditer(text), _MOST_NUMBERS + 1))
+    for match in numbers if len(numbers) <= _MOST_NUMBERS else ():
         value = int(match[0]) if match["figures"] else _roman(match[0])
         if value:
             notation = "1" if match["figures"] else "i" if match[0].islower() else "I"

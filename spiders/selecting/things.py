@@ -33,6 +33,7 @@ class Things:
     inner: list[Any] = field(init=False)
     _lists: list[Any] = field(init=False)
     _lenient: "_Lenient" = field(init=False)
+    _agreed: dict[str, bool] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "each", _joined(self.each))
@@ -79,6 +80,11 @@ class Things:
 
     def agree_on(self, expression: str) -> bool:
         """Whether all objects that have a value for the expression have the same one. With several products, none describes a card that has no data."""
+        if expression not in self._agreed:  # which a page with thousands of cards asks for each of them
+            self._agreed[expression] = self._agree_on(expression)
+        return self._agreed[expression]
+
+    def _agree_on(self, expression: str) -> bool:
         for things in (self.each, self.inner):
             if found := [value for thing in things if not is_nothing(value := search_json(expression, thing))]:
                 return all(value == found[0] for value in found)
@@ -106,9 +112,7 @@ class Subject:
 
     def find(self, expression: str) -> Any:
         """What an expression finds; None if nothing."""
-        if self.is_shared and not self.things.agree_on(expression):
-            return None
-        return self.things.search(expression, self.thing)
+        return None if self._is_of_others(expression) else self.things.search(expression, self.thing)
 
     @property
     def name(self) -> str | None:
@@ -122,17 +126,22 @@ class Subject:
 
     def gave(self, expression: str) -> bool:
         """Whether what the expression finds is in the thing, and not in a list of all of them."""
-        return self.thing is not None and not is_nothing(self.things.within(self.thing, expression))
+        return self.thing is not None and not self._is_of_others(expression) and not is_nothing(self.things.within(self.thing, expression))
 
     def why_nothing(self, expression: str) -> str | None:
         """That an expression which finds nothing in the thing finds something in another one, with the expression that reads it there; None otherwise."""
         if self.thing is None:
             return None
+        if self._is_of_others(expression):
+            return "this part of the page has no data of its own, and the things of the page differ in what the expression finds"
         other = next((one for one in self.things.every if not is_nothing(self.things.within(one, expression))), None)
         if other is None:
             return None
         found = f"the fields of a record are read from one thing of the page, here {self.name}, and {_kind_of(other)} has this one"
         return found if not types_of(other) else f"{found}: where that is meant, write {_first_of_type(other)} | {expression}"
+
+    def _is_of_others(self, expression: str) -> bool:
+        return self.is_shared and not self.things.agree_on(expression)
 
 
 Subjects = Mapping[str, Subject]

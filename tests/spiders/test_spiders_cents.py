@@ -105,6 +105,8 @@ def test_what_the_reject_names_settles_it() -> None:
         ("$12 99 each", "12"),
         ("1 299 €", "1299"),
         ("12 99 €", None),
+        ("from 12 99 € per night", None),
+        ("12 99 EUR / m", None),
         ("$12 99 $15 00", None),
         ("12⁹⁹", None),
         ("10⁶ €", None),

@@ -203,6 +203,19 @@ def test_several_products_of_a_page_are_not_each_of_its_cards() -> None:
     for name, values in (("name", [None, None]), ("brand", ["X", "X"])):
         rule = FieldRule.model_validate({"json": name, "from": "json-ld"})
         assert [read_field("f", rule, scope).value for scope in scopes] == values
+        (read,) = read_fields({"f": rule}, scopes[1]).values()
+        assert (read.thing, read.note and "differ" in read.note) == ((None, True) if name == "name" else ("Product, 1 of 2", None))
+
+
+def test_thousands_of_cards_beside_as_many_things_take_linear_time() -> None:
+    rule = FieldRule.model_validate({"json": "name", "from": "json-ld"})
+
+    def cards(count: int) -> list[FieldScope]:
+        things = json.dumps([{"@type": "Product", "name": f"Kettle {number}"} for number in range(count)])
+        content = page(f"<script type='application/ld+json'>{things}</script>{'<p>A</p>' * count}")
+        return [FieldScope(node, content, "en") for node in content.selector.css("p")]
+
+    assert_linear(lambda scopes: [read_fields({"f": rule}, scope) for scope in scopes], cards, 150)
 
 
 @pytest.mark.parametrize(("offers", "price"), [('{"price": 5}', 5), ('[{"price": 6}, {"price": 7}]', 6)])

@@ -3,10 +3,10 @@
 import pytest
 
 from almanac.spiders.reading.dialects import as_shown
-from almanac.spiders.reading.faq import Line, Pair, pairs_of_lines, pairs_of_structured_data, unpaired
+from almanac.spiders.reading.faq import Pair, pairs_of_lines, pairs_of_structured_data, unpaired
 from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
-from almanac.spiders.reading.outline import outline
+from almanac.spiders.reading.outline import Line, outline
 from tests.growth import assert_linear
 
 

@@ -58,6 +58,11 @@ def test_page_numbers_go_with_their_lines_and_are_counted(texts: list[str], y: f
     assert found.left_out == {"repeated_lines": {"blocks": 5, "characters": sum(map(len, texts))}}
 
 
+def test_rows_of_many_numbers_stay_and_are_noted_once() -> None:
+    row = " ".join(map(str, range(1, 40)))
+    assert _read(_with([row] * 5, _BOTTOM)).count(row) == 5
+
+
 def test_what_goes_is_counted_across_the_process_that_reads() -> None:
     assert read_document(_with([f"{n}" for n in range(1, 6)], _BOTTOM), "pdf").left_out == {"repeated_lines": {"blocks": 5, "characters": 5}}
 

@@ -35,9 +35,13 @@ def title_of(head: str, body: str) -> str:
         ("<title>TLS (SSL) | Mill v2 Documentation</title>", "<h1>Mill v2 documentation</h1><h2>TLS (SSL)<a href='#t'>#</a></h2>", "TLS (SSL)"),
         ("<title>Introduction (Mill 3.8)</title>", "<h1>1. Introduction</h1>", "1. Introduction"),
         ("<title>L’équipe - Musée</title>", "<h1>L'équipe</h1>", "L'équipe"),
+        ("<title>C# | Languages</title>", "<h1>C#</h1>", "C#"),
+        ("<title>Learn F#</title>", "<h1>Learn F#<a href='/f#f'>#</a></h1>", "Learn F#"),
         # One first-level heading that shares nothing with <title> names the page, unless it is that of a section.
         ("<title>The Shop</title>", "<h1>Red Kettle</h1>", "Red Kettle"),
         ("<title>Kettles we love</title>", "<h1>10 best kettles</h1>", "10 best kettles"),
+        ("<title>Kettles Ltd</title>", "<h1>2.5 Million Kettles</h1>", "2.5 Million Kettles"),
+        ("<title>Start</title>", "<h1>7. Juni: Sommerfest</h1>", "7. Juni: Sommerfest"),
         ("<title>Chapter 3. Installing</title>", "<h1>Chapter 3. Installing</h1>", "Chapter 3. Installing"),
         # A logo that leads to the home page is the name of the site.
         ("<title>手順 - 案内</title>", "<header><h1><a href='/'>案内</a></h1></header><h2>1.1 はじめに</h2>", "手順 - 案内"),
