@@ -49,8 +49,8 @@ def _page_title(page: parsel.Selector) -> str:
 
     A <title> often has the page's name and the site's, `TLS | Node.js`, and a first-level heading may be either of them, or that of a section. A heading that
     is the <title>, `og:title` or the first part of the <title> names the page, then one that is another part. Where none is, the only first-level heading does,
-    or the first of several that has a word of the <title>. Where there is a <title>, one that is a link to the site's home page does not, nor one with the number
-    of a section, if there are several or if that is 1: others are dates and amounts, too.
+    or the first of several that has a word of the <title>. Where there is a <title>, one that is a link to the site's home page does not, nor one with the
+    number of a section, if there are several or if that is 1: others are dates and amounts, too.
     """
     told = _first_text(page.css("head > title, title")[:1])
     shared = normal_space(page.css('meta[property="og:title"]::attr(content)').get() or "")
