@@ -62,9 +62,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(
-        title=title, title_justify="left", title_style="bold", header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False
-    )
+    table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     shown = [["–" if cell is None else str(cell) for cell in row] for row in rows]
     narrowest = 0
     for number, column in enumerate(columns):
@@ -77,6 +75,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     console = Console(file=stdout(), highlight=False, markup=False)
     console.width = max(console.width, narrowest - _GAP + 1)
     with _even_if_nobody_reads():
+        console.print(title, style="bold")  # a title of the table itself would be as narrow as that
         console.print(table)
         stdout().flush()
 

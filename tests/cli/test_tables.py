@@ -25,3 +25,10 @@ def test_what_is_longer_than_a_column_is_there_to_the_last_letter(monkeypatch: p
     print_table("search", ("", "title", "url"), [(1, "A long title of a page about kettles", url)])
     last = [line[-30:].split() for line in capsys.readouterr().out.splitlines()[3:]]
     assert "".join(parts[-1] for parts in last if parts).endswith("/end")
+
+
+def test_a_title_is_on_one_line_however_narrow_its_table_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    title = "Gate refused, and nothing is live; a first version compares with nothing"
+    print_table(title, ("a", "b"), [(1, 2)])
+    assert capsys.readouterr().out.splitlines() == [title, "a  b", "────", "1  2"]
