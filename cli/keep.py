@@ -59,11 +59,12 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
             r.counts.records,
             r.counts.documents,
             _chunks(r),
+            r.size_mb,
             r.digest[:8],
         )
         for r in found.versions
     ]
-    columns = ["version", "state", "created", "last live", "records", "docs", "chunks", "digest"]
+    columns = ["version", "state", "created", "last live", "records", "docs", "chunks", "MB", "digest"]
     read = [_readers(index_dir, r.version) for r in found.versions]
     if any(read):
         columns.append("read now")

@@ -17,7 +17,7 @@ from almanac.index.embedding.embedder import Embedder, describe_embedder, load_e
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version
+from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
 from almanac.query.answering.answer import History, Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, grounds_of
 from almanac.query.answering.extractive import hits_to_quote, texts_of_parts, texts_of_sentences
@@ -329,6 +329,10 @@ class PublishedIndex:
     def versions(self) -> Versions:
         """Reports the kept versions, newest first, and which one is live."""
         return report_versions(self.folder)
+
+    def size_mb(self, version: str) -> float:
+        """The size of a version on disk, in megabytes of 1,000,000 bytes."""
+        return size_mb(self.folder, version)
 
     def search(
         self,

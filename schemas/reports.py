@@ -312,6 +312,7 @@ class VersionRow(BaseModel):
     counts: Counts
     segments: int  # of which it consists
     digest: str
+    size_mb: float  # on disk, in 1,000,000 bytes; segments that versions share count in each
     run_id: str
     published_at: str | None  # when it last went live; None where it never did
     override: str | None  # why it did although the gate had refused it

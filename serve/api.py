@@ -171,7 +171,7 @@ class Api:
         caller = _caller(request)
 
         def listed() -> KnowledgeBases:
-            items = [_described(self._catalog.index(kb), version) for kb, version in self._visible(caller).items()]
+            items = [_described(self._catalog.index(kb), version, counts_all=caller.workspace is None) for kb, version in self._visible(caller).items()]
             return KnowledgeBases(items=items, default=self._view(caller).default(), max_input_chars=self._settings.max_input_chars)
 
         return await self._do(request, None, listed)
@@ -272,7 +272,7 @@ def _workspace(request: Request, asked: str | None) -> str | None:
     return asked if held is None else held
 
 
-def _described(index: PublishedIndex, version: str) -> KnowledgeBase:
+def _described(index: PublishedIndex, version: str, *, counts_all: bool) -> KnowledgeBase:
     declared = index.declaration
     return KnowledgeBase(
         kb=declared.name,
@@ -281,6 +281,7 @@ def _described(index: PublishedIndex, version: str) -> KnowledgeBase:
         version=version,
         modes=["kb-only"] if declared.generate.provider == "extractive" else ["kb-only", "kb-llm"],
         has_workspaces=declared.retrieve.workspace is not None,
+        size_mb=index.size_mb(version) if counts_all else None,
     )
 
 

@@ -166,7 +166,7 @@ class SourcesPage(BaseModel):
 
 
 class KnowledgeBase(BaseModel):
-    """A knowledge base that can be asked. `modes` are those of a chat."""
+    """A knowledge base that can be asked. `modes` are those of a chat; `size_mb` is the size of its version on disk, null for a key of one workspace."""
 
     kb: str
     title: str
@@ -174,6 +174,7 @@ class KnowledgeBase(BaseModel):
     version: str
     modes: list[AnswerMode]
     has_workspaces: bool
+    size_mb: float | None
 
 
 class KnowledgeBases(BaseModel):

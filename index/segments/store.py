@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,6 +24,15 @@ _log = get_logger("almanac.segments")
 
 def segment_dir(index_dir: Path, name: str) -> Path:
     return index_dir / SEGMENTS / name
+
+
+def bytes_in(folder: Path) -> int:
+    """How much the files of a folder and its subfolders take, without those that go meanwhile."""
+    size = 0
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            size += path.stat().st_size if path.is_file() else 0
+    return size
 
 
 def is_sealed(folder: Path) -> bool:
@@ -76,7 +86,7 @@ def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[
     gone, freed = [], 0
     for folder in _folders(index_dir):
         if folder.name not in named and not folder.name.startswith("."):
-            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            size = bytes_in(folder)
             if remove_unless_pinned(folder):
                 gone.append(folder.name)
                 freed += size

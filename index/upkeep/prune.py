@@ -13,7 +13,7 @@ from almanac.core.logs import get_logger
 from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
-from almanac.index.segments.store import remove_unnamed_segments
+from almanac.index.segments.store import bytes_in, remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
@@ -48,7 +48,7 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
             if lease:
                 lease.require_held()
             folder = version_dir(index_dir, version)
-            size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+            size = bytes_in(folder)
             if remove_unless_pinned(folder):
                 result.versions.append(version)
                 result.bytes += size

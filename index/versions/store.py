@@ -17,7 +17,7 @@ from almanac.core.pins import Pin, remove_unless_pinned
 from almanac.core.stamps import altered_file
 from almanac.index.chroma.counted import misfit
 from almanac.index.chroma.rows import CHROMA
-from almanac.index.segments.store import discard_unfinished_segments, read_segment, segment_dir
+from almanac.index.segments.store import bytes_in, discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.publications import altered_publications, publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat, storage_error
 from almanac.schemas.manifest import FORMAT, Manifest, Outline, Sealed
@@ -89,6 +89,7 @@ def report_versions(index_dir: Path) -> Versions:
             counts=m.counts,
             segments=len(m.segments) or 1,
             digest=m.digest,
+            size_mb=_megabytes(index_dir, m),
             run_id=m.run_id,
             published_at=last[m.version].at if m.version in last else None,
             override=last[m.version].why if m.version in last else None,
@@ -96,6 +97,16 @@ def report_versions(index_dir: Path) -> Versions:
         for m in reversed(list_versions(index_dir))
     ]
     return Versions(kb=index_dir.name, current=pointer, versions=rows)
+
+
+def size_mb(index_dir: Path, version: str) -> float:
+    """Returns the size of a version on disk, in megabytes of 1,000,000 bytes. Raises as `read_manifest`."""
+    return _megabytes(index_dir, read_manifest(index_dir, version))
+
+
+def _megabytes(index_dir: Path, manifest: Manifest) -> float:
+    folders = [version_dir(index_dir, manifest.version), *(segment_dir(index_dir, use.segment) for use in manifest.segments)]
+    return round(sum(map(bytes_in, folders)) / 1_000_000, 2)
 
 
 def require_version(index_dir: Path, version: str) -> None:

@@ -45,10 +45,15 @@ def kb(made: Path, tmp_path: Path, almanac: Almanac) -> str:
 
 def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: str) -> None:
     listed = almanac("versions", kb, "--json").json
+    folders = {row["version"]: version_dir(DataDir(almanac.data).index("shop"), row["version"]) for row in listed["versions"]}
+    sizes = {name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for name, folder in folders.items()}
+    assert {row["version"]: row["size_mb"] for row in listed["versions"]} == {name: pytest.approx(size / 1e6, abs=0.006) for name, size in sizes.items()}
+    assert min(sizes.values()) > 50_000
     states = [(row["version"], row["state"]) for row in listed["versions"]]
     assert (listed["current"], states) == ("v0002", [("v0003", "refused"), ("v0002", "current"), ("v0001", "kept")])
     pin = pin_version(DataDir(almanac.data).index("shop"), "v0001")
     shown = almanac("versions", kb, COLUMNS="160").stdout.splitlines()
+    assert "MB" in "".join(shown), "the size of each is shown"
     assert ["yes" in line for line in shown if "v000" in line] == [False, False, True]
     pin.close()
 

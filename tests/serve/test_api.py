@@ -182,6 +182,7 @@ def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: ht
 def test_what_there_is_is_told(api: httpx.Client) -> None:
     bases = api.get("/api/kbs").json()
     assert bases["default"] == "notes"
+    assert [one["size_mb"] for one in bases["items"]] == [api.get(f"/api/versions?kb={kb}").json()["versions"][0]["size_mb"] for kb in ("guide", "notes")]
     assert [(one["kb"], one["version"], one["modes"]) for one in bases["items"]] == [("guide", "v0001", ["kb-only", "kb-llm"]), ("notes", "v0001", ["kb-only"])]
     versions = api.get("/api/versions", params={"kb": "notes"}).json()
     assert (versions["current"], versions["versions"][-1]["version"]) == (versions["versions"][0]["version"], "v0001")

@@ -71,7 +71,8 @@ def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
     require_problem(guarded.post("/api/search", json={"query": "dogs", "workspace": "blue"}, headers=_RED), 403)
     require_problem(guarded.get("/api/sources", params={"workspace": "blue"}, headers=_RED), 403)
     assert guarded.post("/api/search", json={"query": "dogs", "workspace": "red"}, headers=_RED).status_code == 200
-    assert [one["kb"] for one in guarded.get("/api/kbs", headers=_RED).json()["items"]] == ["notes"]
+    items = guarded.get("/api/kbs", headers=_RED).json()["items"]
+    assert [(one["kb"], one["size_mb"]) for one in items] == [("notes", None)], "a size tells how much others have"
     problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": "guide"}, headers=_RED), 404)
     assert problem["hint"] == "there are: notes"
     problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": ["notes", "guide"]}, headers=_RED), 404)
