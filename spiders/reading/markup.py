@@ -25,6 +25,9 @@ _ONE_ATTRIBUTE = re.compile(r"""[^\s"'>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\
 _IS_XHTML = re.compile(r"\bxmlns\b|<(?:svg|math)\b", re.IGNORECASE)
 # Content after </html>, which browsers show and libxml2 drops.
 _GOES_ON = re.compile(r"</html\s*+>\s*+(?:<!--(?:[^-]|-(?!->))*+-->\s*+)*+[^\s<]|</html\s*+>\s*+<[a-z]", re.IGNORECASE)
+# A page of frames has no markup of its own but what stands in <noframes>, which HTML takes for text.
+_FRAMESET = re.compile(r"<frameset\b", re.IGNORECASE)
+_NOFRAMES = re.compile(r"<(/?)noframes\b", re.IGNORECASE)
 _VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"})
 _CLOSED_BY_ITSELF = frozenset({"p", "li", "dt", "dd", "td", "th", "tr", "option"})
 _INLINE = frozenset(
@@ -47,6 +50,8 @@ def parse_markup(text: str, form: str = "html") -> parsel.Selector:
         text = _TAG.sub(_without_cdata, text)
     if not is_xml and _GOES_ON.search(text):
         text = _TAG.sub(lambda tag: "" if tag["end"] and tag["name"].lower() in ("html", "body") else tag[0], text)
+    if not is_xml and _FRAMESET.search(text):
+        text = _NOFRAMES.sub(r"<\1div", text)
     text = _LONG_TAG.sub(_with_fewer_attributes, text)
     root = _parse(text, is_xml)
     if root is None or _TOO_DEEP(root):

@@ -306,7 +306,7 @@ def _hrefs(content: Content) -> list[str]:
     if content.form != "html":
         return []
     hrefs: list[str] = content.selector.xpath(
-        "//a/@href | //area/@href | //link[contains(concat(' ', translate(@rel, 'NEXT', 'next'), ' '), ' next ')]/@href"
+        "//a/@href | //area/@href | //frame/@src | //iframe/@src | //link[contains(concat(' ', translate(@rel, 'NEXT', 'next'), ' '), ' next ')]/@href"
     ).getall()
     refresh = refresh_of(content)[1]
     return [*hrefs, refresh] if refresh else hrefs

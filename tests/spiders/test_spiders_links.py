@@ -55,6 +55,18 @@ def test_base_and_refresh_are_heeded() -> None:
     assert urls("<base href='/other/'><meta http-equiv='refresh' content='0; url=/moved'><a href='a'>1</a>") == ["/other/a", "/moved"]
 
 
+def test_frames_are_links() -> None:
+    """Within the source's hosts; also what a page of frames has for browsers without them."""
+    instead = "<noframes><body><p>No frames. <a href='plain.html'>Plain</a></p></body></noframes>"
+    frames = "<FRAMESET cols='20%,*'><FRAME SRC='nav.html'><FRAMESET rows=50%><frame src=' /m/a b.html#x '><frame src='//y.test/ad'></FRAMESET>"
+    assert urls(f"<html>{frames}{instead}</FRAMESET></html>") == ["/d/nav.html", "/m/a%20b.html", "/d/plain.html"]
+    inner = "<iframe src='inner.html' loading=lazy>no frame</iframe><iframe src='about:blank'></iframe><iframe src='javascript:x()'></iframe><iframe></iframe>"
+    assert urls(f"<p>Text</p>{inner}<iframe src='https://video.test/1'></iframe><a href=z>z</a>") == ["/d/inner.html", "/d/z"]
+    assert urls(f"<p>Text</p>{inner}", listing={"match": "/list", "each": {"css": "li"}, "link": {"css": "a"}}) == []
+    page = Page(url="http://x.test/", body=f"<html>{frames}{instead}</FRAMESET></html>".encode(), content_type="text/html")
+    assert " ".join("".join(Content(page).selector.xpath("//text()").getall()).split()) == "No frames. Plain"
+
+
 def test_files_and_other_hosts_are_not_followed() -> None:
     assert urls("<a href='/a.PDF'>1</a><a href='http://y.test/'>2</a><a href='http://sub.x.test/'>3</a>") == ["http://sub.x.test/"]
 
