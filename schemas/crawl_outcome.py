@@ -114,7 +114,7 @@ class CrawlOutcome(SourceTexts):
     kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
     vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
     failures: list[FailedPage] = []
-    unknown_urls: list[UnknownUrl] = []  # at most one of each host
+    unknown_urls: list[UnknownUrl] = []  # at most one of each host and of its first places
     nofollow: int = 0  # pages whose plain links were not followed because they ask for that
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0

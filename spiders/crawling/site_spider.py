@@ -212,7 +212,7 @@ class SiteSpider(scrapy.Spider):
     def arrive_made_up(self, response: Response | None, made_up: str) -> Iterator[scrapy.Request]:
         """Handles what a host answers to a made-up URL, or that it does not, and then the pages that waited for it."""
         for page, waiting in self._unknown.take(made_up, response):
-            yield from self._arrived(page, waiting)
+            yield from self.arrive(page, waiting)  # its place may have to be asked, too
         yield from self._go_on()
 
     def _arrived(self, response: Response, waiting: Waiting) -> Iterator[scrapy.Request]:

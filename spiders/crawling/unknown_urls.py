@@ -3,6 +3,9 @@
 Some sites answer status 200 whatever they are asked for, with a page that says so or with their home page. Each host is asked once a crawl, when the first
 page has arrived that may be such an answer; it is asked for as any page is, by the same robots.txt, pace and limits. The pages wait for what it says.
 
+Where the answer is no page, as it should be, one part of the site may still answer otherwise, such as its shop: the first places of the host (folders, and
+pages that are asked with a query) are asked for a made-up URL of their own.
+
 Other sites have a page for whatever they are asked for. A page that shows the same but for its own URL, and does not say that something is not there, is
 doubtful: it waits until other pages tell whether the host has any of its own.
 """
@@ -12,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 import scrapy
 from scrapy.http import Response
@@ -25,8 +28,10 @@ from almanac.spiders.crawling.problems import content_type_of, document_of, prob
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.same_page import Shown, what_is_shown
+from almanac.spiders.selecting.urls import with_parameter
 
 _INDEX = re.compile(r"index\.\w+$")
+_MOST_PLACES = 20  # of a host that are asked
 _MOST_DOUBTFUL = 100  # pages that wait
 _MANY = 4  # doubtful pages for each other one: more, and the host has a page for whatever it is asked for
 Arrived = tuple[Response, Waiting]
@@ -34,10 +39,11 @@ Arrived = tuple[Response, Waiting]
 
 @dataclass(slots=True)
 class _Host:
-    """What is known of a host.
+    """What is known of a host, or of a place on it.
 
     Attributes:
         url: the made-up URL.
+        place: the folder, or the path and the names of a query, that the URL stands for; empty for the host.
         is_answered: whether pages need to wait no longer.
         shown: hash of what the made-up URL shows; empty if it is no page, or not known.
         lands: the URL that the made-up one redirects to; itself if it does not.
@@ -49,6 +55,7 @@ class _Host:
     """
 
     url: str
+    place: str = ""
     is_answered: bool = False
     shown: str = ""
     lands: str = ""
@@ -67,13 +74,13 @@ class UnknownUrls:
         self._policy = policy
         self._known = known
         self._spares_starts = spares_starts
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, _Host] = {}  # by name; of a place, host and place
         self._others: Counter[str] = Counter()  # pages known from before, by host
         self._starts: dict[str, tuple[str, Shown]] = {}  # host → its first start page, and what it shows
 
     @property
     def shown(self) -> dict[str, str]:
-        """Host → hash of what it shows for a made-up URL, of the hosts that show anything; empty where a host has a page for whatever it is asked for."""
+        """Name of a host or place → hash of what it shows for a made-up URL, if anything; empty where it has a page for whatever it is asked for."""
         return {name: "" if host.has_all else host.shown for name, host in self._hosts.items() if host.shown or host.has_all}
 
     @property
@@ -82,25 +89,32 @@ class UnknownUrls:
         return [host.report for host in self._hosts.values() if host.report is not None]
 
     def ask_before(self, response: Response, waiting: Waiting) -> list[scrapy.Request] | None:
-        """Holds a page until its host has answered, and returns the request for that, once; None if the page need not wait.
+        """Holds a page until its host and its place have answered, and returns the request for that, once; None if the page need not wait.
 
         Start URLs, the home page, pages that yield no item, and pages known from before need not.
         """
-        name = _host(response.url)
+        names = self._names(response, waiting)
         if not self._may_be_none(response, waiting):
-            self._others[name] += _is_known(response) and self._is_item(response, waiting)
+            for name, _ in names:
+                self._others[name] += _is_known(response) and self._is_item(response, waiting)
             return None
-        host = self._hosts.get(name)
-        if host is None:
-            made_up = self._made_up(self._policy.canonical(response.url))
-            host = self._hosts[name] = _Host(made_up or "", is_answered=made_up is None)
-        elif not host.is_answered:
-            host.waiting.append((response, waiting))
-            return []
-        if host.is_answered:
-            return None
-        host.waiting.append((response, waiting))
-        return [scrapy.Request(host.url, cb_kwargs={"made_up": name}, meta={"dont_retry": True})]
+        for name, place in names:
+            host = self._hosts.get(name)
+            if host is None:
+                if place and sum(one.startswith(f"{names[0][0]} ") for one in self._hosts) >= _MOST_PLACES:
+                    return None
+                made_up = self._made_up_in(self._asked_url(response, waiting)) if place else self._made_up(self._policy.canonical(response.url))
+                is_asked = made_up is None or any(one.url == made_up for one in self._hosts.values())
+                host = self._hosts[name] = _Host(made_up or "", place, is_answered=is_asked)
+                if not is_asked:
+                    host.waiting.append((response, waiting))
+                    return [scrapy.Request(host.url, cb_kwargs={"made_up": name}, meta={"dont_retry": True})]
+            if not host.is_answered:
+                host.waiting.append((response, waiting))
+                return []
+            if host.shown:
+                return None
+        return None
 
     def note_start(self, content: Content) -> None:
         """Notes a start page, to tell whether it is what its host shows for whatever it does not know."""
@@ -161,16 +175,19 @@ class UnknownUrls:
 
     def _likeness(self, response: Response, waiting: Waiting) -> tuple[_Host | None, Literal["none", "doubtful", "same"]]:
         """How much the page is like what its host shows for a made-up URL. The host is None where the page is not compared."""
-        host = self._hosts.get(_host(response.url))
-        if host is None or not host.shown or not self._may_be_none(response, waiting):
+        asked = (self._hosts.get(name) for name, _ in self._names(response, waiting))
+        host = next((one for one in asked if one is not None and one.shown), None)
+        if host is None or not self._may_be_none(response, waiting):
             return None, "none"
         url = self._policy.canonical(response.url)
-        if url in (host.lands, host.right):  # the page itself that unknown URLs are given
+        if url in (host.lands, host.right) or _is_index(url, host.place):  # the page itself that unknown URLs are given
             return None, "none"
         content = Content(Page(url, response.body, content_type=self._content_type(response), requested_url=waiting.url))
         shown = what_is_shown(content, self._policy.source)
         if host.shown not in shown.ways:
             return host, "none"
+        if "?" in host.place:  # for values that it does not know a page may show what it shows for its default
+            return host, "same" if shown.says_gone else "none"
         return host, "same" if shown.says_gone or shown.plain == host.shown else "doubtful"
 
     def _may_be_none(self, response: Response, waiting: Waiting) -> bool:
@@ -185,6 +202,40 @@ class UnknownUrls:
         is_start = self._spares_starts and (self._policy.is_start(url) or self._policy.is_start(waiting.url))
         is_home = urlsplit(url).path == "/" and not urlsplit(url).query
         return not (is_start or is_home) and document_of(response) is None and self._policy.yields_items(url, in_chain=waiting.chain is not None)
+
+    def _asked_url(self, response: Response, waiting: Waiting) -> str:
+        """The URL that was asked for; where a redirect led to another host, the one there."""
+        return waiting.url if _host(waiting.url) == _host(response.url) else self._policy.canonical(response.url)
+
+    def _names(self, response: Response, waiting: Waiting) -> list[tuple[str, str]]:
+        """(name, place) under which the answers are kept that a page is compared with: those of its host and of its place.
+
+        A page of a pagination has no place, and the folder in which the host was asked is none.
+        """
+        host, place = _host(response.url), self._place(self._asked_url(response, waiting)) if waiting.chain is None else ""
+        asked = self._hosts.get(host)
+        if asked is not None and place == _folder(urlsplit(asked.url).path):
+            place = ""
+        return [(host, ""), (f"{host} {place}", place)] if place else [(host, "")]
+
+    def _place(self, url: str) -> str:
+        """The folder of a URL, or its path and the names of its query; empty where made-up values may be pages, as of a pagination."""
+        parts = urlsplit(url)
+        if not parts.query:
+            return _folder(parts.path)
+        names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+        return f"{parts.path}?{'&'.join(names)}" if names and self._policy.source.pagination.parameter not in names else ""
+
+    def _made_up_in(self, url: str) -> str | None:
+        """A URL in the place of another that no page has and the policy lets through; None if there is none."""
+        word, number = made_up_names(_host(url))
+        pairs = parse_qsl(urlsplit(url).query, keep_blank_values=True)
+        if pairs:  # the last number, which may be an id, or else the last value
+            name, value = next((pair for pair in reversed(pairs) if pair[1].isdigit()), pairs[-1])
+            made_up = self._policy.canonical(with_parameter(url, name, number if value.isdigit() else word))
+        else:
+            made_up = _beside(url)
+        return made_up if self._policy.may_follow(made_up, "sitemap") and not self._policy.is_start(made_up) else None
 
     def _made_up(self, url: str) -> str | None:
         """A URL on the page's host that no page has and the policy lets through; None if there is none.
@@ -204,6 +255,26 @@ def _is_known(response: Response) -> bool:
     return bool(response.meta.get("from_disk")) or (stored is not None and stored.unchanged)
 
 
+def _folder(path: str) -> str:
+    """The folder in whose place `_beside` makes up a URL."""
+    return _split(path)[0] + "/"
+
+
+def _is_index(url: str, folder: str) -> bool:
+    """Whether a URL is the page of a folder itself."""
+    path = urlsplit(url).path
+    return _INDEX.sub("", path).rstrip("/") == folder.rstrip("/")
+
+
+def _split(path: str) -> tuple[str, str, str]:
+    """Folder, name and ending of a path: `/a/b/index.html` is the page `b` of the folder `/a`."""
+    index, ending = _INDEX.search(path), ""
+    if index is not None or (path.endswith("/") and path.count("/") > 2):
+        path, ending = _INDEX.sub("", path).rstrip("/"), f"/{index[0] if index is not None else ''}"
+    folder, _, name = path.rpartition("/")
+    return folder, name, ending
+
+
 def _host(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
@@ -218,11 +289,7 @@ def made_up_names(host: str) -> tuple[str, str]:
 def _beside(url: str) -> str:
     """A made-up URL in the place of another: a number where that has one, else a word, with the same suffix."""
     parts = urlsplit(url)
-    path, index = parts.path, _INDEX.search(parts.path)
-    ending = ""
-    if index is not None or (path.endswith("/") and path.count("/") > 2):
-        path, ending = _INDEX.sub("", path).rstrip("/"), f"/{index[0] if index is not None else ''}"
-    folder, _, name = path.rpartition("/")
+    folder, name, ending = _split(parts.path)
     suffix = re.search(r"\.\w{1,5}$", name)
     word, number = made_up_names(_host(url))
     word = number if name.isdigit() else word

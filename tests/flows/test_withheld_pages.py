@@ -273,6 +273,42 @@ def test_a_real_404_says_all(base: Base) -> None:
     assert list(base.site.made_up.values()) == [1]
 
 
+def test_a_part_of_a_site_may_answer_with_a_page_what_the_rest_answers_with_404(base: Base) -> None:
+    """A folder, or a page that is asked with a query. The folder's own page stays, though it is what an unknown name of the folder shows."""
+    site = base.site
+    shop = text("shop") + links("/shop/1", "/shop/2", "/shop/3")
+
+    def unknown(path: str) -> Answer:
+        if path.startswith("/item.php?"):
+            return Answer(f"<h1>No such thing</h1><p>Thing {path.rpartition('=')[2]} was not found.</p>")
+        if path.startswith("/list?"):
+            return Answer(text("first page of the list"))
+        return Answer(shop) if path.startswith("/shop/") else Answer("Not found", 404)
+
+    site.otherwise = site.unknown = unknown
+    site.page("/", text("home") + links("/about", "/shop/", "/shop/1", "/shop/2", "/item.php?lang=en&id=7", "/item.php?lang=en&id=8", "/list?p=1", "/blog/a"))
+    for path in ("/about", "/shop/2", "/item.php?lang=en&id=7", "/blog/a"):
+        site.page(path, text(path))
+    site.page("/shop/", shop)
+    site.page("/list?p=1", text("first page of the list"))
+    report = base.run()
+    assert base.lost(report) == {"/item.php?lang=en&id=8": "gone", "/shop/1": "gone", "/shop/3": "gone"}
+    assert base.items() == ["/", "/about", "/blog/a", "/item.php?lang=en&id=7", "/list?p=1", "/shop/", "/shop/2"]
+    assert set(site.made_up.values()) == {1} and len(site.made_up) == 5
+    told = {one["url"].removeprefix(site.base).partition("no-such")[0].rstrip("0123456789"): one["pages"] for one in report["sources"][0]["unknown_urls"]}
+    assert told == {"/shop/": 2, "/item.php?lang=en&id=": 1, "/list?p=": 0}
+
+
+def test_only_the_first_places_of_a_host_are_asked(base: Base) -> None:
+    site = base.site
+    folders = [f"/f{number}/a" for number in range(30)]
+    site.page("/", text("home") + links(*folders))
+    for path in folders:
+        site.page(path, text(path))
+    assert base.run()["pages"]["fetched"] == 31
+    assert len(site.made_up) == 21
+
+
 def test_where_a_host_does_not_answer_the_made_up_url_what_it_said_last_holds(base: Base) -> None:
     site = base.site
     site.otherwise = site.unknown = _soft(_not_found)
