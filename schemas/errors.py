@@ -142,6 +142,12 @@ class Unreachable(Retriable):
     pass
 
 
+class RateLimited(Retriable):
+    """A service that takes no more requests for now. `retry_after_s` is how long, where it said so."""
+
+    retry_after_s: float | None = None
+
+
 def storage_error(error: OSError, path: Path) -> StorageError:
     """The error for a file that is there and that the system does not give: what it says, and no word of damage."""
     if isinstance(error, PermissionError):

@@ -108,7 +108,8 @@ class Catalog:
         """Live versions in the data directory that no declaration of the project belongs to, by name, sorted. Empty where `names` were given."""
         if self._fixed is not None:
             return {}
-        known = {one.name for one in self._declarations()} | {path.stem for path in self._unread()}
+        # With an overlay that names an index of its own, the index of the same file without it is declared, too.
+        known = {one.name for one in self._declarations()} | {path.stem for path in self.paths()}
         names = sorted({pointer.parent.name for pointer in self.data.root.glob("index/*/CURRENT")} - known)
         return {name: self._live(name) for name in names}
 

@@ -1,6 +1,7 @@
 """Problem details (RFC 9457), the error responses of the server. They never contain a stack trace, a path of the server or a secret."""
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
@@ -17,11 +18,14 @@ from almanac.schemas.errors import (
     NotFound,
     NothingPublished,
     OperationalError,
+    RateLimited,
     Retriable,
+    Unreachable,
     UsageError,
 )  # fmt: skip
 
 BRANCHES = ("<one>", "<several>")  # of values that may be one or a list: pydantic puts them into places, and no request has them
+_WAIT_S, _LONGEST_WAIT_S = 5, 3600  # seconds after which a client may ask again: where a service told none, and at most
 _LONGEST = 500  # maximum characters of a quotation from a request
 _PATH = re.compile(r"(?<![\w.])/[\w.-]+/")
 # The first matching class applies: status, and the detail that replaces an error's message where that is meant for the operator.
@@ -32,7 +36,9 @@ _STATUS: tuple[tuple[type[AlmanacError], int, str | None], ...] = (
     (NotFound, 404, None),
     (UsageError, 422, None),
     (CredentialRefused, 503, "a service that this answer needs refused the server"),
-    (Retriable, 503, "a service that this answer needs is out of reach"),
+    (RateLimited, 503, "a model that this answer needs takes no more requests for now: its rate limit is reached"),
+    (Unreachable, 503, "a service that this answer needs is out of reach"),
+    (Retriable, 503, "a service that this answer needs fails for now"),
     (OperationalError, 503, "the index, or a service that this answer needs, cannot be used"),
     (AlmanacError, 500, "the server could not do this"),
 )
@@ -83,7 +89,8 @@ def problem_of(error: AlmanacError, kb: str | None = None) -> ProblemDetails:
     status, instead = next((status, instead) for kind, status, instead in _STATUS if isinstance(error, kind))
     where = error.where.lstrip("-") if error.where and re.fullmatch(r"-{0,2}\w+", error.where) else None
     hint = None if error.hint and _PATH.search(error.hint) else error.hint
-    wait = {"Retry-After": "5"} if isinstance(error, Retriable) else None
+    told = error.retry_after_s if isinstance(error, RateLimited) else None
+    wait = {"Retry-After": str(_WAIT_S if told is None else math.ceil(min(told, _LONGEST_WAIT_S)))} if isinstance(error, Retriable) else None
     return ProblemDetails(status, instead or error.message, kind=error.kind, headers=wait, where=where, hint=hint)
 
 

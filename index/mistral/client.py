@@ -6,6 +6,7 @@ would send the key and the texts to another host, from logging headers (MISTRAL_
 
 import itertools
 import json
+import math
 import re
 import time
 import weakref
@@ -16,10 +17,11 @@ from pydantic_core import from_json
 
 from almanac.core.extras import require_extra
 from almanac.core.logs import get_logger
+from almanac.core.retry_after import read_retry_after
 from almanac.core.settings import DataDir, mistral_api_key
 from almanac.index.mistral.rate_limit import RateLimit
 from almanac.index.mistral.retry import Retry
-from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, RateLimited, Retriable, Unreachable
 from almanac.schemas.hashing import sha256
 
 if TYPE_CHECKING:
@@ -85,11 +87,15 @@ class MistralApi:
         limit: Rate limit that every attempt waits for.
         timeout_s: Seconds to wait for a response, and at most for reading its body.
         retry: Number of attempts and delays between them.
+        section: Section of the declaration that it serves, `embed` or `generate`, for hints.
 
     Raises CredentialRefused when MISTRAL_API_KEY is missing or cannot be sent in a header.
     """
 
-    def __init__(self, server_url: str | None, limit: RateLimit, *, timeout_s: float = 60.0, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+    def __init__(self, server_url: str | None, limit: RateLimit, *, timeout_s: float = 60.0, retry: Retry = Retry(), section: str = "embed") -> None:  # noqa: B008  # frozen
+        self._section = section
+        self._again = "run again" if section == "embed" else "ask again"
+        self._kept = "; what was embedded is kept" if section == "embed" else ""
         require_extra("mistral", "provider: mistral")
         self.server = server_url or MISTRAL_URL
         self._require_key()
@@ -143,12 +149,12 @@ class MistralApi:
             return self._malformed(f"its answer cannot be decoded: {self._masked(str(error))}")
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError | errors.NoResponseError):
             what = self._masked(str(error)) or "no answer"
-            hint = "check embed.server_url or generate.server_url, and the network; then run again"
+            hint = f"check the network and {self._section}.server_url; then {self._again}"
             return _Failure(Unreachable(f"{type(error).__name__}: {what}", where=self.server, hint=hint), attempts=self._retry.attempts)
         raise error
 
     def _malformed(self, finding: str, rows: Collection[int] = ()) -> _Failure:
-        hint = "is it a server with Mistral's API? run again; what was embedded is kept"
+        hint = f"is it a server with Mistral's API? {self._again}{self._kept}"
         error = OperationalError(finding, where=self.server, hint=hint)
         return _Failure(error, attempts=self._retry.malformed_attempts, may_be_content=True, rows=rows)
 
@@ -164,8 +170,15 @@ class MistralApi:
             return _Failure(DeclarationError(f"the server redirects to {to}", where=self.server, hint="declare the final address as server_url"))
         if status in (404, 405):
             return _Failure(DeclarationError(finding, where=self.server, hint="check server_url (without /v1) and model"))
+        if status == 429:
+            told = read_retry_after(headers.get("retry-after"))
+            wait = f"in {math.ceil(told):,} s, as it says" if told is not None and math.isfinite(told) else "later"
+            hint = f"{self._again} {wait}{self._kept}. {self._section}.requests_per_second keeps below a limit"
+            limited = RateLimited(f"its rate limit is reached: {finding}", where=self.server, hint=hint)
+            limited.retry_after_s = told
+            return _Failure(limited, attempts=self._retry.attempts, retry_after=headers.get("retry-after"))
         if status in _WORTH_ANOTHER_TRY or status >= 500:
-            error = Retriable(finding, where=self.server, hint="run again later; what was embedded is kept. requests_per_second keeps below a limit")
+            error = Retriable(finding, where=self.server, hint=f"{self._again} later{self._kept}")
             return _Failure(error, attempts=self._retry.attempts, retry_after=headers.get("retry-after"), may_be_content=may_be_content)
         return _Failure(OperationalError(finding, where=self.server, hint="check model and server_url; the server says why"), may_be_content=may_be_content)
 

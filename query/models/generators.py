@@ -51,7 +51,7 @@ class MistralGenerator:
         assert generate.model is not None
         self._model = generate.model
         limit = shared_limit(data, generate.server_url, generate.model, generate.requests_per_second, None)
-        self._api = MistralApi(generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry)
+        self._api = MistralApi(generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry, section="generate")
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
         def send(client: "Mistral") -> str:

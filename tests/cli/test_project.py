@@ -183,6 +183,9 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
     (asked, undeclared) = served(Catalog(data))
     assert asked == "It answers from shop"
     assert f"Published in {data.root}, and not declared in {project / 'knowledge'}: wiki v0001." in undeclared
+    (project / "knowledge" / "shop.other.yaml").write_text("name: shop-other\n")
+    assert not any("not declared" in line and "shop" in line for line in served(Catalog(data, env="other"))), "an overlay's name hides no declaration"
+    (project / "knowledge" / "shop.other.yaml").unlink()
     manifest = data.versions("shop") / "v0001" / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 1}))
     (project / "knowledge" / "jobs.yaml").write_text("name: [")

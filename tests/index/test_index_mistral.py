@@ -19,7 +19,7 @@ from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.index.mistral.retry import Retry
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, RateLimited, Retriable, Unreachable
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 from tests.index.embedding import embed_missing
@@ -55,7 +55,8 @@ def expected(texts: list[str]) -> np.ndarray[Any, Any]:
 
 # What each fault comes to where it strikes every request. None: it is no fault, the vectors are right.
 _ALWAYS: dict[str, type[AlmanacError] | None] = {
-    **{name: Retriable for name in COMMON if name[:3] in ("429", "408", "425", "500", "502", "503", "504")},
+    **{name: Retriable for name in COMMON if name[:3] in ("408", "425", "500", "502", "503", "504")},
+    **{name: RateLimited for name in COMMON if name.startswith("429")},
     **dict.fromkeys(("reset", "closed", "closed_mid_body", "no_http", "late", "slow_body"), Unreachable),
     **dict.fromkeys(("401", "401_echo", "403"), CredentialRefused),
     **dict.fromkeys(("404", "redirect", "redirect_same", "other_dimension", "short_vector"), DeclarationError),

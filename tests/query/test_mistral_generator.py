@@ -10,7 +10,8 @@ import pytest
 from almanac.index.mistral.retry import Retry
 from almanac.query.models.generators import MistralGenerator, load_generator
 from almanac.schemas.declaration.generate import Generate
-from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, Retriable, Unreachable
+from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, RateLimited, Retriable, Unreachable
+from almanac.serve.problems import problem_of
 from tests.loopback.faults import CHAT, COMMON, STREAM
 from tests.loopback.mistral import LoopbackMistral
 
@@ -20,7 +21,8 @@ MESSAGES = [{"role": "system", "content": "Answer from the passages."}, {"role":
 REPLY = "Les enfants entrent gratuitement. [1]"
 
 _ERRORS: dict[str, type[AlmanacError]] = {
-    **{name: Retriable for name in COMMON if name[:3] in ("429", "408", "425", "500", "502", "503", "504")},
+    **{name: Retriable for name in COMMON if name[:3] in ("408", "425", "500", "502", "503", "504")},
+    **{name: RateLimited for name in COMMON if name.startswith("429")},
     **dict.fromkeys(("reset", "closed", "closed_mid_body", "no_http", "late", "slow_body"), Unreachable),
     **dict.fromkeys(("401", "401_echo", "403"), CredentialRefused),
     **dict.fromkeys(("404", "redirect", "redirect_same"), DeclarationError),
@@ -60,6 +62,23 @@ def test_reply_is_asked_for_as_declared(server: LoopbackMistral) -> None:
     assert whole["messages"] == MESSAGES
     assert (whole["model"], whole["temperature"], whole["max_tokens"]) == ("mistral-large-latest", 0.2, 500)
     assert (streamed["temperature"], streamed["max_tokens"], streamed["stream"]) == (0.7, 9, True)
+
+
+def test_a_rate_limit_is_told_as_one_with_how_long_and_what_to_declare(server: LoopbackMistral) -> None:
+    server.strike("429_seconds")
+    with pytest.raises(RateLimited, match="its rate limit is reached: the server answers 429") as limited:
+        ask(generator_of(server), streamed=False)
+    assert limited.value.hint == "ask again in 1 s, as it says. generate.requests_per_second keeps below a limit"
+    problem = problem_of(limited.value)
+    assert (problem.status, problem.headers, "rate limit" in problem.detail) == (503, {"Retry-After": "1"}, True)
+    server.strike("429_infinite")
+    with pytest.raises(RateLimited) as endless:
+        ask(generator_of(server), streamed=False)
+    assert (endless.value.hint or "").startswith("ask again later.") and problem_of(endless.value).headers == {"Retry-After": "3600"}
+    server.strike("503")
+    with pytest.raises(Retriable) as failing:
+        ask(generator_of(server), streamed=False)
+    assert "embed" not in f"{failing.value.hint}{problem_of(failing.value).detail}" and "rate limit" not in problem_of(failing.value).detail
 
 
 _LASTING = [*((name, False) for name in {**COMMON, **CHAT}), *((name, True) for name in {**COMMON, **STREAM})]
