@@ -20,6 +20,7 @@ from almanac.schemas.results import Answer, Hit, SearchResult
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import Caller
 from almanac.serve.messages import (
+    ChatAnswer,
     ChatRequest,
     FoundChunk,
     FoundChunks,
@@ -60,7 +61,7 @@ class Api:
         self.router = APIRouter()
         route = self.router.add_api_route
         shape: dict[int | str, dict[str, Any]] = {200: {"content": {_EVENTS: {"schema": {"type": "string"}, "example": _EVENT_EXAMPLE}}}}
-        route("/api/chat", self.chat, methods=["POST"], response_model=Answer, responses=shape, summary="An answer with its sources")
+        route("/api/chat", self.chat, methods=["POST"], response_model=ChatAnswer, responses=shape, summary="An answer with its sources")
         route("/api/search", self.search, methods=["POST"], response_model=SearchResult, summary="The best passages, with every part of their scores")
         route("/search_kb", self.search_kb, methods=["POST"], response_model=FoundChunks, summary="The best passages, in short")
         route("/api/sources", self.sources, response_model=SourcesPage, summary="The documents that can be found")
@@ -83,7 +84,7 @@ class Api:
         require_short([one.content for one in asked.history], self._settings.max_input_chars, "history")
         self._require_limits(asked.options.retrieval_k, asked.where)
         options: dict[str, Any] = {
-            "mode": asked.options.mode,
+            "mode": asked.mode,
             "history": [one.model_dump() for one in asked.history],
             "k": asked.options.retrieval_k or self._settings.retrieval_k,
             "temperature": self._settings.temperature if asked.options.temperature is None else asked.options.temperature,
@@ -96,7 +97,7 @@ class Api:
             return await self._stream(request, lambda: self._asked(caller, asked.kb), asked.message, options)
         answer = await self._do(request, asked.kb, lambda: self._asked(caller, asked.kb).ask(asked.message, **options))
         self.metrics.count_answer(answer)
-        return answer
+        return ChatAnswer.model_validate(answer.model_dump())
 
     async def _stream(self, request: Request, index: Callable[[], PublishedIndex | SeveralIndexes], message: str, options: dict[str, Any]) -> Response:
         """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it still set the status code.
@@ -129,7 +130,7 @@ class Api:
             async for piece in pieces:
                 if isinstance(piece, Answer):
                     self.metrics.count_answer(piece)
-                    yield _event("done", piece.model_dump(mode="json"))
+                    yield _event("done", ChatAnswer.model_validate(piece.model_dump()).model_dump(mode="json"))
                 else:
                     yield _event("token", {"text": piece})
 

@@ -1,13 +1,13 @@
 """Request and response models of the HTTP API; further responses are those of schemas/results.py and schemas/reports.py."""
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, computed_field, model_validator
 
 from almanac.query.answering.pathways import AnswerMode
 from almanac.query.retrieval.request import SearchMode
-from almanac.schemas.results import ListedDocument
+from almanac.schemas.results import Answer, ListedDocument
 from almanac.serve.problems import BRANCHES, ProblemDetails
 
 
@@ -70,6 +70,7 @@ class ChatRequest(_Request):
     floor: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False, description="smallest dense cosine that is answered from")
     version: _Version | None = None
     parts: _Parts | None = None
+    enable_llm: bool | None = Field(None, alias="enableLLM", description="true is options.mode kb-llm, false kb-only; one of the two says it")
     stream: bool = Field(
         False, description="server-sent events: token {text}, then done {the answer}, or error {the problem}; as with Accept: text/event-stream"
     )
@@ -86,6 +87,26 @@ class ChatRequest(_Request):
             ]
         }
     )
+
+    @model_validator(mode="after")
+    def _one_mode(self) -> Self:
+        if self.enable_llm is not None and "mode" in self.options.model_fields_set and self.options.mode != self.mode:
+            raise ValueError(f"enableLLM and options.mode {self.options.mode} say different things: leave one out")
+        return self
+
+    @property
+    def mode(self) -> AnswerMode:
+        """The mode that is asked for, by whichever name."""
+        return self.options.mode if self.enable_llm is None else "kb-llm" if self.enable_llm else "kb-only"
+
+
+class ChatAnswer(Answer):
+    """An answer; `answer` is its `reply`, for clients that know it by that name."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def answer(self) -> str:
+        return self.reply
 
 
 class SearchRequest(_Request):

@@ -63,6 +63,18 @@ def test_a_stream_that_breaks_ends_with_the_problem(api: httpx.Client, mistral: 
     assert (name, problem["status"], problem["type"]) == ("error", 503, "urn:almanac:problem:unreachable")
 
 
+def test_a_chat_may_use_the_names_of_other_clients(api: httpx.Client) -> None:
+    asked = {"message": QUESTION, "history": [], "kb": "guide"}
+    for enabled, mode in ((True, "kb-llm"), (False, "kb-only")):
+        named, ours = (api.post("/api/chat", json={**asked, **more}).json() for more in ({"enableLLM": enabled}, {"options": {"mode": mode}}))
+        assert named["answer"] == named["reply"] == ours["reply"] and named["pathway"] == ours["pathway"]
+    streamed = events_of(api.post("/api/chat", json={**asked, "enableLLM": False, "stream": True}))[-1][1]
+    assert streamed["answer"] == streamed["reply"]
+    refused = api.post("/api/chat", json={**asked, "enableLLM": True, "options": {"mode": "kb-only"}})
+    assert refused.status_code == 422 and "enableLLM and options.mode" in refused.text
+    assert api.post("/api/chat", json={**asked, "enableLLM": "true"}).status_code == 422
+
+
 def test_who_leaves_a_stream_frees_its_place(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     is_closed = threading.Event()
 
