@@ -19,7 +19,8 @@ from almanac.schemas.hashing import sha256
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.embedded import find
 
-_SHOWN = "//text()[normalize-space() and not(ancestor::script or ancestor::style or ancestor::noscript or ancestor::template or ancestor::head)]"
+# Not "outside of <head>": where <body> is left out, as it may be, the parser takes <main> and others for a part of that.
+_SHOWN = "//text()[normalize-space() and not(ancestor::script or ancestor::style or ancestor::noscript or ancestor::template or parent::title[parent::head])]"
 _TITLE = "//head/title/text()"
 # A short word or a number of the URL may be all that tells two pages apart, unless they say that something is not there.
 _TELLING = re.compile(r"\d+|\w{1,3}")

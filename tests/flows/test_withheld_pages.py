@@ -280,7 +280,7 @@ def test_a_part_of_a_site_may_answer_with_a_page_what_the_rest_answers_with_404(
 
     def unknown(path: str) -> Answer:
         if path.startswith("/item.php?"):
-            return Answer(f"<h1>No such thing</h1><p>Thing {path.rpartition('=')[2]} was not found.</p>")
+            return Answer(f"<title>Shop</title><main><h1>No such thing</h1><p>Thing {path.rpartition('=')[2]} was not found.</p></main>")  # without <body>
         if path.startswith("/list?"):
             return Answer(text("first page of the list"))
         return Answer(shop) if path.startswith("/shop/") else Answer("Not found", 404)
