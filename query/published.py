@@ -587,6 +587,7 @@ class PublishedIndex:
             is_more=found.is_more,
             further=further_hits(retriever, wider, hits_to_quote(grounds.about(found.closest[: found.asked.k])), picked_for),
             embed_queries=embed,
+            parts=parts,
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

@@ -61,6 +61,7 @@ class Question:
         last: What was asked last, where `picked_for` has earlier questions, too.
         is_more: Whether the question asks for more of what the last reply says.
         further: Hits to answer from, too, where `hits` are not enough (`query.answering.further`).
+        parts: Texts that the caller gave beside the question, by name.
         embed_queries: Gives the unit vectors of parts of the question, float32 (n, dimension). Default: the embedder.
     """
 
@@ -85,6 +86,7 @@ class Question:
     is_more: bool = False
     further: Sequence[Hit] = ()
     embed_queries: EmbedQueries | None = None
+    parts: Mapping[str, str] | None = None
 
 
 def answer(question: Question) -> Answer:
@@ -121,6 +123,7 @@ class _Answering:
             further = [hit for hit in question.further if hit.chunk_id not in known]
             self.hits = [*self.hits, *further] if question.generator else list(self.grounds.about([*self.hits, *further]))
         self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
+        self.parts = question.parts
         self.meant, self.last = question.picked_for or question.text, question.last
         self.said = last_reply(question.history) if question.is_more else ""
         self.language = reply_language(question.text, question.history, question.language)
@@ -169,7 +172,7 @@ class _Answering:
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
         passages = select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
-        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language, self.unknown)
+        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language, self.unknown, self.parts)
         notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
         shown = {passage.number: passage.hit for passage in passages}
         return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)

@@ -92,6 +92,7 @@ def make_messages(
     history: Sequence[Mapping[str, str]],
     language: str | None,
     unknown: str,
+    parts: Mapping[str, str] | None = None,
 ) -> list[Message]:
     """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with its passages.
 
@@ -103,6 +104,7 @@ def make_messages(
         history: Earlier messages, oldest first.
         language: Tag of the reply's language; None leaves it to the model to identify that of the question.
         unknown: What the model is to write where it has no answer.
+        parts: What the caller gave beside the question, by name, such as a product; written below the question.
 
     Returns:
         Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same role are joined, and those of the
@@ -114,9 +116,9 @@ def make_messages(
     seal = _seal(question, passages)
     reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
     system = _prompt(pathway.replace("-", "_")).substitute(title=" ".join(title.split()), seal=seal, unknown=unknown, language=reply_in)
-    asked = question
+    asked = "\n".join([question, *(f"{name}: {without_invisible(text)}" for name, text in (parts or {}).items() if text.strip())])
     if pathway != "llm-fallback":
-        asked = _prompt("question").substitute(passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=question)
+        asked = _prompt("question").substitute(passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=asked)
     return [{"role": "system", "content": system}, *_turns(history, asked)]
 
 
@@ -210,7 +212,8 @@ def _quoted(passage: Passage, seal: str) -> str:
     title = " ".join(_as_data(passage.hit.title).split())
     tags = passage.hit.tags
     tagged = f"\nTags: {' '.join(_as_data(', '.join(tags)).split())}" if tags else ""
-    return f"<<<passage {seal} [{passage.number}]\nTitle: {title}{tagged}\n\n{_as_data(passage.text)}\n<<<end {seal}"
+    relevant = f"\nRelevance: {passage.hit.relevance:.0%}" if passage.hit.relevance is not None else ""
+    return f"<<<passage {seal} [{passage.number}]\nTitle: {title}{tagged}{relevant}\n\n{_as_data(passage.text)}\n<<<end {seal}"
 
 
 def _as_data(text: str) -> str:

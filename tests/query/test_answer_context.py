@@ -26,14 +26,22 @@ def _messages(hits: list[Hit], question: str = "When is a refund paid?", pathway
 
 def test_passages_are_numbered_and_sealed() -> None:
     system, asked = _messages([make_hit(1, "Fourteen days."), make_hit(2, "No visa.", tags=["a", "b"])])
-    seal = re.search(r"<<<passage (\w{12}) \[1\]\nTitle: Rules\n\nFourteen days\.\n<<<end \1\n", asked["content"])
+    seal = re.search(r"<<<passage (\w{12}) \[1\]\nTitle: Rules\nRelevance: \d+%\n\nFourteen days\.\n<<<end \1\n", asked["content"])
     assert seal
-    assert f"<<<passage {seal[1]} [2]\nTitle: Rules\nTags: a, b\n\nNo visa.\n<<<end {seal[1]}" in asked["content"]
+    assert re.search(rf"<<<passage {seal[1]} \[2\]\nTitle: Rules\nTags: a, b\nRelevance: \d+%\n\nNo visa\.\n<<<end {seal[1]}", asked["content"])
     assert asked["content"].endswith("Question:\nWhen is a refund paid?")
     assert seal[1] in system["content"]
     assert UNKNOWN in system["content"]
     assert "Write in English (en)." in system["content"]
     assert (system["role"], asked["role"]) == ("system", "user")
+
+
+def test_relevance_is_told_where_it_is_known_and_parts_stand_below_the_question() -> None:
+    hits = [make_hit(1, "Fourteen days.").model_copy(update={"relevance": 0.816}), make_hit(2, "No visa.").model_copy(update={"relevance": None})]
+    passages = select_passages("How long?", hits, "en")
+    _, asked = make_messages("kb-only", "The rules", "How long?", passages, [], "en", UNKNOWN, {"product": "Kettle 2", "empty": " "})
+    assert re.findall(r"Relevance: .*", asked["content"]) == ["Relevance: 82%"]
+    assert asked["content"].endswith("Question:\nHow long?\nproduct: Kettle 2")
 
 
 _HOSTILE = [
@@ -150,7 +158,7 @@ def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypa
     assert (asked["temperature"], asked["max_tokens"]) == (0.3, 500)
     assert "Write in Vietnamese (vi)." in system["content"]
     assert [turn["content"] for turn in turns] == [f"{role} {n}" for n in (1, 2, 3) for role in ("user", "assistant")]
-    assert f"[1]\nTitle: Hạ Long\nTags: sea, family\n\n{_RECORD}\n<<<end" in last["content"]
+    assert f"[1]\nTitle: Hạ Long\nTags: sea, family\nRelevance: 95%\n\n{_RECORD}\n<<<end" in last["content"]
     assert (answer.reply, answer.sources[0].tags, answer.sources[0].passage) == (server.says, ["sea", "family"], _RECORD)
 
 
