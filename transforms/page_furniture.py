@@ -16,13 +16,12 @@ from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
 from almanac.schemas.left_out import LeftOut
 from almanac.transforms.html.edges import KEY, LINK, Edges, is_links, key_of, without_links
-from almanac.transforms.html.letters import hash_of, letters, weight
+from almanac.transforms.html.letters import hash_of, letters
 
 REASON = "page_furniture"
 LEAST = 10  # pages; fewer tell nothing
 SHARE = 0.9  # of the pages of a group have a block of furniture
 _TEMPLATE = 3  # blocks above, or below, that no folder has, and that pages have in common which begin alike, or end alike: then these are a group
-_SENTENCE = 40  # letters of a line or a cell: it says something, rather than being a name or a label
 _GAP = "\n\n"  # between two blocks of a text
 _CODE = "```"
 _LEADS_ON = (":", "：")
@@ -74,9 +73,10 @@ class PageFurniture:
         self._groups, self._tops, self._bottoms = _Lists(), _Lists(), _Lists()
 
     def spare(self, item: Item, edges: Edges | None) -> None:
-        """Takes in a document once more: a block that says something stays in the one with the shortest URL, so that no answer is lost."""
+        """Takes in a document once more: a block that is no menu stays in the one with the shortest URL, so that no answer is lost."""
+        links = frozenset(without_links(key) for key in (*edges.top, *edges.bottom) if is_links(key)) if edges is not None else frozenset()
         for block in self._divided(item, edges).furniture:
-            if any(weight(cell) >= _SENTENCE for line in block.split("\n") for cell in line.split("|")):
+            if any(key_of(said, is_heading=is_heading) not in links for said, is_heading in _lines_of(block)):
                 place, known = _place_of(item), self._hash_of(letters(block), item)
                 self._spared[known] = min(place, self._spared.get(known, place))
 
@@ -185,7 +185,7 @@ class _Region:
 
     def holds(self, block: str) -> bool | None:
         """Whether all lines of a block are furniture there, and none stands again beyond it, as a page's title that a menu names; None if it says nothing."""
-        lines = [(said, line.startswith("#")) for line in block.split("\n") if (said := letters(line))]
+        lines = _lines_of(block)
         return None if not lines else _CODE not in block and all(self._holds(said, is_heading) for said, is_heading in lines)
 
     def _holds(self, said: str, is_heading: bool) -> bool:
@@ -236,6 +236,11 @@ def _run(blocks: Iterable[str], is_furniture: Callable[[str], bool | None]) -> i
             break
         length = number if found else length
     return length
+
+
+def _lines_of(block: str) -> list[tuple[str, bool]]:
+    """The letters of each line that has some, and whether it is a heading."""
+    return [(said, line.startswith("#")) for line in block.split("\n") if (said := letters(line))]
 
 
 def _is_heading(block: str) -> bool:

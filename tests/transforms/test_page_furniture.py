@@ -26,12 +26,13 @@ def _page(url: str, html: str, text: str | None = None, workspace: str = "") -> 
     return item, edges_of(marked_page(html))
 
 
-def _texts(pages: list[Page], left_out: LeftOut | None = None, workspace: str | None = None) -> dict[str, str]:
+def _texts(pages: list[Page], left_out: LeftOut | None = None, workspace: str | None = None, *, keeps_one: bool = False) -> dict[str, str]:
+    """The texts without furniture; with `keeps_one`, as a run leaves them, each block of it stays in one."""
     furniture = PageFurniture(workspace)
     for item, edges in pages:
         furniture.note(item, edges)
     furniture.settle()
-    for item, edges in pages:
+    for item, edges in pages if keeps_one else ():
         furniture.spare(item, edges)
     bare = [(furniture.without(item, edges, left_out), edges) for item, edges in pages]
     assert all(furniture.without(item, edges) == item for item, edges in bare)  # once is enough
@@ -155,13 +156,18 @@ def test_a_page_of_nothing_but_furniture_keeps_its_text() -> None:
     assert texts["/all"] == "Ferry & Sons, shipwrights\n\nOpen Monday to Friday"
 
 
-def test_of_what_all_pages_say_one_keeps_each_sentence() -> None:
-    said = "Children under twelve travel free on all our ferries, and so do dogs."
-    row, table = "Quiet boats | Find in the catalogue | Sign in to order", "<table><tr><td>Quiet boats<td>Find in the catalogue<td>Sign in to order</table>"
+def test_of_what_all_pages_say_one_keeps_each_block_that_is_no_menu() -> None:
+    said = ["## Included", "Lunch", "Price includes VAT"]
+    menu = "".join(f"<li><a href='/{name}'>{name}</a>" for name in ("Quiet boats", "Find in the catalogue", "Sign in to order"))
+    below = "<h2>Included</h2><p>Lunch</p><p>Price includes VAT</p>"
     own = {f"/tours/{number}": _prose(number) for number in range(5, 25)}
-    texts = _texts([_page(url, f"{table}<p>{text}</p><p>{said}</p>", f"{row}\n\n{text}\n\n{said}") for url, text in own.items()])
-    assert [name for name, text in texts.items() if said in text] == ["/tours/5"]
-    assert texts["/tours/5"] == f"{_prose(5)}\n\n{said}" and texts["/tours/24"] == _prose(24)
+    row = "- Quiet boats\n- Find in the catalogue\n- Sign in to order"
+    pages = [_page(url, f"<ul>{menu}</ul><p>{text}</p>{below}", "\n\n".join([row, text, *said])) for url, text in own.items()]
+    texts = _texts(pages, keeps_one=True)
+    assert texts["/tours/5"] == "\n\n".join([_prose(5), *said]) and texts["/tours/24"] == _prose(24)
+    assert [name for name, text in texts.items() if "Lunch" in text] == ["/tours/5"]
+    for order in _orders(pages):
+        assert _texts(order, keeps_one=True) == texts
 
 
 def test_lists_and_tables_are_left_out_whole_or_not_at_all() -> None:
