@@ -151,17 +151,6 @@ def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
     assert server.wait_for(scheduled) == _DEPLOYED
 
 
-def test_the_command_that_it_ends_with_starts_a_run_as_it_stands(server: Server) -> None:
-    """From a shell that knows nothing of the server. Prefect's own advice on each deployment is not shown."""
-    log = server.wait_for(lambda: said if "a run now" in (said := (server.data / "log").read_text()) else None)
-    command = log.partition("a run now, from another terminal:\n")[2].splitlines()[0].strip()
-    assert command.endswith("deployment run handbook/refresh") and "prefect worker start" not in log
-    elsewhere = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    started = subprocess.run(["sh", "-c", command], cwd="/", env=elsewhere, capture_output=True, text=True, check=True)
-    run = started.stdout.rpartition("flow-run/")[2].split()[0]
-    assert server.end_of(run)["state"]["type"] == "COMPLETED"
-
-
 def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> None:
     done = server.end_of(run := server.start("handbook"))
     assert (done["state"]["type"], done["state"]["name"]) == ("COMPLETED", "Published"), done["state"]
@@ -180,6 +169,17 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
         return any(message.startswith("publish ") for message in logged)
 
     assert server.wait_for(stages_are_logged)
+
+
+def test_the_command_that_it_ends_with_starts_a_run_as_it_stands(server: Server) -> None:
+    """From a shell that knows nothing of the server. Prefect's own advice on each deployment is not shown."""
+    log = server.wait_for(lambda: said if "a run now" in (said := (server.data / "log").read_text()) else None)
+    command = log.partition("a run now, from another terminal:\n")[2].splitlines()[0].strip()
+    assert command.endswith("deployment run handbook/refresh") and "prefect worker start" not in log
+    elsewhere = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    started = subprocess.run(["sh", "-c", command], cwd="/", env=elsewhere, capture_output=True, text=True, check=True)
+    run = started.stdout.rpartition("flow-run/")[2].split()[0]
+    assert server.end_of(run)["state"]["type"] == "COMPLETED"
 
 
 def test_parameters_are_described_and_a_wrong_one_is_refused(server: Server) -> None:
