@@ -14,7 +14,7 @@ from almanac.schemas.errors import DeclarationError, NotFound, UsageError
 _ENV = re.compile(r"[a-z0-9][a-z0-9_-]*")
 SUFFIXES = (".yaml", ".yml")
 # Keys for which null is a value.
-_NULL_MEANS_OFF: frozenset[Keys] = frozenset({("gate", "max_failed"), ("gate", "max_lost"), ("gate", "max_shrunk")})
+_NULL_MEANS_OFF: frozenset[Keys] = frozenset({("gate", "complete"), ("gate", "max_failed"), ("gate", "max_lost"), ("gate", "max_shrunk")})
 
 
 def overlays_of(base: Path) -> dict[str, Path]:

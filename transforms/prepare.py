@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from almanac.core.templates import fill
 from almanac.schemas.declaration.fields import FieldRule, Origin
@@ -47,6 +48,13 @@ def prepare_items(
             yield Reject(draft.source, draft.url, draft.document_id, "clean", reason, "text", None, rule)
 
 
+def with_length(items: Iterable[Item], source: Source) -> Iterable[Item]:
+    """The items; documents with the `length` of their text, once nothing changes it any more, where the metadata are declared to have it."""
+    if "length" not in source.told_of_documents:
+        return items
+    return (replace(item, metadata={**item.metadata, "length": len(item.text)}) if item.kind == "document" else item for item in items)
+
+
 def _with_entities(draft: Draft, source: Source) -> set[str]:
     """Names of the fields in which entities may stand.
 
@@ -86,6 +94,8 @@ def _prepare(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | Non
         text = _document_text(draft, source, clean, left_out)
     names = source.metadata if source.metadata is not None else list(draft.fields if source.takes_own_fields else rules)
     metadata = {name: known[name] for name in names if known.get(name) is not None}
+    if "filename" in source.told_of_documents:
+        metadata["filename"] = unquote(urlsplit(draft.url).path.rpartition("/")[2])
     if draft.language is not None:
         metadata.setdefault("language", draft.language)
     return Item(

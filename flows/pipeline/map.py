@@ -26,6 +26,7 @@ from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.main_texts import MainTexts, WholeRead
 from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
+from almanac.transforms.prepare import with_length
 
 MAP_REJECTS = "rejects-map.jsonl"
 log = get_logger("almanac.map")
@@ -82,7 +83,7 @@ class _ItemMapper:
 
     def items(self, on_page: OnProgress) -> Iterator[Item]:
         """The items of the run, each once, in the order of the sources and of their pages."""
-        yield from self._deduplication.kept(item for source in self._run.declaration.sources for item in self._mapped(source, on_page))
+        yield from self._deduplication.kept(item for source in self._run.declaration.sources for item in with_length(self._mapped(source, on_page), source))
 
     def keep(self) -> None:
         """Puts what was staged where the next run looks for it, and removes what belongs to sources that are no more."""

@@ -33,6 +33,9 @@ Body = Annotated[
 ]
 
 
+OF_DOCUMENTS = frozenset({"filename", "length"})  # names in `metadata` that no field needs to have
+
+
 class _Source(DeclaredModel):
     """Common keys of sites and files: how pages and files become records or documents."""
 
@@ -53,7 +56,8 @@ class _Source(DeclaredModel):
     text: Template | None = Field(None, description="records: what is embedded, as a template; without it, the title and every text field")
     metadata: list[str] | None = Field(
         None,
-        description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a field that is the body of a long document",
+        description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a field that is the body of a long document. "
+        "Of documents also `filename`, the last part of the URL, and `length`, the characters of the whole text, where no field is called so",
     )
     body: Body = Field("main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template')
 
@@ -79,12 +83,17 @@ class _Source(DeclaredModel):
                 if (finding := unknown_name(name, known)) is not None:
                     yield Finding((key,), finding, template)
         for number, name in enumerate(self.metadata or ()):
-            if name not in known:
+            if name not in known and not (self.yields == "documents" and name in OF_DOCUMENTS):
                 yield Finding(("metadata", number), unknown_field(name, known), name)
 
     def declared_fields(self) -> dict[str, FieldRule]:
         """Returns the declared fields of this source's items, in order. Fields that a file defines itself, such as columns, are not among them."""
         return dict(self.fields)
+
+    @property
+    def told_of_documents(self) -> set[str]:
+        """Those of `OF_DOCUMENTS` that the metadata name, and no field has."""
+        return OF_DOCUMENTS & set(self.metadata or ()) - self.declared_fields().keys() if self.yields == "documents" else set()
 
     @property
     def workspace(self) -> str | None:

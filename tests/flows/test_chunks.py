@@ -81,3 +81,17 @@ def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run
     rows += [json.dumps({"id": n, "text": f"Buoy {n}"}) for n in range(1000, 1400)]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
     assert almanac("plan", kb, "--json").json["seconds"] > 400 * took["embed"] / 320
+
+
+def test_metadata_may_have_the_file_name_and_the_length_of_a_document(almanac: Almanac, tmp_path: Path) -> None:
+    (tmp_path / "kb.yaml").write_text(
+        'name: notes\nsources: [{name: notes, kind: files, glob: "notes/*.md", yields: documents, metadata: [filename, length]}]\nchunk: {size: 80, overlap: 0}\n'
+    )
+    _write(tmp_path, "Über uns", "# About us\n\n" + "We mend lanterns, and light them from dusk until dawn. " * 4)
+    kb = str(tmp_path / "kb.yaml")
+    assert almanac("run", kb, "--json").json["outcome"] == "published"
+    (document,) = [json.loads(line) for line in almanac("export", kb, "documents").stdout.splitlines()]
+    chunks = [json.loads(line) for line in almanac("export", kb, "chunks").stdout.splitlines()]
+    assert len(chunks) > 1
+    assert {json.dumps(chunk["metadata"]) for chunk in chunks} == {json.dumps({"filename": "Über uns.md", "length": len(document["text"])})}
+    assert len(almanac("search", kb, "lanterns", "--where", '{"filename": "Über uns.md"}', "--json").json["hits"]) > 0
