@@ -84,9 +84,8 @@ def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run
 
 
 def test_metadata_may_have_the_file_name_and_the_length_of_a_document(almanac: Almanac, tmp_path: Path) -> None:
-    (tmp_path / "kb.yaml").write_text(
-        'name: notes\nsources: [{name: notes, kind: files, glob: "notes/*.md", yields: documents, metadata: [filename, length]}]\nchunk: {size: 80, overlap: 0}\n'
-    )
+    source = '{name: notes, kind: files, glob: "notes/*.md", yields: documents, metadata: [filename, length]}'
+    (tmp_path / "kb.yaml").write_text(f"name: notes\nsources: [{source}]\nchunk: {{size: 80, overlap: 0}}\n", encoding="utf-8")
     _write(tmp_path, "Über uns", "# About us\n\n" + "We mend lanterns, and light them from dusk until dawn. " * 4)
     kb = str(tmp_path / "kb.yaml")
     assert almanac("run", kb, "--json").json["outcome"] == "published"
