@@ -71,6 +71,7 @@ class Catalog:
         self._embedders = Embedders()
         self._told: dict[str, str] = {}  # by name: the last logged reason why a base cannot be asked
         self._lock = threading.RLock()
+        self._is_closed = threading.Event()
         self._begun: list[AlmanacError] | None = []  # errors of a store while the catalog is made; None afterwards
         for path in self.paths() if names is not None else ():
             self._read(path)
@@ -79,10 +80,9 @@ class Catalog:
         if self.data.url:
             self._require_versions()
         self._begun = None
-        self._is_closed = threading.Event()
-        threading.Thread(target=self._give_way, name="give-way", daemon=True).start()
         if self._env and not any(self._env in overlays_of(path) for path in self.paths()):
             raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
+        threading.Thread(target=self._give_way, name="give-way", daemon=True).start()
 
     def _require_versions(self) -> None:
         """Fetches what is live in an object store now. Raises its error where nothing can be asked."""
