@@ -93,7 +93,7 @@ class _Source(DeclaredModel):
     @property
     def told_of_documents(self) -> set[str]:
         """Those of `OF_DOCUMENTS` that the metadata name, and no field has."""
-        return OF_DOCUMENTS & set(self.metadata or ()) - self.declared_fields().keys() if self.yields == "documents" else set()
+        return set(OF_DOCUMENTS & set(self.metadata or ()) - self.declared_fields().keys()) if self.yields == "documents" else set()
 
     @property
     def workspace(self) -> str | None:
