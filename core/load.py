@@ -127,7 +127,9 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     try:
         declaration = Declaration.model_validate(declared)
     except ValidationError as error:
-        plain(tree)  # where what stands for a variable is wrong there, that it is not set is the finding
+        for detail in error.errors():  # where what stands for a variable is wrong there, that it is not set is the finding
+            keys = _place(detail, declared)
+            plain(tree.nearest(keys), keys)
         raise _teach(path, overlay, tree, declared, error.errors()) from error
     for source, of_source in zip(declaration.sources, secrets, strict=True):
         if isinstance(source, SiteSource):

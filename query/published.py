@@ -304,12 +304,12 @@ class PublishedIndex:
             return
         with self.reading() as retriever:
             version = retriever.opened.manifest.version
-            is_new = version != self._ahead and time.monotonic() < until
-            chunks = retriever.chunks(_FEW) if is_new else []
+            if version == self._ahead or time.monotonic() >= until:  # without time, it is done when this is called again
+                return
+            chunks = retriever.chunks(_FEW)
         self._ahead = version  # also where a text cannot be embedded: that is tried once
-        if is_new:
-            with suppress(UsageError):  # where a question needs a workspace
-                self.ask(self.title)  # imports and reads what nothing before the first answer does
+        with suppress(UsageError):  # where a question needs a workspace
+            self.ask(self.title)  # imports and reads what nothing before the first answer does
         texts = texts_of_sentences(chunks, self.declaration.language, cuts_words=self.declaration.chunk.by == "words")
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:

@@ -102,6 +102,14 @@ def test_when_its_time_is_over_the_rest_waits_for_questions(opened: Callable[[],
     assert len(embedded) == len(set(embedded)) > published._AT_ONCE
 
 
+def test_a_base_for_which_no_time_was_left_has_its_turn_later(opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
+    index = opened()
+    index.embed_ahead(0)
+    assert not embedded
+    index.embed_ahead(_LATER)
+    assert embedded
+
+
 def test_of_a_new_version_what_is_new_is_embedded(base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
     index = opened()
     index.embed_ahead(_LATER)

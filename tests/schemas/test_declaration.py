@@ -240,7 +240,7 @@ def test_reading_needs_no_variable_of_a_source(tmp_path: Path) -> None:
 
 
 def test_what_nothing_can_stand_for_is_named_as_not_set(tmp_path: Path) -> None:
-    with pytest.raises(DeclarationError, match="is not set"):
+    with pytest.raises(DeclarationError, match=r"sources\[0\].limits.pages: environment variable PAGES is not set"):
         load_declaration(_write(tmp_path, _CRAWLED.format(title="Items", pages='"${PAGES}"')), to_read=True)
 
 
