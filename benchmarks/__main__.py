@@ -2,9 +2,10 @@
 
     python -m benchmarks [--sets DIR [DIR ...]] [--only NAME [NAME ...]] [--out FILE]
 
-Without `--sets` (folders with corpus.jsonl, queries.jsonl and qrels.tsv; one with spans.jsonl for chunkers), programs that need their texts or questions are
-left out, and named. What the programs print is written to `--out` with machine and date, and the comparison after it. Ratios, qualities and the server's
-processor time are compared, not seconds: a row is worse where it differs by more than the noise of a busy machine.
+Without `--sets` (folders with corpus.jsonl, queries.jsonl and qrels.tsv; one with spans.jsonl for chunkers), programs
+that need their texts or questions are left out, and named. What the programs print is written to `--out` with machine
+and date, and the comparison after it. Ratios, qualities and the server's processor time are compared, not seconds: a
+row is worse where it differs by more than the noise of a busy machine.
 """
 
 import argparse
@@ -41,15 +42,27 @@ class Program(NamedTuple):
 _PROGRAMS = (
     Program("commands", "", ("command",), (Watched("of `import prefect`", _TIME), Watched("of its", _TIME))),
     Program("first_build", "--passages 1500 --corpus {passages}", ("what",), (Watched("of bare `encode`", _TIME),)),
-    Program("frameworks", "--passages 1000 --corpus {passages}", ("by",), (Watched("first, of Almanac's", _TIME, more=True),)),
+    Program(
+        "frameworks",
+        "--passages 1000 --corpus {passages}",
+        ("by",),
+        (Watched("first, of Almanac's", _TIME, more=True),),
+    ),
     Program("embedders", "--passages 500 --corpus {passages}", ("embedder",), ()),
     Program("query", "", ("query",), (Watched("of the bare one, p50", _TIME),)),
-    Program("serve", "--seconds 6", ("workers", "asked", "clients"), (Watched("server's processor ms an answer", _TIME),)),
+    Program(
+        "serve", "--seconds 6", ("workers", "asked", "clients"), (Watched("server's processor ms an answer", _TIME),)
+    ),
     Program("crawl", "--pages 1000", ("side", "pages"), (Watched("of bare Scrapy", _TIME),)),
     Program("crawl", "--pages 5000 --rounds 1", ("side", "pages"), (Watched("of bare Scrapy", _TIME),)),
     Program("distributed", "--pages 200 --mapped 1000", ("engine",), (Watched("plain ÷ embed", _TIME, more=True),)),
     Program("index", "", ("work",), (Watched("of the full build", _TIME),)),
-    Program("scale", "--chunks 100000 --rounds 5", ("chunks", "step"), (Watched("of one process", _TIME), Watched("disk, of the full one", 0.02))),
+    Program(
+        "scale",
+        "--chunks 100000 --rounds 5",
+        ("chunks", "step"),
+        (Watched("of one process", _TIME), Watched("disk, of the full one", 0.02)),
+    ),
     Program("precision", "--sets {sets}", ("set", "embedder"), (Watched("bfloat16", _QUALITY, more=True),)),
     Program(
         "chunking",
@@ -58,7 +71,12 @@ _PROGRAMS = (
         (Watched("recall", 0.01, more=True), Watched("IoU", 0.05, more=True)),
     ),
     Program("answers", "--sets {sets} --data {data}", ("questions", "embedder"), (Watched("right", 0.05, more=True),)),
-    Program("evaluation", "--sets {sets} --data {data}", ("embedder", "set", "search"), (Watched("nDCG@10", _QUALITY, more=True),)),
+    Program(
+        "evaluation",
+        "--sets {sets} --data {data}",
+        ("embedder", "set", "search"),
+        (Watched("nDCG@10", _QUALITY, more=True),),
+    ),
 )
 
 
@@ -81,7 +99,14 @@ def _carried_out(arguments: argparse.Namespace, filled: dict[str, list[Path]]) -
         begin = time.monotonic()
         text, is_done = _run(program, filled)
         failed += [] if is_done else [program.name]
-        report += ["", f"## {program.name} {program.arguments}".rstrip(), "", text, "", f"{time.monotonic() - begin:.0f} s."]
+        report += [
+            "",
+            f"## {program.name} {program.arguments}".rstrip(),
+            "",
+            text,
+            "",
+            f"{time.monotonic() - begin:.0f} s.",
+        ]
         found += _worse(program, tables_in(text), documented) if is_done else []
         arguments.out.parent.mkdir(parents=True, exist_ok=True)
         arguments.out.write_text("\n".join([*report, ""]), encoding="utf-8")
@@ -95,15 +120,23 @@ def _carried_out(arguments: argparse.Namespace, filled: dict[str, list[Path]]) -
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of question sets")
-    parser.add_argument("--only", nargs="+", choices=sorted({one.name for one in _PROGRAMS}), help="these programs alone")
-    parser.add_argument("--out", type=Path, default=installation() / "build" / "benchmarks.md", help="where tables are written")
+    parser.add_argument(
+        "--only", nargs="+", choices=sorted({one.name for one in _PROGRAMS}), help="these programs alone"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=installation() / "build" / "benchmarks.md", help="where tables are written"
+    )
     return parser.parse_args()
 
 
 def _filled(sets: Sequence[Path], data: Path) -> dict[str, list[Path]]:
-    """What stands for the names in arguments. Programs that publish the sets do so in one data directory, so that the second one embeds none."""
+    """What stands for the names in arguments. Programs that publish the sets do so in one data directory, so that the
+    second one embeds none.
+    """
     return {
         "{data}": [data],
         "{passages}": [folder / "corpus.jsonl" for folder in sets],
@@ -116,14 +149,20 @@ def _run(program: Program, filled: dict[str, list[Path]]) -> tuple[str, bool]:
     """What the program printed, or why it failed."""
     words = [str(value) for word in program.arguments.split() for value in filled.get(word, [word])]
     command = [sys.executable, "-m", f"benchmarks.{program.name}", *words]
-    with subprocess.Popen(command, cwd=installation(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, cwd=installation(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
         try:
             out, errors = process.communicate(timeout=_LIMIT_S)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # with the servers and commands that it has started
             return f"Not done after {_LIMIT_S} s.", False
     tail = "\n".join(errors.splitlines()[-5:])
-    return (out.strip(), True) if process.returncode == 0 else (f"Ended with {process.returncode}:\n\n```\n{tail}\n```", False)
+    return (
+        (out.strip(), True)
+        if process.returncode == 0
+        else (f"Ended with {process.returncode}:\n\n```\n{tail}\n```", False)
+    )
 
 
 def _worse(program: Program, now: Sequence[Table], documented: Sequence[Table]) -> Iterator[str]:

@@ -1,10 +1,13 @@
-"""Answers to questions with gold texts, judged: right, wrong, wrongly refused, wrongly answered, rightly refused; and how well refusals are told.
+"""Answers to questions with gold texts, judged: right, wrong, wrongly refused, wrongly answered, rightly refused; and
+how well refusals are told.
 
-    python -m benchmarks.answers [--sets DIR …] [--examples NAME …] [--embedders NAME …] [--most 200] [--data DIR] [--list]
+    python -m benchmarks.answers [--sets DIR …] [--examples NAME …] [--embedders NAME …] [--most 200] [--data DIR]
+    [--list]
 
-The golden questions of the example knowledge bases, and question sets as `benchmarks.evaluation` reads them, with `answers.jsonl` ({id, doc, answers}) and,
-where the set has it, `unanswerable.jsonl` ({id, text}): questions whose passages come near and do not answer. Of `selected_sentences`, where a set has them,
-one has to stand in the reply; else one of `answers`. Replies are extractive. The area is that under the ROC curve of refusing by `answerability`.
+The golden questions of the example knowledge bases, and question sets as `benchmarks.evaluation` reads them, with
+`answers.jsonl` ({id, doc, answers}) and, where the set has it, `unanswerable.jsonl` ({id, text}): questions whose
+passages come near and do not answer. Of `selected_sentences`, where a set has them, one has to stand in the reply; else
+one of `answers`. Replies are extractive. The area is that under the ROC curve of refusing by `answerability`.
 """
 
 import argparse
@@ -33,13 +36,19 @@ def main() -> None:
     log_through_stdlib()  # else what runs log would stand between the rows
     arguments = _arguments()
     say = sys.stdout.write
-    say("| questions | embedder | answerable | right | wrong | wrongly refused | without an answer | wrongly answered | rightly refused | area |\n")
+    say(
+        "| questions | embedder | answerable | right | wrong | wrongly refused | without an answer | wrongly "
+        "answered | rightly refused | area |\n"
+    )
     say("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|\n")
     judged: list[Judged] = []
     with tempfile.TemporaryDirectory(prefix="almanac-answers-") as scratch:
         data = arguments.data or Path(scratch) / "data"
         for model in arguments.embedders:
-            asked = [*_examples(arguments.examples, model, data / Path(model).name), *_sets(arguments.sets, model, data / Path(model).name, Path(scratch))]
+            asked = [
+                *_examples(arguments.examples, model, data / Path(model).name),
+                *_sets(arguments.sets, model, data / Path(model).name, Path(scratch)),
+            ]
             for name, index, questions in asked:
                 found = judge_answers(index, _drawn(questions, arguments.most))
                 index.close()
@@ -47,18 +56,40 @@ def main() -> None:
                 judged += found
     for one in judged if arguments.list else ():
         say(
-            json.dumps({"verdict": one.verdict, "question": one.golden.question, "kind": one.golden.kind, "reply": one.answer.reply}, ensure_ascii=False) + "\n"
+            json.dumps(
+                {
+                    "verdict": one.verdict,
+                    "question": one.golden.question,
+                    "kind": one.golden.kind,
+                    "reply": one.answer.reply,
+                },
+                ensure_ascii=False,
+            )
+            + "\n"
         )
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of question sets with answers.jsonl; others are passed over")
+    parser.add_argument(
+        "--sets",
+        type=Path,
+        nargs="*",
+        default=[],
+        help="folders of question sets with answers.jsonl; others are passed over",
+    )
     parser.add_argument("--examples", nargs="*", default=EXAMPLES, help="example knowledge bases")
     parser.add_argument("--embedders", nargs="*", default=EMBEDDERS, help="names or folders of local models")
-    parser.add_argument("--most", type=int, default=300, help="questions of a set with an answer, and without one, drawn by the hash of their texts")
+    parser.add_argument(
+        "--most",
+        type=int,
+        default=300,
+        help="questions of a set with an answer, and without one, drawn by the hash of their texts",
+    )
     parser.add_argument("--data", type=Path, help="a data directory that is kept; what is in it is refreshed")
-    parser.add_argument("--list", action="store_true", help="print each question with its reply after the table, as JSON lines")
+    parser.add_argument(
+        "--list", action="store_true", help="print each question with its reply after the table, as JSON lines"
+    )
     return parser.parse_args()
 
 
@@ -106,10 +137,15 @@ def _drawn(questions: Sequence[Golden], most: int) -> list[Golden]:
 
 def _figures(judged: Sequence[Judged]) -> str:
     found = count(judged)
-    answerable, others = found.right + found.wrong + found.wrongly_refused, found.wrongly_answered + found.rightly_refused
+    answerable, others = (
+        found.right + found.wrong + found.wrongly_refused,
+        found.wrongly_answered + found.rightly_refused,
+    )
     shares = [_share(n, answerable) for n in (found.right, found.wrong, found.wrongly_refused)]
     without = [_share(n, others) for n in (found.wrongly_answered, found.rightly_refused)]
-    return " | ".join([f"{answerable}", *shares, f"{others}", *without, "" if found.area is None else f"{found.area:.3f}"])
+    return " | ".join(
+        [f"{answerable}", *shares, f"{others}", *without, "" if found.area is None else f"{found.area:.3f}"]
+    )
 
 
 def _share(number: int, of: int) -> str:

@@ -1,12 +1,15 @@
 """How much of what answers a question is found, and how little else, by the way documents are cut.
 
-    python -m benchmarks.chunking --set DIR [--by recursive:800 recursive:200:0:tokens ...] [--mode hybrid dense] [--n 5] [--share 0.9 ...]
+    python -m benchmarks.chunking --set DIR [--by recursive:800 recursive:200:0:tokens ...] [--mode hybrid dense] [--n
+    5] [--share 0.9 ...]
 
-The set is a folder with corpus.jsonl {id, text} and spans.jsonl {id, corpus_id, references: [{start, end}]}, with the questions in queries.jsonl {id, text}.
-Each configuration is run as a knowledge base (`clean: none`), and asked through the retrieval that searches use. Over characters, means of all questions:
-recall is the share of the references that the first n chunks hold; IoU that share of all that is in either; precision-omega what a perfect retriever could
-reach with these chunks (Smith and Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024). With --share, each search is made with `retrieve.share`
-too, which leaves out those of the n chunks that score less than this share of the best one. What is printed is Markdown.
+The set is a folder with corpus.jsonl {id, text} and spans.jsonl {id, corpus_id, references: [{start, end}]}, with the
+questions in queries.jsonl {id, text}. Each configuration is run as a knowledge base (`clean: none`), and asked through
+the retrieval that searches use. Over characters, means of all questions: recall is the share of the references that the
+first n chunks hold; IoU that share of all that is in either; precision-omega what a perfect retriever could reach with
+these chunks (Smith and Troynikov, "Evaluating Chunking Strategies for Retrieval", 2024). With --share, each search is
+made with `retrieve.share` too, which leaves out those of the n chunks that score less than this share of the best one.
+What is printed is Markdown.
 """
 
 import argparse
@@ -45,7 +48,12 @@ def main() -> None:
     log_through_stdlib()  # else what runs log would stand between the tables
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--set", type=Path, required=True)
-    parser.add_argument("--by", nargs="+", default=["recursive:800"], help="chunker:size, with :overlap (else 0) and :unit (else its own) after it")
+    parser.add_argument(
+        "--by",
+        nargs="+",
+        default=["recursive:800"],
+        help="chunker:size, with :overlap (else 0) and :unit (else its own) after it",
+    )
     parser.add_argument("--mode", nargs="+", choices=("dense", "lexical", "hybrid"), default=["hybrid", "dense"])
     parser.add_argument("--n", type=int, default=5)
     parser.add_argument("--share", type=float, nargs="*", default=[])
@@ -55,15 +63,24 @@ def main() -> None:
     searches = [(mode, share) for mode in arguments.mode for share in (None, *arguments.share)]
     with tempfile.TemporaryDirectory(prefix="almanac-chunking-") as folder:
         data = arguments.data or Path(folder)
-        lines = ["| cut by | search | chunks | hits | recall | IoU | precision-omega |", "|---|---|---:|---:|---:|---:|---:|"]
+        lines = [
+            "| cut by | search | chunks | hits | recall | IoU | precision-omega |",
+            "|---|---|---:|---:|---:|---:|---:|",
+        ]
         for configuration in arguments.by:
             declaration = _declared(arguments.set, configuration, Path(folder))
             run_below_prefect(declaration, data)
             with open_index(str(declaration), data=data) as index:
                 vectors = index.embedder.embed_queries([question.text for question in questions])
-                asked = [(question, Request(question.text, vector, arguments.n, "hybrid")) for question, vector in zip(questions, vectors, strict=True)]
+                asked = [
+                    (question, Request(question.text, vector, arguments.n, "hybrid"))
+                    for question, vector in zip(questions, vectors, strict=True)
+                ]
                 lines += [_row(index, configuration, mode, share, asked) for mode, share in searches]
-    lines += ["", f"{len(questions)} questions, n = {arguments.n}; corpus {file_sha256(arguments.set / 'corpus.jsonl')[:8]}."]
+    lines += [
+        "",
+        f"{len(questions)} questions, n = {arguments.n}; corpus {file_sha256(arguments.set / 'corpus.jsonl')[:8]}.",
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -71,7 +88,9 @@ def _questions(folder: Path) -> Iterator[Question]:
     texts = {row["id"]: row["text"] for row in _rows(folder / "queries.jsonl")}
     for row in _rows(folder / "spans.jsonl"):
         if row["id"] in texts:
-            yield Question(texts[row["id"]], [Span(row["corpus_id"], one["start"], one["end"]) for one in row["references"]])
+            yield Question(
+                texts[row["id"]], [Span(row["corpus_id"], one["start"], one["end"]) for one in row["references"]]
+            )
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -82,13 +101,34 @@ def _declared(folder: Path, configuration: str, scratch: Path) -> Path:
     by, size, overlap, unit, *_ = [*configuration.split(":"), "", ""]
     chunk = {"by": by, "size": int(size), "overlap": int(overlap or 0), "unit": unit or None}
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
-    source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "documents", "id": "{id}", "fields": fields}
+    source = {
+        "name": "corpus",
+        "kind": "files",
+        "glob": str(folder / "corpus.jsonl"),
+        "yields": "documents",
+        "id": "{id}",
+        "fields": fields,
+    }
     path = scratch / f"{configuration.replace(':', '-')}.yaml"
-    YAML().dump({"name": path.stem, "sources": [{**source, "body": "{text}", "metadata": ["id"]}], "clean": "none", "chunk": chunk}, path)
+    YAML().dump(
+        {
+            "name": path.stem,
+            "sources": [{**source, "body": "{text}", "metadata": ["id"]}],
+            "clean": "none",
+            "chunk": chunk,
+        },
+        path,
+    )
     return path
 
 
-def _row(index: PublishedIndex, configuration: str, mode: SearchMode, share: float | None, asked: Sequence[tuple[Question, Request]]) -> str:
+def _row(
+    index: PublishedIndex,
+    configuration: str,
+    mode: SearchMode,
+    share: float | None,
+    asked: Sequence[tuple[Question, Request]],
+) -> str:
     opened = index.version()
     columns = (opened.column(name).to_pylist() for name in ("document_id", "start", "end"))
     chunks = [Span(document, start, end) for document, start, end in zip(*columns, strict=True)]
@@ -104,7 +144,9 @@ def _row(index: PublishedIndex, configuration: str, mode: SearchMode, share: flo
 
 
 def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, float]:
-    """Recall and IoU. Text that stands in two of the found chunks counts twice in what was found, as a reader would read it twice."""
+    """Recall and IoU. Text that stands in two of the found chunks counts twice in what was found, as a reader would
+    read it twice.
+    """
     held = _covered([_common(one, other) for one in references for other in found])
     wanted = sum(one.end - one.start for one in references)
     read = sum(one.end - one.start for one in found)
@@ -114,14 +156,22 @@ def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, flo
 
 def _omega(references: Sequence[Span], chunks: Sequence[Span]) -> float:
     """What is wanted, of all in the chunks that touch it."""
-    touching = [one for one in chunks if any(one.document == other.document and one.start <= other.end and other.start <= one.end for other in references)]
+    touching = [
+        one
+        for one in chunks
+        if any(
+            one.document == other.document and one.start <= other.end and other.start <= one.end for other in references
+        )
+    ]
     held = _covered([_common(one, other) for one in references for other in touching])
     return held / _covered([*touching, *references]) if held else 0.0
 
 
 def _common(one: Span, other: Span) -> Span:
     start, end = max(one.start, other.start), min(one.end, other.end)
-    return Span(one.document, start, end) if one.document == other.document and start < end else Span(one.document, 0, 0)
+    return (
+        Span(one.document, start, end) if one.document == other.document and start < end else Span(one.document, 0, 0)
+    )
 
 
 def _covered(spans: Sequence[Span]) -> int:

@@ -1,9 +1,11 @@
-"""What commands cost before they begin: help, an error of use, a question and an unchanged run, each in a process of its own, against `import prefect`.
+"""What commands cost before they begin: help, an error of use, a question and an unchanged run, each in a process of
+its own, against `import prefect`.
 
     python -m benchmarks.commands [--rounds 5] [--kb handbook]
 
-An example knowledge base is published into a folder of its own. Each round runs every command once, so that all see the same machine. Published are medians
-of seconds, and of processor time with that of child processes, which other work on the machine disturbs least; both also as a multiple of `import prefect`.
+An example knowledge base is published into a folder of its own. Each round runs every command once, so that all see the
+same machine. Published are medians of seconds, and of processor time with that of child processes, which other work on
+the machine disturbs least; both also as a multiple of `import prefect`.
 """
 
 import argparse
@@ -74,7 +76,10 @@ def _processor_s() -> float:
 
 
 def _show(rounds: Sequence[dict[str, Cost]]) -> None:
-    medians = {name: Cost(*(statistics.median(values) for values in zip(*(one[name] for one in rounds), strict=True))) for name in rounds[0]}
+    medians = {
+        name: Cost(*(statistics.median(values) for values in zip(*(one[name] for one in rounds), strict=True)))
+        for name in rounds[0]
+    }
     bare = medians[_BARE]
     lines = ["| command | seconds | of `import prefect` | processor seconds | of its |", "|---|---:|---:|---:|---:|"]
     for name, cost in medians.items():

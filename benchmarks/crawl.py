@@ -1,10 +1,12 @@
-"""Pages per second: Almanac's crawl and mapping against a bare Scrapy spider that follows the same links and saves the same pages.
+"""Pages per second: Almanac's crawl and mapping against a bare Scrapy spider that follows the same links and saves the
+same pages.
 
     python -m benchmarks.crawl [--pages 1000] [--rounds 3] [--url http://127.0.0.1:PORT/]
 
-Both sides are whole processes, start-up included, over the same loopback server, turn by turn. Almanac's side does more: it reads
-robots.txt, keeps a journal with validators, and has a clean record of every product page in a table. Without `--url` the site is a shop of our own,
-made on the spot. Published are ratios and peaks of resident memory; seconds are this machine's. What is printed is Markdown.
+Both sides are whole processes, start-up included, over the same loopback server, turn by turn. Almanac's side does
+more: it reads robots.txt, keeps a journal with validators, and has a clean record of every product page in a table.
+Without `--url` the site is a shop of our own, made on the spot. Published are ratios and peaks of resident memory;
+seconds are this machine's. What is printed is Markdown.
 """
 
 import argparse
@@ -66,7 +68,19 @@ def _measured(side: str, url: str, match: str) -> dict[str, Any]:
     """Seconds, pages, records and peak memory of one side, in a fresh process."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        command = [sys.executable, "-m", "benchmarks.crawl", "--side", side, "--url", url, "--match", match, "--out", folder]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.crawl",
+            "--side",
+            side,
+            "--url",
+            url,
+            "--match",
+            match,
+            "--out",
+            folder,
+        ]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         return {"seconds": time.perf_counter() - start, **json.loads(done.stdout.splitlines()[-1])}
 
@@ -91,7 +105,14 @@ def _bare(arguments: argparse.Namespace) -> None:
             for link in LinkExtractor().extract_links(response):
                 yield scrapy.Request(link.url)
 
-    process = CrawlerProcess({"LOG_LEVEL": "ERROR", "TELNETCONSOLE_ENABLED": False, "CONCURRENT_REQUESTS_PER_DOMAIN": 16, "ROBOTSTXT_OBEY": False})
+    process = CrawlerProcess(
+        {
+            "LOG_LEVEL": "ERROR",
+            "TELNETCONSOLE_ENABLED": False,
+            "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+            "ROBOTSTXT_OBEY": False,
+        }
+    )
     process.crawl(Bare, start_urls=[arguments.url])
     process.start()
     _report(Bare.saved, 0)
@@ -115,8 +136,16 @@ def _almanac(arguments: argparse.Namespace) -> None:
         "breadcrumbs": {"css": ".breadcrumb-item, nav a", "many": True},
     }
     manners, limits = {"allow_private": True, "per_domain": 16}, {"depth": 100_000, "pages": 1_000_000}
-    shop = {"name": "shop", "kind": "site", "start_urls": [arguments.url], "match": arguments.match, "yields": "records"}
-    declared = Declaration.model_validate({"name": "shop", "sources": [{**shop, "fields": fields, "politeness": manners, "limits": limits}]})
+    shop = {
+        "name": "shop",
+        "kind": "site",
+        "start_urls": [arguments.url],
+        "match": arguments.match,
+        "yields": "records",
+    }
+    declared = Declaration.model_validate(
+        {"name": "shop", "sources": [{**shop, "fields": fields, "politeness": manners, "limits": limits}]}
+    )
     run = Run(declared, DataDir(arguments.out))
     pages = acquire(run, declared.sources[0], None)
     from almanac.flows.pipeline.survey import map_all
@@ -130,7 +159,8 @@ def _serve(arguments: argparse.Namespace) -> None:
 
     class Shop(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = -1  # head and body in one packet: where the head goes first, the body waits 40 ms for the client's acknowledgement
+        # head and body in one packet: where the head goes first, the body waits 40 ms for the client's acknowledgement
+        wbufsize = -1
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -153,12 +183,20 @@ def _shop(products: int) -> dict[str, bytes]:
     filler = "<p>A plain sentence about how this thing is made, shipped and looked after.</p>" * 40
     pages = {}
     for first in range(0, products, _PER_LISTING):
-        links = "".join(f"<li><a href='/product/{n}'>Product {n}</a></li>" for n in range(first, min(first + _PER_LISTING, products)))
-        following = f"<a class='next' href='/list/{first + _PER_LISTING}'>next</a>" if first + _PER_LISTING < products else ""
+        links = "".join(
+            f"<li><a href='/product/{n}'>Product {n}</a></li>"
+            for n in range(first, min(first + _PER_LISTING, products))
+        )
+        following = (
+            f"<a class='next' href='/list/{first + _PER_LISTING}'>next</a>" if first + _PER_LISTING < products else ""
+        )
         path = f"/list/{first}" if first else "/"
         pages[path] = f"<html><body><ul>{links}</ul>{following}</body></html>".encode()
     for n in range(products):
-        head = f"<nav><a href='/'>Home</a> <a href='/list/{n // _PER_LISTING * _PER_LISTING}'>All</a></nav><h1>Product {n}</h1>"
+        head = (
+            f"<nav><a href='/'>Home</a> <a href='/list/{n // _PER_LISTING * _PER_LISTING}'>All</a></nav><h1>"
+            f"Product {n}</h1>"
+        )
         pages[f"/product/{n}"] = f"<html><body>{head}<div class='price'>£{n}.99</div>{filler}</body></html>".encode()
     return pages
 
@@ -166,13 +204,19 @@ def _shop(products: int) -> dict[str, bytes]:
 def _show(rounds: list[dict[str, dict[str, Any]]]) -> None:
     from benchmarks.index import machine  # not above: this file is what is measured, too
 
-    lines = ["| side | pages | records | seconds (median) | pages/s | peak MiB | of bare Scrapy |", "|---|---:|---:|---:|---:|---:|---:|"]
+    lines = [
+        "| side | pages | records | seconds (median) | pages/s | peak MiB | of bare Scrapy |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
     for side in _NAMES:
         seconds = statistics.median(one[side]["seconds"] for one in rounds)
         ratio = statistics.median(one[side]["seconds"] / one["bare"]["seconds"] for one in rounds)
         last = rounds[-1][side]
         peak = max(one[side]["mib"] for one in rounds)
-        lines.append(f"| {_NAMES[side]} | {last['pages']:,} | {last['records']:,} | {seconds:.1f} | {last['pages'] / seconds:.0f} | {peak:.0f} | {ratio:.2f} |")
+        lines.append(
+            f"| {_NAMES[side]} | {last['pages']:,} | {last['records']:,} | {seconds:.1f} | "
+            f"{last['pages'] / seconds:.0f} | {peak:.0f} | {ratio:.2f} |"
+        )
     sys.stdout.write("\n".join([*lines, "", f"{machine()}."]) + "\n")
 
 

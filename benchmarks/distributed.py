@@ -2,11 +2,12 @@
 
     python -m benchmarks.distributed [--pages 600] [--paragraphs 12] [--mapped 6000] [--workers 1 2]
 
-Needs as many idle cores as workers, and one for the run and the scheduler: on a busy machine the ratio says nothing. For each number of workers a scheduler
-and workers are started on loopback, and a small knowledge base is run on them first, so that imports and loading of the model are not timed. Then two others
-made by a seed are run, each from an empty data directory, with the bundled model in one thread: one whose texts all differ, for cutting and embedding, and one
-of many pages with few different texts, for mapping. What is printed is the run's own seconds for these stages, and the digest, which has to be the same for
-all. Published are ratios.
+Needs as many idle cores as workers, and one for the run and the scheduler: on a busy machine the ratio says nothing.
+For each number of workers a scheduler and workers are started on loopback, and a small knowledge base is run on them
+first, so that imports and loading of the model are not timed. Then two others made by a seed are run, each from an
+empty data directory, with the bundled model in one thread: one whose texts all differ, for cutting and embedding, and
+one of many pages with few different texts, for mapping. What is printed is the run's own seconds for these stages, and
+the digest, which has to be the same for all. Published are ratios.
 """
 
 import argparse
@@ -53,7 +54,9 @@ def main() -> None:
             with _cluster(workers) as address:
                 _timed(few, f"warm{workers}", "dask", address)
                 for name, base in bases.items():
-                    rows[name][f"Dask, {workers} worker{'s' if workers > 1 else ''}"] = _timed(base, f"dask{workers}", "dask", address)
+                    rows[name][f"Dask, {workers} worker{'s' if workers > 1 else ''}"] = _timed(
+                        base, f"dask{workers}", "dask", address
+                    )
     for name, stages in _SHOWN.items():
         _show(rows[name], stages)
 
@@ -72,7 +75,10 @@ def _make(folder: Path, pages: int, paragraphs: int, *, different: int | None = 
         (folder / f"{engine}.yaml").write_text(_DECLARATION.replace("ENGINE", engine))
     for number in range(pages):
         body = "".join(f"<p>{chosen.choice(texts) if texts else text()}.</p>" for _ in range(paragraphs))
-        page = f"<html><head><title>Page {number}</title></head><body><main><h1>Page {number}</h1>{body}</main></body></html>"
+        page = (
+            f"<html><head><title>Page {number}</title></head><body><main><h1>Page {number}</h1>{body}</main>"
+            "</body></html>"
+        )
         (folder / "pages" / f"{number:06}.html").write_text(page)
 
 
@@ -80,11 +86,17 @@ def _make(folder: Path, pages: int, paragraphs: int, *, different: int | None = 
 def _cluster(workers: int) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    address, quiet = f"tcp://127.0.0.1:{port}", {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": {**os.environ, **_ONE_THREAD}}
+    address, quiet = (
+        f"tcp://127.0.0.1:{port}",
+        {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": {**os.environ, **_ONE_THREAD}},
+    )
     ready = ["--host", "127.0.0.1", "--no-dashboard", "--preload", "almanac.flows.pipeline.worker"]
     scheduler = ["distributed.cli.dask_scheduler", "--port", str(port), *ready]
     worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *ready]
-    started = [subprocess.Popen([sys.executable, "-m", *command], **quiet) for command in (scheduler, *[worker] * workers)]  # type: ignore[call-overload]
+    started = [
+        subprocess.Popen([sys.executable, "-m", *command], **quiet)  # type: ignore[call-overload]
+        for command in (scheduler, *[worker] * workers)
+    ]
     try:
         yield address
     finally:
@@ -95,8 +107,19 @@ def _cluster(workers: int) -> Iterator[str]:
 
 def _timed(folder: Path, data: str, engine: str, address: str = "") -> dict[str, Any]:
     """The report of a whole command, and the digest of what it published."""
-    command = [sys.executable, "-m", "almanac.cli.main", "run", str(folder / f"{engine}.yaml"), "--json", "--data", str(folder / data)]
-    done = subprocess.run(command, env={**os.environ, **_ONE_THREAD, "ALMANAC_DASK": address}, capture_output=True, text=True, check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "almanac.cli.main",
+        "run",
+        str(folder / f"{engine}.yaml"),
+        "--json",
+        "--data",
+        str(folder / data),
+    ]
+    done = subprocess.run(
+        command, env={**os.environ, **_ONE_THREAD, "ALMANAC_DASK": address}, capture_output=True, text=True, check=True
+    )
     [manifest] = (folder / data).glob("index/made/versions/v0001/manifest.json")
     report: dict[str, Any] = json.loads(done.stdout)
     return {**report["seconds"], "digest": json.loads(manifest.read_bytes())["digest"]}
@@ -107,7 +130,10 @@ def _show(rows: dict[str, dict[str, Any]], stages: tuple[str, ...]) -> None:
     columns = [*(f"{_STAGES[stage]}, s" for stage in stages), *(f"plain ÷ {_STAGES[stage]}" for stage in stages)]
     sys.stdout.write(f"| engine | {' | '.join(columns)} | digest |\n|{'---|' * (len(columns) + 2)}\n")
     for name, row in rows.items():
-        seconds, shares = (f"{row[stage]:.1f}" for stage in stages), (f"{first[stage] / row[stage]:.2f}" for stage in stages)
+        seconds, shares = (
+            (f"{row[stage]:.1f}" for stage in stages),
+            (f"{first[stage] / row[stage]:.2f}" for stage in stages),
+        )
         sys.stdout.write(f"| {name} | {' | '.join([*seconds, *shares])} | {row['digest'][:12]} |\n")
     sys.stdout.write("\n")
     if len({row["digest"] for row in rows.values()}) != 1:

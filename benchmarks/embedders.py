@@ -2,8 +2,8 @@
 
     python -m benchmarks.embedders --corpus FILE.jsonl [FILE.jsonl FILE.md ...] [--passages 1500] [--questions 50]
 
-Each is measured in a process of its own, one after the other; loading includes imports of what computes it. Passages are those of `benchmarks.first_build`.
-What is printed is Markdown.
+Each is measured in a process of its own, one after the other; loading includes imports of what computes it. Passages
+are those of `benchmarks.first_build`. What is printed is Markdown.
 """
 
 import argparse
@@ -38,7 +38,13 @@ def main() -> None:
 
 def _in_own_process(model: str, passages: list[str], questions: list[str]) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.embedders", "--side", model]
-    done = subprocess.run(command, input=json.dumps({"passages": passages, "questions": questions}), check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        command,
+        input=json.dumps({"passages": passages, "questions": questions}),
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return measured
 
@@ -85,13 +91,15 @@ def _show(measured: dict[str, dict[str, Any]], passages: list[str]) -> None:
     lines = [
         f"Bundled embedders, {len(passages)} passages of {characters:.0f} characters on average. {machine()}",
         "",
-        f"| embedder | load s | {len(passages)} passages s | processor s | one question ms (median) | memory MiB, own + mapped files | disk MiB |",
+        f"| embedder | load s | {len(passages)} passages s | processor s | one question ms (median) | memory MiB, "
+        "own + mapped files | disk MiB |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]
     for model, found in measured.items():
         own, mapped = found["idle"]
         lines.append(
-            f"| `{model}` | {found['load']:.1f} | {found['passages']:.1f} | {found['processor']:.1f} | {found['question'] * 1000:.0f} "
+            f"| `{model}` | {found['load']:.1f} | {found['passages']:.1f} | {found['processor']:.1f} | "
+            f"{found['question'] * 1000:.0f} "
             f"| {own:.0f} + {mapped:.0f} | {found['disk']:.0f} |"
         )
     sys.stdout.write("\n".join(lines) + "\n")

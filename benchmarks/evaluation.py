@@ -1,12 +1,14 @@
-"""Retrieval quality on question sets, and what the golden questions of the example knowledge bases find, step by step of a search.
+"""Retrieval quality on question sets, and what the golden questions of the example knowledge bases find, step by step
+of a search.
 
     python -m benchmarks.evaluation [--sets DIR ...] [--embedders MODEL ...] [--data DIR]
 
-A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv, in a language that its name ends with (`xquad/es`), else
-English. Its corpus is run as records in a data directory of its own, once with each embedder. Published are trec_eval's figures over documents, the difference
-to the better side with its 95 % interval by paired bootstrap, and the digest of the corpus. Questions are parted by the hash of their ids: one half chooses
-the weights of fusion, the other one is reported. Sets in the same folder have the same questions in several languages: the questions of each are also asked
-of the others. What is printed is Markdown.
+A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv, in a language that its
+name ends with (`xquad/es`), else English. Its corpus is run as records in a data directory of its own, once with each
+embedder. Published are trec_eval's figures over documents, the difference to the better side with its 95 % interval by
+paired bootstrap, and the digest of the corpus. Questions are parted by the hash of their ids: one half chooses the
+weights of fusion, the other one is reported. Sets in the same folder have the same questions in several languages: the
+questions of each are also asked of the others. What is printed is Markdown.
 """
 
 import argparse
@@ -41,7 +43,8 @@ from almanac.schemas.hashing import file_sha256, sha256
 EMBEDDERS = ("all-MiniLM-L6-v2", "multilingual-e5-small-q4")
 _WEIGHTS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.7, 0.8)
 _DEEP = 300  # candidates of each side, as `almanac eval` has them
-_DIVERSITY, _TITLES_AS_TAGS = 0.1, {"field": "title", "weight": 0.2, "cluster_weight": 0.1}  # as the workspace example declares them
+# as the workspace example declares them
+_DIVERSITY, _TITLES_AS_TAGS = 0.1, {"field": "title", "weight": 0.2, "cluster_weight": 0.1}
 _DRAWS = 2000
 EXAMPLES = ("voyago", "products", "handbook", "workspace", "versailles")
 Judged = dict[str, dict[str, int]]
@@ -81,32 +84,51 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _sets(folders: list[Path], embedders: Sequence[str], data: Path, scratch: Path) -> tuple[list[str], list[str], list[str]]:
-    """The tables of what is found, of the weights by which it was chosen, and of questions in another language than the content."""
+def _sets(
+    folders: list[Path], embedders: Sequence[str], data: Path, scratch: Path
+) -> tuple[list[str], list[str], list[str]]:
+    """The tables of what is found, of the weights by which it was chosen, and of questions in another language than the
+    content.
+    """
     reported = [
-        "| embedder | set | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − better side's | corpus |",
+        "| embedder | set | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − better "
+        "side's | corpus |",
         "|---|---|---:|---|---:|---:|---:|---:|---|---|",
     ]
     chosen = [
-        f"| embedder | choosing half | questions | {' | '.join(f'{weight:.2f}' for weight in _WEIGHTS)} | the set's own |",
+        f"| embedder | choosing half | questions | {' | '.join(f'{weight:.2f}' for weight in _WEIGHTS)} | the "
+        "set's own |",
         f"|---|---|---:|{'---:|' * len(_WEIGHTS)}---:|",
     ]
     across = [
-        "| embedder | questions of | over | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | nDCG@10 − dense |",
+        "| embedder | questions of | over | questions | search | nDCG@10 | recall@5 | recall@10 | MRR@10 | "
+        "nDCG@10 − dense |",
         "|---|---|---|---:|---|---:|---:|---:|---:|---|",
     ]
     for model, folder in product(embedders, folders):
-        declaration, place = declared_set(folder, model, scratch), data / Path(model).name  # where `benchmarks.answers` has it, too
+        # where `benchmarks.answers` has it, too
+        declaration, place = declared_set(folder, model, scratch), data / Path(model).name
         run_below_prefect(declaration, place)
         with open_index(str(declaration), data=place) as index:
-            judged = {query: docs for query, docs in read_qrels(folder / "qrels.tsv").items() if any(score > 0 for score in docs.values())}
+            judged = {
+                query: docs
+                for query, docs in read_qrels(folder / "qrels.tsv").items()
+                if any(score > 0 for score in docs.values())
+            }
             questions = _questions(index, folder, judged)
             chosen.append(f"| {Path(model).name} {_weights_row(index, folder, judged, questions.of(_chooses))}")
             if others := questions.of(lambda one: not _chooses(one)):
                 reported += [f"| {Path(model).name} {row}" for row in _rows(index, folder, judged, others)]
             for other in folders:
-                if other != folder and other.resolve().parent == folder.resolve().parent and len(folder.name) == len(other.name) == 2:
-                    across += [f"| {Path(model).name} {row}" for row in _rows_across(index, folder, judged, _questions(index, other, judged), other)]
+                if (
+                    other != folder
+                    and other.resolve().parent == folder.resolve().parent
+                    and len(folder.name) == len(other.name) == 2
+                ):
+                    across += [
+                        f"| {Path(model).name} {row}"
+                        for row in _rows_across(index, folder, judged, _questions(index, other, judged), other)
+                    ]
     return reported, chosen, across
 
 
@@ -115,15 +137,38 @@ def _chooses(question: str) -> bool:
 
 
 def declared_set(folder: Path, model: str, scratch: Path, *, language: str | None = None) -> Path:
-    """Writes a declaration that reads a set's corpus as records, into `scratch`. The language is by default the folder's name, where that is a tag."""
+    """Writes a declaration that reads a set's corpus as records, into `scratch`. The language is by default the
+    folder's name, where that is a tag.
+    """
     name = f"{folder.parent.name}-{folder.name}-{Path(model).name}".lower().replace("_", "-").replace(".", "-")
     path = scratch / f"{name}.yaml"
-    fields = {"id": {"json": "id", "required": True}, "title": {"json": "title", "default": ""}, "text": {"json": "text", "required": True}}
-    source = {"name": "corpus", "kind": "files", "glob": str(folder / "corpus.jsonl"), "yields": "records", "id": "{id}", "title": "{title}"}
+    fields = {
+        "id": {"json": "id", "required": True},
+        "title": {"json": "title", "default": ""},
+        "text": {"json": "text", "required": True},
+    }
+    source = {
+        "name": "corpus",
+        "kind": "files",
+        "glob": str(folder / "corpus.jsonl"),
+        "yields": "records",
+        "id": "{id}",
+        "title": "{title}",
+    }
     language = language or (folder.name if len(folder.name) == 2 else "en")
     sources = [{**source, "fields": fields, "text": "{title}. {text}", "metadata": ["title"]}]
     embed = {"provider": "local", "model": model}
-    YAML().dump({"name": name, "language": language, "sources": sources, "embed": embed, "clean": "none", "validate": {"max_rejected": 0.5}}, path)
+    YAML().dump(
+        {
+            "name": name,
+            "language": language,
+            "sources": sources,
+            "embed": embed,
+            "clean": "none",
+            "validate": {"max_rejected": 0.5},
+        },
+        path,
+    )
     return path
 
 
@@ -147,7 +192,9 @@ def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questi
     judged = {one: judged[one] for one in questions.ids}
     titles = index.version().metadata_column("title")
     are_shared = len(set(titles)) <= len(titles) / 2  # titles of articles, of which the passages are parts
-    steps = _steps(index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), _TITLES_AS_TAGS if are_shared else None)
+    steps = _steps(
+        index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), _TITLES_AS_TAGS if are_shared else None
+    )
     runs = {step: _ranked(index, retrieve, questions) for step, retrieve in steps.items()}
     gains = {step: _gains(judged, run) for step, run in runs.items()}
     better = max(("dense", "lexical"), key=lambda step: float(np.mean(gains[step])))
@@ -158,7 +205,9 @@ def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questi
         yield f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {step} | {figures} | {gain} | {digest} |"
 
 
-def _rows_across(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, asked: Path) -> Iterator[str]:
+def _rows_across(
+    index: PublishedIndex, folder: Path, judged: Judged, questions: Questions, asked: Path
+) -> Iterator[str]:
     """Questions in another language than the content, by the half that chose nothing."""
     questions = questions.of(lambda one: not _chooses(one))
     judged = {one: judged[one] for one in questions.ids}
@@ -172,7 +221,9 @@ def _rows_across(index: PublishedIndex, folder: Path, judged: Judged, questions:
 
 
 def _steps(declared: Retrieve, tags: dict[str, Any] | None) -> dict[str, Retrieve]:
-    """What a search is made of, one step after the other. A reranker is among them where one is declared: no model of one ships with this."""
+    """What a search is made of, one step after the other. A reranker is among them where one is declared: no model of
+    one ships with this.
+    """
     plain = {"tags": None, "diversity": 0.0, "rerank": None, "share": None}
     changes: dict[str, dict[str, Any]] = {"dense": {"mode": "dense"}, "lexical": {"mode": "lexical"}, "fused": {}}
     changes["fused + diversity"] = {"diversity": declared.diversity or _DIVERSITY}
@@ -182,14 +233,22 @@ def _steps(declared: Retrieve, tags: dict[str, Any] | None) -> dict[str, Retriev
     if declared.rerank is not None:
         changes["fused + rerank"] = {"rerank": declared.rerank}
     own = declared.model_dump()
-    return {step: Retrieve.model_validate({**own, "mode": "hybrid", **plain, **change}) for step, change in changes.items()}
+    return {
+        step: Retrieve.model_validate({**own, "mode": "hybrid", **plain, **change}) for step, change in changes.items()
+    }
 
 
 def _ranked(index: PublishedIndex, retrieve: Retrieve, questions: Questions) -> Ranked:
     """The first ten documents of each question, which are records: one chunk each. The first scores most."""
     retriever = retriever_for(index, retrieve)
-    requests = [Request(text, vector, 10, retrieve.mode) for text, vector in zip(questions.texts, questions.vectors, strict=True)]
-    return {one: {hit.document_id: 1 / hit.rank for hit in retriever.find(request).hits} for one, request in zip(questions.ids, requests, strict=True)}
+    requests = [
+        Request(text, vector, 10, retrieve.mode)
+        for text, vector in zip(questions.texts, questions.vectors, strict=True)
+    ]
+    return {
+        one: {hit.document_id: 1 / hit.rank for hit in retriever.find(request).hits}
+        for one, request in zip(questions.ids, requests, strict=True)
+    }
 
 
 def retriever_for(index: PublishedIndex, retrieve: Retrieve) -> Retriever:
@@ -205,7 +264,9 @@ def _with(declaration: Declaration, retrieve: Retrieve) -> Declaration:
 
 
 def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> str:
-    """nDCG@10 by the weight of the dense side, all chunks candidates of both sides, and the weight that content in this language gets."""
+    """nDCG@10 by the weight of the dense side, all chunks candidates of both sides, and the weight that content in this
+    language gets.
+    """
     retriever = retriever_for(index, index.declaration.retrieve)
     judged = {one: judged[one] for one in questions.ids}
     runs: dict[float, Ranked] = {weight: {} for weight in _WEIGHTS}
@@ -219,9 +280,14 @@ def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions:
         told = next(step for step in found.trace if step["step"] == "fuse")
         usual = UsualCosine(told["usual_cosine"], told["spread"])
         for weight in _WEIGHTS:
-            runs[weight][one] = fuse(sides["dense"], sides["lexical"], weight, usual=usual, attainable=told["attainable"])
+            runs[weight][one] = fuse(
+                sides["dense"], sides["lexical"], weight, usual=usual, attainable=told["attainable"]
+            )
     figures = " | ".join(f"{float(np.mean(_gains(judged, run))):.4f}" for run in runs.values())
-    return f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | {dense_weight(retriever.languages.known)} |"
+    return (
+        f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | "
+        f"{dense_weight(retriever.languages.known)} |"
+    )
 
 
 def _gains(judged: Judged, run: Ranked) -> np.ndarray:
@@ -258,7 +324,9 @@ def _golden(data: Path) -> Iterator[str]:
 
 def _golden_row(index: PublishedIndex, step: str, retrieve: Retrieve) -> str:
     golden = load_golden(index.declaration)
-    found: Any = measure_recall(_with(index.declaration, retrieve), index.version(), index.embedder.embed_queries, golden)
+    found: Any = measure_recall(
+        _with(index.declaration, retrieve), index.version(), index.embedder.embed_queries, golden
+    )
     ranks = _first_ranks(index, retrieve, golden)
     recall, reciprocal = (f"{found.recall:.3f}", f"{np.mean(ranks):.3f}") if ranks else ("", "")
     figures = f"{recall} | {reciprocal} | {found.answered} | {found.unanswerable} | {found.abstained}"
@@ -266,7 +334,9 @@ def _golden_row(index: PublishedIndex, step: str, retrieve: Retrieve) -> str:
 
 
 def _first_ranks(index: PublishedIndex, retrieve: Retrieve, golden: Sequence[Any]) -> list[float]:
-    """For each question that has an answer, 1 over the rank of the first hit that holds it, 0 where none of the k does."""
+    """For each question that has an answer, 1 over the rank of the first hit that holds it, 0 where none of the k
+    does.
+    """
     asked = [one for one in golden if one.is_answerable]
     texts = [compose_query(retrieve.query, one.question) for one in asked]
     retriever = retriever_for(index, retrieve)

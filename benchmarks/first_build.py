@@ -1,11 +1,13 @@
-"""Seconds of a first build: the whole `almanac run` command against bare `SentenceTransformer.encode` of the same texts.
+"""Seconds of a first build: the whole `almanac run` command against bare `SentenceTransformer.encode` of the same
+texts.
 
     python -m benchmarks.first_build --corpus FILE.jsonl [FILE.jsonl FILE.md ...] [--passages 4000] [--rounds 1]
 
-Corpora are JSONL with a `text` on each line, or plain text; what is longer than a passage is cut at white space. The command is timed from its start to
-its end: interpreter, Prefect, reading, mapping, validation, embedding, build, verification, publication. `encode` (single precision, batches of 32) is
-timed alone, in a process that has loaded the model and encoded a batch already, on the very texts that the command embedded. Published are ratios;
-seconds are this machine's. What is printed is Markdown.
+Corpora are JSONL with a `text` on each line, or plain text; what is longer than a passage is cut at white space. The
+command is timed from its start to its end: interpreter, Prefect, reading, mapping, validation, embedding, build,
+verification, publication. `encode` (single precision, batches of 32) is timed alone, in a process that has loaded the
+model and encoded a batch already, on the very texts that the command embedded. Published are ratios; seconds are this
+machine's. What is printed is Markdown.
 """
 
 import argparse
@@ -61,9 +63,16 @@ def _arguments() -> argparse.Namespace:
 def passages_of(corpora: list[Path], wanted: int) -> list[str]:
     """Different passages of real text, evenly taken from all corpora."""
     texts = (text for path in corpora for text in _texts(path))
-    found = list(dict.fromkeys(p for text in texts for p in textwrap.wrap(text, _LONGEST, break_long_words=False) if len(p) >= _SHORTEST))
+    found = list(
+        dict.fromkeys(
+            p for text in texts for p in textwrap.wrap(text, _LONGEST, break_long_words=False) if len(p) >= _SHORTEST
+        )
+    )
     if len(found) < wanted:
-        sys.exit(f"{len(found)} passages of {_SHORTEST} to {_LONGEST} characters in {len(corpora)} corpora; {wanted} are wanted: name more with --corpus")
+        sys.exit(
+            f"{len(found)} passages of {_SHORTEST} to {_LONGEST} characters in {len(corpora)} corpora; {wanted} "
+            "are wanted: name more with --corpus"
+        )
     return [found[len(found) * number // wanted] for number in range(wanted)]
 
 
@@ -83,7 +92,9 @@ def _round(passages: list[str], precisions: list[str]) -> tuple[float, dict[str,
         declared = {precision: declare(folder, precision, texts) for precision in precisions}
         ran = {precisions[0]: run_almanac(declared[precisions[0]], _data(folder, precisions[0]))}
         command = [sys.executable, "-m", "benchmarks.first_build", "--side", str(folder)]
-        bare = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])["seconds"]
+        bare = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+        )["seconds"]
         ran |= {precision: run_almanac(declared[precision], _data(folder, precision)) for precision in precisions[1:]}
         return bare, {precision: Built(*timed, _worst_cosine(folder, precision)) for precision, timed in ran.items()}
 
@@ -93,9 +104,19 @@ def declare(folder: Path, precision: str, texts: dict[str, str]) -> Path:
     lines = (json.dumps({"id": number, "text": text}, ensure_ascii=False) for number, text in texts.items())
     (folder / "passages.jsonl").write_text("\n".join(lines), encoding="utf-8")
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
-    source = {"name": "passages", "kind": "files", "glob": "passages.jsonl", "yields": "records", "id": "{id}", "fields": fields, "text": "{text}"}
+    source = {
+        "name": "passages",
+        "kind": "files",
+        "glob": "passages.jsonl",
+        "yields": "records",
+        "id": "{id}",
+        "fields": fields,
+        "text": "{text}",
+    }
     declared = folder / f"{precision}.yaml"
-    declared.write_text(json.dumps({"name": precision, "sources": [source], "clean": "none", "embed": {"precision": precision}}))
+    declared.write_text(
+        json.dumps({"name": precision, "sources": [source], "clean": "none", "embed": {"precision": precision}})
+    )
     return declared
 
 
@@ -163,9 +184,11 @@ def _show(rounds: list[tuple[float, dict[str, Built]]], passages: list[str]) -> 
     bare = statistics.median(seconds for seconds, _ in rounds)
     characters = statistics.mean(map(len, passages))
     lines = [
-        f"First build of {len(passages)} passages of {characters:.0f} characters on average, {len(rounds)} round(s). {machine()}",
+        f"First build of {len(passages)} passages of {characters:.0f} characters on average, {len(rounds)} "
+        f"round(s). {machine()}",
         "",
-        "| what | seconds (median) | of bare `encode` | of it: embedding | before and after the stages | worst cosine to `encode` |",
+        "| what | seconds (median) | of bare `encode` | of it: embedding | before and after the stages | worst "
+        "cosine to `encode` |",
         "|---|---:|---:|---:|---:|---:|",
         f"| `SentenceTransformer.encode`, float32, batch 32 | {bare:.1f} | 1.00 | {bare:.1f} | | |",
     ]
@@ -176,9 +199,17 @@ def _show(rounds: list[tuple[float, dict[str, Built]]], passages: list[str]) -> 
         embedding = statistics.median(built.stages["embed"] for _, built in ran)
         around = statistics.median(built.seconds - sum(built.stages.values()) for _, built in ran)
         worst = min(built.worst_cosine for _, built in ran)
-        lines.append(f"| `almanac run`, {precision}, whole command | {whole:.1f} | {ratio:.2f} | {embedding:.1f} | {around:.1f} | {worst:.5f} |")
+        lines.append(
+            f"| `almanac run`, {precision}, whole command | {whole:.1f} | {ratio:.2f} | {embedding:.1f} | "
+            f"{around:.1f} | {worst:.5f} |"
+        )
     for precision, built in rounds[-1][1].items():
-        lines += ["", f"Stages, {precision}, last round: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in built.stages.items()) + "."]
+        lines += [
+            "",
+            f"Stages, {precision}, last round: "
+            + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in built.stages.items())
+            + ".",
+        ]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
@@ -186,7 +217,10 @@ def machine() -> str:
     cpu = Path("/proc/cpuinfo")
     name = re.search(r"^model name\s*:\s*(.*)", cpu.read_text() if cpu.exists() else "", re.MULTILINE)
     software = ", ".join(f"{package} {version(package)}" for package in _SOFTWARE)
-    return f"{name[1] if name else platform.processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, {software}."
+    return (
+        f"{name[1] if name else platform.processor()}, {os.cpu_count()} cores; Python "
+        f"{platform.python_version()}, {software}."
+    )
 
 
 if __name__ == "__main__":

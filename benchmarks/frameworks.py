@@ -1,11 +1,13 @@
-"""The same passages into Chroma by Almanac, by LangChain's `index()` and by LlamaIndex's `IngestionPipeline`: a first time, unchanged, and 1 % changed.
+"""The same passages into Chroma by Almanac, by LangChain's `index()` and by LlamaIndex's `IngestionPipeline`: a first
+time, unchanged, and 1 % changed.
 
     python -m benchmarks.frameworks --corpus FILE.jsonl [FILE.jsonl FILE.md ...] [--passages 1500]
 
-All embed with all-MiniLM-L6-v2; the frameworks by `SentenceTransformer.encode` in batches of 32, each passage one document, with what they offer to leave out
-what they have seen: a record manager and a document store in memory. A framework is a process of its own, in which all three are done; what Almanac does is a
-whole command each time, which also crawls, validates, verifies and publishes, and keeps what it needs on disk. Published are ratios to Almanac's; seconds are
-this machine's. What is printed is Markdown.
+All embed with all-MiniLM-L6-v2; the frameworks by `SentenceTransformer.encode` in batches of 32, each passage one
+document, with what they offer to leave out what they have seen: a record manager and a document store in memory. A
+framework is a process of its own, in which all three are done; what Almanac does is a whole command each time, which
+also crawls, validates, verifies and publishes, and keeps what it needs on disk. Published are ratios to Almanac's;
+seconds are this machine's. What is printed is Markdown.
 """
 
 import argparse
@@ -40,7 +42,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="benchmark-frameworks-") as name:
         folder = Path(name)
         texts = [{str(number): text for number, text in enumerate(passages)}] * 2
-        texts.append({number: f"{text} Revised." if int(number) % _CHANGED == 0 else text for number, text in texts[0].items()})
+        texts.append(
+            {number: f"{text} Revised." if int(number) % _CHANGED == 0 else text for number, text in texts[0].items()}
+        )
         (folder / "texts.json").write_text(json.dumps(texts), encoding="utf-8")
         _show({side: _seconds(side, folder, texts) for side in _SIDES}, len(passages))
 
@@ -67,7 +71,9 @@ def _framework(side: str, folder: Path) -> None:
     model = SentenceTransformer(str(find_model(Embed()).path), device="cpu", local_files_only=True)
 
     def encode(texts: list[str]) -> list[list[float]]:
-        vectors: list[list[float]] = model.encode(texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False).tolist()
+        vectors: list[list[float]] = model.encode(
+            texts, batch_size=32, normalize_embeddings=True, show_progress_bar=False
+        ).tolist()
         return vectors
 
     encode(["warm"])
@@ -124,7 +130,9 @@ def _llamaindex(encode: Callable[[list[str]], list[list[float]]], folder: str) -
         async def _aget_query_embedding(self, query: str) -> list[float]:
             return self._get_query_embedding(query)
 
-    collection = chromadb.PersistentClient(folder).create_collection("passages", configuration={"hnsw": {"space": "cosine"}})
+    collection = chromadb.PersistentClient(folder).create_collection(
+        "passages", configuration={"hnsw": {"space": "cosine"}}
+    )
     pipeline = IngestionPipeline(
         transformations=[Model(embed_batch_size=500)],
         vector_store=ChromaVectorStore(chroma_collection=collection),
@@ -140,7 +148,10 @@ def _llamaindex(encode: Callable[[list[str]], list[list[float]]], folder: str) -
 
 def _show(measured: dict[str, list[float]], passages: int) -> None:
     ours = measured[_SIDES[0]]
-    lines = ["| by | " + " | ".join(f"{work}, s | {work}, of Almanac's" for work in _WORKS) + " |", "|---|" + "---:|" * 2 * len(_WORKS)]
+    lines = [
+        "| by | " + " | ".join(f"{work}, s | {work}, of Almanac's" for work in _WORKS) + " |",
+        "|---|" + "---:|" * 2 * len(_WORKS),
+    ]
     for side, seconds in measured.items():
         cells = (f"{found:.1f} | {found / own:.2f}" for found, own in zip(seconds, ours, strict=True))
         lines.append(f"| `{side}` | {' | '.join(cells)} |")

@@ -2,10 +2,11 @@
 
     python -m benchmarks.gpu [--chunks 20000] [--tokens 256] [--command]
 
-Chunks are made of the model's own word pieces, all of the same length, so that nothing is padded. Each model is measured in a process of its own: turning
-text into word pieces alone, the forward passes alone (word pieces are on the device already), and the embedder as a run calls it. `--command` also times the
-whole `almanac run` of the same chunks, from its start to its end. Without a GPU the same is measured on the processor, and the table says so. What is
-printed is Markdown.
+Chunks are made of the model's own word pieces, all of the same length, so that nothing is padded. Each model is
+measured in a process of its own: turning text into word pieces alone, the forward passes alone (word pieces are on the
+device already), and the embedder as a run calls it. `--command` also times the whole `almanac run` of the same chunks,
+from its start to its end. Without a GPU the same is measured on the processor, and the table says so. What is printed
+is Markdown.
 """
 
 import argparse
@@ -40,7 +41,17 @@ def main() -> None:
 
 def _in_own_process(model: str, arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "benchmarks.gpu", "--side", model, "--chunks", str(arguments.chunks), "--tokens", str(arguments.tokens)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.gpu",
+            "--side",
+            model,
+            "--chunks",
+            str(arguments.chunks),
+            "--tokens",
+            str(arguments.tokens),
+        ]
         done = subprocess.run([*command, "--out", folder], check=True, stdout=subprocess.PIPE, text=True)
         measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         if arguments.command:
@@ -60,12 +71,17 @@ def _measure(name: str, count: int, tokens: int, folder: Path) -> dict[str, Any]
     embedder = LocalEmbedder(Embed(model=name))
     model = embedder._documents
     chunks = _chunks(model.tokenizer, count, tokens)
-    (folder / "chunks.jsonl").write_text("".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(chunks)), encoding="utf-8")
+    (folder / "chunks.jsonl").write_text(
+        "".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(chunks)), encoding="utf-8"
+    )
     embedder.embed_documents(chunks[:_WARM])
     begin = time.perf_counter()
     features = [model.preprocess(chunks[at : at + _WARM]) for at in range(0, count, _WARM)]
     tokenised = time.perf_counter() - begin
-    features = [{key: value.to(model.device) for key, value in one.items() if isinstance(value, torch.Tensor)} for one in features]
+    features = [
+        {key: value.to(model.device) for key, value in one.items() if isinstance(value, torch.Tensor)}
+        for one in features
+    ]
     begin = time.perf_counter()
     with torch.inference_mode():
         for one in features:
@@ -86,7 +102,11 @@ def _measure(name: str, count: int, tokens: int, folder: Path) -> dict[str, Any]
 
 def _chunks(tokenizer: Any, count: int, tokens: int) -> list[str]:
     """Different texts of as many word pieces: words that are one piece each."""
-    words = [word for word in (tokenizer.convert_tokens_to_string([piece]).strip() for piece in tokenizer.get_vocab()) if word.isalpha() and len(word) > 2]
+    words = [
+        word
+        for word in (tokenizer.convert_tokens_to_string([piece]).strip() for piece in tokenizer.get_vocab())
+        if word.isalpha() and len(word) > 2
+    ]
     whole = [word for word in sorted(set(words)) if len(tokenizer.tokenize(word)) == 1]
     chance, wanted = random.Random(1), tokens - tokenizer.num_special_tokens_to_add()
     return [" ".join(chance.choices(whole, k=wanted)) for _ in range(count)]
@@ -95,12 +115,22 @@ def _chunks(tokenizer: Any, count: int, tokens: int) -> list[str]:
 def _command(model: str, folder: Path) -> float:
     """Seconds of `almanac run` over the chunks in an empty data directory."""
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
-    source = {"name": "chunks", "kind": "files", "glob": "chunks.jsonl", "yields": "records", "id": "{id}", "fields": fields, "text": "{text}"}
+    source = {
+        "name": "chunks",
+        "kind": "files",
+        "glob": "chunks.jsonl",
+        "yields": "records",
+        "id": "{id}",
+        "fields": fields,
+        "text": "{text}",
+    }
     declared = {"name": "gpu", "sources": [source], "clean": "none", "language": "en", "embed": {"model": model}}
     (folder / "gpu.yaml").write_text(json.dumps(declared))
     begin = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "almanac.cli.main", "run", str(folder / "gpu.yaml"), "--data", str(folder / "data")], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "almanac.cli.main", "run", str(folder / "gpu.yaml"), "--data", str(folder / "data")],
+        stdout=subprocess.PIPE,
+        text=True,
     )
     if done.returncode != 0:
         sys.exit(f"almanac run ended with {done.returncode}")
@@ -112,7 +142,8 @@ def _show(measured: dict[str, dict[str, Any]], arguments: argparse.Namespace) ->
     lines = [
         f"{count:,} chunks of {arguments.tokens} word pieces. {machine()}",
         "",
-        "| embedder | device | precision | chunks/s: word pieces | forward passes | embedder | limit | GPU memory, GiB | whole command, of embedder |",
+        "| embedder | device | precision | chunks/s: word pieces | forward passes | embedder | limit | GPU "
+        "memory, GiB | whole command, of embedder |",
         "|---|---|---|---:|---:|---:|---|---:|---:|",
     ]
     for model, one in measured.items():

@@ -1,10 +1,12 @@
-"""What a new version costs: built in full, and with 1 % of its chunks changed; going back; opening; peak memory of each.
+"""What a new version costs: built in full, and with 1 % of its chunks changed; going back; opening; peak memory of
+each.
 
     python -m benchmarks.index [--chunks 100000] [--folder DIR]
 
-Chunks of some 1 KB and vectors of 384 dimensions are made up and kept as a run would have kept them; nothing is embedded. Each piece of work
-is done by a process of its own that has its imports behind it; what it starts itself (the builder, the verifier) imports Chroma on the
-clock. Published are ratios and peaks of resident memory, children included; seconds are this machine's.
+Chunks of some 1 KB and vectors of 384 dimensions are made up and kept as a run would have kept them; nothing is
+embedded. Each piece of work is done by a process of its own that has its imports behind it; what it starts itself (the
+builder, the verifier) imports Chroma on the clock. Published are ratios and peaks of resident memory, children
+included; seconds are this machine's.
 """
 
 import argparse
@@ -81,22 +83,34 @@ def _make(folder: Path, chunks: int) -> None:
     for begin in range(0, len(rows), _CHECKPOINT):
         keys = [row.text_sha256 for row in rows[begin : begin + _CHECKPOINT]]
         # As texts do, vectors crowd around topics; independent ones are far harder for HNSW.
-        vectors = topics[random.integers(0, len(topics), size=len(keys))] + 0.7 * random.normal(size=(len(keys), _INFO.dimension)).astype(np.float32)
+        vectors = topics[random.integers(0, len(topics), size=len(keys))] + 0.7 * random.normal(
+            size=(len(keys), _INFO.dimension)
+        ).astype(np.float32)
         store.write_part(keys, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
     write_table(folder / "before" / CHUNKS, chunks_table(rows[:chunks]))
-    write_table(folder / "after" / CHUNKS, chunks_table(row for number, row in enumerate(rows) if number % _CHANGED or number >= chunks))
+    write_table(
+        folder / "after" / CHUNKS,
+        chunks_table(row for number, row in enumerate(rows) if number % _CHANGED or number >= chunks),
+    )
 
 
 def made_up_rows(count: int) -> Iterator[ChunkRow]:
     random = np.random.default_rng(0)
-    words = np.array(["".join(chr(97 + letter) for letter in random.integers(0, 26, size=random.integers(3, 11))) for _ in range(20_000)])
+    words = np.array(
+        [
+            "".join(chr(97 + letter) for letter in random.integers(0, 26, size=random.integers(3, 11)))
+            for _ in range(20_000)
+        ]
+    )
     for number in range(count):
         page = number // 5
         text = " ".join(words[(random.zipf(1.3, size=150) - 1) % len(words)])[:1000]
         yield ChunkRow(
-            document_id=f"page{page}", source="site", url=f"https://example.org/{page}", title=f"Page {page}", kind="document", ordinal=number % 5,
+            document_id=f"page{page}", source="site", url=f"https://example.org/{page}", title=f"Page {page}",
+            kind="document", ordinal=number % 5,
             start=0, end=len(text), text=text, embedded_text=f"Page {page}. {text} {number}",
-            metadata={"section": f"s{number % 17}", "number": number, "tags": ["a", "b"]}, fetched_at="2026-01-01T00:00:00+00:00",
+            metadata={"section": f"s{number % 17}", "number": number, "tags": ["a", "b"]},
+            fetched_at="2026-01-01T00:00:00+00:00",
         )  # fmt: skip
 
 
@@ -117,7 +131,9 @@ def _measure(step: str, folder: Path) -> None:
     parts = work()
     seconds = time.perf_counter() - start
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1024
-    sys.stdout.write("\n" + json.dumps({"seconds": seconds, "cpu": _cpu_seconds() - cpu, "mib": peak, "parts": parts}) + "\n")
+    sys.stdout.write(
+        "\n" + json.dumps({"seconds": seconds, "cpu": _cpu_seconds() - cpu, "mib": peak, "parts": parts}) + "\n"
+    )
 
 
 def _prepared(step: str, folder: Path) -> Callable[[], dict[str, float]]:
@@ -142,7 +158,8 @@ def make_version(folder: Path, table: str, name: str, parent: str | None) -> dic
     index_dir, laps = folder / "index" / "benchmark", [time.perf_counter()]
     directory, since = version_dir(index_dir, name), version_dir(index_dir, parent) if parent else None
     job = BuildJob(
-        version_dir=directory, kb="benchmark", collection="benchmark", language="en", chunks=folder / table / CHUNKS, vectors_root=folder / "vectors",
+        version_dir=directory, kb="benchmark", collection="benchmark", language="en", chunks=folder / table / CHUNKS,
+        vectors_root=folder / "vectors",
         embedder=_INFO, parent=since,
     )  # fmt: skip
     facts = build_version(job)
@@ -154,17 +171,25 @@ def make_version(folder: Path, table: str, name: str, parent: str | None) -> dic
     laps.append(time.perf_counter())
     chunks = read_table(folder / table / CHUNKS, ["chunk_id", "text_sha256", "metadata"])
     derived = derive(folder / table / CHUNKS, Embed())
-    finish_version(index_dir, _manifest(name, parent, digest_of(chunks, _INFO.fingerprint), derived, chunks.num_rows, facts.model_dump()))
+    finish_version(
+        index_dir,
+        _manifest(name, parent, digest_of(chunks, _INFO.fingerprint), derived, chunks.num_rows, facts.model_dump()),
+    )
     publish(index_dir, name)
     laps.append(time.perf_counter())
     return dict(zip(("build", "verify", "finish and publish"), np.diff(laps).tolist(), strict=True))
 
 
-def _manifest(name: str, parent: str | None, digest: str, derived: Derived, chunks: int, facts: dict[str, Any]) -> Manifest:
+def _manifest(
+    name: str, parent: str | None, digest: str, derived: Derived, chunks: int, facts: dict[str, Any]
+) -> Manifest:
     return Manifest(
-        kb="benchmark", version=name, parent=parent, created_at="2026-01-01T00:00:00+00:00", run_id="benchmark", digest=digest,
-        counts=Counts(records=0, documents=0, chunks=chunks), fingerprints={}, embedder=_INFO, derived=derived, declaration_sha256="0" * 64,
-        collection="benchmark", gate=Verdict(verdict="passed", checks=[]), lineage={"build": facts}, software={}, files=[],
+        kb="benchmark", version=name, parent=parent, created_at="2026-01-01T00:00:00+00:00", run_id="benchmark",
+        digest=digest,
+        counts=Counts(records=0, documents=0, chunks=chunks), fingerprints={}, embedder=_INFO, derived=derived,
+        declaration_sha256="0" * 64,
+        collection="benchmark", gate=Verdict(verdict="passed", checks=[]), lineage={"build": facts}, software={},
+        files=[],
     )  # fmt: skip
 
 
@@ -186,21 +211,35 @@ def _cpu_seconds() -> float:
 
 def _show(chunks: int, measured: dict[str, dict[str, Any]]) -> None:
     full = measured["full build"]
-    lines = ["| work | seconds | of the full build | processor seconds | peak MiB | of it |", "|---|---:|---:|---:|---:|---|"]
+    lines = [
+        "| work | seconds | of the full build | processor seconds | peak MiB | of it |",
+        "|---|---:|---:|---:|---:|---|",
+    ]
     for step, found in measured.items():
         share = f"{found['seconds'] / full['seconds']:.1%}" if step in _STEPS[:2] else ""
-        parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in found["parts"].items()) if step in _STEPS[:2] else ""
-        lines.append(f"| {step} | {found['seconds']:.2f} | {share} | {found['cpu']:.2f} | {found['mib']:.0f} | {parts} |")
+        parts = (
+            ", ".join(f"{name} {seconds:.1f}" for name, seconds in found["parts"].items()) if step in _STEPS[:2] else ""
+        )
+        lines.append(
+            f"| {step} | {found['seconds']:.2f} | {share} | {found['cpu']:.2f} | {found['mib']:.0f} | {parts} |"
+        )
     names = ("chromadb", "pyarrow", "numpy")
     versions = ", ".join(f"{name} {version(name)}" for name in names)
-    lines += ["", f"{chunks:,} chunks of 1 KB, {_INFO.dimension} dimensions. Python {platform.python_version()}, {versions}; {machine()}."]
+    lines += [
+        "",
+        f"{chunks:,} chunks of 1 KB, {_INFO.dimension} dimensions. Python {platform.python_version()}, "
+        f"{versions}; {machine()}.",
+    ]
     sys.stdout.write("\n".join(lines) + "\n")
 
 
 def machine() -> str:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     free = shutil.disk_usage(tempfile.gettempdir()).free / 2**30
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, {memory:.0f} GiB, load {os.getloadavg()[0]:.1f}, {free:.0f} GiB free"
+    return (
+        f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, {memory:.0f} GiB, load "
+        f"{os.getloadavg()[0]:.1f}, {free:.0f} GiB free"
+    )
 
 
 if __name__ == "__main__":

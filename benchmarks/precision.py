@@ -1,9 +1,10 @@
-"""What bfloat16 changes in retrieval: nDCG@10 of dense search with texts embedded in either precision, and the same questions in float32.
+"""What bfloat16 changes in retrieval: nDCG@10 of dense search with texts embedded in either precision, and the same
+questions in float32.
 
     python -m benchmarks.precision --sets DIR [DIR ...]
 
-A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv. Texts are embedded whole, up to what the embedder reads; all
-products are exact. The processor has to have bfloat16. What is printed is Markdown.
+A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv. Texts are embedded whole,
+up to what the embedder reads; all products are exact. The processor has to have bfloat16. What is printed is Markdown.
 """
 
 import argparse
@@ -35,7 +36,10 @@ def main() -> None:
         "|---|---|---|---:|---:|---:|---:|---:|",
     ]
     for model in BUNDLED:
-        embedders = {precision: LocalEmbedder(Embed.model_validate({"model": model, "precision": precision})) for precision in _PRECISIONS}
+        embedders = {
+            precision: LocalEmbedder(Embed.model_validate({"model": model, "precision": precision}))
+            for precision in _PRECISIONS
+        }
         lines += [_row(folder, model, embedders) for folder in arguments.sets]
     sys.stdout.write("\n".join([*lines, "", f"{machine()}."]) + "\n")
 
@@ -51,16 +55,26 @@ def _row(folder: Path, model: str, embedders: dict[str, LocalEmbedder]) -> str:
         begin = time.process_time()
         documents = embedder.embed_documents(texts)
         seconds = time.process_time() - begin
-        found[precision] = documents, seconds, _ndcg(asked, [str(row["id"]) for row in corpus], vectors @ documents.T, judged)
+        found[precision] = (
+            documents,
+            seconds,
+            _ndcg(asked, [str(row["id"]) for row in corpus], vectors @ documents.T, judged),
+        )
     (single, single_s, before), (half, half_s, after) = found.values()
     cosine, name = float((single * half).sum(axis=1).min()), "/".join(folder.resolve().parts[-2:])
     counts = f"{len(texts):,}, {len(asked):,}"
-    return f"| {name} | {counts} | {model} | {before:.4f} | {after:.4f} | {after - before:+.4f} | {cosine:.5f} | {half_s / single_s:.2f} |"
+    return (
+        f"| {name} | {counts} | {model} | {before:.4f} | {after:.4f} | {after - before:+.4f} | {cosine:.5f} | "
+        f"{half_s / single_s:.2f} |"
+    )
 
 
 def _ndcg(asked: list[str], ids: list[str], scores: Vectors, judged: dict[str, dict[str, int]]) -> float:
     best = np.argsort(-scores, axis=1, kind="stable")[:, :_DEEP]
-    run = {question: {ids[row]: float(scores[number, row]) for row in best[number]} for number, question in enumerate(asked)}
+    run = {
+        question: {ids[row]: float(scores[number, row]) for row in best[number]}
+        for number, question in enumerate(asked)
+    }
     return measure(judged, run)["ndcg@10"]
 
 

@@ -2,10 +2,11 @@
 
     python -m benchmarks.query [--chunks 100000] [--queries 600] [--folder DIR]
 
-Chunks and vectors are made up as for `benchmarks.index`; questions are words of theirs, embedded by the real model. All of it happens in one process that
-is warm: `SentenceTransformer.encode` in single precision and `collection.query` for ten rows, then the whole road of a search for ten hits, the question
-embedded as searches embed it. They take turns, twenty questions each, since machines grow slower and quicker meanwhile. Published are ratios; seconds are
-this machine's.
+Chunks and vectors are made up as for `benchmarks.index`; questions are words of theirs, embedded by the real model. All
+of it happens in one process that is warm: `SentenceTransformer.encode` in single precision and `collection.query` for
+ten rows, then the whole road of a search for ten hits, the question embedded as searches embed it. They take turns,
+twenty questions each, since machines grow slower and quicker meanwhile. Published are ratios; seconds are this
+machine's.
 """
 
 import argparse
@@ -59,7 +60,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def _measure(folder: Path, chunks: int, queries: int) -> None:
-    declaration = Declaration.model_validate({"name": "benchmark", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": {"k": _K}})
+    declaration = Declaration.model_validate(
+        {"name": "benchmark", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": {"k": _K}}
+    )
     embedder = load_embedder(declaration.embed, for_queries=True)
     model = SentenceTransformer(str(find_model(declaration.embed).path), device="cpu", local_files_only=True)
     index_dir = folder / "index" / "benchmark"
@@ -69,7 +72,11 @@ def _measure(folder: Path, chunks: int, queries: int) -> None:
         retriever = Retriever(declaration, opened, embedder.embed_queries)
 
         def bare(question: str) -> None:
-            collection.query(query_embeddings=model.encode([question], normalize_embeddings=True), n_results=_K, include=["distances"])
+            collection.query(
+                query_embeddings=model.encode([question], normalize_embeddings=True),
+                n_results=_K,
+                include=["distances"],
+            )
 
         def search(where: dict[str, Any] | None) -> Callable[[str], None]:
             def ask(question: str) -> None:
@@ -77,7 +84,9 @@ def _measure(folder: Path, chunks: int, queries: int) -> None:
 
             return ask
 
-        works = {"bare `encode` and Chroma query": bare} | {f"hybrid, {name}": search(where) for name, where in _FILTERS.items()}
+        works = {"bare `encode` and Chroma query": bare} | {
+            f"hybrid, {name}": search(where) for name, where in _FILTERS.items()
+        }
         _show(_times(works, questions), chunks, queries)
 
 

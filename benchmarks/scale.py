@@ -2,10 +2,12 @@
 
     python -m benchmarks.scale [--chunks 100000 300000] [--rounds 10] [--folder DIR]
 
-Chunks of some 1 KB and vectors of 384 dimensions are made up, as for `benchmarks.index`; nothing is embedded. A full build by one process (one core, one
-segment after another) is the measure; then come the same build on all cores, refreshes that each replace 1 % of the chunks, merges included, and a reader
-that opens the last version and answers hybrid queries. Each step is a process of its own. Published are ratios; seconds are this machine's. Memory is that of
-a step with all its children at its peak, what is mapped from files told apart: the system takes that back where it needs room.
+Chunks of some 1 KB and vectors of 384 dimensions are made up, as for `benchmarks.index`; nothing is embedded. A full
+build by one process (one core, one segment after another) is the measure; then come the same build on all cores,
+refreshes that each replace 1 % of the chunks, merges included, and a reader that opens the last version and answers
+hybrid queries. Each step is a process of its own. Published are ratios; seconds are this machine's. Memory is that of a
+step with all its children at its peak, what is mapped from files told apart: the system takes that back where it needs
+room.
 """
 
 import argparse
@@ -28,7 +30,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from almanac.core.logs import log_through_stdlib
-from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableWriter, chunks_table, items_table, read_batches, read_table, write_table
+from almanac.core.tables import (
+    CHUNK_SCHEMA,
+    CHUNKS,
+    DOCUMENTS,
+    RECORDS,
+    TableWriter,
+    chunks_table,
+    items_table,
+    read_batches,
+    read_table,
+    write_table,
+)
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.planner import PlanJob
@@ -51,11 +64,12 @@ _INFO = EmbedderInfo(provider="benchmark", model="made-up", revision="1", dimens
 _SPEC = {"kb": "benchmark", "collection": "benchmark", "language": "en", "embedder": _INFO}
 _CHANGED = 100  # one chunk of so many goes in each round, and as many come
 _PART = 500  # vectors of a part, as embedding writes them
-# Dimensions in which made-up vectors differ. Of 100,000 with five of a topic, HNSW finds .98 of the ten nearest, as many as of 100,000 pieces of program text
-# whose words' vectors were summed; where they differ in all 384, .78.
+# Dimensions in which made-up vectors differ. Of 100,000 with five of a topic, HNSW finds .98 of the ten nearest, as
+# many as of 100,000 pieces of program text whose words' vectors were summed; where they differ in all 384, .78.
 _MEANING = 64
 _LIMIT = 50_000  # `index.segment`
-_QUERIES, _BEFORE = 200, 2_000  # timed at first, and once so many others are answered: by then most pages of the files are mapped
+# timed at first, and once so many others are answered: by then most pages of the files are mapped
+_QUERIES, _BEFORE = 200, 2_000
 _STEPS = ("make", "change", "full build, one process", "full build", "refresh", "read", "read from the disk")
 _EVERY_S = 0.1  # between two looks at memory
 
@@ -65,8 +79,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, nargs="+", default=[100_000, 300_000])
     parser.add_argument("--rounds", type=int, default=14, help="refreshes, one after another")
-    parser.add_argument("--folder", type=Path, help="where files are made and removed again; a million chunks take 35 GB")
-    parser.add_argument("--single-up-to", type=int, default=300_000, help="chunks up to which a full build by one process is made; beyond, it is extrapolated")
+    parser.add_argument(
+        "--folder", type=Path, help="where files are made and removed again; a million chunks take 35 GB"
+    )
+    parser.add_argument(
+        "--single-up-to",
+        type=int,
+        default=300_000,
+        help="chunks up to which a full build by one process is made; beyond, it is extrapolated",
+    )
     parser.add_argument("--step", choices=_STEPS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.step:
@@ -83,7 +104,17 @@ def _measured(folder: Path, chunks: int, rounds: int, single_up_to: int) -> dict
     found: dict[str, list[dict[str, Any]]] = {step: [] for step in _STEPS}
 
     def do(step: str) -> None:
-        command = [sys.executable, "-m", "benchmarks.scale", "--step", step, "--folder", str(folder), "--chunks", str(chunks)]
+        command = [
+            sys.executable,
+            "-m",
+            "benchmarks.scale",
+            "--step",
+            step,
+            "--folder",
+            str(folder),
+            "--chunks",
+            str(chunks),
+        ]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         found[step].append(json.loads(done.stdout.splitlines()[-1]))
         sys.stderr.write(f"{chunks:,} {step}: {found[step][-1]}\n")
@@ -115,12 +146,15 @@ def _measure(step: str, folder: Path, chunks: int) -> None:
         "read": lambda: _read(folder),
         "read from the disk": lambda: _read(folder, from_disk=True),
     }
-    # To sample the memory of a reader takes tens of milliseconds each time, for a page table of gigabytes, in which it can map nothing.
+    # To sample the memory of a reader takes tens of milliseconds each time, for a page table of gigabytes, in which it
+    # can map nothing.
     with nullcontext() if step.startswith("read") else _Memory() as memory:
         begin = time.perf_counter()
         told = works[step]()
         seconds = time.perf_counter() - begin
-    sys.stdout.write("\n" + json.dumps({"seconds": round(seconds, 2), **(memory.peak if memory else {}), **told}) + "\n")
+    sys.stdout.write(
+        "\n" + json.dumps({"seconds": round(seconds, 2), **(memory.peak if memory else {}), **told}) + "\n"
+    )
 
 
 def _make(folder: Path, chunks: int) -> dict[str, Any]:
@@ -131,11 +165,17 @@ def _make(folder: Path, chunks: int) -> dict[str, Any]:
     topics = random.normal(size=(max(1, chunks // 50), _MEANING)).astype(np.float32)
     spread = random.normal(size=(_MEANING, _INFO.dimension)).astype(np.float32)
     written = 0
-    with TableWriter(folder / "tables" / CHUNKS, CHUNK_SCHEMA) as now, TableWriter(folder / "coming.parquet", CHUNK_SCHEMA) as coming:
+    with (
+        TableWriter(folder / "tables" / CHUNKS, CHUNK_SCHEMA) as now,
+        TableWriter(folder / "coming.parquet", CHUNK_SCHEMA) as coming,
+    ):
         while batch := list(islice(rows, _PART)):
             keys = [row.text_sha256 for row in batch]
-            # As those of texts do, vectors crowd around topics in fewer dimensions than they have; independent ones are far harder for HNSW.
-            meaning = topics[random.integers(0, len(topics), size=len(keys))] + 0.7 * random.normal(size=(len(keys), _MEANING)).astype(np.float32)
+            # As those of texts do, vectors crowd around topics in fewer dimensions than they have; independent ones are
+            # far harder for HNSW.
+            meaning = topics[random.integers(0, len(topics), size=len(keys))] + 0.7 * random.normal(
+                size=(len(keys), _MEANING)
+            ).astype(np.float32)
             vectors = meaning @ spread
             store.write_part(keys, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
             table = chunks_table(batch)
@@ -165,12 +205,19 @@ def _change(folder: Path, chunks: int) -> dict[str, Any]:
 
 
 def _version(folder: Path, index_dir: Path, *, from_parent: bool) -> dict[str, Any]:
-    """The index stage of a run, Prefect left out: plan and build, verify, seal, publish, remove what no version names."""
+    """The index stage of a run, Prefect left out: plan and build, verify, seal, publish, remove what no version
+    names.
+    """
     laps, before = [time.perf_counter()], _size(index_dir)
     name, parent = next_version(index_dir), current_version(index_dir) if from_parent else None
-    directory, chunks, spec = version_dir(index_dir, name), folder / "tables" / CHUNKS, SegmentSpec(vectors_root=folder / "vectors", **_SPEC)
+    directory, chunks, spec = (
+        version_dir(index_dir, name),
+        folder / "tables" / CHUNKS,
+        SegmentSpec(vectors_root=folder / "vectors", **_SPEC),
+    )
     job = PlanJob(
-        index_dir=index_dir, version_dir=directory, spec=spec, limit=_LIMIT, chunks=chunks, records=folder / "tables" / RECORDS,
+        index_dir=index_dir, version_dir=directory, spec=spec, limit=_LIMIT, chunks=chunks,
+        records=folder / "tables" / RECORDS,
         documents=folder / "tables" / DOCUMENTS, parent=version_dir(index_dir, parent) if parent else None,
     )  # fmt: skip
     with ThreadPoolExecutor(1) as thread:
@@ -184,8 +231,10 @@ def _version(folder: Path, index_dir: Path, *, from_parent: bool) -> dict[str, A
     digest = digest_of(read_table(chunks, DIGESTED), _INFO.fingerprint)
     laps.append(time.perf_counter())
     manifest = Manifest(
-        kb="benchmark", version=name, parent=parent, created_at="2026-01-01T00:00:00+00:00", run_id="benchmark", digest=digest,
-        counts=Counts(records=0, documents=0, chunks=pq.read_metadata(chunks).num_rows), fingerprints={}, embedder=_INFO, derived=derived,
+        kb="benchmark", version=name, parent=parent, created_at="2026-01-01T00:00:00+00:00", run_id="benchmark",
+        digest=digest,
+        counts=Counts(records=0, documents=0, chunks=pq.read_metadata(chunks).num_rows), fingerprints={},
+        embedder=_INFO, derived=derived,
         declaration_sha256="0" * 64, collection="benchmark", language="en", gate=Verdict(verdict="passed", checks=[]),
         lineage={"build": built.facts.model_dump()}, software={}, files=[], segments=list(built.segments),
     )  # fmt: skip
@@ -195,13 +244,23 @@ def _version(folder: Path, index_dir: Path, *, from_parent: bool) -> dict[str, A
     remove_unnamed_segments(index_dir)
     laps.append(time.perf_counter())
     parts = dict(zip(("build", "verify", "digest", "publish"), np.diff(laps).round(2).tolist(), strict=True))
-    return {"disk": disk, "segments": len(built.segments), "merged": built.facts.merged, "deleted": sum(use.deleted for use in built.segments), "parts": parts}
+    return {
+        "disk": disk,
+        "segments": len(built.segments),
+        "merged": built.facts.merged,
+        "deleted": sum(use.deleted for use in built.segments),
+        "parts": parts,
+    }
 
 
 def _read(folder: Path, *, from_disk: bool = False) -> dict[str, Any]:
-    """Opens the version, answers a first hybrid query, and then others, all different, with given vectors. `from_disk`: none of its files is in memory."""
+    """Opens the version, answers a first hybrid query, and then others, all different, with given vectors. `from_disk`:
+    none of its files is in memory.
+    """
     index_dir = folder / "index" / "benchmark"
-    declaration = Declaration.model_validate({"name": "benchmark", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "language": "en"})
+    declaration = Declaration.model_validate(
+        {"name": "benchmark", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "language": "en"}
+    )
     coming = next(read_batches(folder / "coming.parquet", ["text", "text_sha256"], rows=_BEFORE + _QUERIES))
     questions = [" ".join(text.split()[20:28]) for text in coming.column("text").to_pylist()]
     vectors = VectorStore(folder / "vectors", _INFO).read(coming.column("text_sha256").to_pylist())
@@ -236,7 +295,9 @@ def _size(folder: Path) -> int:
 
 
 class _Memory:
-    """Context manager that samples the memory of this process and its children; `peak` is the largest sum of what is not mapped from files, and the rest."""
+    """Context manager that samples the memory of this process and its children; `peak` is the largest sum of what is
+    not mapped from files, and the rest.
+    """
 
     def __init__(self) -> None:
         self.peak = {"anonymous_mib": 0, "mapped_mib": 0}
@@ -262,7 +323,12 @@ def _family(pid: int) -> Iterator[int]:
     yield pid
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
-        others = [child for task in Path(f"/proc/{pid}/task").iterdir() if task.name != str(pid) for child in (task / "children").read_text().split()]
+        others = [
+            child
+            for task in Path(f"/proc/{pid}/task").iterdir()
+            if task.name != str(pid)
+            for child in (task / "children").read_text().split()
+        ]
     except OSError:
         return
     for child in {*children, *others}:
@@ -270,30 +336,52 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _memory_of(pid: int) -> dict[str, int]:
-    """Resident memory of a process in MiB: its own, and what is mapped from files. A page that forks share counts for each in part, and once for all."""
+    """Resident memory of a process in MiB: its own, and what is mapped from files. A page that forks share counts for
+    each in part, and once for all.
+    """
     try:
-        shares = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines() if ":" in line)
-        return {"anonymous_mib": int(shares["Pss_Anon"].split()[0]) // 1024, "mapped_mib": int(shares["Pss_File"].split()[0]) // 1024}
+        shares = dict(
+            line.split(":", 1)
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+            if ":" in line
+        )
+        return {
+            "anonymous_mib": int(shares["Pss_Anon"].split()[0]) // 1024,
+            "mapped_mib": int(shares["Pss_File"].split()[0]) // 1024,
+        }
     except (OSError, KeyError):  # it has ended
         return {"anonymous_mib": 0, "mapped_mib": 0}
 
 
 def _show(measured: dict[int, dict[str, list[dict[str, Any]]]], rounds: int) -> None:
-    lines = ["| chunks | step | seconds | of one process | disk, of the full one | memory MiB, own + mapped | |", "|---:|---|---:|---:|---:|---:|---|"]
-    rate: float | None = None  # seconds a chunk of a full build by one process, of the largest base for which it was made
+    lines = [
+        "| chunks | step | seconds | of one process | disk, of the full one | memory MiB, own + mapped | |",
+        "|---:|---|---:|---:|---:|---:|---|",
+    ]
+    # seconds a chunk of a full build by one process, of the largest base for which it was made
+    rate: float | None = None
     for chunks, found in measured.items():
         if single := found["full build, one process"]:
             rate = single[0]["seconds"] / chunks
         base = chunks * rate if rate is not None else None
         full, refreshes = found["full build"][0], found["refresh"]
         for step in ("full build, one process", "full build"):
-            lines += [_line(chunks, step, one["seconds"], base, one["disk"] / full["disk"], one, f"{one['segments']} segments") for one in found[step]]
+            lines += [
+                _line(
+                    chunks, step, one["seconds"], base, one["disk"] / full["disk"], one, f"{one['segments']} segments"
+                )
+                for one in found[step]
+            ]
         seconds, disk = (float(np.mean([one[key] for one in refreshes])) for key in ("seconds", "disk"))
         peak = {key: max(one[key] for one in refreshes) for key in ("anonymous_mib", "mapped_mib")}
         merged, last = sum(one["merged"] > 0 for one in refreshes), refreshes[-1]
-        merges = f"{rounds} rounds, {merged} merges, {last['segments']} segments, {last['deleted']:,} deleted at the end"
+        merges = (
+            f"{rounds} rounds, {merged} merges, {last['segments']} segments, {last['deleted']:,} deleted at the end"
+        )
         lines.append(_line(chunks, "1 % changed, mean", seconds, base, disk / full["disk"], peak, merges))
-        for when, one, from_disk in zip(("full build", "the refreshes"), found["read"], found["read from the disk"], strict=True):
+        for when, one, from_disk in zip(
+            ("full build", "the refreshes"), found["read"], found["read from the disk"], strict=True
+        ):
             early, late = (" / ".join(map(str, one[name])) for name in ("early_ms", "late_ms"))
             first = f"first answer {one['first_s']} s, from the disk {from_disk['first_s']} s"
             told = f"{first}; hybrid p50 / p99 of the first {_QUERIES}: {early} ms, after {_BEFORE:,}: {late} ms"
@@ -302,7 +390,9 @@ def _show(measured: dict[int, dict[str, list[dict[str, Any]]]], rounds: int) -> 
     sys.stdout.write("\n".join(lines) + "\n")
 
 
-def _line(chunks: int, step: str, seconds: float, base: float | None, disk: float, memory: dict[str, Any], told: str) -> str:
+def _line(
+    chunks: int, step: str, seconds: float, base: float | None, disk: float, memory: dict[str, Any], told: str
+) -> str:
     share = "" if base is None else f"{seconds / base:.1%}"
     return f"| {chunks:,} | {step} | {seconds:.1f} | {share} | {disk:.1%} | {_memory(memory)} | {told} |"
 

@@ -2,9 +2,10 @@
 
     python -m benchmarks.serve [--seconds 10] [--clients 1 8 32] [--workers 1 2] [--stream]
 
-The handbook of the examples is published into a folder of its own and served by processes of their own, on loopback. Clients ask `POST /api/search` and
-`POST /api/chat` one question after the other, without a pause, and share the machine with the server. No question is asked twice. Published are answers a
-second, latency, processor time of the server for an answer, and how many requests failed.
+The handbook of the examples is published into a folder of its own and served by processes of their own, on loopback.
+Clients ask `POST /api/search` and `POST /api/chat` one question after the other, without a pause, and share the machine
+with the server. No question is asked twice. Published are answers a second, latency, processor time of the server for
+an answer, and how many requests failed.
 """
 
 import argparse
@@ -35,11 +36,26 @@ from benchmarks.index import machine
 
 _ROUTES = {"search": "query", "chat": "message"}  # path below /api, and the name of the question in its request
 _AROUND = (
-    "{question}", "{question} I joined in {month}.", "My team in {city} would like to know: {question}", "{question} We are {count} people in {city}.",
-    "In short, and for {city}: {question}", "{question} It is about {month}, and {count} days.", "After {count} weeks here I wonder: {question}",
+    "{question}", "{question} I joined in {month}.", "My team in {city} would like to know: {question}",
+    "{question} We are {count} people in {city}.",
+    "In short, and for {city}: {question}", "{question} It is about {month}, and {count} days.",
+    "After {count} weeks here I wonder: {question}",
 )  # fmt: skip
 _CITIES = ("Berlin", "Lisbon", "Turin", "Oslo", "Riga", "Ghent", "Porto", "Lyon", "Krakow", "Malmo")
-_MONTHS = ("January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
+_MONTHS = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
 _PUBLISH = """
 import sys
 from pathlib import Path
@@ -57,7 +73,9 @@ sys.exit(report["outcome"] != "published")
 
 @dataclass
 class Load:
-    """What clients saw: seconds of each answer, its version, and how many requests failed; and the processor time that the server took meanwhile."""
+    """What clients saw: seconds of each answer, its version, and how many requests failed; and the processor time that
+    the server took meanwhile.
+    """
 
     seconds: list[float] = field(default_factory=list)
     versions: set[str] = field(default_factory=set)
@@ -85,13 +103,16 @@ def main() -> None:
             with _served(declaration, folder, workers) as served:
                 asked = _questions(folder)
                 for route in _ROUTES:
-                    _load(served, route, 8, asked, lambda: time.sleep(3), is_streamed=arguments.stream)  # that nobody counts
+                    # that nobody counts
+                    _load(served, route, 8, asked, lambda: time.sleep(3), is_streamed=arguments.stream)
                 for route, count in itertools.product(_ROUTES, arguments.clients):
                     rows[f"{workers}", route, f"{count}"] = _load(
                         served, route, count, asked, lambda: time.sleep(arguments.seconds), is_streamed=arguments.stream
                     )
                 _add_an_answer(folder)
-                during = _load(served, "chat", 8, asked, lambda: _publish(declaration, folder), is_streamed=arguments.stream)
+                during = _load(
+                    served, "chat", 8, asked, lambda: _publish(declaration, folder), is_streamed=arguments.stream
+                )
                 rows[f"{workers}", "chat", "8, during a publication"] = during
     _show(rows)
 
@@ -113,10 +134,16 @@ def _declare(folder: Path) -> Path:
 
 
 def _questions(folder: Path) -> Iterator[str]:
-    """Questions, each another one, without end: those of the handbook and its golden ones, in other circumstances each time."""
-    headings = re.findall(r"^### (.+)$", (folder / "examples" / "handbook" / "faq.md").read_text(encoding="utf-8"), re.MULTILINE)
+    """Questions, each another one, without end: those of the handbook and its golden ones, in other circumstances each
+    time.
+    """
+    headings = re.findall(
+        r"^### (.+)$", (folder / "examples" / "handbook" / "faq.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     golden = [
-        json.loads(line)["question"] for line in (folder / "knowledge" / "handbook.golden.jsonl").read_text(encoding="utf-8").splitlines() if line.strip()
+        json.loads(line)["question"]
+        for line in (folder / "knowledge" / "handbook.golden.jsonl").read_text(encoding="utf-8").splitlines()
+        if line.strip()
     ]
     chosen, asked = random.Random(1), set[str]()
     while True:
@@ -129,18 +156,41 @@ def _questions(folder: Path) -> Iterator[str]:
 
 def _add_an_answer(folder: Path) -> None:
     page = next((folder / "examples" / "handbook").glob("*.md"))
-    page.write_text(f"{page.read_text(encoding='utf-8')}\n## May I keep bees on the roof?\n\nYes, two hives, after a course.\n", encoding="utf-8")
+    page.write_text(
+        f"{page.read_text(encoding='utf-8')}\n## May I keep bees on the roof?\n\nYes, two hives, after a course.\n",
+        encoding="utf-8",
+    )
 
 
 def _publish(declaration: Path, folder: Path) -> None:
-    subprocess.run([sys.executable, "-c", _PUBLISH, str(declaration), str(folder / "data")], cwd=installation(), check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", _PUBLISH, str(declaration), str(folder / "data")],
+        cwd=installation(),
+        check=True,
+        capture_output=True,
+    )
 
 
 @contextmanager
 def _served(declaration: Path, folder: Path, workers: int) -> Iterator[Served]:
-    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", str(declaration), "--port", "0", "--data", str(folder / "data")]
+    command = [
+        sys.executable,
+        "-m",
+        "almanac.cli.main",
+        "serve",
+        "--kb",
+        str(declaration),
+        "--port",
+        "0",
+        "--data",
+        str(folder / "data"),
+    ]
     command += ["--workers", str(workers)]
-    environment = {name: value for name, value in os.environ.items() if name not in ("ALMANAC_API_KEYS", "ALMANAC_ENV", "INDEX_NAME")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("ALMANAC_API_KEYS", "ALMANAC_ENV", "INDEX_NAME")
+    }
     with subprocess.Popen(command, cwd=installation(), env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -157,20 +207,33 @@ def _processor_s(pid: int) -> float:
     """Processor seconds of a process and of the children that it has now."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(_processor_s(int(one)) for one in children)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(
+        _processor_s(int(one)) for one in children
+    )
 
 
-def _load(served: Served, route: str, count: int, questions: Iterator[str], meanwhile: Callable[[], None], *, is_streamed: bool) -> Load:
+def _load(
+    served: Served,
+    route: str,
+    count: int,
+    questions: Iterator[str],
+    meanwhile: Callable[[], None],
+    *,
+    is_streamed: bool,
+) -> Load:
     """Clients ask until `meanwhile` is done."""
     load, is_over, lock, to_ask = Load(), threading.Event(), threading.Lock(), threading.Lock()
 
     def ask() -> None:
         server = urlsplit(served.address)
-        connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=120)  # costs a tenth of what httpx does
+        # costs a tenth of what httpx does
+        connection = http.client.HTTPConnection(str(server.hostname), server.port, timeout=120)
         while not is_over.is_set():
             with to_ask:
                 question = next(questions)
-            body = json.dumps({_ROUTES[route]: question, **({"stream": True} if is_streamed and route == "chat" else {})})
+            body = json.dumps(
+                {_ROUTES[route]: question, **({"stream": True} if is_streamed and route == "chat" else {})}
+            )
             begun = time.perf_counter()
             connection.request("POST", f"/api/{route}", body, {"Content-Type": "application/json"})
             response = connection.getresponse()
@@ -197,14 +260,18 @@ def _load(served: Served, route: str, count: int, questions: Iterator[str], mean
 
 
 def _show(rows: dict[tuple[str, ...], Load]) -> None:
-    lines = ["| workers | asked | clients | answers/s | p50 ms | p99 ms | server's processor ms an answer | answers | failed | versions |"]
+    lines = [
+        "| workers | asked | clients | answers/s | p50 ms | p99 ms | server's processor ms an answer | answers | "
+        "failed | versions |"
+    ]
     lines.append("|---:|---|---|---:|---:|---:|---:|---:|---:|---|")
     for told, load in rows.items():
         half, worst = 1000 * np.percentile(load.seconds, [50, 99])
         versions: Sequence[str] = sorted(load.versions)
         count = len(load.seconds)
         lines.append(
-            f"| {' | '.join(told)} | {count / load.took_s:.1f} | {half:.0f} | {worst:.0f} | {1000 * load.server_s / count:.1f} | {count} | {load.failed} "
+            f"| {' | '.join(told)} | {count / load.took_s:.1f} | {half:.0f} | {worst:.0f} | "
+            f"{1000 * load.server_s / count:.1f} | {count} | {load.failed} "
             f"| {', '.join(versions)} |"
         )
     sys.stdout.write("\n".join([*lines, "", f"Extractive answers over the handbook; {machine()}."]) + "\n")

@@ -37,8 +37,12 @@ def tables_in(text: str) -> list[Table]:
     return found
 
 
-def worse_rows(now: Sequence[Table], before: Sequence[Table], keys: Sequence[str], watched: Watched) -> Iterator[tuple[str, float, float]]:
-    """Yields a row's key, its number of before and its number now, where that is worse. Rows that only one side has are passed over."""
+def worse_rows(
+    now: Sequence[Table], before: Sequence[Table], keys: Sequence[str], watched: Watched
+) -> Iterator[tuple[str, float, float]]:
+    """Yields a row's key, its number of before and its number now, where that is worse. Rows that only one side has are
+    passed over.
+    """
     old = dict(_numbers(before, keys, watched.column))
     for key, after in _numbers(now, keys, watched.column):
         if key in old and (old[key] - after if watched.more else after - old[key]) > watched.noise * abs(old[key]):

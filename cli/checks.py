@@ -68,7 +68,9 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
     except AlmanacError as error:
-        return Check(name, "wrong", f"{error.where}: {error.message}" if error.where else error.message, error.hint or "")
+        return Check(
+            name, "wrong", f"{error.where}: {error.message}" if error.where else error.message, error.hint or ""
+        )
     except (OSError, ValueError) as error:
         return Check(name, "wrong", str(error), "look at what lies there, and who may read it")
 
@@ -81,20 +83,45 @@ def _python() -> Check:
 
 
 def _packages() -> Check:
-    """Everything that Almanac needs, and what that needs: wrong where a requirement is not met, a note where versions are others than the lock's."""
+    """Everything that Almanac needs, and what that needs: wrong where a requirement is not met, a note where versions
+    are others than the lock's.
+    """
     lock = installation() / "requirements.lock"
-    requirements = [Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"]
-    locked: dict[str, str] = {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in requirements if r.marker is None or r.marker.evaluate()}
+    requirements = [
+        Requirement(line) for line in lock.read_text(encoding="utf-8").splitlines() if line and line[0] != "#"
+    ]
+    locked: dict[str, str] = {
+        canonicalize_name(r.name): str(r.specifier).removeprefix("==")
+        for r in requirements
+        if r.marker is None or r.marker.evaluate()
+    }
     needed = _needed("almanac")
     if unmet := sorted(name for name, wanted in needed.items() if not wanted.is_met):
-        found = _listed(f"{name} {needed[name].version or 'missing'}, needed {needed[name].specifier or 'in any version'}" for name in unmet)
+        found = _listed(
+            f"{name} {needed[name].version or 'missing'}, needed {needed[name].specifier or 'in any version'}"
+            for name in unmet
+        )
         exact = " ".join(f"{name}=={locked[name]}" if name in locked else name for name in unmet)
         return Check("packages", "wrong", found, f"{sys.executable} -m pip install {exact}")
     extras = ", ".join(extra for extra in get_args(Extra) if missing_package(extra) is None) or "none"
-    found = f"almanac {needed['almanac'].version} in {installation()}; extras: {extras}; {len(needed.keys() & locked.keys())} packages"
-    versions = {name: wanted.version for name, wanted in needed.items() if wanted.version is not None and name in locked}
-    if other := [f"{name} {version}, locked {locked[name]}" for name, version in versions.items() if Version(version).public != locked[name]]:
-        return Check("packages", "note", f"{found}, in other versions than the lock's: {_listed(other)}", f"pip install -c {lock} takes those that are tested")
+    found = (
+        f"almanac {needed['almanac'].version} in {installation()}; extras: {extras}; "
+        f"{len(needed.keys() & locked.keys())} packages"
+    )
+    versions = {
+        name: wanted.version for name, wanted in needed.items() if wanted.version is not None and name in locked
+    }
+    if other := [
+        f"{name} {version}, locked {locked[name]}"
+        for name, version in versions.items()
+        if Version(version).public != locked[name]
+    ]:
+        return Check(
+            "packages",
+            "note",
+            f"{found}, in other versions than the lock's: {_listed(other)}",
+            f"pip install -c {lock} takes those that are tested",
+        )
     return Check("packages", "ok", f"{found}, each at its locked version")
 
 
@@ -104,7 +131,9 @@ def _listed(findings: Iterable[str]) -> str:
 
 
 class _Needed(NamedTuple):
-    """A package that is needed: its installed version, None where it is missing; what all that need it ask for; whether it meets that."""
+    """A package that is needed: its installed version, None where it is missing; what all that need it ask for; whether
+    it meets that.
+    """
 
     version: str | None
     specifier: SpecifierSet
@@ -161,12 +190,22 @@ def _models() -> Check:
     if folder.is_dir():
         return Check("models", "ok", f"{model.name} is unpacked in {folder}")
     if missing := [file.package for file in (model.weights, model.tokenizer) if _installed(file.package) is None]:
-        return Check("models", "note", f"{model.name} is not installed: {', '.join(missing)}", how_to_install("multilingual"))
+        return Check(
+            "models", "note", f"{model.name} is not installed: {', '.join(missing)}", how_to_install("multilingual")
+        )
     there = _nearest(folder)
     if not os.access(there, os.W_OK | os.X_OK):
-        return Check("models", "wrong", f"{model.name} is unpacked at its first use, and {there} cannot be written", "choose a folder with ALMANAC_CACHE=DIR")
+        return Check(
+            "models",
+            "wrong",
+            f"{model.name} is unpacked at its first use, and {there} cannot be written",
+            "choose a folder with ALMANAC_CACHE=DIR",
+        )
     if (free := shutil.disk_usage(there).free) < UNPACKED_MB * 10**6:
-        found = f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}, where {free // 10**6} MB are free"
+        found = (
+            f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}, where "
+            f"{free // 10**6} MB are free"
+        )
         return Check("models", "wrong", found, "free space, or choose a folder with ALMANAC_CACHE=DIR")
     return Check("models", "ok", f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}")
 
@@ -185,21 +224,36 @@ def _declarations(project: Project) -> Check:
         except AlmanacError as error:
             broken.append(f"{path.name}: {error.message}")
     if broken:
-        return Check("project", "wrong", f"{project.root}: {'; '.join(broken)}", "almanac validate KB says where each is wrong")
+        return Check(
+            "project", "wrong", f"{project.root}: {'; '.join(broken)}", "almanac validate KB says where each is wrong"
+        )
     if not paths:
-        return Check("project", "note", f"{project.root}: nothing is declared in knowledge/", "almanac init NAME writes a commented declaration")
+        return Check(
+            "project",
+            "note",
+            f"{project.root}: nothing is declared in knowledge/",
+            "almanac init NAME writes a commented declaration",
+        )
     return Check("project", "ok", f"{project.root}: {', '.join(path.stem for path in paths)}")
 
 
 def _disk(data: DataDir) -> Check:
-    """Free space, beside what the next version takes at most: a copy of the live one, or all its segments anew, and what is new."""
+    """Free space, beside what the next version takes at most: a copy of the live one, or all its segments anew, and
+    what is new.
+    """
     there = _nearest(data.root)
     free = shutil.disk_usage(there).free
     largest = max(_live_sizes(data), default=0)
     needed = max(_LEAST_FREE, 2 * largest)
     found = f"{free / _GIB:.1f} GiB free; the largest live version takes {largest / _GIB:.1f} GiB"
     if free < needed:
-        return Check("disk", "wrong", found, f"{needed / _GIB:.1f} GiB should be free: almanac prune KB takes away old versions, --data DIR goes elsewhere")
+        return Check(
+            "disk",
+            "wrong",
+            found,
+            f"{needed / _GIB:.1f} GiB should be free: almanac prune KB takes away old versions, --data DIR goes "
+            "elsewhere",
+        )
     return Check("disk", "ok", found)
 
 
@@ -239,11 +293,21 @@ def _file_system(data: DataDir) -> Check:
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=there) as name:
             _try_file_system(Path(name))
     except PermissionError as error:
-        return Check("data", "wrong", f"{found}: {error}", "mend its permissions, or choose another data directory: --data DIR or ALMANAC_DATA")
+        return Check(
+            "data",
+            "wrong",
+            f"{found}: {error}",
+            "mend its permissions, or choose another data directory: --data DIR or ALMANAC_DATA",
+        )
     except (OSError, sqlite3.Error) as error:
         return Check("data", "wrong", f"{found}: {error}", mend)
     if _SHARED.search(kind):
-        return Check("data", "note", f"{found}: a file system that machines share; only one of them may write this data directory", mend)
+        return Check(
+            "data",
+            "note",
+            f"{found}: a file system that machines share; only one of them may write this data directory",
+            mend,
+        )
     return Check("data", "ok", f"{found}: locks, synced renames, exchanged folders and SQLite work")
 
 
@@ -306,7 +370,9 @@ def _versions(project: Project, data: DataDir) -> Check:
 
 
 def _browser(project: Project) -> Check:
-    """What sites with `render` are drawn with: wrong where such a site is declared and something is missing, or Chromium does not start."""
+    """What sites with `render` are drawn with: wrong where such a site is declared and something is missing, or
+    Chromium does not start.
+    """
     from almanac.spiders.crawling import chromium
 
     found, missing, needing = chromium.find_chromium(), missing_package("render"), list(_rendering(project))
@@ -315,9 +381,20 @@ def _browser(project: Project) -> Check:
         if needing and (said := chromium.failure_to_start(found)) is not None:
             finding, hint = chromium.why_it_does_not_start(said)
             return Check("chromium", "wrong", finding + declared, hint)
-        return Check("chromium", "ok", found if chromium.has_sandbox() else f"{found}, which has no sandbox where root starts it")
-    lacks = f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}" if found is None else f"{found}; {missing}"
-    hint = "; ".join([*([chromium.HOW_TO_GET_CHROMIUM] if found is None else []), *([how_to_install("render")] if missing is not None else [])])
+        return Check(
+            "chromium", "ok", found if chromium.has_sandbox() else f"{found}, which has no sandbox where root starts it"
+        )
+    lacks = (
+        f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}"
+        if found is None
+        else f"{found}; {missing}"
+    )
+    hint = "; ".join(
+        [
+            *([chromium.HOW_TO_GET_CHROMIUM] if found is None else []),
+            *([how_to_install("render")] if missing is not None else []),
+        ]
+    )
     return Check("chromium", "wrong", lacks + declared, hint) if needing else Check("chromium", "note", lacks, hint)
 
 
@@ -327,7 +404,9 @@ def _rendering(project: Project) -> Iterator[str]:
 
     for path in project.declarations():
         with suppress(AlmanacError):  # said above
-            if any(getattr(source, "render", None) is not None for source in load_as_served(path, environment()[0]).sources):
+            if any(
+                getattr(source, "render", None) is not None for source in load_as_served(path, environment()[0]).sources
+            ):
                 yield path.stem
 
 
@@ -339,7 +418,13 @@ def _prefect() -> Check:
     if chosen and not answers(f"{chosen}/health"):
         hint = "almanac server starts one; unset it, and each run starts its own"
         return Check("prefect", "wrong", f"PREFECT_API_URL={chosen}, and no Prefect server answers there", hint)
-    return Check("prefect", "ok", f"runs report to {chosen}" if chosen else "each run starts an API of its own; PREFECT_API_URL names one that is shared")
+    return Check(
+        "prefect",
+        "ok",
+        f"runs report to {chosen}"
+        if chosen
+        else "each run starts an API of its own; PREFECT_API_URL names one that is shared",
+    )
 
 
 def _port() -> Check:
@@ -351,7 +436,12 @@ def _port() -> Check:
         return Check("port", "ok", f"a Prefect server answers at http://127.0.0.1:{port}")
     if _is_free(port):
         return Check("port", "ok", f"{port} is free for almanac server")
-    return Check("port", "wrong", f"{port}, which almanac server takes, cannot be listened at", "PREFECT_SERVER_API_PORT=N chooses another")
+    return Check(
+        "port",
+        "wrong",
+        f"{port}, which almanac server takes, cannot be listened at",
+        "PREFECT_SERVER_API_PORT=N chooses another",
+    )
 
 
 def _is_free(port: str) -> bool:

@@ -1,4 +1,6 @@
-"""`almanac demo`: the bundled site on loopback, the example knowledge bases, and what each finds of its golden questions."""
+"""`almanac demo`: the bundled site on loopback, the example knowledge bases, and what each finds of its golden
+questions.
+"""
 
 import os
 import shutil
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
 _PORT = 8765
 _QUESTIONS = {  # for each, one that its content answers and one that it does not
     "voyago": ("Can my six-year-old paddle a boat in the bay south of Hạ Long?", "What is the capital of Mongolia?"),
-    "products": ("Is a plug in the box of the watch, and how long does it take to charge?", "Which colours does the electric bicycle come in?"),
+    "products": (
+        "Is a plug in the box of the watch, and how long does it take to charge?",
+        "Which colours does the electric bicycle come in?",
+    ),
     "handbook": ("How many days of annual leave do I have?", "Who won the football match last night?"),
     "workspace": ("What are the best practices for AI ethics?", "How do I bake sourdough bread?"),
     "versailles": ("Quel est le tarif pour un enfant de 10 ans ?", "Comment réparer un moteur de bateau à vapeur ?"),
@@ -74,23 +79,44 @@ def demo(data: Data = None) -> None:
 
     with serve_folder(site, _PORT) as url:
         os.environ["VOYAGO_URL"] = url
-        say(f"The example site is served at {url}/ from {site.relative_to(here) if site.is_relative_to(here) else site}/\n")
+        say(
+            f"The example site is served at {url}/ from "
+            f"{site.relative_to(here) if site.is_relative_to(here) else site}/\n"
+        )
         wait_until_ready()
         reports = [RunReport.model_validate(refresh(load_declaration(kb, ""), folder.place)) for kb in chosen]
         for report in reports:
             say(summary_line(report))
         answers = {kb: _ask(kb, folder, _QUESTIONS[kb]) for kb in chosen}
-    runs = [(r.kb, r.version, r.outcome.replace("_", " "), r.items.added, r.items.unchanged, r.items.quarantined, r.chunks.total) for r in reports]
+    runs = [
+        (
+            r.kb,
+            r.version,
+            r.outcome.replace("_", " "),
+            r.items.added,
+            r.items.unchanged,
+            r.items.quarantined,
+            r.chunks.total,
+        )
+        for r in reports
+    ]
     say()
     print_table("Runs", ("name", "version", "outcome", "new", "same", "rejects", "chunks"), runs)
-    print_table("Golden questions", ("name", "questions", "k", "recall@k"), [_measured(kb, *answers[kb]) for kb in chosen])
-    bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [kb for kb, (is_well, _, _) in answers.items() if not is_well]
+    print_table(
+        "Golden questions", ("name", "questions", "k", "recall@k"), [_measured(kb, *answers[kb]) for kb in chosen]
+    )
+    bad = [r.kb for r in reports if r.exit_code not in (0, 5)] + [
+        kb for kb, (is_well, _, _) in answers.items() if not is_well
+    ]
     if bad:
         say(f"The demo did not go as it should: {', '.join(bad)}")
         raise typer.Exit(1)
     where = "" if here.is_relative_to(project.root) else f"cd {project.root}; "
     first = chosen[0]
-    say(f'Next: {where}almanac ask {first} "…", almanac versions {first}, and knowledge/{first}.yaml for how it is declared.')
+    say(
+        f'Next: {where}almanac ask {first} "…", almanac versions {first}, and knowledge/{first}.yaml for how it '
+        "is declared."
+    )
 
 
 def _installed_examples() -> list[str]:
@@ -111,7 +137,9 @@ def _installed_examples() -> list[str]:
 
 
 def _with_examples(project: Project) -> Project:
-    """A project that declares the examples. Where this one does not, they are copied: into it where it declares nothing else, or into a folder of their own."""
+    """A project that declares the examples. Where this one does not, they are copied: into it where it declares nothing
+    else, or into a folder of their own.
+    """
     ours = installation() / "knowledge"
     declared = {path.name for path in project.declarations() if path.read_bytes() == _content(ours / path.name)}
     if project.root != installation() and declared < {path.name for path in project.declarations()}:
@@ -133,13 +161,17 @@ def _copy_if_new(source: str, target: str) -> None:
 
 
 def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> "tuple[bool, Recall, int]":
-    """Whether the one question is answered and the other is not; what is found of the golden questions, among how many hits."""
+    """Whether the one question is answered and the other is not; what is found of the golden questions, among how many
+    hits.
+    """
     from almanac.query import open_index
     from almanac.query.evaluation.golden import load_golden, measure_recall
 
     with open_index(kb, data=folder.place, env="") as index:
         replies = [index.ask(question) for question in questions]
-        recall = measure_recall(index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration))
+        recall = measure_recall(
+            index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration)
+        )
     for question, answer in zip(questions, replies, strict=True):
         say(f"\n{kb} {answer.version} ? {question}\n  {answer.reply}")
         for source in answer.sources:

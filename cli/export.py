@@ -27,24 +27,43 @@ What = Literal["chunks", "documents", "records", "vectors"]
 Format = Literal["jsonl", "csv", "parquet"]
 Rows = Iterator[dict[str, Any]]
 _CHUNK_COLUMNS = (
-    "chunk_id", "document_id", "source", "url", "title", "kind", "ordinal", "start", "end", "text", "passage", "embedded_text", "text_sha256", "metadata",
+    "chunk_id", "document_id", "source", "url", "title", "kind", "ordinal", "start", "end", "text", "passage",
+    "embedded_text", "text_sha256", "metadata",
     "fetched_at",
 )  # fmt: skip
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-# What spreadsheets read as the start of a formula (OWASP, CSV Injection), also in the full width that East Asian ones take for it, and behind a line break.
+# What spreadsheets read as the start of a formula (OWASP, CSV Injection), also in the full width that East Asian ones
+# take for it, and behind a line break.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 _DOCUMENT_COLUMNS = ("document_id", "source", "url", "title", "text", "raw_sha256")
 
 
 def export_table(
-    declaration: Declaration, data: DataDir, version: str, what: What, file_format: Format, out: Path | None, *, spreadsheet_safe: bool = False
+    declaration: Declaration,
+    data: DataDir,
+    version: str,
+    what: What,
+    file_format: Format,
+    out: Path | None,
+    *,
+    spreadsheet_safe: bool = False,
 ) -> None:
-    """Writes to `out`, or to stdout: a batch of rows at a time for JSONL and CSV. With `spreadsheet_safe`, no text of a CSV is a formula."""
+    """Writes to `out`, or to stdout: a batch of rows at a time for JSONL and CSV. With `spreadsheet_safe`, no text of a
+    CSV is a formula.
+    """
     if file_format == "parquet" and out is None and sys.stdout.isatty():
-        raise UsageError("Parquet is not for a terminal", where="--format parquet", hint="name a file with --out FILE, or redirect stdout")
+        raise UsageError(
+            "Parquet is not for a terminal",
+            where="--format parquet",
+            hint="name a file with --out FILE, or redirect stdout",
+        )
     columns, rows = _rows(declaration, data, version, what)
     write_csv = partial(_write_csv, cell=_inert if spreadsheet_safe else _exact)
-    writers: dict[Format, Callable[[IO[bytes], list[str], Rows], None]] = {"jsonl": _write_jsonl, "csv": write_csv, "parquet": _write_parquet}
+    writers: dict[Format, Callable[[IO[bytes], list[str], Rows], None]] = {
+        "jsonl": _write_jsonl,
+        "csv": write_csv,
+        "parquet": _write_parquet,
+    }
     writer = writers[file_format]
     if out is not None and out.is_dir():
         raise UsageError("is a folder", where=str(out), hint="--out names the file to write")
@@ -65,7 +84,9 @@ def _rows(declaration: Declaration, data: DataDir, version: str, what: What) -> 
         return list(_DOCUMENT_COLUMNS), _read(tables, DOCUMENTS, _DOCUMENT_COLUMNS)
     if what == "records":
         names = _field_names(declaration, tables)
-        return ["document_id", "source", "url", *(_export_name(n) for n in names if n != "url")], _records(tables, names)
+        return ["document_id", "source", "url", *(_export_name(n) for n in names if n != "url")], _records(
+            tables, names
+        )
     return ["chunk_id", "text_sha256", "vector"], _vectors(tables, VectorStore(data.vectors, manifest.embedder))
 
 
@@ -116,7 +137,12 @@ def _write_csv(file: IO[bytes], columns: list[str], rows: Rows, *, cell: Callabl
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(map(cell, columns))
     for row in rows:
-        writer.writerow([cell(canonical_json(value) if isinstance(value := row.get(name), list | dict) else value) for name in columns])
+        writer.writerow(
+            [
+                cell(canonical_json(value) if isinstance(value := row.get(name), list | dict) else value)
+                for name in columns
+            ]
+        )
         file.write(buffer.getvalue().encode("utf-8", "backslashreplace"))
         buffer.seek(0)
         buffer.truncate()
@@ -127,13 +153,17 @@ def _exact(value: Any) -> Any:
 
 
 def _inert(value: Any) -> Any:
-    """The value; a text that spreadsheets would take for a formula gets an apostrophe before it, by which they show it as text. Numbers stay numbers."""
+    """The value; a text that spreadsheets would take for a formula gets an apostrophe before it, by which they show it
+    as text. Numbers stay numbers.
+    """
     is_formula = isinstance(value, str) and value.startswith(_FORMULA_STARTS) and not _NUMBER.fullmatch(value)
     return f"'{value}" if is_formula else value
 
 
 def _write_parquet(file: IO[bytes], columns: list[str], rows: Rows) -> None:
-    """Nested fields become JSON text, so that every row has the same type; numbers, texts and vectors stay what they are."""
+    """Nested fields become JSON text, so that every row has the same type; numbers, texts and vectors stay what they
+    are.
+    """
     flat = [{name: _flat(row.get(name)) for name in columns} for row in rows]
     table = pa.table({name: _column([row[name] for row in flat]) for name in columns})
     pq.write_table(table, file, compression="zstd")
@@ -147,5 +177,6 @@ def _flat(value: Any) -> Any:
 def _column(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):  # a field that is a number here and a text there, or a number beyond 64 bits
+    # a field that is a number here and a text there, or a number beyond 64 bits
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([None if v is None else v if isinstance(v, str) else canonical_json(v) for v in values])

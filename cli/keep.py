@@ -1,4 +1,6 @@
-"""Commands for whoever keeps versions: versions, diff, publish, rollback, verify, rebuild, compact, prune, forget, promote, export."""
+"""Commands for whoever keeps versions: versions, diff, publish, rollback, verify, rebuild, compact, prune, forget,
+promote, export.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,7 +122,10 @@ def diff(
     if as_json:
         print_json(result)
         return
-    rows = [(change, result.items.get(change), result.chunks.get(change)) for change in ("added", "changed", "moved", "removed", "unchanged")]
+    rows = [
+        (change, result.items.get(change), result.chunks.get(change))
+        for change in ("added", "changed", "moved", "removed", "unchanged")
+    ]
     rows[-1] = ("unchanged", result.items["unchanged"], result.chunks["kept"])
     print_table(f"{place.name}: {since} → {to}", ("", "items", "chunks"), rows)
     say(f"rules changed for: {', '.join(result.stages)}" if result.stages else "no rules changed")
@@ -129,7 +134,10 @@ def diff(
 
 def _show_changes(changes: "Sequence[ItemChange]") -> None:
     if changes:
-        rows = [(c.change, c.source, c.title or c.document_id, f"{c.was} → {c.url}" if c.was else c.url) for c in changes[:_SHOWN]]
+        rows = [
+            (c.change, c.source, c.title or c.document_id, f"{c.was} → {c.url}" if c.was else c.url)
+            for c in changes[:_SHOWN]
+        ]
         print_table("Items", ("change", "source", "title", "url"), rows)
     if len(changes) > _SHOWN:
         say(f"… and {len(changes) - _SHOWN} more; --json lists all")
@@ -140,7 +148,12 @@ def publish(
     version: Annotated[str, typer.Argument(metavar="V", help="a kept version such as v0002")],
     override_gate: Annotated[
         str | None,
-        typer.Option("--override-gate", metavar="WHY", help="publish although the gate refused it; the reason is kept in published.jsonl", show_default=False),
+        typer.Option(
+            "--override-gate",
+            metavar="WHY",
+            help="publish although the gate refused it; the reason is kept in published.jsonl",
+            show_default=False,
+        ),
     ] = None,
     env: Env = None,
     data: Data = None,
@@ -202,16 +215,25 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
         if same:  # else it was rebuilt meanwhile, and half of either was seen
             break
     altered = altered_publications(index_dir)
-    problems += [Problem(kind="file_altered", where=where, found="a line that does not match its hash") for where in altered]
+    problems += [
+        Problem(kind="file_altered", where=where, found="a line that does not match its hash") for where in altered
+    ]
     result = VerifyResult(kb=name, version=found, ok=not problems, problems=problems)
     if as_json:
         print_json(result)
     elif result.ok:
         say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
     else:
-        print_table(f"{name} {found}: damaged", ("kind", "where", "found", "expected"), [(p.kind, p.where, p.found, p.expected) for p in problems])
+        print_table(
+            f"{name} {found}: damaged",
+            ("kind", "where", "found", "expected"),
+            [(p.kind, p.where, p.found, p.expected) for p in problems],
+        )
         if len(problems) > len(altered):
-            say(f"  → almanac rebuild {name} {found} mends all but its tables; almanac rollback {name} publishes the version before;")
+            say(
+                f"  → almanac rebuild {name} {found} mends all but its tables; almanac rollback {name} publishes "
+                "the version before;"
+            )
             say(f"    almanac run {name} builds a new one")
         if altered:
             say(f"  → {ALTERED}")
@@ -234,11 +256,16 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
     if as_json:
         print_json(result)
     else:
-        say(f"{name} {found}: rebuilt, {result.chunks} chunks, none embedded, {result.seconds:.1f} s; digest {result.digest[:8]} as before")
+        say(
+            f"{name} {found}: rebuilt, {result.chunks} chunks, none embedded, {result.seconds:.1f} s; digest "
+            f"{result.digest[:8]} as before"
+        )
 
 
 def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
-    """Merge the live version's segments into few without deleted rows, as a new version of the same content; nothing is embedded."""
+    """Merge the live version's segments into few without deleted rows, as a new version of the same content; nothing is
+    embedded.
+    """
     from almanac.index.upkeep.compact import compact_version
     from almanac.index.vectors.retention import vectors_in_use
     from almanac.index.versions import store as stored
@@ -258,11 +285,16 @@ def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -
     else:
         state = "live" if result.published else "kept, since another version went live meanwhile"
         say(f"{name}: {result.version} is {state}, after {result.previous}")
-        say(f"{result.segments.before} segments merged into {result.segments.after}, {result.deleted} deleted chunks left out, {result.seconds:.1f} s")
+        say(
+            f"{result.segments.before} segments merged into {result.segments.after}, {result.deleted} deleted "
+            f"chunks left out, {result.seconds:.1f} s"
+        )
 
 
 def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
-    """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept needs."""
+    """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept
+    needs.
+    """
     from almanac.flows.pipeline.retention import apply_retention
     from almanac.index.versions.lock import writer_lock
 
@@ -274,7 +306,12 @@ def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> 
     if as_json:
         print_json(result)
         return
-    rows = [("versions", len(result.versions)), ("raw crawls", result.crawls), ("raw pages", result.pages), ("vectors", result.vectors)]
+    rows = [
+        ("versions", len(result.versions)),
+        ("raw crawls", result.crawls),
+        ("raw pages", result.pages),
+        ("vectors", result.vectors),
+    ]
     print_table(f"{place.name}: removed, {result.bytes / 1e6:.1f} MB", ("", "removed"), rows)
     if result.held:
         say(f"left, because somebody reads them now: {', '.join(result.held)}")
@@ -283,7 +320,9 @@ def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> 
 def forget(
     kb: KB,
     url: Annotated[str, typer.Argument(metavar="URL", help="of the page or item, as hits and exports show it")],
-    why: Annotated[str | None, typer.Option("--why", metavar="TEXT", help="kept in forgotten.jsonl", show_default=False)] = None,
+    why: Annotated[
+        str | None, typer.Option("--why", metavar="TEXT", help="kept in forgotten.jsonl", show_default=False)
+    ] = None,
     anyway: Annotated[bool, typer.Option("--anyway", help="deny a URL of which nothing is known, too")] = False,
     env: Env = None,
     data: Data = None,
@@ -295,7 +334,9 @@ def forget(
     from almanac.index.versions.lock import writer_lock
 
     if not url.strip():
-        raise UsageError("the URL is empty", where="URL", hint="copy it from a hit, or from almanac export KB documents")
+        raise UsageError(
+            "the URL is empty", where="URL", hint="copy it from a hit, or from almanac export KB documents"
+        )
     place = _locate(kb, env, data)
     place.data.require_there(None if anyway else place.name)
     place.data.require_writable()
@@ -305,7 +346,12 @@ def forget(
     if as_json:
         print_json(result)
         return
-    rows = [("items", result.items), ("chunks", result.chunks), ("vectors", result.vectors), ("raw pages", result.pages)]
+    rows = [
+        ("items", result.items),
+        ("chunks", result.chunks),
+        ("vectors", result.vectors),
+        ("raw pages", result.pages),
+    ]
     print_table(f"{place.name}: forgotten: {url}", ("", "erased"), rows)
     say(f"versions made anew without it: {', '.join(result.versions) or 'none held it'}")
 
@@ -313,8 +359,13 @@ def forget(
 def promote(
     kb: KB,
     version: Annotated[str, typer.Argument(metavar="V", help="a version that the gate let pass, such as v0002")],
-    to: Annotated[str, typer.Option("--to", metavar="DIR", help="another data directory, such as production's", show_default=False)],
-    no_publish: Annotated[bool, typer.Option("--no-publish", help="copy it there without making it the live one")] = False,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="DIR", help="another data directory, such as production's", show_default=False),
+    ],
+    no_publish: Annotated[
+        bool, typer.Option("--no-publish", help="copy it there without making it the live one")
+    ] = False,
     env: Env = None,
     data: Data = None,
     as_json: Json = False,
@@ -332,27 +383,46 @@ def promote(
     elif before == result.promoted:
         say(f"{name} {version}: unchanged, {result.promoted} in {result.to} is live and holds the same")
     else:
-        say(f"{name} {version}: verified, and {'live' if result.published else 'kept'} as {result.promoted} in {result.to}")
+        say(
+            f"{name} {version}: verified, and {'live' if result.published else 'kept'} as {result.promoted} in "
+            f"{result.to}"
+        )
 
 
 def export(
     kb: KB,
     what: Annotated[
         Literal["chunks", "documents", "records", "vectors", "chroma"],
-        typer.Argument(metavar="chunks|documents|records|vectors|chroma", help="which table; or all chunks as one stock Chroma directory"),
+        typer.Argument(
+            metavar="chunks|documents|records|vectors|chroma",
+            help="which table; or all chunks as one stock Chroma directory",
+        ),
     ],
-    file_format: Annotated[Literal["jsonl", "csv", "parquet"], typer.Option("--format", help="of a table; csv opens in a spreadsheet")] = "jsonl",
+    file_format: Annotated[
+        Literal["jsonl", "csv", "parquet"], typer.Option("--format", help="of a table; csv opens in a spreadsheet")
+    ] = "jsonl",
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="PATH", help="a file, default: stdout; for chroma a directory that is new or empty", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="a file, default: stdout; for chroma a directory that is new or empty",
+            show_default=False,
+        ),
     ] = None,
     spreadsheet_safe: Annotated[
         bool,
         typer.Option(
             "--spreadsheet-safe",
-            help="for csv: put ' before texts that a spreadsheet would run as a formula (=, +, -, @, tab, line break); default: exact texts",
+            help=(
+                "for csv: put ' before texts that a spreadsheet would run as a formula (=, +, -, @, tab, line "
+                "break); default: exact texts"
+            ),
         ),
     ] = False,
-    version: Annotated[str | None, typer.Option("--version", metavar="V", help="default: the live one", show_default=False)] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="V", help="default: the live one", show_default=False)
+    ] = None,
     env: Env = None,
     data: Data = None,
     as_json: Annotated[bool, typer.Option("--json", help="for chroma: say as JSON where and how many")] = False,
@@ -363,12 +433,22 @@ def export(
 
     place = _locate(kb, env, data)
     if what == "chroma" and out is None:
-        raise UsageError("a Chroma directory needs a place", where="export chroma", hint=f"almanac export {place.declaration.handle} chroma --out DIR")
+        raise UsageError(
+            "a Chroma directory needs a place",
+            where="export chroma",
+            hint=f"almanac export {place.declaration.handle} chroma --out DIR",
+        )
     if what != "chroma" and as_json:
-        raise UsageError("a table is written, and nothing said", where="--json", hint="--format jsonl writes the table as JSON; --json goes with chroma")
+        raise UsageError(
+            "a table is written, and nothing said",
+            where="--json",
+            hint="--format jsonl writes the table as JSON; --json goes with chroma",
+        )
     if spreadsheet_safe and (what == "chroma" or file_format != "csv"):
         raise UsageError(
-            "only a CSV is opened as a spreadsheet", where="--spreadsheet-safe", hint=f"almanac export {place.declaration.handle} records --format csv"
+            "only a CSV is opened as a spreadsheet",
+            where="--spreadsheet-safe",
+            hint=f"almanac export {place.declaration.handle} records --format csv",
         )
     found = stored.resolve_version(place.index_dir, version)
     pin = stored.pin_version(place.index_dir, found)

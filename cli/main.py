@@ -1,6 +1,7 @@
 """`almanac`: commands in, exit codes out. schemas/errors.py draws which error ends with which code.
 
-What is imported here is imported for `--help` and for a mistyped option, too: commands import what they do when they do it.
+What is imported here is imported for `--help` and for a mistyped option, too: commands import what they do when they do
+it.
 """
 
 import inspect
@@ -34,13 +35,21 @@ from almanac.schemas.errors import AlmanacError, StorageError, UsageError
 INTERRUPTED = 130
 _HELP = """Websites and documents in, a versioned and published vector index out, kept fresh.
 
-Start with [bold]almanac demo[/bold]. Then: almanac init NAME, almanac validate NAME, almanac run NAME, almanac ask NAME "…".
+Start with [bold]almanac demo[/bold]. Then: almanac init NAME, almanac validate NAME, almanac run NAME,
+almanac ask NAME "…".
 
-Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused · 5 published, items quarantined · 6 another run holds the lock ·
-7 unreachable, disk or a damaged version · 130 interrupted · 1 a defect.
+Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused · 5 published, items quarantined · 6 another
+run holds the lock · 7 unreachable, disk or a damaged version · 130 interrupted · 1 a defect.
 """
 
-app = typer.Typer(name="almanac", help=_HELP, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(
+    name="almanac",
+    help=_HELP,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 _PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
     "Declare": [("init", author.init), ("validate", author.validate), ("test-url", author.test_url)],
     "Refresh": [("run", operate.run), ("plan", operate.plan), ("status", operate.status), ("server", server)],
@@ -74,7 +83,9 @@ def _print_version(is_asked: bool) -> None:
 @app.callback()
 def _almanac(
     project: Project = None,
-    _: Annotated[bool, typer.Option("--version", is_eager=True, callback=_print_version, help="say which version this is")] = False,
+    _: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="say which version this is")
+    ] = False,
 ) -> None:
     """Options before the command."""
     if project is not None:
@@ -102,14 +113,17 @@ def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
 
 for _panel, _commands in _PANELS.items():
     for _name, _command in _commands:
-        app.command(_name, rich_help_panel=_panel)(_in_project(on_store(_name, _command)))
+        # Its first paragraph as one line: the list of commands keeps line breaks.
+        _said = " ".join((_command.__doc__ or "").partition("\n\n")[0].split())
+        app.command(_name, short_help=_said, rich_help_panel=_panel)(_in_project(on_store(_name, _command)))
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The console script."""
     _fill_standard_descriptors()
     code = run(sys.argv[1:] if arguments is None else arguments)
-    # The interpreter would wait for threads: Prefect's, which try to send what nobody takes, and one that loads a model, after Ctrl-C or an error.
+    # The interpreter would wait for threads: Prefect's, which try to send what nobody takes, and one that loads a
+    # model, after Ctrl-C or an error.
     if _is_prefect_gone() or any(thread.name == "embedder" for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -118,7 +132,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fill_standard_descriptors() -> None:
-    """Opens /dev/null where stdin, stdout or stderr is closed: else the next file or socket would take its number, and a child would find it there."""
+    """Opens /dev/null where stdin, stdout or stderr is closed: else the next file or socket would take its number, and
+    a child would find it there.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -153,7 +169,9 @@ def run(arguments: list[str]) -> int:
         return finished.exit_code
     except TyperException as error:
         message = error.format_message().replace(": Value error, ", ": ", 1)  # Pydantic's prefix
-        print_error(UsageError(message, where=f"almanac {' '.join(arguments)}", hint=_help_for(arguments)), as_json=as_json)
+        print_error(
+            UsageError(message, where=f"almanac {' '.join(arguments)}", hint=_help_for(arguments)), as_json=as_json
+        )
         return 2
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -163,18 +181,44 @@ def run(arguments: list[str]) -> int:
         return 0 if isinstance(error.__context__, BrokenPipeError) else int(error.code or 0)
     except OSError as error:
         place = str(error.filename or "")
-        print_error(StorageError(error.strerror or str(error), where=place or None, hint="check the path, its permissions and the disk"), as_json=as_json)
+        print_error(
+            StorageError(
+                error.strerror or str(error), where=place or None, hint="check the path, its permissions and the disk"
+            ),
+            as_json=as_json,
+        )
         return StorageError.exit_code
     except Exception as error:
         if as_json:
-            print_json({"error": {"kind": "crash", "message": f"{type(error).__name__}: {error}", "where": None, "hint": "a defect: please report it"}})
+            print_json(
+                {
+                    "error": {
+                        "kind": "crash",
+                        "message": f"{type(error).__name__}: {error}",
+                        "where": None,
+                        "hint": "a defect: please report it",
+                    }
+                }
+            )
         sys.stderr.write("almanac: crashed; this is a defect, please report it with what follows\n")
         traceback.print_exc()
         return 1
     if code == INTERRUPTED:  # typer turns Ctrl-C into this code, too
-        sys.stderr.write("almanac: interrupted; what is published serves on, and the next run goes on from the pages and vectors that are done\n")
+        sys.stderr.write(
+            "almanac: interrupted; what is published serves on, and the next run goes on from the pages and "
+            "vectors that are done\n"
+        )
         if as_json:
-            print_json({"error": {"kind": "interrupted", "message": "interrupted", "where": None, "hint": "run again to go on"}})
+            print_json(
+                {
+                    "error": {
+                        "kind": "interrupted",
+                        "message": "interrupted",
+                        "where": None,
+                        "hint": "run again to go on",
+                    }
+                }
+            )
     return code if isinstance(code, int) else 0
 
 

@@ -18,7 +18,10 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion, NoRecords, NotF
 if TYPE_CHECKING:
     from almanac.schemas.reports import RunReport, StoreStatus
 
-Sources = Annotated[list[str] | None, typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False)]
+Sources = Annotated[
+    list[str] | None,
+    typer.Option("--source", metavar="S", help="only this source; may be given again", show_default=False),
+]
 Full = Annotated[bool, typer.Option("--full", help="ask for every page anew, map every page anew, build in full")]
 
 
@@ -26,10 +29,15 @@ def run(
     kb: KB,
     source: Sources = None,
     url: Annotated[
-        list[str] | None, typer.Option("--url", metavar="U", help="only this page of the one --source; may be given again", show_default=False)
+        list[str] | None,
+        typer.Option(
+            "--url", metavar="U", help="only this page of the one --source; may be given again", show_default=False
+        ),
     ] = None,
     full: Full = False,
-    no_publish: Annotated[bool, typer.Option("--no-publish", help="keep the new version without making it the live one")] = False,
+    no_publish: Annotated[
+        bool, typer.Option("--no-publish", help="keep the new version without making it the live one")
+    ] = False,
     rejects_ok: Annotated[bool, typer.Option("--rejects-ok", help="exit 0 although items were quarantined")] = False,
     env: Env = None,
     data: Data = None,
@@ -64,7 +72,13 @@ def run(
         get_ready(declaration)
         wait_until_ready()
     try:
-        options = {"publish": not no_publish, "rejects_ok": rejects_ok, "sources": list(scope.sources), "urls": list(scope.urls), "full": full}
+        options = {
+            "publish": not no_publish,
+            "rejects_ok": rejects_ok,
+            "sources": list(scope.sources),
+            "urls": list(scope.urls),
+            "full": full,
+        }
         done = refresh(declaration, folder.place, **options)
     except KeyboardInterrupt:
         sys.stderr.write(f"almanac: to go on: almanac run {declaration.handle}\n")
@@ -73,14 +87,19 @@ def run(
     if as_json:
         print_json(report)
     else:
-        can_be_compared = bool(folder.url) or is_comparable(folder.index(declaration.name), report.previous)  # of a store, what is missing here is fetched
+        # of a store, what is missing here is fetched
+        can_be_compared = bool(folder.url) or is_comparable(folder.index(declaration.name), report.previous)
         show_report(report, declaration.handle, is_comparable=can_be_compared)
         say(summary_line(report))
     raise typer.Exit(report.exit_code)
 
 
-def plan(kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False) -> None:
-    """Say what a run would do now: pages, items, quarantined ones with reasons, texts to embed, tokens, cost, the gate's verdict. Touches nothing."""
+def plan(
+    kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False
+) -> None:
+    """Say what a run would do now: pages, items, quarantined ones with reasons, texts to embed, tokens, cost, the
+    gate's verdict. Touches nothing.
+    """
     from almanac.cli.run_report import show_plan, show_rejects
     from almanac.flows.pipeline.plan import plan as plan_run
     from almanac.schemas.scope import Scope
@@ -147,7 +166,11 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         ("last run", f"{last.outcome.replace('_', ' ')}, {last.finished_at}" if last else None),
         (
             "running",
-            f"{running['holder']}, pid {running['pid']} on {running['host']}, since {running['since']}" if running else None if store and store.away else "no",
+            f"{running['holder']}, pid {running['pid']} on {running['host']}, since {running['since']}"
+            if running
+            else None
+            if store and store.away
+            else "no",
         ),
         ("stale", {True: "yes", False: "no", None: None}[stale]),
         ("next scheduled", upcoming),
@@ -172,7 +195,9 @@ def is_comparable(index_dir: Path, version: str | None) -> bool:
 
 
 def _problem(index_dir: Path, version: str, handle: str) -> str | None:
-    """Why a version is not as it should be, with the way out, as far as a look of milliseconds tells; None where it finds nothing."""
+    """Why a version is not as it should be, with the way out, as far as a look of milliseconds tells; None where it
+    finds nothing.
+    """
     from almanac.index.versions.store import read_manifest, require_whole
 
     try:
@@ -184,11 +209,16 @@ def _problem(index_dir: Path, version: str, handle: str) -> str | None:
 
 
 def _say_store(store: "StoreStatus") -> str:
-    return f"{store.url} is away, and answered last at {store.away_since}: this is what the cache has" if store.away else store.url
+    return (
+        f"{store.url} is away, and answered last at {store.away_since}: this is what the cache has"
+        if store.away
+        else store.url
+    )
 
 
 def _schedule(cron: str | None, last: "RunReport | None") -> tuple[str | None, bool | None]:
-    """The next start, and whether the knowledge base is stale: no last run, one that ended badly or at a time still to come, or a start since.
+    """The next start, and whether the knowledge base is stale: no last run, one that ended badly or at a time still to
+    come, or a start since.
 
     Both None without a schedule.
     """
@@ -199,7 +229,8 @@ def _schedule(cron: str | None, last: "RunReport | None") -> tuple[str | None, b
     if cron is None:
         return None, None
     age = age_of(last.started_at) if last is not None else None
-    now = datetime.now(UTC)  # after the age, so that a start in the very second of the schedule does not seem to lie before it
+    # after the age, so that a start in the very second of the schedule does not seem to lie before it
+    now = datetime.now(UTC)
     upcoming = next(CronSim(cron, now)).isoformat()
     if last is None or last.exit_code not in (0, 5) or age is None:
         return upcoming, True

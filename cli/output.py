@@ -35,7 +35,12 @@ def print_json(document: "BaseModel | dict[str, Any]") -> None:
     """The command's one JSON document."""
     content = document if isinstance(document, dict) else document.model_dump(by_alias=True, mode="json")
     with _even_if_nobody_reads():
-        stdout().write(json.dumps(content, ensure_ascii=False, indent=1, default=str).encode("utf-8", "backslashreplace").decode("utf-8") + "\n")
+        stdout().write(
+            json.dumps(content, ensure_ascii=False, indent=1, default=str)
+            .encode("utf-8", "backslashreplace")
+            .decode("utf-8")
+            + "\n"
+        )
         stdout().flush()
 
 
@@ -48,7 +53,9 @@ def say(text: str = "") -> None:
 
 @contextmanager
 def _even_if_nobody_reads() -> Iterator[None]:
-    """Where the reader has closed the pipe, what is printed is lost from here on, and the command ends with its own exit code."""
+    """Where the reader has closed the pipe, what is printed is lost from here on, and the command ends with its own
+    exit code.
+    """
     try:
         yield
     except BrokenPipeError:
@@ -56,7 +63,9 @@ def _even_if_nobody_reads() -> Iterator[None]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for people; numbers stand right. No word is broken but one longer than a column should be, such as a URL, even where the terminal is narrow."""
+    """A table for people; numbers stand right. No word is broken but one longer than a column should be, such as a URL,
+    even where the terminal is narrow.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.console import Console
@@ -67,7 +76,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     narrowest = 0
     for number, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)
-        longest = max((cell_len(word) for cell in (column, *(row[number] for row in shown)) for word in cell.split()), default=1)
+        longest = max(
+            (cell_len(word) for cell in (column, *(row[number] for row in shown)) for word in cell.split()), default=1
+        )
         table.add_column(column, justify="right" if numeric else "left", overflow="fold", min_width=min(longest, _WORD))
         narrowest += min(longest, _WORD) + _GAP
     for row in shown:

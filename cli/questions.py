@@ -21,18 +21,27 @@ if TYPE_CHECKING:
 
 def search(
     kb: KBs = None,
-    query: Annotated[str | None, typer.Argument(metavar="QUERY", help="a single argument is the query", show_default=False)] = None,
+    query: Annotated[
+        str | None, typer.Argument(metavar="QUERY", help="a single argument is the query", show_default=False)
+    ] = None,
     k: TopK = None,
     where: Annotated[
         str | None,
-        typer.Option("--where", metavar="JSON", help="""filter on metadata (docs/api.md), such as '{"price.amount": {"$lte": 100}}'""", show_default=False),
+        typer.Option(
+            "--where",
+            metavar="JSON",
+            help="""filter on metadata (docs/api.md), such as '{"price.amount": {"$lte": 100}}'""",
+            show_default=False,
+        ),
     ] = None,
     floor: Floor = None,
     mode: SearchMode = None,
     workspace: Workspace = None,
     part: Parts = None,
     after: After = None,
-    explain: Annotated[bool, typer.Option("--explain", help="show every part of each score, and the trace of the query")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="show every part of each score, and the trace of the query")
+    ] = False,
     version: Version = None,
     env: Env = None,
     data: Data = None,
@@ -44,7 +53,8 @@ def search(
         from almanac.query.retrieval.arguments import parse_parts, parse_where
 
         result = index.search(
-            query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), explain=explain
+            query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part),
+            history=_asked(after), explain=explain
         )  # fmt: skip
     if as_json:
         print_json(result)
@@ -59,10 +69,21 @@ def search(
 
 def ask(
     kb: KBs = None,
-    question: Annotated[str | None, typer.Argument(metavar="QUESTION", help="a single argument is the question", show_default=False)] = None,
-    mode: Annotated[Literal["kb-only", "kb-llm"], typer.Option("--mode", help="kb-llm: the declared model may add what it knows, and says so")] = "kb-only",
+    question: Annotated[
+        str | None, typer.Argument(metavar="QUESTION", help="a single argument is the question", show_default=False)
+    ] = None,
+    mode: Annotated[
+        Literal["kb-only", "kb-llm"],
+        typer.Option("--mode", help="kb-llm: the declared model may add what it knows, and says so"),
+    ] = "kb-only",
     language: Annotated[
-        str | None, typer.Option("--language", metavar="TAG", help="of a model's reply: he, en, pt-BR; default: the question's", show_default=False)
+        str | None,
+        typer.Option(
+            "--language",
+            metavar="TAG",
+            help="of a model's reply: he, en, pt-BR; default: the question's",
+            show_default=False,
+        ),
     ] = None,
     k: TopK = None,
     floor: Floor = None,
@@ -79,7 +100,16 @@ def ask(
     with _open(named, data=data, version=version, env=env) as index:
         from almanac.query.retrieval.arguments import parse_parts
 
-        answer = index.ask(question, k=k, mode=mode, floor=floor, workspace=workspace, parts=parse_parts(part), history=_asked(after), language=language)
+        answer = index.ask(
+            question,
+            k=k,
+            mode=mode,
+            floor=floor,
+            workspace=workspace,
+            parts=parse_parts(part),
+            history=_asked(after),
+            language=language,
+        )
     if as_json:
         print_json(answer)
         return
@@ -87,7 +117,9 @@ def ask(
 
 
 def _split(kb: str | None, text: str | None, what: str) -> tuple[str | None, str]:
-    """The knowledge bases and the text of a command that takes `[KB] TEXT`: a single argument is the text. Raises UsageError where there is none."""
+    """The knowledge bases and the text of a command that takes `[KB] TEXT`: a single argument is the text. Raises
+    UsageError where there is none.
+    """
     if text is not None:
         return kb, text
     if kb is None or all(is_declared(name) for name in _names(kb)):
@@ -100,7 +132,9 @@ def _names(kb: str) -> list[str]:
     return [kb] if is_declared(kb) else [name.strip() for name in kb.split(",") if name.strip()] or [kb]
 
 
-def _open(kb: str | None, *, data: str | None, version: str | None, env: str | None) -> "PublishedIndex | SeveralIndexes":
+def _open(
+    kb: str | None, *, data: str | None, version: str | None, env: str | None
+) -> "PublishedIndex | SeveralIndexes":
     from almanac.core.language_model import read_beside
 
     read_beside()  # while this thread imports
@@ -135,7 +169,14 @@ def _show_answer(answer: "Answer") -> None:
 
 def _facts(source: "Citation") -> list[str]:
     facts = [fact for fact in (source.place, source.kb) if fact]
-    return [*facts, *([f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"] if source.confidence else [f"score {source.score:.2f}"])]
+    return [
+        *facts,
+        *(
+            [f"relevance {_share(source.relevance)}", f"{source.confidence} confidence"]
+            if source.confidence
+            else [f"score {source.score:.2f}"]
+        ),
+    ]
 
 
 def _place(title: str, url: str) -> str:
@@ -162,30 +203,50 @@ def _left_out(count: int) -> str:
 
 def evaluate(
     kb: KB,
-    queries: Annotated[Path | None, typer.Option("--queries", metavar="Q.jsonl", help="{id, text} a line", show_default=False)] = None,
-    qrels: Annotated[Path | None, typer.Option("--qrels", metavar="QRELS.tsv", help="query-id, doc-id, score; header line", show_default=False)] = None,
+    queries: Annotated[
+        Path | None, typer.Option("--queries", metavar="Q.jsonl", help="{id, text} a line", show_default=False)
+    ] = None,
+    qrels: Annotated[
+        Path | None,
+        typer.Option("--qrels", metavar="QRELS.tsv", help="query-id, doc-id, score; header line", show_default=False),
+    ] = None,
     mode: SearchMode = None,
-    run_file: Annotated[Path | None, typer.Option("--run-file", metavar="OUT", help="write the ranking in TREC form", show_default=False)] = None,
+    run_file: Annotated[
+        Path | None,
+        typer.Option("--run-file", metavar="OUT", help="write the ranking in TREC form", show_default=False),
+    ] = None,
     version: Version = None,
     env: Env = None,
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Ask the declared golden questions, and show those that fail with what is found instead; with files: nDCG, recall, MRR by trec_eval's definitions."""
+    """Ask the declared golden questions, and show those that fail with what is found instead; with files: nDCG, recall,
+    MRR by trec_eval's definitions.
+    """
     from almanac.query import open_index
     from almanac.query.evaluation.evaluate import evaluate as measure
     from almanac.query.evaluation.golden_failures import evaluate_golden
 
     if (queries is None) != (qrels is None) or (queries is None and run_file is not None):
-        raise UsageError("--queries and --qrels go together, and --run-file with them", where=kb, hint=f"almanac eval {kb} asks the declared golden questions")
+        raise UsageError(
+            "--queries and --qrels go together, and --run-file with them",
+            where=kb,
+            hint=f"almanac eval {kb} asks the declared golden questions",
+        )
     with open_index(kb, data=data, version=version, env=env) as index:
         files = None if queries is None or qrels is None else (queries, qrels)
-        result = evaluate_golden(index, mode=mode) if files is None else measure(index, *files, mode=mode, run_file=run_file)
+        result = (
+            evaluate_golden(index, mode=mode) if files is None else measure(index, *files, mode=mode, run_file=run_file)
+        )
     if as_json:
         print_json(result)
         return
     _show_failed(result)
-    print_table(f"{result.kb} {result.version}: {result.queries} queries", ("metric", "value"), [(n, f"{v:.4f}") for n, v in result.metrics.items()])
+    print_table(
+        f"{result.kb} {result.version}: {result.queries} queries",
+        ("metric", "value"),
+        [(n, f"{v:.4f}") for n, v in result.metrics.items()],
+    )
     if result.unit == "question":
         say(f"{result.queries - len(result.failed)} of {result.queries} golden questions hold")
     if result.failed:
@@ -199,7 +260,11 @@ def _show_failed(result: "EvalResult") -> None:
         say(f"✗ {one.question}")
         wanted = "; ".join(f"{key} {_alternatives(values)}" for key, values in one.expected.items())
         place = f"it is hit {one.rank}" if one.rank else "it is not among the first 100 hits"
-        say(f"    expected {wanted}: {place}" if wanted else "    nothing answers it, and yet a hit is good enough to answer from")
+        say(
+            f"    expected {wanted}: {place}"
+            if wanted
+            else "    nothing answers it, and yet a hit is good enough to answer from"
+        )
         for hit in one.found:
             facts = f"relevance {_share(hit.relevance)}" if hit.relevance is not None else f"score {hit.score:.2f}"
             say(f"    found {hit.rank}: {_place(hit.title, hit.url)} ({facts})")
@@ -208,11 +273,15 @@ def _show_failed(result: "EvalResult") -> None:
 
 def _alternatives(values: list[str] | list[list[str]]) -> str:
     """`a or b`; of the parts of an answer, `(a or b) and c`."""
-    return " and ".join(_alternatives(value) for value in values if isinstance(value, list)) or " or ".join(map(str, values))
+    return " and ".join(_alternatives(value) for value in values if isinstance(value, list)) or " or ".join(
+        map(str, values)
+    )
 
 
 def _show_hits(result: "SearchResult", columns: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
-    """A table of the hits with these columns between their scores and their URLs; where several knowledge bases were searched, with that of each hit."""
+    """A table of the hits with these columns between their scores and their URLs; where several knowledge bases were
+    searched, with that of each hit.
+    """
     base = () if result.versions is None else ("base",)
     rows = [
         (hit.rank, _share(hit.relevance), f"{hit.score:.3f}", *(hit.kb for _ in base), *cell, hit.url)
@@ -224,7 +293,11 @@ def _show_hits(result: "SearchResult", columns: tuple[str, ...], cells: list[tup
 def _show_trace(result: "SearchResult") -> None:
     names = ("dense", "lexical", "tag", "cluster", "rerank")
     shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
-    _show_hits(result, (*shown, "title", "tags"), [(*(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit)) for hit in result.hits])
+    _show_hits(
+        result,
+        (*shown, "title", "tags"),
+        [(*(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit)) for hit in result.hits],
+    )
     trace = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
     print_table("Trace of the query", ("step", "ms", ""), trace)
 
@@ -257,7 +330,9 @@ def _told(step: dict[str, Any]) -> str:
 
 
 def _shown(passage: str | None, text: str) -> str:
-    """What a terminal shows of a hit: the lines of a record's passage and the beginning of its long texts, or the beginning of a text."""
+    """What a terminal shows of a hit: the lines of a record's passage and the beginning of its long texts, or the
+    beginning of a text.
+    """
     if passage is None:
         return _excerpt(text)
     return "\n".join(f"{part.label}: {_excerpt(passage[part.start : part.end])}" for part in parts_of(passage))

@@ -1,4 +1,5 @@
-"""Writes docs/declaration.md from the models and docs/commands.md from the commands; `--check` says whether they are up to date.
+"""Writes docs/declaration.md from the models and docs/commands.md from the commands; `--check` says whether they are up
+to date.
 
 usage: python -m almanac.cli.reference [--check]
 """
@@ -65,7 +66,8 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Run": (RunsOn, "run"),
 }
 _COMMANDS = (
-    "demo", "doctor", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish", "rollback", "verify", "rebuild",
+    "demo", "doctor", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish",
+    "rollback", "verify", "rebuild",
     "compact", "prune", "forget", "promote", "search", "ask", "eval", "export", "serve", "mcp",
 )  # fmt: skip
 
@@ -75,9 +77,12 @@ def declaration_reference() -> str:
     lines = [
         "# The declaration",
         "",
-        "A knowledge base is declared in one YAML file, `knowledge/<name>.yaml`. Unknown keys are errors. `${VAR}` and `${VAR:-default}` in any text are",
-        "replaced from the environment, also behind another `$`; a `${` that begins neither is an error, and is written `${NONE:-$}{` where it is meant.",
-        "Variables of `sources` have to be set where pages are fetched, and nowhere else: reading what is published needs none of them.",
+        "A knowledge base is declared in one YAML file, `knowledge/<name>.yaml`. Unknown keys are errors. "
+        "`${VAR}` and `${VAR:-default}` in any text are",
+        "replaced from the environment, also behind another `$`; a `${` that begins neither is an error, and is "
+        "written `${NONE:-$}{` where it is meant.",
+        "Variables of `sources` have to be set where pages are fetched, and nowhere else: reading what is "
+        "published needs none of them.",
         "This page is written by `make docs` from the models in `schemas/`.",
     ]
     for title, (model, place) in _SECTIONS.items():
@@ -91,16 +96,28 @@ def declaration_reference() -> str:
 def _named_expectations() -> Iterator[str]:
     """A table of the expectations that can be declared by name."""
     fields = {"field": "`field`", "pair": "`column_A`, `column_B`", "fields": "`column_list`", "items": ""}
-    levels = {"row": "single items", "column": "a column", "table": "the number of items", "names": "the names of fields"}
+    levels = {
+        "row": "single items",
+        "column": "a column",
+        "table": "the number of items",
+        "names": "the names of fields",
+    }
     yield "Names of Great Expectations that can be declared, with their arguments (required ones in bold):"
     yield ""
     yield "| expectation | judges | needs | arguments |"
     yield "|---|---|---|---|"
     for name, known in CATALOG.items():
         arguments = ", ".join(f"**`{key}`**" if key in known.required else f"`{key}`" for key in known.arguments)
-        yield f"| `{name}` | {levels[known.level]} | {known.needs} | {', '.join(part for part in (fields[known.over], arguments) if part)} |"
+        yield (
+            f"| `{name}` | {levels[known.level]} | {known.needs} | "
+            f"{', '.join(part for part in (fields[known.over], arguments) if part)} |"
+        )
     yield ""
-    yield "Not to be declared: " + "; ".join(f"`{name}` ({reason.partition(';')[0]})" for name, reason in NOT_TAKEN.items()) + "."
+    yield (
+        "Not to be declared: "
+        + "; ".join(f"`{name}` ({reason.partition(';')[0]})" for name, reason in NOT_TAKEN.items())
+        + "."
+    )
 
 
 def _rows(model: type[DeclaredModel]) -> Iterator[str]:
@@ -120,9 +137,15 @@ def _type_name(annotation: Any) -> str:
         if issubclass(annotation, DeclaredModel):
             title = next((t for t, (m, _) in _SECTIONS.items() if m is annotation), annotation.__name__)
             return f"[{title.lower()}](#{title.lower().replace(' ', '-')})"
-        return {"str": "text", "SecretStr": "text", "int": "integer", "float": "number", "bool": "true, false", "NoneType": "null", "dict": "mapping"}.get(
-            annotation.__name__, annotation.__name__
-        )
+        return {
+            "str": "text",
+            "SecretStr": "text",
+            "int": "integer",
+            "float": "number",
+            "bool": "true, false",
+            "NoneType": "null",
+            "dict": "mapping",
+        }.get(annotation.__name__, annotation.__name__)
     arguments = get_args(annotation)
     origin = getattr(annotation, "__origin__", None)
     if origin is list:
@@ -151,12 +174,22 @@ def _default(field: FieldInfo) -> str:
 
 def commands_reference() -> str:
     """Markdown: the help of every command, as a terminal of 100 columns shows it."""
-    lines = ["# Commands", "", "This page is written by `make docs` from the commands' own help. [operating.md](operating.md) tells what a run does.", ""]
+    lines = [
+        "# Commands",
+        "",
+        "This page is written by `make docs` from the commands' own help. [operating.md](operating.md) tells what "
+        "a run does.",
+        "",
+    ]
     for name in ((), *((c,) for c in _COMMANDS)):
         environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
         command = [sys.executable, "-m", "almanac.cli.main", *name, "--help"]
-        shown = subprocess.run(command, cwd=installation(), env=environment, capture_output=True, text=True, check=True).stdout
-        body = "\n".join(line.rstrip() for line in shown.replace("python -m almanac.cli.main", "almanac").strip("\n").splitlines())
+        shown = subprocess.run(
+            command, cwd=installation(), env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        body = "\n".join(
+            line.rstrip() for line in shown.replace("python -m almanac.cli.main", "almanac").strip("\n").splitlines()
+        )
         lines += [f"## almanac {' '.join(name)}".rstrip(), "", "```", body, "```", ""]
     return "\n".join(lines)
 

@@ -54,7 +54,11 @@ def show_report(report: RunReport, handle: str, *, is_comparable: bool = True) -
         _say_remedies(report.remedies)
         _say_recall(report, handle)
     if report.duplicates:
-        print_table("Items dropped because they equal another one", DUPLICATE_COLUMNS, duplicate_rows(report)[:_DUPLICATES_SHOWN])
+        print_table(
+            "Items dropped because they equal another one",
+            DUPLICATE_COLUMNS,
+            duplicate_rows(report)[:_DUPLICATES_SHOWN],
+        )
         if (more := report.items.deduplicated - _DUPLICATES_SHOWN) > 0:
             say(f"and {more:,} more: {report.duplicates_file}")
     _show_expectations(report)
@@ -64,7 +68,11 @@ def show_report(report: RunReport, handle: str, *, is_comparable: bool = True) -
 
 def show_plan(result: PlanResult, handle: str) -> None:
     print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
-    print_table("Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass", GATE_COLUMNS, gate_rows(result.gate))
+    print_table(
+        "Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass",
+        GATE_COLUMNS,
+        gate_rows(result.gate),
+    )
     _say_remedies(result.remedies)
     if lost := lost_rows(result.sources):
         print_table("Pages that do not arrive, are gone or are left out; --json lists each", LOST_COLUMNS, lost)
@@ -77,7 +85,9 @@ def show_plan(result: PlanResult, handle: str) -> None:
 
 def _show_limits(limits: list[LimitReached]) -> None:
     if limits:
-        print_table("Crawls that a limit cut short: what they did not get keeps its place", LIMIT_COLUMNS, limit_rows(limits))
+        print_table(
+            "Crawls that a limit cut short: what they did not get keeps its place", LIMIT_COLUMNS, limit_rows(limits)
+        )
 
 
 def _say_remedies(remedies: list[str]) -> None:
@@ -114,7 +124,10 @@ def _show_expectations(report: RunReport) -> None:
 def _say_recall(report: RunReport, handle: str) -> None:
     if report.recall is not None and report.recall.questions:
         missed, asked = len(report.recall.missed), report.recall.questions
-        say(f"golden questions: {asked - missed} of {asked} answered" + (f"; almanac eval {handle} shows the others" if missed else ""))
+        say(
+            f"golden questions: {asked - missed} of {asked} answered"
+            + (f"; almanac eval {handle} shows the others" if missed else "")
+        )
 
 
 def _show_missed(report: RunReport) -> None:
@@ -130,7 +143,10 @@ def _say_what_to_do(report: RunReport, handle: str, *, is_comparable: bool) -> N
     if note := rules_note(report):
         say(f"  → {note}")
     if report.version is None:
-        say(f"  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: almanac run {handle}")
+        say(
+            "  → nothing new was kept; mend the cause, or the limit under gate: in the declaration, then: "
+            f"almanac run {handle}"
+        )
         return
     if report.previous and report.previous != report.version and is_comparable:
         say(f"  → what differs:      almanac diff {handle} {report.previous} {report.version}")

@@ -15,17 +15,34 @@ if TYPE_CHECKING:
 
 
 def serve(
-    kb: Annotated[list[str] | None, typer.Option("--kb", metavar="KB", help="only this one; may be given again", show_default=False)] = None,
+    kb: Annotated[
+        list[str] | None,
+        typer.Option("--kb", metavar="KB", help="only this one; may be given again", show_default=False),
+    ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", metavar="ADDRESS", help="default: 127.0.0.1; another one needs ALMANAC_API_KEYS", show_default=False)
+        str | None,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="default: 127.0.0.1; another one needs ALMANAC_API_KEYS",
+            show_default=False,
+        ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, metavar="N", help="default: PORT, else 8080; 0: a free one", show_default=False)
+        int | None,
+        typer.Option(
+            "--port", min=0, max=65535, metavar="N", help="default: PORT, else 8080; 0: a free one", show_default=False
+        ),
     ] = None,
     workers: Annotated[
         int | None,
         typer.Option(
-            "--workers", min=1, max=64, metavar="N", help="default: ALMANAC_WORKERS, else 1; processes that answer, one for each core", show_default=False
+            "--workers",
+            min=1,
+            max=64,
+            metavar="N",
+            help="default: ALMANAC_WORKERS, else 1; processes that answer, one for each core",
+            show_default=False,
         ),
     ] = None,
     env: Env = None,
@@ -67,9 +84,15 @@ def served(catalog: "Catalog") -> Iterator[str]:
     if names:
         yield f"It answers from {', '.join(names)}"
     elif waiting:
-        yield f"Nothing can be asked yet: {', '.join(waiting)} have no version in {catalog.data.place}. almanac run {waiting[0]} makes one"
+        yield (
+            f"Nothing can be asked yet: {', '.join(waiting)} have no version in {catalog.data.place}. almanac run "
+            f"{waiting[0]} makes one"
+        )
     elif not broken:
-        yield f"Nothing can be asked yet: nothing is declared in {catalog.project.knowledge}. almanac init NAME writes a commented declaration"
+        yield (
+            f"Nothing can be asked yet: nothing is declared in {catalog.project.knowledge}. almanac init NAME "
+            "writes a commented declaration"
+        )
     for name, reason in broken.items():
         yield f"{name} cannot be asked: {reason}"
     if undeclared := catalog.undeclared():

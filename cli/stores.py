@@ -1,6 +1,8 @@
-"""Commands whose data directory lies in an object store: each gets a working copy on local disk, and what it writes there is pushed.
+"""Commands whose data directory lies in an object store: each gets a working copy on local disk, and what it writes
+there is pushed.
 
-`run`, `search`, `ask`, `eval`, `status`, `serve`, `mcp` and `server` are not here: what they call knows of stores itself.
+`run`, `search`, `ask`, `eval`, `status`, `serve`, `mcp` and `server` are not here: what they call knows of stores
+itself.
 """
 
 from collections.abc import Callable
@@ -29,7 +31,8 @@ _READS: dict[str, Callable[[dict[str, Any]], tuple[list[str | None], tuple[str, 
     "promote": lambda given: ([given["version"]], ("vectors",)),
     "export": lambda given: ([given["version"]], ("vectors",) if given["what"] == "vectors" else ()),
 }
-_COMPARES = {"diff", "verify", "promote", "export"}  # which compare first what the cache has of the versions with the store: they read most of it anyway
+# which compare first what the cache has of the versions with the store: they read most of it anyway
+_COMPARES = {"diff", "verify", "promote", "export"}
 
 
 def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +67,10 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
                 session.push()
                 session.remove_unneeded()
         if session is not None and session.swept is not None and not given.get("as_json"):
-            say(f"removed from {data.url}: {session.swept.objects:,} objects that nothing needs any more, {session.swept.bytes:,} bytes")
+            say(
+                f"removed from {data.url}: {session.swept.objects:,} objects that nothing needs any more, "
+                f"{session.swept.bytes:,} bytes"
+            )
         return result
 
     return run_on_copy

@@ -1,1 +1,3 @@
-"""Shared infrastructure: loading of declarations, settings, Parquet tables, durable file operations, child processes and logging."""
+"""Shared infrastructure: loading of declarations, settings, Parquet tables, durable file operations, child processes
+and logging.
+"""

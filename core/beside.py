@@ -10,7 +10,9 @@ _Found = TypeVar("_Found")
 
 
 class Beside(Protocol):
-    """Begins some work in another thread, as soon as one is free; gives what gives its result, and ends when the work has."""
+    """Begins some work in another thread, as soon as one is free; gives what gives its result, and ends when the work
+    has.
+    """
 
     def __call__(self, work: Callable[[], _Found]) -> AbstractContextManager[Callable[[], _Found]]: ...
 
@@ -18,8 +20,9 @@ class Beside(Protocol):
 class Threads:
     """A `Beside` of a number of threads, which start when they are needed. Safe to share among threads.
 
-    Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others. What was given last is begun first: who
-    gives several works and asks for the result of the first one meets the threads in the middle, and what is given meanwhile does not wait behind them.
+    Searching many vectors and words takes milliseconds, in which faiss and tantivy leave Python's lock to others. What
+    was given last is begun first: who gives several works and asks for the result of the first one meets the threads in
+    the middle, and what is given meanwhile does not wait behind them.
 
     Args:
         count: Number of the threads; with none, the caller does all work.
@@ -34,8 +37,8 @@ class Threads:
     def __call__(self, work: Callable[[], _Found]) -> Iterator[Callable[[], _Found]]:
         """Context manager with what gives the result of some work.
 
-        Work that no thread has begun when its result is asked for, the caller does. The work is over when the block is, also after an error: whoever closes
-        what it reads then has it closed.
+        Work that no thread has begun when its result is asked for, the caller does. The work is over when the block is,
+        also after an error: whoever closes what it reads then has it closed.
         """
         if (doing := self._given(work)) is None:
             yield work
@@ -55,7 +58,8 @@ class Threads:
             self._waiting[doing] = work
             try:
                 self._pool.submit(self._do_newest)
-            except RuntimeError:  # the system gives no further thread, or Python is ending; the pool has queued the call all the same
+            # the system gives no further thread, or Python is ending; the pool has queued the call all the same
+            except RuntimeError:
                 self._pool.shutdown(wait=False, cancel_futures=True)
                 self._pool = _pool_of(self._count)
                 return None if self._taken_back(doing) else doing

@@ -1,6 +1,7 @@
 """The time format used throughout the package, and ages that a wrong clock cannot falsify unnoticed.
 
-Times are for people and for limits on age. What comes before what is never decided by them: a clock may be wrong, and may be set right between two runs.
+Times are for people and for limits on age. What comes before what is never decided by them: a clock may be wrong, and
+may be set right between two runs.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,8 @@ def utc_now() -> str:
 
 
 def age_of(stamp: str) -> timedelta | None:
-    """The time since an ISO 8601 stamp (UTC if it names no zone); None if it is unknown: there is none, or the stamp is in the future.
+    """The time since an ISO 8601 stamp (UTC if it names no zone); None if it is unknown: there is none, or the stamp is
+    in the future.
 
     A stamp up to five minutes ahead has the age zero: clocks are adjusted.
     """

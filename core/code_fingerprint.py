@@ -1,8 +1,9 @@
 """Fingerprints of the code that computes a stage's results: its own modules and the libraries that they import.
 
-Imports are followed from the stage's entry modules, so that no list has to be maintained by hand. Modules are hashed by their syntax trees without comments,
-docstrings and descriptions, because rewording changes no result. Libraries count by version, if the package's modules import them directly. Modules and
-libraries that affect no result are excluded below, each with the reason.
+Imports are followed from the stage's entry modules, so that no list has to be maintained by hand. Modules are hashed by
+their syntax trees without comments, docstrings and descriptions, because rewording changes no result. Libraries count
+by version, if the package's modules import them directly. Modules and libraries that affect no result are excluded
+below, each with the reason.
 """
 
 import sys
@@ -39,7 +40,13 @@ EXCLUDED_LIBRARIES = {
     "psutil": "watches what reading a document takes",
 }
 # Import names that differ from the name of their distribution.
-DISTRIBUTIONS = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "markdown_it": "markdown-it-py", "pptx": "python-pptx", "ruamel": "ruamel.yaml"}
+DISTRIBUTIONS = {
+    "Stemmer": "PyStemmer",
+    "faiss": "faiss-cpu",
+    "markdown_it": "markdown-it-py",
+    "pptx": "python-pptx",
+    "ruamel": "ruamel.yaml",
+}
 
 
 class _Module(NamedTuple):
@@ -62,7 +69,9 @@ def code_fingerprint(*entries: str) -> str:
 
 
 def computing_modules(*entries: str) -> list[str]:
-    """Returns the entry modules and all modules of the package that they import, directly or indirectly, without the excluded ones; sorted."""
+    """Returns the entry modules and all modules of the package that they import, directly or indirectly, without the
+    excluded ones; sorted.
+    """
     found: set[str] = set()
     waiting = list(entries)
     while waiting:
@@ -74,7 +83,9 @@ def computing_modules(*entries: str) -> list[str]:
 
 
 def libraries_of(modules: Iterable[str]) -> dict[str, str]:
-    """Returns distribution → installed version of the libraries that these modules import directly, without the excluded ones; sorted by name."""
+    """Returns distribution → installed version of the libraries that these modules import directly, without the
+    excluded ones; sorted by name.
+    """
     names = {DISTRIBUTIONS.get(library, library) for module in modules for library in _read(module).libraries}
     return {name: _version(name) for name in sorted(names - EXCLUDED_LIBRARIES.keys())}
 

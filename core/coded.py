@@ -12,7 +12,8 @@ Codes = npt.NDArray[np.int32]
 
 
 class Coded:
-    """Values of rows, dictionary-encoded: `codes` is int32 (n_rows,), the index of each row's value in `distinct`, which is in the order of first occurrence.
+    """Values of rows, dictionary-encoded: `codes` is int32 (n_rows,), the index of each row's value in `distinct`,
+    which is in the order of first occurrence.
 
     Values that Python considers equal but that differ in type (1, 1.0 and True) are different ones.
     """
@@ -47,4 +48,6 @@ class Coded:
 
 def _key(value: Any) -> Any:
     """Hashable key of a value."""
-    return (type(value), value) if value is None or isinstance(value, str | int | float | bool) else canonical_json(value)
+    return (
+        (type(value), value) if value is None or isinstance(value, str | int | float | bool) else canonical_json(value)
+    )

@@ -12,10 +12,11 @@ class _Locked(Protocol):
 
 
 class computed_once(Generic[_Value]):  # noqa: N801  # a decorator
-    """As `functools.cached_property`, computed by one thread under the object's own `_lock`, a reentrant one, while others wait.
+    """As `functools.cached_property`, computed by one thread under the object's own `_lock`, a reentrant one, while
+    others wait.
 
-    Python 3.11's cached_property has one lock for each property, which all objects of a class share. Two threads, each of which computes a property that asks
-    for the other's, then wait for each other for ever.
+    Python 3.11's cached_property has one lock for each property, which all objects of a class share. Two threads, each
+    of which computes a property that asks for the other's, then wait for each other for ever.
     """
 
     def __init__(self, compute: Callable[[Any], _Value]) -> None:

@@ -1,6 +1,8 @@
-"""Hashes and keys as arrays of raw bytes: 16 or 32 bytes each instead of a Python object of 113, and found by binary search.
+"""Hashes and keys as arrays of raw bytes: 16 or 32 bytes each instead of a Python object of 113, and found by binary
+search.
 
-A hash arrives as text, in hexadecimal digits, and is compared millions of times. NumPy sorts and searches a million of these arrays' entries in 0.2 s.
+A hash arrives as text, in hexadecimal digits, and is compared millions of times. NumPy sorts and searches a million of
+these arrays' entries in 0.2 s.
 """
 
 import hashlib
@@ -12,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Digests = npt.NDArray[np.bytes_]  # (n,) of the dtype S16 or S32; zero bytes at the end count, since all entries are of one length
+# (n,) of the dtype S16 or S32; zero bytes at the end count, since all entries are of one length
+Digests = npt.NDArray[np.bytes_]
 RowNumbers = npt.NDArray[np.int64]
 Texts: TypeAlias = Sequence[str] | pa.Array | pa.ChunkedArray  # a column of texts
 
@@ -26,7 +29,9 @@ _OTHER = b"\0no hash\0"
 
 
 def digests_of(texts: Texts, size: int = 32) -> Digests:
-    """Returns each text of 2 x `size` lower-case hexadecimal digits as its `size` bytes, and any other text, or null, as a hash of it; in order."""
+    """Returns each text of 2 x `size` lower-case hexadecimal digits as its `size` bytes, and any other text, or null,
+    as a hash of it; in order.
+    """
     out = np.empty(len(texts), dtype=f"S{size}")
     begin = 0
     for column in _in_steps(texts):
@@ -48,7 +53,9 @@ def digest_of(text: str, size: int = 32) -> bytes:
 
 
 def digest_of_parts(parts: Iterable[str], size: int = 16) -> bytes:
-    """Returns a hash of several texts, such as source and id of an item; texts that are divided differently have another one."""
+    """Returns a hash of several texts, such as source and id of an item; texts that are divided differently have
+    another one.
+    """
     encoded = (text.encode("utf-8", "surrogatepass") for text in parts)
     return hashlib.blake2b(b"".join(b"%d:%s" % (len(part), part) for part in encoded), digest_size=size).digest()
 
@@ -98,7 +105,9 @@ class SortedDigests:
 
 
 class DigestSet:
-    """A set of digests that grows by whole arrays: as many bytes as its distinct entries have, and as much again while it grows."""
+    """A set of digests that grows by whole arrays: as many bytes as its distinct entries have, and as much again while
+    it grows.
+    """
 
     def __init__(self, digests: Digests) -> None:
         self.digests = _distinct(digests)
@@ -131,7 +140,9 @@ def _is_first(ordered: Digests) -> npt.NDArray[np.bool_]:
 
 
 def _placed(ordered: Digests, wanted: Digests) -> tuple[RowNumbers, npt.NDArray[np.bool_]]:
-    """The first place of each wanted digest in `ordered`, and whether it is there. Searched in order, which is ten times as fast as at random."""
+    """The first place of each wanted digest in `ordered`, and whether it is there. Searched in order, which is ten
+    times as fast as at random.
+    """
     if not len(ordered):
         return np.zeros(len(wanted), dtype=np.int64), np.zeros(len(wanted), dtype=np.bool_)
     order = np.argsort(wanted, kind="stable")
@@ -156,7 +167,11 @@ def _in_steps(texts: Texts) -> Iterator[pa.Array]:
 
 def _converted(column: pa.Array, size: int) -> Digests:
     column = column.cast(pa.large_string())
-    bounds = np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column) + 1] if len(column) else np.zeros(1, dtype=np.int64)
+    bounds = (
+        np.frombuffer(column.buffers()[1], dtype=np.int64)[column.offset : column.offset + len(column) + 1]
+        if len(column)
+        else np.zeros(1, dtype=np.int64)
+    )
     is_long = np.diff(bounds) == 2 * size
     if column.null_count:
         is_long &= column.is_valid().to_numpy(zero_copy_only=False)
@@ -165,7 +180,11 @@ def _converted(column: pa.Array, size: int) -> Digests:
     is_hash = is_long.copy()
     if len(chosen):
         first = int(np.frombuffer(chosen.buffers()[1], dtype=np.int64)[chosen.offset])
-        digits = _VALUES[np.frombuffer(chosen.buffers()[2], dtype=np.uint8)[first : first + 2 * size * len(chosen)].reshape(len(chosen), 2 * size)]
+        digits = _VALUES[
+            np.frombuffer(chosen.buffers()[2], dtype=np.uint8)[first : first + 2 * size * len(chosen)].reshape(
+                len(chosen), 2 * size
+            )
+        ]
         is_hash[is_long] = (digits < _NO_DIGIT).all(axis=1)
         raw = (digits[:, 0::2] << 4) | (digits[:, 1::2] & 15)
         out[is_long] = np.ascontiguousarray(raw).view(f"S{size}").ravel()

@@ -1,7 +1,9 @@
-"""Crash-safe file operations: everything that has to survive a crash is written, moved and removed with these functions.
+"""Crash-safe file operations: everything that has to survive a crash is written, moved and removed with these
+functions.
 
-A file is written atomically: to a temporary name beside it, synced, renamed, and the folder synced. A folder is renamed to a hidden name before it is
-removed, so that no reader sees half of it. `watched` reports each moment at which a crash would leave a different state on disk, for crash tests.
+A file is written atomically: to a temporary name beside it, synced, renamed, and the folder synced. A folder is renamed
+to a hidden name before it is removed, so that no reader sees half of it. `watched` reports each moment at which a crash
+would leave a different state on disk, for crash tests.
 """
 
 import ctypes
@@ -33,7 +35,8 @@ _HERE = -100  # AT_FDCWD
 
 @contextmanager
 def watched(watcher: Watcher) -> Iterator[None]:
-    """Calls `watcher(moment, operation, path)` before, in the middle of and after each operation of this module, in this process, inside the block.
+    """Calls `watcher(moment, operation, path)` before, in the middle of and after each operation of this module, in
+    this process, inside the block.
 
     Operations are write, append, move, exchange, remove and sync.
     """
@@ -50,14 +53,17 @@ def _reached(moment: Moment, deed: str, path: Path) -> None:
         _watcher(moment, deed, path)
 
 
-def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object], *, synced: bool = True, is_for_user: bool = False) -> None:
+def write_file(
+    path: Path, content: bytes | str | Callable[[IO[bytes]], object], *, synced: bool = True, is_for_user: bool = False
+) -> None:
     """Writes a file atomically and durably, replacing an existing one; creates its folder.
 
     Args:
         path: Path of the file.
         content: Bytes, text (written as UTF-8), or a function that writes into the open binary file.
         synced: Whether to sync file and folder; without it, a power failure may undo the write.
-        is_for_user: Whether it is a file that a user asked for, such as an export: its mode is what the umask makes it, also in a private folder.
+        is_for_user: Whether it is a file that a user asked for, such as an export: its mode is what the umask makes it,
+            also in a private folder.
 
     An OSError of writing names the file: that of a full disk, by itself, names none.
     """
@@ -89,8 +95,8 @@ def write_file(path: Path, content: bytes | str | Callable[[IO[bytes]], object],
 def make_folder(folder: Path, *, is_private: bool = False) -> None:
     """Creates a folder, and those above it, where they are missing. Of one that exists, the mode stays.
 
-    A private folder is its owner's alone (0700), and so is what is created in it: folders by `make_folder`, files by `create`. Others have the mode that the
-    umask gives them.
+    A private folder is its owner's alone (0700), and so is what is created in it: folders by `make_folder`, files by
+    `create`. Others have the mode that the umask gives them.
     """
     if folder.is_dir():
         return
@@ -99,7 +105,9 @@ def make_folder(folder: Path, *, is_private: bool = False) -> None:
 
 
 def create(path: Path, *, appends: bool = False) -> IO[bytes]:
-    """Opens a file for writing, emptied if it exists, or for `append`. A new one in a private folder is its owner's alone (0600)."""
+    """Opens a file for writing, emptied if it exists, or for `append`. A new one in a private folder is its owner's
+    alone (0600).
+    """
     mode = 0o600 if _is_private(path.parent) else 0o666
 
     def opener(name: str, flags: int) -> int:
@@ -113,12 +121,16 @@ def _is_private(folder: Path) -> bool:
 
 
 def temporary_beside(path: Path) -> Path:
-    """Returns a hidden name beside a file that no other process has, also of other machines and containers that share the folder; `sweep` knows it."""
+    """Returns a hidden name beside a file that no other process has, also of other machines and containers that share
+    the folder; `sweep` knows it.
+    """
     return path.with_name(f".{path.name}.{os.getpid()}-{machine_id()}-{secrets.token_hex(4)}.tmp")
 
 
 def append(file: IO[bytes], line: bytes) -> None:
-    """Appends a line to a file opened without buffering. The line survives a kill of this process, but is not synced against a power failure."""
+    """Appends a line to a file opened without buffering. The line survives a kill of this process, but is not synced
+    against a power failure.
+    """
     path = Path(file.name)
     _reached("before", "append", path)
     if _watcher is not None:
@@ -137,7 +149,9 @@ def _write_all(file: IO[bytes], content: bytes) -> None:
 
 
 def reserve(file: IO[bytes], size: int) -> None:
-    """Takes `size` bytes of disk for a file that will be memory-mapped: on a full disk, a write into the mapping would be a SIGBUS, and this is an OSError."""
+    """Takes `size` bytes of disk for a file that will be memory-mapped: on a full disk, a write into the mapping would
+    be a SIGBUS, and this is an OSError.
+    """
     if hasattr(os, "posix_fallocate"):
         try:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -156,7 +170,9 @@ def move(source: Path, target: Path) -> None:
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Exchanges two sibling folders atomically, so that both names always exist. Linux only: OSError (ENOSYS) on other systems."""
+    """Exchanges two sibling folders atomically, so that both names always exist. Linux only: OSError (ENOSYS) on other
+    systems.
+    """
     _reached("before", "exchange", one)
     if sys.platform != "linux":
         raise OSError(errno.ENOSYS, "folders cannot be exchanged in one step on this system", str(one))
@@ -169,7 +185,8 @@ def exchange(one: Path, other: Path) -> None:
 
 
 def remove(path: Path, *, synced: bool = True) -> None:
-    """Removes a file, if it exists, or a folder with its content. Without `synced`, a file may reappear after a power failure.
+    """Removes a file, if it exists, or a folder with its content. Without `synced`, a file may reappear after a power
+    failure.
 
     A folder is first renamed to `.NAME.removed`, under which a crash may leave the rest of it.
     """
@@ -195,7 +212,8 @@ def is_removed(path: Path) -> bool:
 
 
 def sweep(temporaries: Iterable[Path]) -> int:
-    """Removes temporary files whose writing process has died; returns the bytes freed. Call it with `folder.glob(TEMPORARY)`.
+    """Removes temporary files whose writing process has died; returns the bytes freed. Call it with
+    `folder.glob(TEMPORARY)`.
 
     Of a process of another machine or container that cannot be known: its files go a day after their last change.
     """
@@ -238,7 +256,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(root: Path) -> None:
-    """Syncs every file and folder below `root`, and `root` itself. For files written by engines that do not sync them."""
+    """Syncs every file and folder below `root`, and `root` itself. For files written by engines that do not sync
+    them.
+    """
     _reached("before", "sync", root)
     for folder, _, names in os.walk(root, topdown=False):
         for name in names:

@@ -1,4 +1,6 @@
-"""Extras: packages that a plain installation does without, as pyproject.toml lists them, and what to say where one is missing."""
+"""Extras: packages that a plain installation does without, as pyproject.toml lists them, and what to say where one is
+missing.
+"""
 
 from functools import cache
 from importlib import metadata
@@ -28,9 +30,11 @@ def require_extra(extra: Extra, need: str, where: str | None = None, otherwise: 
 
 @cache
 def missing_package(extra: Extra) -> str | None:
-    """What is said of the first package of an extra that is not installed or does not fit ("torch is not installed"); None where all do.
+    """What is said of the first package of an extra that is not installed or does not fit ("torch is not installed");
+    None where all do.
 
-    pip heeds the range of such a package only where its extra was asked for. What is installed while the process runs goes unnoticed.
+    pip heeds the range of such a package only where its extra was asked for. What is installed while the process runs
+    goes unnoticed.
     """
     for requirement in map(Requirement, metadata.requires("almanac") or ()):
         marker = requirement.marker

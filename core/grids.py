@@ -1,4 +1,5 @@
-"""Tables of web pages, books and mails: which of them are grids of values, and the plain form that all who read a grid share.
+"""Tables of web pages, books and mails: which of them are grids of values, and the plain form that all who read a grid
+share.
 
 Other tables are for layout, or a line: their text is read as that of any block.
 """
@@ -15,11 +16,63 @@ from almanac.core.table_heads import is_name, is_value, joined, kind_of, pipe_ta
 
 _GRID = "data-almanac-grid"  # marks a table in plain form
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-# What begins and ends a line or a box; browsers show all other elements, those that they do not know too, within the line.
+# What begins and ends a line or a box; browsers show all other elements, those that they do not know too, within the
+# line.
 _BLOCKS = frozenset(
-    {"address", "article", "aside", "blockquote", "br", "button", "caption", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset"}
-    | {"figcaption", "figure", "footer", "form", *_HEADINGS, "header", "hgroup", "hr", "input", "legend", "li", "listing", "main", "menu", "nav", "ol"}
-    | {"optgroup", "option", "p", "plaintext", "pre", "search", "section", "select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead"}
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "br",
+        "button",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+    }
+    | {
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        *_HEADINGS,
+        "header",
+        "hgroup",
+        "hr",
+        "input",
+        "legend",
+        "li",
+        "listing",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+    }
+    | {
+        "optgroup",
+        "option",
+        "p",
+        "plaintext",
+        "pre",
+        "search",
+        "section",
+        "select",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+    }
     | {"tr", "ul", "xmp"}
 )
 _UNWRAPPED = "almanac-unwrapped"
@@ -37,10 +90,14 @@ _MOST_HEADS = 5  # rows; where a <thead> has more, it says nothing
 
 
 def _name_tables(root: Any) -> None:
-    """Makes tables of the elements that a page calls so for screen readers, `role="table"`: rows and cells of them, which style sheets draw, are no blocks."""
+    """Makes tables of the elements that a page calls so for screen readers, `role="table"`: rows and cells of them,
+    which style sheets draw, are no blocks.
+    """
     for table in root.xpath(".//*[@role = 'table' or @role = 'grid' or @role = 'treegrid'][not(self::table)]"):
         rows = table.xpath(".//*[@role = 'row']")
-        if not rows or any(_ROLES.get(cell.get("role")) not in _CELLS for row in rows for cell in row.iterchildren(etree.Element)):
+        if not rows or any(
+            _ROLES.get(cell.get("role")) not in _CELLS for row in rows for cell in row.iterchildren(etree.Element)
+        ):
             continue
         table.tag = "table"
         for element in list(table.iterdescendants(etree.Element)):
@@ -51,11 +108,13 @@ def _name_tables(root: Any) -> None:
 
 
 def write_grids(root: Any) -> None:
-    """Rewrites the tables that are grids of values in place: captions, then a row of <th> that names the columns, then rows of <td>, all without blocks inside.
+    """Rewrites the tables that are grids of values in place: captions, then a row of <th> that names the columns, then
+    rows of <td>, all without blocks inside.
 
-    Names of several rows are joined, cells that reach over several columns or rows stand in each, and what stands alone above the names is a caption. Where
-    nothing names the columns, the first row is empty. A grid has two rows and two columns at least, no role that says layout, and its cells hold values: a
-    table without a head is none if a cell has sections or another table, or if most of it is text in paragraphs.
+    Names of several rows are joined, cells that reach over several columns or rows stand in each, and what stands alone
+    above the names is a caption. Where nothing names the columns, the first row is empty. A grid has two rows and two
+    columns at least, no role that says layout, and its cells hold values: a table without a head is none if a cell has
+    sections or another table, or if most of it is text in paragraphs.
     """
     _name_tables(root)
     tables = list(root.iter("table"))
@@ -79,12 +138,15 @@ def grid_blocks(grid: Any) -> Iterator[str]:
 
 
 def write_on_one_line(cell: Any) -> None:
-    """Unwraps what is a block inside a cell: a space stands where one begins or ends, `; ` between the items of a list. Links and the like stay."""
+    """Unwraps what is a block inside a cell: a space stands where one begins or ends, `; ` between the items of a list.
+    Links and the like stay.
+    """
     if not len(cell):
         return
     for unread in list(cell.iter(*_UNREAD)):
         unread.drop_tree()
-    said: tuple[Any, str] | None = None  # the last text that is not blank: its element, and whether it is the text or the tail
+    # the last text that is not blank: its element, and whether it is the text or the tail
+    said: tuple[Any, str] | None = None
     blank: list[tuple[Any, str]] = []  # blank ones since
     blocks = []
     walk = etree.iterwalk(cell, events=("start", "end"))
@@ -125,11 +187,16 @@ def _mark_of(element: Any) -> str:
 def _holds_values(table: Any) -> bool:
     rows = list(map(_cells, own_rows(table)))
     cells = [cell for row in rows for cell in row]
-    if table.get("role") in ("presentation", "none") or max(map(len, rows), default=0) * len(rows) > _MOST_RAGGED * (len(cells) + _LONG):
+    if table.get("role") in ("presentation", "none") or max(map(len, rows), default=0) * len(rows) > _MOST_RAGGED * (
+        len(cells) + _LONG
+    ):
         return False
     for script in [script for cell in cells for script in cell.iter(*_SCRIPTS)]:
         script.drop_tree()
-    if sum(len(row) > 1 and any(map(_says, row)) for row in rows) < 2 or len({at for row in rows for at, cell in enumerate(row) if _says(cell)}) < 2:
+    if (
+        sum(len(row) > 1 and any(map(_says, row)) for row in rows) < 2
+        or len({at for row in rows for at, cell in enumerate(row) if _says(cell)}) < 2
+    ):
         return False
     size = len(table.text_content())
     inside = sum(len(inner.text_content()) for cell in cells for inner in cell.iter("table") if is_grid(inner))
@@ -139,7 +206,11 @@ def _holds_values(table: Any) -> bool:
         return True
     if any(True for cell in cells for _ in cell.iter(*_SECTIONS)):
         return False
-    lengths = {cell: len(cell.text_content()) for cell in cells if any(inner.tag in _BLOCKS for inner in cell.iterdescendants())}
+    lengths = {
+        cell: len(cell.text_content())
+        for cell in cells
+        if any(inner.tag in _BLOCKS for inner in cell.iterdescendants())
+    }
     return 2 * sum(length for length in lengths.values() if length > _LONG) <= size and not any(
         2 * length > size and _has_paragraphs(cell) for cell, length in lengths.items()
     )
@@ -148,7 +219,10 @@ def _holds_values(table: Any) -> bool:
 def _has_paragraphs(cell: Any) -> bool:
     """Whether there are paragraphs in a cell, as tags or parted by empty lines."""
     breaks = [line.getprevious() for line in cell.iter("br") if line.getprevious() is not None]
-    return any(before.tag == "br" and not (before.tail or "").strip() for before in breaks) or sum(1 for _ in cell.iter("p")) > 1
+    return (
+        any(before.tag == "br" and not (before.tail or "").strip() for before in breaks)
+        or sum(1 for _ in cell.iter("p")) > 1
+    )
 
 
 def _make_plain(table: Any) -> None:
@@ -157,7 +231,11 @@ def _make_plain(table: Any) -> None:
     lone = {row for row in rows if len(_cells(row)) == 1}
     headed = {row for row in rows if row.getparent().tag == "thead"}
     spans = {row: [(_span(cell, "colspan"), _span(cell, "rowspan")) for cell in _cells(row)] for row in rows}
-    spread = {row: max(rows for _, rows in own) for row, own in spans.items() if row not in lone and any(columns > 1 for columns, _ in own)}
+    spread = {
+        row: max(rows for _, rows in own)
+        for row, own in spans.items()
+        if row not in lone and any(columns > 1 for columns, _ in own)
+    }
     for cell in (cell for row in rows for cell in _cells(row)):
         write_on_one_line(cell)
     write_out_spanned(table)
@@ -169,7 +247,10 @@ def _make_plain(table: Any) -> None:
         return
     heads = _heads(grid, headed, spread)
     names = joined([[_one_line(cell) for cell in grid.pop(row)] for row in heads])
-    kept = sorted({number for cells in grid.values() for number, cell in enumerate(cells) if _says(cell)} | {at for at, name in enumerate(names) if name})
+    kept = sorted(
+        {number for cells in grid.values() for number, cell in enumerate(cells) if _says(cell)}
+        | {at for at, name in enumerate(names) if name}
+    )
     for child in list(table):
         table.remove(child)
     table.text = None
@@ -188,9 +269,11 @@ def _make_plain(table: Any) -> None:
 
 
 def _heads(grid: dict[Any, list[Any]], headed: set[Any], spread: dict[Any, int]) -> list[Any]:
-    """The rows that name the columns: those of <thead>, else the first ones of <th>, else the first one where its shape tells.
+    """The rows that name the columns: those of <thead>, else the first ones of <th>, else the first one where its shape
+    tells.
 
-    `spread` has the rows with cells over several columns, and how many rows their cells reach over. Below such a head, a second row may name the columns.
+    `spread` has the rows with cells over several columns, and how many rows their cells reach over. Below such a head,
+    a second row may name the columns.
     """
     rows = list(grid)
     if (heads := [row for row in rows if row in headed]) and len(heads) < len(rows) and len(heads) <= _MOST_HEADS:
@@ -213,9 +296,11 @@ def _heads(grid: dict[Any, list[Any]], headed: set[Any], spread: dict[Any, int])
 
 
 def _names_by_shape(rows: list[list[Any]], texts: list[list[str]], *, is_spread: bool) -> bool:
-    """Whether the first row names the columns of a table that does not say so: it is filled, and no cell of it is a figure above figures.
+    """Whether the first row names the columns of a table that does not say so: it is filled, and no cell of it is a
+    figure above figures.
 
-    Of two columns, the first may name what the second holds: there, the first row has to be bold, or to begin with an empty cell.
+    Of two columns, the first may name what the second holds: there, the first row has to be bold, or to begin with an
+    empty cell.
     """
     first, *below = texts
     named = [text for text in first[1:] if text]
@@ -234,7 +319,10 @@ def _span(cell: Any, name: str) -> int:
 
 
 def _is_bold(cell: Any) -> bool:
-    return bool("".join(text for bold in cell.iter("b", "strong") for text in bold.itertext()).split() == cell.text_content().split())
+    return bool(
+        "".join(text for bold in cell.iter("b", "strong") for text in bold.itertext()).split()
+        == cell.text_content().split()
+    )
 
 
 def _cells(row: Any) -> list[Any]:
@@ -253,9 +341,19 @@ def _beside_cells(table: Any) -> Iterator[str]:
     """Yields the texts that stand in the table but in none of its cells, as those of broken markup."""
     walk = etree.iterwalk(table, events=("start", "end"))
     for event, element in walk:
-        is_whole = element.tag == "caption" or element.tag in _UNREAD or (element.tag in _CELLS and element.getparent().tag == "tr")
+        is_whole = (
+            element.tag == "caption"
+            or element.tag in _UNREAD
+            or (element.tag in _CELLS and element.getparent().tag == "tr")
+        )
         if event == "start" and is_whole:
             walk.skip_subtree()
-        text = element.tail if event == "end" and element is not table else element.text if event == "start" and not is_whole else None
+        text = (
+            element.tail
+            if event == "end" and element is not table
+            else element.text
+            if event == "start" and not is_whole
+            else None
+        )
         if text and text.strip():
             yield " ".join(text.split())

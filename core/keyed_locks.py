@@ -6,7 +6,9 @@ from weakref import WeakValueDictionary
 
 
 class KeyedLocks:
-    """Locks by key, each of which is kept as long as somebody has it: there may be any number of keys. Safe to share among threads."""
+    """Locks by key, each of which is kept as long as somebody has it: there may be any number of keys. Safe to share
+    among threads.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

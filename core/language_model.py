@@ -14,7 +14,9 @@ def language_model() -> Any:
 
 
 def read_beside() -> None:
-    """Reads the model in another thread, of which the unpacking leaves Python's lock to others: for a command that is going to need it."""
+    """Reads the model in another thread, of which the unpacking leaves Python's lock to others: for a command that is
+    going to need it.
+    """
     Thread(target=language_model, name="language-model", daemon=True).start()
 
 

@@ -1,8 +1,10 @@
-"""Leases on mapped files: who opens one of them for writing, as `cp` over a data directory does, waits until the reader has let go of it.
+"""Leases on mapped files: who opens one of them for writing, as `cp` over a data directory does, waits until the reader
+has let go of it.
 
-What is mapped from a file ends where the file ends. A read beyond that is SIGBUS, which ends the process, and `cp` empties a file before it fills it. A lease
-has Linux hold the writer back until the reader closes, for 45 s at most (`/proc/sys/fs/lease-break-time`). Only a file's owner, and who may do anything, is
-given one, and not on every file system; of other files it is told at least that they have changed.
+What is mapped from a file ends where the file ends. A read beyond that is SIGBUS, which ends the process, and `cp`
+empties a file before it fills it. A lease has Linux hold the writer back until the reader closes, for 45 s at most
+(`/proc/sys/fs/lease-break-time`). Only a file's owner, and who may do anything, is given one, and not on every file
+system; of other files it is told at least that they have changed.
 """
 
 import errno
@@ -17,11 +19,14 @@ _NO_ROOM = (errno.EMFILE, errno.ENFILE)
 
 
 class Leases:
-    """Leases on files, until `close`. Raises BlockingIOError for a file that is being written, OSError for one that cannot be opened."""
+    """Leases on files, until `close`. Raises BlockingIOError for a file that is being written, OSError for one that
+    cannot be opened.
+    """
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._leased: list[int] = []
-        self._watched: dict[int, tuple[int, int]] = {}  # by descriptor, of those without a lease: size and time of the last change
+        # by descriptor, of those without a lease: size and time of the last change
+        self._watched: dict[int, tuple[int, int]] = {}
         try:
             for path in paths:
                 self._take(path)
@@ -60,7 +65,8 @@ def _is_leased(descriptor: int) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)  # which is ignored: the usual one would end the process. `are_wanted` is asked instead
+        # which is ignored: the usual one would end the process. `are_wanted` is asked instead
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except BlockingIOError:
         os.close(descriptor)

@@ -1,4 +1,6 @@
-"""How processes end: by a signal as by Ctrl-C, and children with their parent, however it ends. Children receive their job on stdin."""
+"""How processes end: by a signal as by Ctrl-C, and children with their parent, however it ends. Children receive their
+job on stdin.
+"""
 
 import os
 import signal
@@ -22,10 +24,12 @@ _AGAIN_S = 0.1  # after which a signal is sent again that nobody has heeded
 def interrupted_by_signals() -> Iterator[None]:
     """Makes SIGTERM and SIGHUP raise KeyboardInterrupt inside the block, as Ctrl-C does.
 
-    A signal that is ignored (`nohup`), or that somebody else handles, is left as it is; so are all where this is not the main thread.
+    A signal that is ignored (`nohup`), or that somebody else handles, is left as it is; so are all where this is not
+    the main thread.
 
-    Python passes over what is raised in a callback of the garbage collector or of a weak reference, such as those of its imports: a signal that comes just then
-    is sent again. Else the command would go on, with the import lock taken for ever where that was being taken.
+    Python passes over what is raised in a callback of the garbage collector or of a weak reference, such as those of
+    its imports: a signal that comes just then is sent again. Else the command would go on, with the import lock taken
+    for ever where that was being taken.
     """
     if not _is_main():
         yield
@@ -66,12 +70,18 @@ def interrupted_by_signals() -> Iterator[None]:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Holds Ctrl-C, SIGTERM and SIGHUP back until the end of the block, for what is short and has to be whole. Only where this is the main thread."""
+    """Holds Ctrl-C, SIGTERM and SIGHUP back until the end of the block, for what is short and has to be whole. Only
+    where this is the main thread.
+    """
     if not _is_main():
         yield
         return
     held: list[int] = []
-    before = {one: signal.signal(one, lambda kind, _: held.append(kind)) for one in (signal.SIGINT, *_ENDINGS) if callable(signal.getsignal(one))}
+    before = {
+        one: signal.signal(one, lambda kind, _: held.append(kind))
+        for one in (signal.SIGINT, *_ENDINGS)
+        if callable(signal.getsignal(one))
+    }
     try:
         yield
     finally:
@@ -97,7 +107,9 @@ def tell_job(process: "subprocess.Popen[Any]", job: str) -> None:
 
 
 def job_of_parent() -> str:
-    """Reads the job in the child; the counterpart of `tell_job`. From here on the child ends with its parent. Exits if no complete line arrives."""
+    """Reads the job in the child; the counterpart of `tell_job`. From here on the child ends with its parent. Exits if
+    no complete line arrives.
+    """
     die_with_parent()
     job = sys.stdin.buffer.readline().decode()
     if not job.endswith("\n"):
@@ -107,7 +119,8 @@ def job_of_parent() -> str:
 
 
 def end_with_parent() -> None:
-    """Makes this process end with its parent: by SIGKILL from the kernel (Linux), and by watching stdin where that is unavailable or was set too late.
+    """Makes this process end with its parent: by SIGKILL from the kernel (Linux), and by watching stdin where that is
+    unavailable or was set too late.
 
     The parent must keep the child's stdin open as a pipe without writing to it any more.
     """
@@ -135,7 +148,9 @@ def watch_stdin() -> None:
 
 
 def process_start(pid: int) -> str | None:
-    """Returns the start time of a process in clock ticks since boot, None when it does not exist. On other systems than Linux, "alive" instead of a time."""
+    """Returns the start time of a process in clock ticks since boot, None when it does not exist. On other systems than
+    Linux, "alive" instead of a time.
+    """
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -1,6 +1,7 @@
 """Loads declarations from YAML. Errors report file, line, key, the value found and the allowed ones.
 
-The schema is imported with the first declaration that is loaded: it takes longer than all else of a command that only says how it is used.
+The schema is imported with the first declaration that is loaded: it takes longer than all else of a command that only
+says how it is used.
 """
 
 import errno
@@ -51,7 +52,9 @@ def find_declaration(kb: str, project: Project | None = None) -> Path:
     if overlaid := base_of(path):
         base, env = overlaid
         hint = f"write {base if is_path else base.stem} --env {env}"
-        raise UsageError(f"is the overlay '{env}' of {base.name}, and no knowledge base of its own", where=str(path), hint=hint)
+        raise UsageError(
+            f"is the overlay '{env}' of {base.name}, and no knowledge base of its own", where=str(path), hint=hint
+        )
     return path
 
 
@@ -70,7 +73,11 @@ def _is_possible(path: Path) -> bool:
 
 def _no_such_file(path: Path, project: Project) -> NotFound:
     declared = next((one for one in project.declarations() if one.name == path.name), None)
-    hint = f"the project declares it as {declared.stem}" if declared is not None else "almanac init NAME writes a commented one"
+    hint = (
+        f"the project declares it as {declared.stem}"
+        if declared is not None
+        else "almanac init NAME writes a commented one"
+    )
     finding = "is a folder, and no declaration" if _is_possible(path) and path.is_dir() else "no such declaration file"
     return NotFound(finding, where=str(path.absolute()), hint=hint)
 
@@ -82,8 +89,16 @@ def _find_by_name(kb: str, project: Project) -> Path:
     if path is None:
         names = ", ".join(path.stem for path in project.declarations())
         shown = kb if len(kb) <= _SHOWN else f"{kb[:_SHOWN]}…"
-        hint = f"declared there: {names}" if names else f"nothing is declared there yet: almanac init {shown} writes a commented declaration"
-        raise NotFound(f"no knowledge base '{shown}' in {project.knowledge}", where=shown, hint=f"{hint}; --project DIR looks in another folder")
+        hint = (
+            f"declared there: {names}"
+            if names
+            else f"nothing is declared there yet: almanac init {shown} writes a commented declaration"
+        )
+        raise NotFound(
+            f"no knowledge base '{shown}' in {project.knowledge}",
+            where=shown,
+            hint=f"{hint}; --project DIR looks in another folder",
+        )
     return path
 
 
@@ -95,16 +110,20 @@ def is_declared(kb: str) -> bool:
         return False
 
 
-def load_declaration(kb: str, env: str | None = None, project: Project | None = None, *, to_read: bool = False) -> "Declaration":
+def load_declaration(
+    kb: str, env: str | None = None, project: Project | None = None, *, to_read: bool = False
+) -> "Declaration":
     """Loads and validates the declaration of a knowledge base.
 
     Args:
         kb: Name of the knowledge base, or path of a YAML file.
         env: Environment whose overlay to apply; None takes ALMANAC_ENV, an empty text applies none.
         project: Folder that contains `knowledge/`; None locates it.
-        to_read: Only what is published is read: variables of the `sources`, such as the secret of a crawl, need not be set. Do not run such a declaration.
+        to_read: Only what is published is read: variables of the `sources`, such as the secret of a crawl, need not be
+            set. Do not run such a declaration.
 
-    Raises DeclarationError with all problems of the declaration, NotFound for an unknown name, path or overlay, UsageError as `find_declaration`.
+    Raises DeclarationError with all problems of the declaration, NotFound for an unknown name, path or overlay,
+    UsageError as `find_declaration`.
     """
     from pydantic import ValidationError
 
@@ -117,7 +136,9 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     tree = read_tree(path)
     if not isinstance(tree.value, dict):
         finding = "is empty" if tree.value is None else "is not a mapping of keys"
-        raise DeclarationError(finding, where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example")
+        raise DeclarationError(
+            finding, where=str(path), hint="start with `name:` and `sources:`; almanac init NAME writes an example"
+        )
     env, asked_by = environment(env)
     overlay = find_overlay(path, env, asked_by=asked_by) if env else None
     if overlay is not None:
@@ -127,7 +148,8 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
     try:
         declaration = Declaration.model_validate(declared)
     except ValidationError as error:
-        for detail in error.errors():  # where what stands for a variable is wrong there, that it is not set is the finding
+        # where what stands for a variable is wrong there, that it is not set is the finding
+        for detail in error.errors():
             keys = _place(detail, declared)
             plain(tree.nearest(keys), keys)
         raise _teach(path, overlay, tree, declared, error.errors()) from error
@@ -138,7 +160,9 @@ def load_declaration(kb: str, env: str | None = None, project: Project | None = 
 
 
 def _in_place_of(variable: str, at: Keys, start: int) -> str | None:
-    """A text for a variable of a source that nobody will crawl, valid as a host, part of a URL, path, header and plain text. None outside the sources."""
+    """A text for a variable of a source that nobody will crawl, valid as a host, part of a URL, path, header and plain
+    text. None outside the sources.
+    """
     if at[0] != "sources":
         return None
     begins_url = start == 0 and not {"start_urls", "sitemaps"}.isdisjoint(map(str, at))
@@ -150,12 +174,16 @@ def _lies_in(project: Project, path: Path) -> bool:
 
 
 def load_as_served(path: Path, env: str) -> "Declaration":
-    """Loads a declaration with the overlay of `env` if it has one, else without: for servers of several declarations, not all of which have that overlay."""
+    """Loads a declaration with the overlay of `env` if it has one, else without: for servers of several declarations,
+    not all of which have that overlay.
+    """
     return load_declaration(str(path), env if env in overlays_of(path) else "")
 
 
 def _beside(path: Path, declared: Any) -> Any:
-    """Makes a local `embed.model` path absolute, relative to the declaration as globs are. Text without a slash is a model's name and stays."""
+    """Makes a local `embed.model` path absolute, relative to the declaration as globs are. Text without a slash is a
+    model's name and stays.
+    """
     embed = declared.get("embed")
     is_local = isinstance(embed, dict) and embed.get("provider", "local") == "local"
     if is_local and isinstance(model := embed.get("model"), str) and os.sep in model:
@@ -163,8 +191,12 @@ def _beside(path: Path, declared: Any) -> Any:
     return declared
 
 
-def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details: "list[ErrorDetails]") -> DeclarationError:
-    """Combines all validation errors into one DeclarationError, each with file, line, key, value found and allowed values."""
+def _teach(
+    path: Path, overlay: Path | None, tree: Node, declared: Any, details: "list[ErrorDetails]"
+) -> DeclarationError:
+    """Combines all validation errors into one DeclarationError, each with file, line, key, value found and allowed
+    values.
+    """
     findings = sorted(
         ((tree.nearest(_place(d, declared)), _finding(d, declared) + _first_of(d, tree, path)) for d in details),
         key=lambda found: (found[0].path != path, found[0].line or 0),
@@ -173,7 +205,9 @@ def _teach(path: Path, overlay: Path | None, tree: Node, declared: Any, details:
     first = next((node.place for node, _ in findings if node.line), None)
     message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
     hint = f"{document('declaration.md')} lists every key with its meaning"
-    return DeclarationError(message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint)
+    return DeclarationError(
+        message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint
+    )
 
 
 def _place(detail: "ErrorDetails", declared: Any) -> Keys:

@@ -14,7 +14,9 @@ def primary(language: str) -> str:
 
 @lru_cache(maxsize=256)
 def locale_of(language: str) -> "Locale | None":
-    """CLDR's locale for a BCP 47 tag, or for its primary language; None for `und`, `auto` and languages that CLDR lacks."""
+    """CLDR's locale for a BCP 47 tag, or for its primary language; None for `und`, `auto` and languages that CLDR
+    lacks.
+    """
     from babel import Locale, UnknownLocaleError  # a crawl, and the reading of a mail, need tags alone
 
     if primary(language) in ("und", "auto", ""):

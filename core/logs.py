@@ -1,4 +1,5 @@
-"""Logging: one event per line, through the standard library, so that the terminal, Prefect and tests can each handle it in their way.
+"""Logging: one event per line, through the standard library, so that the terminal, Prefect and tests can each handle it
+in their way.
 
 structlog is imported with the first event: it takes .08 s, and most questions log nothing.
 """
@@ -34,7 +35,9 @@ def get_logger(name: str) -> Logger:
 
 
 def log_through_stdlib() -> None:
-    """Routes events to the standard library's loggers as `event key=value …`. Without this call, structlog prints to stdout."""
+    """Routes events to the standard library's loggers as `event key=value …`. Without this call, structlog prints to
+    stdout.
+    """
     global _is_due
     logging.getLogger("almanac").setLevel(logging.INFO)
     if "structlog" in sys.modules:
@@ -44,7 +47,9 @@ def log_through_stdlib() -> None:
 
 
 def _configure_once() -> None:
-    """Another thread's event waits: structlog calls itself configured before it is, and would print to stdout meanwhile."""
+    """Another thread's event waits: structlog calls itself configured before it is, and would print to stdout
+    meanwhile.
+    """
     global _is_due
     import structlog
 

@@ -14,11 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _AROUND = (64 << 10) // mmap.PAGESIZE  # pages that Linux maps around one that is read, as far as they are in memory
-_AT_ONCE = 128 << 10  # bytes: of more, Linux reads the first ones ahead, as many as the disk is said to read around a page
+# bytes: of more, Linux reads the first ones ahead, as many as the disk is said to read around a page
+_AT_ONCE = 128 << 10
 
 
 def map_file(path: Path) -> npt.NDArray[np.uint8]:
-    """Returns the bytes of a file, mapped; nothing is read yet, as it is where Arrow maps a file. Raises OSError, or ValueError for an empty file."""
+    """Returns the bytes of a file, mapped; nothing is read yet, as it is where Arrow maps a file. Raises OSError, or
+    ValueError for an empty file.
+    """
     with path.open("rb") as file:
         return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
 
@@ -30,33 +33,41 @@ def load_array(path: Path, *, mapped: bool = False) -> npt.NDArray[Any]:
             return np.lib.format.open_memmap(path, mode="r")
         with path.open("rb") as file:
             return np.lib.format.read_array(file, allow_pickle=False)
-    except (EOFError, TokenError, SyntaxError) as error:  # NumPy reads a damaged header with Python's tokenizer, which is strict from Python 3.12 on
+    # NumPy reads a damaged header with Python's tokenizer, which is strict from Python 3.12 on
+    except (EOFError, TokenError, SyntaxError) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from error
 
 
 def read_singly(*arrays: npt.NDArray[Any]) -> None:
     """Has the system read the pages of mapped arrays one by one, as they are asked for, until `read_around`.
 
-    Otherwise it reads what lies around each: 128 KB, and of some disks 8 MB, so that a first search, which asks for rows from all over, waits for gigabytes.
-    What reads most of an array then calls `read_ahead` before.
+    Otherwise it reads what lies around each: 128 KB, and of some disks 8 MB, so that a first search, which asks for
+    rows from all over, waits for gigabytes. What reads most of an array then calls `read_ahead` before.
     """
     _advise(mmap.MADV_RANDOM, arrays)
 
 
 def read_around(*arrays: npt.NDArray[Any]) -> None:
-    """Has the system read what lies around each page that is asked for, as it does by itself: files of which more and more is asked for are soon in memory."""
+    """Has the system read what lies around each page that is asked for, as it does by itself: files of which more and
+    more is asked for are soon in memory.
+    """
     _advise(mmap.MADV_NORMAL, arrays)
 
 
 def read_ahead(*arrays: npt.NDArray[Any]) -> None:
     """Has the system begin to read all of mapped arrays that is not in memory. Takes some 50 ms for each GB that is."""
     whole = [array.reshape(-1).view(np.uint8) for array in arrays]
-    _advise(mmap.MADV_WILLNEED, [array[begin : begin + _AT_ONCE] for array in whole for begin in range(0, array.nbytes, _AT_ONCE)])
+    _advise(
+        mmap.MADV_WILLNEED,
+        [array[begin : begin + _AT_ONCE] for array in whole for begin in range(0, array.nbytes, _AT_ONCE)],
+    )
 
 
 def bytes_of(batch: pa.RecordBatch) -> list[npt.NDArray[np.uint8]]:
     """What a batch of a mapped Arrow file has in memory, as arrays to be read ahead."""
-    return [np.frombuffer(part, dtype=np.uint8) for column in batch.columns for part in column.buffers() if part is not None]
+    return [
+        np.frombuffer(part, dtype=np.uint8) for column in batch.columns for part in column.buffers() if part is not None
+    ]
 
 
 def _advise(advice: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
@@ -68,11 +79,13 @@ def _advise(advice: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
 
 
 def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
-    """Maps the pages of contiguous arrays of a file that the system holds in memory; nothing is read from a disk. Takes some 50 ms a GB.
+    """Maps the pages of contiguous arrays of a file that the system holds in memory; nothing is read from a disk. Takes
+    some 50 ms a GB.
 
-    A page of a file that is in memory has still to be mapped by each process, when it is read first. Searches read rows from all over their files: hundreds of
-    such pages each, until thousands of searches have mapped them all. Linux tells only a file's owner, and who may write it, what is in memory; to others, all
-    seems to be. For them nothing is mapped ahead.
+    A page of a file that is in memory has still to be mapped by each process, when it is read first. Searches read rows
+    from all over their files: hundreds of such pages each, until thousands of searches have mapped them all. Linux
+    tells only a file's owner, and who may write it, what is in memory; to others, all seems to be. For them nothing is
+    mapped ahead.
     """
     try:
         is_told = path.stat().st_uid == os.geteuid() or os.access(path, os.W_OK)
@@ -86,7 +99,11 @@ def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
         before = address % mmap.PAGESIZE
         pages = -(-(before + array.nbytes) // mmap.PAGESIZE)
         found = np.zeros(pages, dtype=np.uint8)
-        if in_memory is None or in_memory(ctypes.c_void_p(address - before), ctypes.c_size_t(array.nbytes + before), ctypes.c_void_p(found.ctypes.data)):
+        if in_memory is None or in_memory(
+            ctypes.c_void_p(address - before),
+            ctypes.c_size_t(array.nbytes + before),
+            ctypes.c_void_p(found.ctypes.data),
+        ):
             continue  # each page is mapped when it is read
         numbers = np.flatnonzero(found & 1)
         around = (numbers + (address - before) // mmap.PAGESIZE) // _AROUND

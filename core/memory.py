@@ -1,7 +1,7 @@
 """Gives memory back to the system that this process has used and freed.
 
-Arrow's pool and glibc keep what is freed for later allocations. A process that waits for its children next has no such allocations, and a million rows that it
-compared leave 300 MB.
+Arrow's pool and glibc keep what is freed for later allocations. A process that waits for its children next has no such
+allocations, and a million rows that it compared leave 300 MB.
 """
 
 import ctypes

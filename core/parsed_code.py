@@ -1,4 +1,6 @@
-"""What syntax trees of modules say, kept in the user's cache by the modules' bytes: to parse the 160 that a run asks for takes half a second."""
+"""What syntax trees of modules say, kept in the user's cache by the modules' bytes: to parse the 160 that a run asks
+for takes half a second.
+"""
 
 import ast
 import json
@@ -16,14 +18,16 @@ from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 
 _MOST = 2_000  # modules in the cache; those that were not asked for since longest go
-_PARSING = Lock()  # Python 3.11 counts the depth of all threads' trees together, and two at once may end in a SystemError
+# Python 3.11 counts the depth of all threads' trees together, and two at once may end in a SystemError
+_PARSING = Lock()
 
 
 class Parsed(NamedTuple):
     """What a module's syntax tree says."""
 
     code: str  # SHA-256 of the tree without comments, docstrings and descriptions
-    imports: tuple[tuple[str, str], ...]  # module and name of each `from module import name` that may run, sorted; no name for `import module`
+    # module and name of each `from module import name` that may run, sorted; no name for `import module`
+    imports: tuple[tuple[str, str], ...]
 
 
 def parse(content: bytes) -> Parsed:
@@ -35,7 +39,8 @@ def parse(content: bytes) -> Parsed:
 
 
 class ParsedFiles:
-    """What was parsed by any process of this user, in a file that is made anew where it is missing or damaged. Safe to share among threads.
+    """What was parsed by any process of this user, in a file that is made anew where it is missing or damaged. Safe to
+    share among threads.
 
     Args:
         path: The file; None where there is no place for one.
@@ -80,7 +85,10 @@ def _read(path: Path) -> dict[str, Parsed]:
     with suppress(OSError):
         digest, _, body = path.read_bytes().partition(b"\n")
         if digest == sha256(body).encode():
-            return {key: Parsed(code, tuple((module, name) for module, name in imports)) for key, (code, imports) in json.loads(body).items()}
+            return {
+                key: Parsed(code, tuple((module, name) for module, name in imports))
+                for key, (code, imports) in json.loads(body).items()
+            }
     return {}
 
 

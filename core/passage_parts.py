@@ -1,6 +1,7 @@
 """Layout of a record's passage, for those that write and that read it.
 
-Short values come first, one a line as `Label: value`. Each long text follows behind an empty line, below a line with its label and a colon:
+Short values come first, one a line as `Label: value`. Each long text follows behind an empty line, below a line with
+its label and a colon:
 
     Price, adult: 9.500.000 ₫
     Departure: 14/11/2026
@@ -14,12 +15,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _HEADING = re.compile(r"(?:\A|\n\n)([^\n:]+):\n(?=[^\n])")
-_LIKE_HEADINGS = re.compile(r"(?<=\n\n)(?:[^\n:]+:\n)+(?=[^\n])")  # also those below: behind the empty line after the first, they would be headings
+# also those below: behind the empty line after the first, they would be headings
+_LIKE_HEADINGS = re.compile(r"(?<=\n\n)(?:[^\n:]+:\n)+(?=[^\n])")
 _COLON = re.compile(r"\s*[:：]+(?=\s|$)|[:：]+$")
 
 
 class Part(NamedTuple):
-    """A field in a passage: `passage[start:end]` is its value (offsets in characters), `begin` where its label begins. A line or a long text."""
+    """A field in a passage: `passage[start:end]` is its value (offsets in characters), `begin` where its label begins.
+    A line or a long text.
+    """
 
     label: str
     begin: int
@@ -47,7 +51,10 @@ def lay_out(lines: Iterable[tuple[str, str]], texts: Iterable[tuple[str, str]]) 
     """The passage of (label, value) pairs: lines, whose values are one line each, then long texts."""
     head = "\n".join(f"{_plain(label)}: {value}" for label, value in lines)
     # A lead-in within a text is told from a label by the empty line behind it.
-    blocks = (f"{_plain(label)}:\n" + _LIKE_HEADINGS.sub(lambda found: found[0].replace("\n", "\n\n"), value) for label, value in texts)
+    blocks = (
+        f"{_plain(label)}:\n" + _LIKE_HEADINGS.sub(lambda found: found[0].replace("\n", "\n\n"), value)
+        for label, value in texts
+    )
     return "\n\n".join(filter(None, [head, *blocks]))
 
 

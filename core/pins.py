@@ -1,7 +1,8 @@
 """Pins protect a version or a segment from removal while it is read.
 
-A pin is a shared lock on the folder, released when its process ends in any way. It also keeps referring to the same folder when another one
-takes its name (`rebuild`, `forget`). A reader that opened files by that name would then mix those of both folders.
+A pin is a shared lock on the folder, released when its process ends in any way. It also keeps referring to the same
+folder when another one takes its name (`rebuild`, `forget`). A reader that opened files by that name would then mix
+those of both folders.
 """
 
 import fcntl
@@ -16,7 +17,9 @@ from almanac.core.durable import remove
 
 
 class Pin:
-    """Shared lock on a version's folder until `close`, or until nobody refers to it. On Linux, `folder` refers to the same folder even after it was renamed."""
+    """Shared lock on a version's folder until `close`, or until nobody refers to it. On Linux, `folder` refers to the
+    same folder even after it was renamed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._named = folder
@@ -39,7 +42,9 @@ class Pin:
 
 @contextmanager
 def alone_with(folder: Path) -> Iterator[bool]:
-    """Yields whether the exclusive lock on `folder` was obtained, that is, no reader has it pinned. If so, new readers wait until the end of the block."""
+    """Yields whether the exclusive lock on `folder` was obtained, that is, no reader has it pinned. If so, new readers
+    wait until the end of the block.
+    """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -61,7 +66,9 @@ def remove_unless_pinned(folder: Path) -> bool:
 
 
 def hidden_folder(folder: Path) -> Path:
-    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer, or by the next fetch from a store."""
+    """Returns an unused hidden path beside a folder; leftovers there are removed by the next writer, or by the next
+    fetch from a store.
+    """
     number = 1
     while (found := folder.with_name(f".{folder.name}.{number}")).exists():
         number += 1

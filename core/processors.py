@@ -1,4 +1,6 @@
-"""How many processors this process may keep busy: those that it is bound to, and of a container no more than its quota."""
+"""How many processors this process may keep busy: those that it is bound to, and of a container no more than its
+quota.
+"""
 
 import os
 from pathlib import Path

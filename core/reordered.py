@@ -1,4 +1,6 @@
-"""Puts the rows of a table that is larger than memory into another order: sorted runs, merged from a memory-mapped file."""
+"""Puts the rows of a table that is larger than memory into another order: sorted runs, merged from a memory-mapped
+file.
+"""
 
 import mmap
 import tempfile
@@ -16,13 +18,17 @@ _BYTES_IN_MEMORY = 64 << 20  # a smaller table needs no file
 Places = npt.NDArray[np.int64]
 
 
-def reordered(batches: Iterable[tuple[pa.Table, Places]], total: int, rows: int, *, scratch: Path | None = None) -> Iterator[pa.Table]:
+def reordered(
+    batches: Iterable[tuple[pa.Table, Places]], total: int, rows: int, *, scratch: Path | None = None
+) -> Iterator[pa.Table]:
     """Yields the rows of `batches` in another order, `rows` at a time; the last table may have fewer.
 
-    Memory: a run of 32 MB while the batches are read, then `rows` rows. What exceeds 64 MB lies in a file without a name meanwhile.
+    Memory: a run of 32 MB while the batches are read, then `rows` rows. What exceeds 64 MB lies in a file without a
+    name meanwhile.
 
     Args:
-        batches: tables of one schema, each with the new place of each of its rows, int64 (n,): every number below `total` once, -1 for rows to leave out.
+        batches: tables of one schema, each with the new place of each of its rows, int64 (n,): every number below
+            `total` once, -1 for rows to leave out.
         total: number of rows that are not left out.
         rows: rows in a yielded table.
         scratch: folder of the file; None is that of the system's temporary files.
@@ -79,7 +85,8 @@ class _Runs:
         rows = pa.concat_tables(found).combine_chunks().take(pa.array(np.argsort(np.concatenate(places))))
         self._read += rows.nbytes
         if self._mapped is not None and self._read > _RUN_BYTES:
-            self._mapped.madvise(mmap.MADV_DONTNEED)  # what was read stays in the system's cache, and no longer counts as this process's memory
+            # what was read stays in the system's cache, and no longer counts as this process's memory
+            self._mapped.madvise(mmap.MADV_DONTNEED)
             self._read = 0
         return rows
 
@@ -88,7 +95,11 @@ class _Runs:
             return
         places = np.concatenate([one for _, one in self._waiting])
         order = np.argsort(places)
-        run = _with_long_offsets(pa.concat_tables([table for table, _ in self._waiting])).combine_chunks().take(pa.array(order))
+        run = (
+            _with_long_offsets(pa.concat_tables([table for table, _ in self._waiting]))
+            .combine_chunks()
+            .take(pa.array(order))
+        )
         self._waiting, self._waiting_bytes = [], 0
         self._places.append(places[order])
         self._bytes += run.nbytes
@@ -111,7 +122,9 @@ class _Runs:
             self._file.flush()
             self._mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
             reader = pa.ipc.open_file(pa.BufferReader(pa.py_buffer(self._mapped)))
-            self._tables += [pa.Table.from_batches([reader.get_batch(number)]) for number in range(reader.num_record_batches)]
+            self._tables += [
+                pa.Table.from_batches([reader.get_batch(number)]) for number in range(reader.num_record_batches)
+            ]
 
 
 def _with_long_offsets(table: pa.Table) -> pa.Table:

@@ -5,7 +5,8 @@ from email.utils import parsedate_to_datetime
 
 
 def read_retry_after(header: str | None, now: datetime | None = None) -> float | None:
-    """Returns the delay in seconds that a header requests, as a number or as a date relative to `now`; None where it is missing or invalid.
+    """Returns the delay in seconds that a header requests, as a number or as a date relative to `now`; None where it is
+    missing or invalid.
 
     The result is never negative and may be infinite.
     """
@@ -18,6 +19,8 @@ def read_retry_after(header: str | None, now: datetime | None = None) -> float |
         pass
     try:
         date = parsedate_to_datetime(header)
-        return max(0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds())
+        return max(
+            0.0, ((date if date.tzinfo else date.replace(tzinfo=UTC)) - (now or datetime.now(UTC))).total_seconds()
+        )
     except (ValueError, TypeError, IndexError, OverflowError):
         return None

@@ -1,4 +1,5 @@
-"""Sentences of a text: sentencex's, but for ends that are none: of abbreviations and of ordinal numbers ("am 3. Mai", "M. Dupont", "approx. 12 km").
+"""Sentences of a text: sentencex's, but for ends that are none: of abbreviations and of ordinal numbers ("am 3. Mai",
+"M. Dupont", "approx. 12 km").
 
 A sentence that is cut in the middle is worse than two that are taken for one: a quote of it says something else.
 """
@@ -14,7 +15,8 @@ def _sets(listed: dict[str, str]) -> dict[str, frozenset[str]]:
     return {tag: frozenset(words.split()) for tag, words in listed.items()}
 
 
-# Abbreviations that end no sentence, whatever follows, by language. Only those that sentencex does not know, or not in all places.
+# Abbreviations that end no sentence, whatever follows, by language. Only those that sentencex does not know, or not in
+# all places.
 _BEFORE_ANYTHING = _sets(
     {
         "cs": "doc dr ing judr mgr mudr nám např p prof sv tj tzn tzv ul",
@@ -40,7 +42,8 @@ _BEFORE_ANYTHING = _sets(
         "uk": "акад вул ім обл пл пров проф св т.д т.зв",
     }
 )
-# Abbreviations that end none before a number, also a Roman one, or a word that begins small. After a number they are units: "It takes 5 min. 3 guides wait."
+# Abbreviations that end none before a number, also a Roman one, or a word that begins small. After a number they are
+# units: "It takes 5 min. 3 guides wait."
 _BEFORE_A_NUMBER = _sets(
     {
         "": "approx ca cca fax fig kap max min nr pp tel vol",
@@ -69,20 +72,50 @@ _BEFORE_A_NUMBER = _sets(
     }
 )
 # Languages that write an ordinal with a full stop, and what stands before one in those where a capital may follow it.
-_ORDINALS = frozenset(("bs", "cs", "da", "de", "et", "eu", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no", "pl", "sk", "sl", "sr", "tr"))
+_ORDINALS = frozenset(
+    (
+        "bs",
+        "cs",
+        "da",
+        "de",
+        "et",
+        "eu",
+        "fi",
+        "fo",
+        "hr",
+        "hu",
+        "is",
+        "lb",
+        "lv",
+        "nb",
+        "nn",
+        "no",
+        "pl",
+        "sk",
+        "sl",
+        "sr",
+        "tr",
+    )
+)
 _BEFORE_AN_ORDINAL = _sets(
     {
         "da": "de den det fra hver i på siden til",
-        "de": "ab als am an ans auf beim bis das dem den der des die ein einem einen einer im in ins jede jedem jeden jeder oder pro seit und vom von zum zur",
+        "de": (
+            "ab als am an ans auf beim bis das dem den der des die ein einem einen einer im in ins jede jedem "
+            "jeden jeder oder pro seit und vom von zum zur"
+        ),
         "no": "de den det fra hver i på siden til",
     }
 )
-# Months written big, German ones: behind a day they continue a date, also where German text stands in a knowledge base of another language.
+# Months written big, German ones: behind a day they continue a date, also where German text stands in a knowledge base
+# of another language.
 _MONTH = re.compile(
-    r"(?:(?:Jänner|Januar|Feber|Februar|März|Juni|Juli|Oktober|Dezember|(?P<word>April|Mai|August|September|November))\b(?P<year>\s\d{4}[.,;:)]*(?:\n|$))?"
+    r"(?:(?:Jänner|Januar|Feber|Februar|März|Juni|Juli|Oktober|Dezember|(?P<word>"
+    r"April|Mai|August|September|November))\b(?P<year>\s\d{4}[.,;:)]*(?:\n|$))?"
     r"|(?:Jan|Feb|Febr|Apr|Aug|Sept?|Okt|Nov|Dez)\.)"
 )
-# What shows that a month which is a word of many languages, or a name, is one: a German word before the day. In English, "I am" is none.
+# What shows that a month which is a word of many languages, or a name, is one: a German word before the day. In
+# English, "I am" is none.
 _BEFORE_A_DAY = frozenset(("ab", "bis", "dem", "den", "der", "seit", "vom", "zum"))
 _LAST_DAY = 31
 _KIN = {"nb": "no", "nn": "no", "bs": "hr", "lb": "de", "fo": "da"}
@@ -96,9 +129,11 @@ _LOOKED_AT = 40  # characters at the end of a sentence
 
 
 def sentence_spans(text: str, language: str) -> Iterator[tuple[int, int]]:
-    """Yields (start, end) of each sentence, in order, with the white space behind it; together they are the text. `language` is a BCP 47 tag.
+    """Yields (start, end) of each sentence, in order, with the white space behind it; together they are the text.
+    `language` is a BCP 47 tag.
 
-    Takes quadratic time on text without line breaks, some 13 s for 160,000 characters of Chinese: give it a part at a time.
+    Takes quadratic time on text without line breaks, some 13 s for 160,000 characters of Chinese: give it a part at a
+    time.
     """
     tag = language.replace("_", "-").partition("-")[0].lower()
     start = end = 0
@@ -127,12 +162,15 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
         is_day = 0 < int(last) <= _LAST_DAY and text[end - 1].isspace()
         if is_day and (month := _MONTH.match(text, end)):
             may_be_word = month["word"] is not None and tag not in _ORDINALS and tag != "und"
-            is_am = before is not None and (before[1] == "Am" or (before[1] == "am" and (tag != "en" or month["word"] == "Mai")))
+            is_am = before is not None and (
+                before[1] == "Am" or (before[1] == "am" and (tag != "en" or month["word"] == "Mai"))
+            )
             if not may_be_word or month["year"] or word_before in _BEFORE_A_DAY or is_am:
                 return True
         return _is_ordinal(last, word_before, following, tag, is_first=begin + found.start(1) == start)
     word = last.lower()
-    if following.islower() and (len(last) <= _SHORT or "." in last) and not text[start].islower():  # not in a text without capitals
+    # not in a text without capitals
+    if following.islower() and (len(last) <= _SHORT or "." in last) and not text[start].islower():
         return True
     if word_before.isdecimal():
         return False  # a unit

@@ -1,6 +1,7 @@
 """Folders and environment variables.
 
-This is the only module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own variables in flows/.
+This is the only module that reads the process environment, apart from `${VAR}` in declarations and Prefect's own
+variables in flows/.
 """
 
 import os
@@ -41,7 +42,9 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # with one slash, too: Path("s3
 
 
 def installation() -> Path:
-    """Returns the folder of the installed package: code, examples, documentation and lock file. It is only read, except that a checkout is also a project."""
+    """Returns the folder of the installed package: code, examples, documentation and lock file. It is only read, except
+    that a checkout is also a project.
+    """
     return Path(__file__).resolve().parent.parent
 
 
@@ -59,7 +62,8 @@ class Project:
 
     @classmethod
     def locate(cls, option: Path | str | None = None) -> "Project":
-        """Returns the project given by the option, else by ALMANAC_PROJECT, else the nearest one with a declaration, else the current folder.
+        """Returns the project given by the option, else by ALMANAC_PROJECT, else the nearest one with a declaration,
+        else the current folder.
 
         The nearest project is searched from the current folder upwards, up to the home directory.
         """
@@ -80,14 +84,27 @@ class Project:
     def declarations(self) -> list[Path]:
         """Returns the declaration files in `knowledge/`, sorted by name, without overlays and hidden files."""
         found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
-        return sorted((path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None), key=lambda path: path.name)
+        return sorted(
+            (path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None),
+            key=lambda path: path.name,
+        )
 
     def require(self) -> None:
-        """Raises NotFound where the folder does not exist, UsageError where it is an installation of the package that is not a checkout."""
+        """Raises NotFound where the folder does not exist, UsageError where it is an installation of the package that
+        is not a checkout.
+        """
         if _is_only_installed(self.root):
-            raise UsageError("is the folder in which Almanac is installed, and no project", where=str(self.root), hint="take another folder: --project DIR")
+            raise UsageError(
+                "is the folder in which Almanac is installed, and no project",
+                where=str(self.root),
+                hint="take another folder: --project DIR",
+            )
         if not self.root.is_dir():
-            raise NotFound("no such project folder", where=str(self.root), hint=f"check --project or {_PROJECT}; almanac init NAME --project DIR makes one")
+            raise NotFound(
+                "no such project folder",
+                where=str(self.root),
+                hint=f"check --project or {_PROJECT}; almanac init NAME --project DIR makes one",
+            )
 
     def _and_above(self) -> Iterator["Project"]:
         try:
@@ -126,8 +143,9 @@ def _is_only_installed(folder: Path) -> bool:
 class DataDir:
     """The data directory: raw pages, processed tables, vectors, indexes, rate limits and Prefect's database.
 
-    Where it is an object store (`url`, as `s3://bucket/prefix`), `root` is a folder of the user's cache: it has a working copy of each knowledge base, whose
-    content is fetched and pushed by `core.store.session`. `of` gives that of one.
+    Where it is an object store (`url`, as `s3://bucket/prefix`), `root` is a folder of the user's cache: it has a
+    working copy of each knowledge base, whose content is fetched and pushed by `core.store.session`. `of` gives that of
+    one.
     """
 
     root: Path
@@ -138,14 +156,20 @@ class DataDir:
     def locate(cls, option: Path | str | None = None, project: Project | None = None) -> "DataDir":
         """Returns the data directory given by the option, else by ALMANAC_DATA, else `data/` of the project."""
         if option == "":
-            raise UsageError("is empty", where="--data", hint="a variable that is not set? Leave --data out for data/ of the project")
+            raise UsageError(
+                "is empty", where="--data", hint="a variable that is not set? Leave --data out for data/ of the project"
+            )
         chosen = option or os.environ.get("ALMANAC_DATA") or (project or Project.locate()).data
         url = str(chosen).rstrip("/")
         if is_store(url):
             endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
             return cls(_cache() / "stores" / short_hash([endpoint, url]), url)
         if _URL.match(str(chosen)):
-            raise UsageError("is neither a folder nor an object store that is known", where=str(chosen), hint="s3://BUCKET/PREFIX, or the path of a folder")
+            raise UsageError(
+                "is neither a folder nor an object store that is known",
+                where=str(chosen),
+                hint="s3://BUCKET/PREFIX, or the path of a folder",
+            )
         return cls(_absolute(chosen))
 
     @property
@@ -168,13 +192,17 @@ class DataDir:
 
     @property
     def vectors(self) -> Path:
-        """The vector store. In an object store each knowledge base has its own: ValueError where none was chosen with `of`."""
+        """The vector store. In an object store each knowledge base has its own: ValueError where none was chosen with
+        `of`.
+        """
         if self.url and not self.kb:
             raise ValueError("vectors in an object store belong to a knowledge base")
         return self.root / "vectors"
 
     def raw_folders(self, kb: str) -> list[Path]:
-        """Returns the raw folders of all sources of a knowledge base, including sources that are no longer declared; sorted."""
+        """Returns the raw folders of all sources of a knowledge base, including sources that are no longer declared;
+        sorted.
+        """
         return sorted(path for path in self.raw(kb, "_").parent.glob("*") if path.is_dir())
 
     def index(self, kb: str) -> Path:
@@ -197,21 +225,31 @@ class DataDir:
         return (self.root.parent if self.kb else self.root) / ".common" if self.url else self.root
 
     def make_private_folders(self) -> None:
-        """Creates the folders of what no reader needs: pages as they were fetched, what is made of them, reports, Prefect's database and logs.
+        """Creates the folders of what no reader needs: pages as they were fetched, what is made of them, reports,
+        Prefect's database and logs.
 
-        They are their owner's alone, with all that is in them. What readers need, `index/` and `limits/`, has the mode that the umask gives it.
+        They are their owner's alone, with all that is in them. What readers need, `index/` and `limits/`, has the mode
+        that the umask gives it.
         """
         folders = [self.root] if self.url else [self.root / "raw", self.root / "processed"]
         for folder in (*folders, self.prefect_home):
             make_folder(folder, is_private=True)
 
     def require_there(self, kb: str | None = None) -> None:
-        """For what only removes: raises NotFound unless the data directory exists, NothingPublished where it has nothing of that knowledge base."""
+        """For what only removes: raises NotFound unless the data directory exists, NothingPublished where it has
+        nothing of that knowledge base.
+        """
         check = "check --data and ALMANAC_DATA"
         if not self.root.exists():
             raise NotFound("no such data directory", where=self.place, hint=f"{check}; almanac run KB makes one")
-        if kb is not None and not any(folder.exists() for folder in (self.index(kb), self.raw(kb, "_").parent, self.processed(kb))):
-            raise NothingPublished(f"nothing of '{kb}' is in this data directory", where=self.place, hint=f"{check}; almanac run KB fills it")
+        if kb is not None and not any(
+            folder.exists() for folder in (self.index(kb), self.raw(kb, "_").parent, self.processed(kb))
+        ):
+            raise NothingPublished(
+                f"nothing of '{kb}' is in this data directory",
+                where=self.place,
+                hint=f"{check}; almanac run KB fills it",
+            )
 
     def require_writable(self) -> None:
         """Raises StorageError unless files can be created in the data directory; creates it if necessary."""
@@ -256,24 +294,34 @@ def _cache() -> Path:
     try:
         caches = Path(shared) if shared.startswith("/") else Path.home() / ".cache"
     except RuntimeError as error:  # this user has no home directory
-        raise UsageError("there is no home directory to keep models and working copies in", where=CACHE, hint=f"choose a folder with {CACHE}=DIR") from error
+        raise UsageError(
+            "there is no home directory to keep models and working copies in",
+            where=CACHE,
+            hint=f"choose a folder with {CACHE}=DIR",
+        ) from error
     return caches / "almanac"
 
 
 def cache_bytes() -> int:
-    """Returns the bytes that versions and segments fetched from object stores may take: ALMANAC_CACHE_GB, default 50, in 10^9 bytes. Raises UsageError."""
+    """Returns the bytes that versions and segments fetched from object stores may take: ALMANAC_CACHE_GB, default 50,
+    in 10^9 bytes. Raises UsageError.
+    """
     text = os.environ.get(_CACHE_GB, "").strip() or "50"
     try:
         size = float(text)
     except ValueError:
         size = -1.0
     if not 0 <= size < 1e9:
-        raise UsageError(f"must be a number of gigabytes; found {text!r}", where=_CACHE_GB, hint=f"{_CACHE_GB}=50, or 0.5")
+        raise UsageError(
+            f"must be a number of gigabytes; found {text!r}", where=_CACHE_GB, hint=f"{_CACHE_GB}=50, or 0.5"
+        )
     return int(size * 1e9)
 
 
 def environment(option: str | None = None) -> tuple[str, str]:
-    """Returns the environment whose overlay is selected, empty for none, and the option or variable that selected it: `--env`, else ALMANAC_ENV."""
+    """Returns the environment whose overlay is selected, empty for none, and the option or variable that selected it:
+    `--env`, else ALMANAC_ENV.
+    """
     return (option, "--env") if option is not None else (os.environ.get("ALMANAC_ENV", ""), "ALMANAC_ENV")
 
 
@@ -283,22 +331,28 @@ def index_name() -> str | None:
 
 
 def dask_cluster() -> str | None:
-    """Returns ALMANAC_DASK, the Dask cluster of runs with `engine: dask`: `tcp://HOST:PORT`, or `local[N]`; None where it is not set."""
+    """Returns ALMANAC_DASK, the Dask cluster of runs with `engine: dask`: `tcp://HOST:PORT`, or `local[N]`; None where
+    it is not set.
+    """
     return os.environ.get("ALMANAC_DASK", "").strip() or None
 
 
 def mistral_api_key() -> str | None:
-    """Returns MISTRAL_API_KEY. It is read for every request and never stored, so that no object, log or traceback can reveal it."""
+    """Returns MISTRAL_API_KEY. It is read for every request and never stored, so that no object, log or traceback can
+    reveal it.
+    """
     return os.environ.get("MISTRAL_API_KEY", "").strip() or None
 
 
 def quiet_engines() -> None:
-    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, OpenVINO, onnxruntime, Great Expectations, Prefect).
+    """Disables telemetry, downloads and notices of the engines (Chroma, transformers, OpenVINO, onnxruntime, Great
+    Expectations, Prefect).
 
     Call it before importing any of them.
     """
     os.environ.update(_QUIET_ENGINES)
-    # OpenVINO tells a server of each import; no variable stops that, but it does without where this module cannot be imported.
+    # OpenVINO tells a server of each import; no variable stops that, but it does without where this module cannot be
+    # imported.
     sys.modules.setdefault("openvino_telemetry", cast("ModuleType", None))
     for name in [n for n in os.environ if n.startswith("GX_CLOUD_")]:
         del os.environ[name]

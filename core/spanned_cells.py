@@ -1,11 +1,14 @@
-"""Cells of HTML tables that reach over several rows or columns: written out, so that each value stands in its row, under its head."""
+"""Cells of HTML tables that reach over several rows or columns: written out, so that each value stands in its row,
+under its head.
+"""
 
 from dataclasses import dataclass
 from typing import Any
 
 from lxml import html as lxml_html
 
-_MOST_ROWS, _MOST_COLUMNS, _MOST_CELLS = 200, 50, 2000  # that a cell reaches over, and cells of a table that are written out
+# that a cell reaches over, and cells of a table that are written out
+_MOST_ROWS, _MOST_COLUMNS, _MOST_CELLS = 200, 50, 2000
 _ORDER = {"thead": 0, "tfoot": 2}
 _LONG = 500  # characters; what is longer is no value of each column but a text beside them all, and stands once
 
@@ -21,11 +24,13 @@ class _Placed:
 
 
 def write_out_spanned(table: Any) -> None:
-    """Repeats cells with `rowspan` in the rows below, in their columns, and those with `colspan` in each of their columns, as text.
+    """Repeats cells with `rowspan` in the rows below, in their columns, and those with `colspan` in each of their
+    columns, as text.
 
-    The first cell of a row that is no head, such as `Total`, stands in the first of its columns alone, the others being empty; a head is a row of <th>, or
-    the first with several values. What stands alone in its row is not repeated to the right, and nothing is in a column in which no cell begins: there it
-    would part no values. Cells of tables inside are left alone.
+    The first cell of a row that is no head, such as `Total`, stands in the first of its columns alone, the others being
+    empty; a head is a row of <th>, or the first with several values. What stands alone in its row is not repeated to
+    the right, and nothing is in a column in which no cell begins: there it would part no values. Cells of tables inside
+    are left alone.
     """
     rows = _placed(table)
     starts = {placed.column for _, cells in rows for placed in cells}
@@ -58,7 +63,9 @@ def own_rows(table: Any) -> list[Any]:
 
 
 def _drop_empty_beginnings(rows: list[Any]) -> None:
-    """Drops the first column where it has no text, as where it holds pictures: an empty cell at the beginning then says that a column has another head."""
+    """Drops the first column where it has no text, as where it holds pictures: an empty cell at the beginning then says
+    that a column has another head.
+    """
     cells = [[cell for cell in row if cell.tag in ("td", "th")] for row in rows]
     firsts = [row[0] for row in cells if len(row) > 1]
     if firsts and not any(cell.text_content().strip() for cell in firsts):
@@ -67,8 +74,11 @@ def _drop_empty_beginnings(rows: list[Any]) -> None:
 
 
 def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:
-    """The rows of the table itself, with the cells that stand in each, from left to right. `rowspan` is taken off them."""
-    carried: dict[int, tuple[Any, int, int]] = {}  # by column: a cell from above, its columns, and the rows that it reaches over from here on
+    """The rows of the table itself, with the cells that stand in each, from left to right. `rowspan` is taken off
+    them.
+    """
+    # by column: a cell from above, its columns, and the rows that it reaches over from here on
+    carried: dict[int, tuple[Any, int, int]] = {}
     left = _MOST_CELLS
     found = []
     for row in own_rows(table):
@@ -84,7 +94,10 @@ def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:
                     coming[column] = (above, width, rows - 1)
                 column += width
             if cell is not None:
-                width, rows = _number(cell.get("colspan"), _MOST_COLUMNS), _number(cell.attrib.pop("rowspan", None), _MOST_ROWS)
+                width, rows = (
+                    _number(cell.get("colspan"), _MOST_COLUMNS),
+                    _number(cell.attrib.pop("rowspan", None), _MOST_ROWS),
+                )
                 cells.append(_Placed(cell, column, width, is_own=True))
                 if rows > 1 and left > 0:
                     coming[column] = (cell, width, rows - 1)
@@ -107,4 +120,8 @@ def _put(row: Any, after: Any, tag: str, text: str) -> Any:
 
 
 def _number(written: str | None, most: int) -> int:
-    return max(1, min(int(written), most)) if written and written.isascii() and written.isdecimal() and len(written) < 7 else 1
+    return (
+        max(1, min(int(written), most))
+        if written and written.isascii() and written.isdecimal() and len(written) < 7
+        else 1
+    )

@@ -1,7 +1,9 @@
-"""Stamps of a sealed segment's files: by them a file that nobody has touched since it was hashed is told without reading it.
+"""Stamps of a sealed segment's files: by them a file that nobody has touched since it was hashed is told without
+reading it.
 
-`stamps.json` in the segment's folder has inode, size, and the times of the last change of content and of attributes, in nanoseconds. A program can set back
-the former time, but not the latter. A disk that loses bits by itself changes neither: for that there is `almanac verify`, which reads every byte.
+`stamps.json` in the segment's folder has inode, size, and the times of the last change of content and of attributes, in
+nanoseconds. A program can set back the former time, but not the latter. A disk that loses bits by itself changes
+neither: for that there is `almanac verify`, which reads every byte.
 """
 
 import json
@@ -29,7 +31,9 @@ def write_stamps(folder: Path, files: "Sequence[StoredFile]") -> None:
 
 
 def untouched(folder: Path, files: "Sequence[StoredFile]") -> set[str]:
-    """Returns the paths of those files that are as they were when their hashes were last found to be right. Without stamps, none."""
+    """Returns the paths of those files that are as they were when their hashes were last found to be right. Without
+    stamps, none.
+    """
     try:
         stamps = json.loads((folder / STAMPS).read_bytes())
         return {stored.path for stored in files if stamps.get(stored.path) == _stamp_of(folder / stored.path)}
@@ -38,7 +42,9 @@ def untouched(folder: Path, files: "Sequence[StoredFile]") -> set[str]:
 
 
 def altered_file(folder: Path, files: "Sequence[StoredFile]") -> str | None:
-    """Returns the first of these files that is missing or differs from its hash, None where none does. Untouched files are not read."""
+    """Returns the first of these files that is missing or differs from its hash, None where none does. Untouched files
+    are not read.
+    """
     known = untouched(folder, files)
     read = [stored for stored in files if stored.path not in known]
     for stored in read:

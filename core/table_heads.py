@@ -26,8 +26,12 @@ def is_value(row: Kinds, below: Sequence[Kinds]) -> bool:
 
 
 def is_name(row: Kinds, below: Sequence[Kinds]) -> bool:
-    """Whether a text, year or date of the row stands above values of another kind, so that it is none of them; and no cell is a value."""
-    return not is_value(row, below) and any(kind and _below(below, column) not in ("", "text", kind) for column, kind in enumerate(row))
+    """Whether a text, year or date of the row stands above values of another kind, so that it is none of them; and no
+    cell is a value.
+    """
+    return not is_value(row, below) and any(
+        kind and _below(below, column) not in ("", "text", kind) for column, kind in enumerate(row)
+    )
 
 
 def _below(rows: Sequence[Kinds], column: int) -> str:
@@ -37,7 +41,9 @@ def _below(rows: Sequence[Kinds], column: int) -> str:
 
 
 def joined(heads: Sequence[Sequence[str]]) -> list[str]:
-    """One name for each column of the rows that name it: `2024` above `Q1` makes `2024 Q1`; what stands in several of them stands once."""
+    """One name for each column of the rows that name it: `2024` above `Q1` makes `2024 Q1`; what stands in several of
+    them stands once.
+    """
     names = []
     for column in range(max(map(len, heads), default=0)):
         parts = [head[column] for head in heads if column < len(head) and head[column]]

@@ -1,6 +1,8 @@
-"""The Parquet tables under `data/processed` and in each version: their schemas, reading and writing, and conversion of items and chunks.
+"""The Parquet tables under `data/processed` and in each version: their schemas, reading and writing, and conversion of
+items and chunks.
 
-Nested values (`fields`, `metadata`) are stored as canonical JSON in one text column, because their structure depends on the declaration.
+Nested values (`fields`, `metadata`) are stored as canonical JSON in one text column, because their structure depends on
+the declaration.
 """
 
 import errno
@@ -33,7 +35,8 @@ _BUFFER = 1 << 20  # bytes read at a time
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
 _ITEM_COLUMNS = (
-    "source", "kind", "document_id", "url", "title", "text", "passage", "fields", "metadata", "raw_sha256", "content_sha256", "text_sha256", "fetched_at",
+    "source", "kind", "document_id", "url", "title", "text", "passage", "fields", "metadata", "raw_sha256",
+    "content_sha256", "text_sha256", "fetched_at",
 )  # fmt: skip
 ITEM_SCHEMA = pa.schema([(name, _TEXT) for name in _ITEM_COLUMNS])
 CHUNK_SCHEMA = pa.schema(
@@ -53,15 +56,21 @@ def write_table(path: Path, table: pa.Table) -> None:
 
 
 class TableWriter:
-    """Writes a Parquet file in batches; a context manager. The file appears atomically when the block ends without an exception, else not at all."""
+    """Writes a Parquet file in batches; a context manager. The file appears atomically when the block ends without an
+    exception, else not at all.
+    """
 
     def __init__(self, path: Path, schema: pa.Schema, *, statistics: bool = True) -> None:
-        """`statistics`: whether the footer, which is read as a whole, has the least and the greatest value of each row group."""
+        """`statistics`: whether the footer, which is read as a whole, has the least and the greatest value of each row
+        group.
+        """
         self._path = path
         self._temporary = temporary_beside(path)
         make_folder(path.parent)
         create(self._temporary).close()  # with the mode that the folder gives it, which the writer leaves
-        self._writer = pq.ParquetWriter(self._temporary, schema, compression="zstd", write_page_checksum=True, write_statistics=statistics)
+        self._writer = pq.ParquetWriter(
+            self._temporary, schema, compression="zstd", write_page_checksum=True, write_statistics=statistics
+        )
         self.rows = 0
 
     def write(self, table: pa.Table) -> None:
@@ -73,7 +82,9 @@ class TableWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         try:
             self._writer.close()
             if kind is None:
@@ -85,7 +96,8 @@ class TableWriter:
 
 
 def read_table(path: Path, columns: list[str] | None = None) -> pa.Table:
-    """Reads columns of a table; None reads all. Raises DamagedVersion where it is missing or damaged, StorageError where the disk fails.
+    """Reads columns of a table; None reads all. Raises DamagedVersion where it is missing or damaged, StorageError
+    where the disk fails.
 
     Like everything here that reads, it compares each page that it reads with its checksum.
     """
@@ -108,7 +120,9 @@ Batches = Callable[[Sequence[str] | None], Iterator[pa.Table]]
 
 
 def batches_of(*paths: Path, rows: int = 10_000) -> Batches:
-    """Returns what reads these tables one after the other, in batches of at most `rows` rows. Raises as `read_table`, where it is called."""
+    """Returns what reads these tables one after the other, in batches of at most `rows` rows. Raises as `read_table`,
+    where it is called.
+    """
 
     def read(columns: Sequence[str] | None) -> Iterator[pa.Table]:
         for path in paths:
@@ -118,7 +132,9 @@ def batches_of(*paths: Path, rows: int = 10_000) -> Batches:
 
 
 def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int = 2000) -> Iterator[pa.Table]:
-    """Yields a table in batches of at most `rows` rows, so that it need not fit into memory. `columns`: None reads all. Raises as `read_table`."""
+    """Yields a table in batches of at most `rows` rows, so that it need not fit into memory. `columns`: None reads all.
+    Raises as `read_table`.
+    """
     try:
         with open_table(path) as file:
             for batch in file.iter_batches(batch_size=rows, columns=None if columns is None else list(columns)):
@@ -128,7 +144,9 @@ def read_batches(path: Path, columns: Sequence[str] | None = None, *, rows: int 
 
 
 def read_rows(batches: Batches, columns: Sequence[str], rows: RowNumbers) -> Iterator[tuple[pa.Table, RowNumbers]]:
-    """Yields the rows with these numbers, ascending, in batches, each with the places of its rows in `rows`. Raises as `batches` does."""
+    """Yields the rows with these numbers, ascending, in batches, each with the places of its rows in `rows`. Raises as
+    `batches` does.
+    """
     begin = 0
     for batch in batches(columns) if len(rows) else ():
         first, last = np.searchsorted(rows, [begin, begin + len(batch)])
@@ -143,7 +161,9 @@ def rows_in(path: Path) -> int:
 
 
 def text_lengths(path: Path, rows: Collection[int]) -> dict[int, int]:
-    """Row number → characters in its column `text`, for the given rows; only the row groups that hold them are read. Raises as `read_table`."""
+    """Row number → characters in its column `text`, for the given rows; only the row groups that hold them are read.
+    Raises as `read_table`.
+    """
     wanted, first = sorted(rows), 0
     lengths: dict[int, int] = {}
     try:
@@ -177,7 +197,12 @@ def read_group(path: Path, number: int, columns: list[str] | None = None) -> pa.
 def column_bytes(path: Path, column: str) -> int:
     """Returns how many bytes a column of texts takes, about, without reading it. Raises as `read_table`."""
     groups = _footer(path).to_dict()["row_groups"]
-    return sum(int(one["total_uncompressed_size"]) for group in groups for one in group["columns"] if one["path_in_schema"] == column)
+    return sum(
+        int(one["total_uncompressed_size"])
+        for group in groups
+        for one in group["columns"]
+        if one["path_in_schema"] == column
+    )
 
 
 def _footer(path: Path) -> pq.FileMetaData:
@@ -188,10 +213,15 @@ def _footer(path: Path) -> pq.FileMetaData:
 
 
 def damaged_table(path: Path, error: Exception) -> AlmanacError:
-    """Returns the error for an unreadable table: StorageError where the operating system failed, DamagedVersion where the table is missing or damaged."""
+    """Returns the error for an unreadable table: StorageError where the operating system failed, DamagedVersion where
+    the table is missing or damaged.
+    """
     if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
         return storage_error(error, path)
-    hint = "almanac verify KB says what is wrong; almanac rollback KB publishes an older version; almanac run KB builds a new one"
+    hint = (
+        "almanac verify KB says what is wrong; almanac rollback KB publishes an older version; almanac run KB "
+        "builds a new one"
+    )
     return DamagedVersion(f"the table cannot be read: {error}", where=str(path), hint=hint)
 
 
@@ -207,15 +237,21 @@ class StoredItems:
 
 
 def item_of(row: dict[str, Any]) -> Item:
-    """Converts a row of an items table back to an item. `language` is not restored: a detected one is in the metadata."""
-    kept = {name: row[name] for name in ("source", "kind", "document_id", "url", "title", "text", "passage", "raw_sha256", "fetched_at")}
+    """Converts a row of an items table back to an item. `language` is not restored: a detected one is in the
+    metadata.
+    """
+    kept = {
+        name: row[name]
+        for name in ("source", "kind", "document_id", "url", "title", "text", "passage", "raw_sha256", "fetched_at")
+    }
     return Item(**kept, fields=json.loads(row["fields"]), metadata=json.loads(row["metadata"]))
 
 
 def items_table(items: Iterable[Item]) -> pa.Table:
     rows = [
         {
-            "source": i.source, "kind": i.kind, "document_id": i.document_id, "url": i.url, "title": i.title, "text": i.text,
+            "source": i.source, "kind": i.kind, "document_id": i.document_id, "url": i.url, "title": i.title,
+            "text": i.text,
             "passage": i.passage, "fields": canonical_json(i.fields), "metadata": canonical_json(i.metadata),
             "raw_sha256": i.raw_sha256, "content_sha256": i.content_sha256, "text_sha256": sha256(i.text),
             "fetched_at": i.fetched_at,
@@ -228,9 +264,11 @@ def items_table(items: Iterable[Item]) -> pa.Table:
 def chunks_table(chunks: Iterable[ChunkRow]) -> pa.Table:
     rows = [
         {
-            "chunk_id": c.chunk_id, "document_id": c.document_id, "source": c.source, "url": c.url, "title": c.title, "kind": c.kind,
+            "chunk_id": c.chunk_id, "document_id": c.document_id, "source": c.source, "url": c.url, "title": c.title,
+            "kind": c.kind,
             "ordinal": c.ordinal, "start": c.start, "end": c.end, "text": c.text, "passage": c.passage,
-            "embedded_text": c.embedded_text, "text_sha256": c.text_sha256, "metadata": canonical_json(c.metadata), "fetched_at": c.fetched_at,
+            "embedded_text": c.embedded_text, "text_sha256": c.text_sha256, "metadata": canonical_json(c.metadata),
+            "fetched_at": c.fetched_at,
         }
         for c in chunks
     ]  # fmt: skip

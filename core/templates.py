@@ -9,8 +9,9 @@ from almanac.schemas.declaration.template import parse_template
 def fill(template: str, values: Mapping[str, Any]) -> str:
     """Fills in a template and strips white space from the result.
 
-    `{price.amount}` takes a part of a value, or of each entry of a list. Where a value is missing or empty, the literal text after its placeholder is left
-    out too: "{title}. {text}" without a title gives the text alone, not ". " before it. Raises ValueError for a template that `parse_template` refuses.
+    `{price.amount}` takes a part of a value, or of each entry of a list. Where a value is missing or empty, the literal
+    text after its placeholder is left out too: "{title}. {text}" without a title gives the text alone, not ". " before
+    it. Raises ValueError for a template that `parse_template` refuses.
     """
     literals_and_names = parse_template(template)
     filled = [literals_and_names[0]]
@@ -22,7 +23,9 @@ def fill(template: str, values: Mapping[str, Any]) -> str:
 
 
 def _part(value: Any, name: str) -> Any:
-    """The part of a value that a dotted name leads to, for each entry of a list; None where there is none. A name with a dot in it comes first."""
+    """The part of a value that a dotted name leads to, for each entry of a list; None where there is none. A name with
+    a dot in it comes first.
+    """
     if isinstance(value, list | tuple):
         return [_part(entry, name) for entry in value]
     if not isinstance(value, Mapping) or name in value:

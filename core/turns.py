@@ -1,6 +1,7 @@
 """Turns at work of which only so much goes on at once, as Python's lock would hold it up.
 
-Who waits for something else lets others have its turn, and so does who begins with something long: what is slow holds up nothing else that has a thread.
+Who waits for something else lets others have its turn, and so does who begins with something long: what is slow holds
+up nothing else that has a thread.
 """
 
 import heapq
@@ -36,7 +37,8 @@ _own: ContextVar[_Begun | None] = ContextVar("own", default=None)
 class Turns:
     """So many turns, taken in the order in which work comes. Of work that gave its own away, the oldest goes on first.
 
-    Work that has not begun is before it, for 20 ms at most: soon it waits itself, for a model that is passed once for all who wait.
+    Work that has not begun is before it, for 20 ms at most: soon it waits itself, for a model that is passed once for
+    all who wait.
 
     Args:
         most: Turns that may be taken at the same time.
@@ -56,7 +58,9 @@ class Turns:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """The block has a turn. It begins once there is one for it; raises GivenUp instead where nobody waits for the work any more."""
+        """The block has a turn. It begins once there is one for it; raises GivenUp instead where nobody waits for the
+        work any more.
+        """
         with self._lock:
             begun, may_begin = _Begun(self, next(self._numbers)), self._free_one()
             if may_begin is not None:
@@ -137,7 +141,8 @@ class Turns:
 
 @contextmanager
 def others_first() -> Iterator[None]:
-    """In the block, the turn of this thread is others'; afterwards it has one again. Does nothing in a thread that has no turn, or has given it away.
+    """In the block, the turn of this thread is others'; afterwards it has one again. Does nothing in a thread that has
+    no turn, or has given it away.
 
     Not to be entered with a lock that somebody with a turn may wait for: then neither goes on.
     """
@@ -156,11 +161,13 @@ def others_first() -> Iterator[None]:
 
 @contextmanager
 def for_several(waiting: Callable[[], int], most: int) -> Iterator[None]:
-    """The block does something at once for those who wait for it and let others go first, such as this thread, while more may come; it needs no turn.
+    """The block does something at once for those who wait for it and let others go first, such as this thread, while
+    more may come; it needs no turn.
 
-    It begins when as many wait as could go on meanwhile, or `most`. Where no processor is left for it, it has a turn all the same, after all others, and a few
-    milliseconds later if fewer wait than the last time, and some of them have just ended. Others are those that have come before it: of work that waits for
-    something else, there may always be some that could go on. Does nothing in a thread that works without turns, or has one.
+    It begins when as many wait as could go on meanwhile, or `most`. Where no processor is left for it, it has a turn
+    all the same, after all others, and a few milliseconds later if fewer wait than the last time, and some of them have
+    just ended. Others are those that have come before it: of work that waits for something else, there may always be
+    some that could go on. Does nothing in a thread that works without turns, or has one.
 
     Args:
         waiting: Gives how many wait.

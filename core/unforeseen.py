@@ -1,4 +1,6 @@
-"""Exceptions that nobody foresaw while one page or item is worked on: its place and the traceback in the log, a reason for its reject, and the run goes on."""
+"""Exceptions that nobody foresaw while one page or item is worked on: its place and the traceback in the log, a reason
+for its reject, and the run goes on.
+"""
 
 from almanac.core.logs import get_logger
 from almanac.schemas.errors import AlmanacError

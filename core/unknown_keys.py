@@ -1,4 +1,6 @@
-"""Explains a key that a declaration does not know at its place: by the one that was meant, by the place where it belongs, or by what there is instead."""
+"""Explains a key that a declaration does not know at its place: by the one that was meant, by the place where it
+belongs, or by what there is instead.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -9,12 +11,15 @@ from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.nearest import nearest
 
 _BROWSER = (
-    '`render` of a site has Chromium draw its pages: render: {wait_for: "css=…"}. Data that a page\'s scripts hold is read without it, by json rules with '
+    '`render` of a site has Chromium draw its pages: render: {wait_for: "css=…"}. Data that a page\'s scripts '
+    "hold is read without it, by json rules with "
     "`from: {script: …}`; of data that they fetch, the URL is declared in start_urls"
 )
 _PROXY = "the proxy that the environment names (HTTPS_PROXY) is used with politeness: {allow_private: true}"
 _INSTEAD = {
-    **dict.fromkeys(("javascript", "js", "enable_js", "render_js", "rendering", "browser", "headless", "dynamic", "spa"), _BROWSER),
+    **dict.fromkeys(
+        ("javascript", "js", "enable_js", "render_js", "rendering", "browser", "headless", "dynamic", "spa"), _BROWSER
+    ),
     **dict.fromkeys(("playwright", "selenium", "puppeteer", "splash", "chrome", "chromium", "firefox"), _BROWSER),
     **dict.fromkeys(("proxy", "proxies"), _PROXY),
 }
@@ -22,7 +27,9 @@ _SHOWN_PLACES = 3
 
 
 def explain_unknown_key(key: str, keys: Sequence[str]) -> str:
-    """Returns the finding about `key` at a place whose keys are `keys`: `unknown key; did you mean required?`. It names no key that the place lacks."""
+    """Returns the finding about `key` at a place whose keys are `keys`: `unknown key; did you mean required?`. It names
+    no key that the place lacks.
+    """
     instead = _INSTEAD.get(key.casefold().replace("-", "_"))
     if instead is not None and key not in _places():
         return f"unknown key, and there is none for it: {instead}"
@@ -46,7 +53,9 @@ def _places() -> dict[str, list[str]]:
     return found
 
 
-def _models(model: type[DeclaredModel], place: str, above: tuple[type[DeclaredModel], ...]) -> Iterator[tuple[str, type[DeclaredModel]]]:
+def _models(
+    model: type[DeclaredModel], place: str, above: tuple[type[DeclaredModel], ...]
+) -> Iterator[tuple[str, type[DeclaredModel]]]:
     """Yields (place, model) for a model and all models inside it. One that contains itself is gone into once."""
     kind = get_args(model.model_fields["kind"].annotation) if "kind" in model.model_fields else ()
     yield f"{place} of kind: {kind[0]}" if kind else place or "the knowledge base", model

@@ -8,10 +8,11 @@ _DEEPEST = 4  # segments of a folder
 
 
 def by_folder(urls: Collection[str], most: int) -> dict[str, int]:
-    """Folder → number of URLs in it, the largest first; `most` folders at most, the last of which may be `…`, all others.
+    """Folder → number of URLs in it, the largest first; `most` folders at most, the last of which may be `…`, all
+    others.
 
-    A folder is the first segment of a path that has more of them, as `/tours/`, and more segments where all URLs share the first. Where hosts differ, the host
-    stands before it.
+    A folder is the first segment of a path that has more of them, as `/tours/`, and more segments where all URLs share
+    the first. Where hosts differ, the host stands before it.
     """
     split = [urlsplit(url) for url in urls]
     several = len({parts.netloc for parts in split}) > 1
@@ -27,9 +28,15 @@ def by_folder(urls: Collection[str], most: int) -> dict[str, int]:
 
 def say_folders(folders: dict[str, int]) -> str:
     """`/tours/ 120, /news/ 7`; without the number where there is one folder."""
-    return next(iter(folders)) if len(folders) == 1 else ", ".join(f"{folder} {count:,}" for folder, count in folders.items())
+    return (
+        next(iter(folders))
+        if len(folders) == 1
+        else ", ".join(f"{folder} {count:,}" for folder, count in folders.items())
+    )
 
 
 def _folder(path: str, depth: int) -> str:
     segments = [segment for segment in path.split("/")[:-1] if segment]
-    return ("/" if path.startswith("/") or not segments else "") + "".join(f"{segment}/" for segment in segments[:depth])
+    return ("/" if path.startswith("/") or not segments else "") + "".join(
+        f"{segment}/" for segment in segments[:depth]
+    )

@@ -1,6 +1,8 @@
-"""Takes out of declared URLs the query parameters that variables of the environment fill: they are secrets, unless the variable has a default.
+"""Takes out of declared URLs the query parameters that variables of the environment fill: they are secrets, unless the
+variable has a default.
 
-While a declaration is read, what stands for such a variable in a URL is marked; no value of the environment has the character that marks it.
+While a declaration is read, what stands for such a variable in a URL is marked; no value of the environment has the
+character that marks it.
 """
 
 from typing import Any
@@ -24,10 +26,13 @@ def mark(value: str, at: Keys) -> str:
 def take_secrets(declared: Any, tree: Node) -> list[SecretParameters]:
     """Takes the secret parameters out of the URLs of `declared`, in place, and returns those of each source.
 
-    Raises DeclarationError where one host has two values of one parameter: what its pages are asked for with would be a guess.
+    Raises DeclarationError where one host has two values of one parameter: what its pages are asked for with would be a
+    guess.
     """
     sources = declared.get("sources") if isinstance(declared, dict) else None
-    return [_of_source(source, number, tree) for number, source in enumerate(sources if isinstance(sources, list) else [])]
+    return [
+        _of_source(source, number, tree) for number, source in enumerate(sources if isinstance(sources, list) else [])
+    ]
 
 
 def _of_source(source: Any, number: int, tree: Node) -> SecretParameters:
@@ -58,7 +63,9 @@ def _split(marked: str) -> tuple[str, list[tuple[str, bool]]]:
     is_open = head.count(_MARK) % 2 == 1  # the variable is more than the query
     parts = rest.split(_MARK)
     begun_here = range(2 if is_open else 1, len(parts), 2)
-    query, at, fragment = _MARK.join(part.replace("#", "%23") if number in begun_here else part for number, part in enumerate(parts)).partition("#")
+    query, at, fragment = _MARK.join(
+        part.replace("#", "%23") if number in begun_here else part for number, part in enumerate(parts)
+    ).partition("#")
     pairs = []
     for pair in query.split("&"):
         pairs.append((pair.replace(_MARK, ""), is_open or _MARK in pair))
@@ -70,8 +77,10 @@ def _split(marked: str) -> tuple[str, list[tuple[str, bool]]]:
 
 def _two_values(at: Keys, tree: Node) -> DeclarationError:
     return DeclarationError(
-        f"{dotted(at)}: a parameter of its query has another value in an earlier URL of that host, and one of them comes from the environment",
+        f"{dotted(at)}: a parameter of its query has another value in an earlier URL of that host, and one of "
+        "them comes from the environment",
         where=tree.nearest(at).place,
-        hint="what a variable fills there is a secret, which all pages of the host are asked for with: declare a source for each value, or give the variable "
+        hint="what a variable fills there is a secret, which all pages of the host are asked for with: declare a "
+        "source for each value, or give the variable "
         "a default, ${NAME:-default}, if it is no secret",
     )

@@ -8,7 +8,8 @@ from almanac.schemas.manifest import Sealed
 
 
 def verified_file(folder: Path, manifest: Sealed, name: str) -> Path:
-    """Returns the path of a file in a version's or a segment's folder after comparing it with the manifest; `name` is relative to the folder.
+    """Returns the path of a file in a version's or a segment's folder after comparing it with the manifest; `name` is
+    relative to the folder.
 
     Raises DamagedVersion where the file is missing or was altered. Other files are not looked at.
     """

@@ -1,4 +1,6 @@
-"""Tells what a YAML document amounts to before anything is made of it: aliases let a few lines stand for billions of values, or for themselves."""
+"""Tells what a YAML document amounts to before anything is made of it: aliases let a few lines stand for billions of
+values, or for themselves.
+"""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -30,12 +32,21 @@ class _Open:
 
 
 def excess_of(text: str, max_values: int, max_depth: int) -> Excess | None:
-    """Where a document has more values than it may, with those of each alias counted once more, or is deeper, or contains itself; None if nowhere.
+    """Where a document has more values than it may, with those of each alias counted once more, or is deeper, or
+    contains itself; None if nowhere.
 
-    Takes linear time and builds nothing. Raises ruamel's YAMLError for a text that is no YAML; of what follows an excess, nothing is read.
+    Takes linear time and builds nothing. Raises ruamel's YAMLError for a text that is no YAML; of what follows an
+    excess, nothing is read.
     """
     from ruamel.yaml import YAML
-    from ruamel.yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, NodeEvent, SequenceEndEvent, SequenceStartEvent
+    from ruamel.yaml.events import (
+        AliasEvent,
+        MappingEndEvent,
+        MappingStartEvent,
+        NodeEvent,
+        SequenceEndEvent,
+        SequenceStartEvent,
+    )
 
     values = 0
     stack: list[_Open] = []

@@ -19,7 +19,8 @@ Keys = tuple[str | int, ...]
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 100
 _SHOWN = 60  # characters of a text in an error
-# A variable; or, in a template, a dollar sign before a field whose name no variable can have; or what was meant to be a variable.
+# A variable; or, in a template, a dollar sign before a field whose name no variable can have; or what was meant to be a
+# variable.
 _VARIABLE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\}|([^\W\d]\w*(?:\.\w+)*\}))?")
 _LITERAL = "${NONE:-$}{"  # a way to write `${` where a variable would begin
 # Values below these keys are never shown in errors, even in an invalid form.
@@ -43,12 +44,16 @@ class Node:
         if not keys:
             return self
         first, rest = keys[0], keys[1:]
-        has_it = (isinstance(self.value, dict) and first in self.value) or (isinstance(self.value, list) and isinstance(first, int) and first < len(self.value))
+        has_it = (isinstance(self.value, dict) and first in self.value) or (
+            isinstance(self.value, list) and isinstance(first, int) and first < len(self.value)
+        )
         return self.value[first].nearest(rest) if has_it else self
 
 
 def read_tree(path: Path) -> Node:
-    """Parses a YAML file. Raises DeclarationError where it cannot be read, is not valid YAML in UTF-8, or too large once its aliases are written out."""
+    """Parses a YAML file. Raises DeclarationError where it cannot be read, is not valid YAML in UTF-8, or too large
+    once its aliases are written out.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -57,10 +62,16 @@ def read_tree(path: Path) -> Node:
     try:
         text = path.read_text(encoding="utf-8-sig")
         if excess := excess_of(text, _MAX_VALUES, _MAX_DEPTH):
-            raise DeclarationError(excess.finding, where=f"{path}:{excess.line}", hint="keep it flatter, or write out what aliases of aliases stand for")
+            raise DeclarationError(
+                excess.finding,
+                where=f"{path}:{excess.line}",
+                hint="keep it flatter, or write out what aliases of aliases stand for",
+            )
         tree = YAML(typ="rt").load(text)
     except UnicodeDecodeError as error:
-        raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
+        raise DeclarationError(
+            f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8"
+        ) from error
     except DuplicateKeyError as error:
         raise _repeated_key(path) from error
     except MarkedYAMLError as error:
@@ -69,17 +80,32 @@ def read_tree(path: Path) -> Node:
         raise DeclarationError(f"not valid YAML: {_problem(error)}", where=place, hint=_way_out(error)) from error
     except ReaderError as error:
         place = f"{path}:{path.read_text(encoding='utf-8-sig').count(chr(10), 0, error.position) + 1}"
-        raise DeclarationError(f"not valid YAML: the character U+{error.character:04X} may not stand in a file", where=place, hint="delete it") from error
+        raise DeclarationError(
+            f"not valid YAML: the character U+{error.character:04X} may not stand in a file",
+            where=place,
+            hint="delete it",
+        ) from error
     except YAMLError as error:
-        raise DeclarationError(f"not valid YAML: {error}", where=str(path), hint="check indentation, quotes and brackets") from error
+        raise DeclarationError(
+            f"not valid YAML: {error}", where=str(path), hint="check indentation, quotes and brackets"
+        ) from error
     except OSError as error:
-        raise DeclarationError(f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions") from error
-    except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:  # on odd numbers, dates and tags
+        raise DeclarationError(
+            f"cannot be read: {error.strerror}", where=str(path), hint="check the file's permissions"
+        ) from error
+    # on odd numbers, dates and tags
+    except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:
         finding = str(error).partition(";")[0].partition(": ")[0]
-        raise DeclarationError(f"not valid YAML: {finding or 'a tag on something else'}", where=f"{path}:1", hint="quote numbers, dates and tags") from error
+        raise DeclarationError(
+            f"not valid YAML: {finding or 'a tag on something else'}",
+            where=f"{path}:1",
+            hint="quote numbers, dates and tags",
+        ) from error
     except KeyError as error:  # ruamel knows the versions that it is asked for, and looks up any
         place = f"{path}:{_line_of_version(path)}"
-        raise DeclarationError("not valid YAML: a %YAML line names a version that does not exist", where=place, hint="delete that line") from error
+        raise DeclarationError(
+            "not valid YAML: a %YAML line names a version that does not exist", where=place, hint="delete that line"
+        ) from error
     return _node(tree, path, None)
 
 
@@ -93,7 +119,11 @@ def _way_out(error: Any) -> str:
     problem = str(error.problem)
     if "'\\t'" in problem:
         return "YAML is indented by spaces: replace the tab by them"
-    return "keep one document in the file: delete the line ---" if "another document" in problem else "check indentation, quotes and brackets there"
+    return (
+        "keep one document in the file: delete the line ---"
+        if "another document" in problem
+        else "check indentation, quotes and brackets there"
+    )
 
 
 def _line_of_version(path: Path) -> int:
@@ -102,7 +132,9 @@ def _line_of_version(path: Path) -> int:
 
 
 def _repeated_key(path: Path) -> DeclarationError:
-    """The error about a key that is there twice in a mapping. Unlike ruamel's, it shows no value, which may be a secret."""
+    """The error about a key that is there twice in a mapping. Unlike ruamel's, it shows no value, which may be a
+    secret.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
@@ -120,7 +152,9 @@ def _repeated_key(path: Path) -> DeclarationError:
             mark = key.start_mark
             if isinstance(key, ScalarNode) and key.value in lines:
                 finding = f"not valid YAML: the key '{key.value}' is there twice, first on line {lines[key.value]}"
-                return DeclarationError(finding, where=f"{path}:{mark.line + 1}:{mark.column + 1}", hint="keep one of the two")
+                return DeclarationError(
+                    finding, where=f"{path}:{mark.line + 1}:{mark.column + 1}", hint="keep one of the two"
+                )
             lines[str(key.value)] = mark.line + 1
             waiting.append(value)
     return DeclarationError("not valid YAML: a key is there twice", where=str(path), hint="keep one of the two")
@@ -143,13 +177,17 @@ def _line(raw: Any, key: Any) -> int | None:
 
 
 def plain(
-    node: Node, at: Keys = (), unset: Callable[[str, Keys, int], str | None] | None = None, filled: Callable[[str, Keys], str] = lambda value, _: value
+    node: Node,
+    at: Keys = (),
+    unset: Callable[[str, Keys, int], str | None] | None = None,
+    filled: Callable[[str, Keys], str] = lambda value, _: value,
 ) -> Any:
     """Converts a tree to plain Python values, with `${VAR}` and `${VAR:-default}` replaced in every string.
 
-    `at` is the node's position in the file, for messages. `unset` gives the text for a variable that is not set and has no default, by its name, the position
-    of the string and its place in it; `filled` gives that for the value of a variable without a default, by the position of the string. Raises
-    DeclarationError where there is none, and for `${` that begins no variable: such a text would be taken as it stands.
+    `at` is the node's position in the file, for messages. `unset` gives the text for a variable that is not set and has
+    no default, by its name, the position of the string and its place in it; `filled` gives that for the value of a
+    variable without a default, by the position of the string. Raises DeclarationError where there is none, and for `${`
+    that begins no variable: such a text would be taken as it stands.
     """
     if isinstance(node.value, dict):
         return {key: plain(value, (*at, key), unset, filled) for key, value in node.value.items()}
@@ -168,8 +206,12 @@ def plain(
             value = unset(match[1], at, match.start())
         if value is None:
             is_field = match[1] != match[1].upper()
-            hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}" + (f"; a dollar sign before a field is {_LITERAL}{match[1]}}}" if is_field else "")
-            raise DeclarationError(f"{dotted(at)}: environment variable {match[1]} is not set", where=node.place, hint=hint)
+            hint = f"export {match[1]}=…, or write ${{{match[1]}:-default}}" + (
+                f"; a dollar sign before a field is {_LITERAL}{match[1]}}}" if is_field else ""
+            )
+            raise DeclarationError(
+                f"{dotted(at)}: environment variable {match[1]} is not set", where=node.place, hint=hint
+            )
         return value if match[2] is not None else filled(value, at)
 
     return _VARIABLE.sub(value_of, str(node.value))
@@ -181,7 +223,10 @@ def _no_variable(node: Node, at: Keys, start: int) -> DeclarationError:
     return DeclarationError(
         f"{dotted(at)}: `${{` begins a variable, and there is none{shown}",
         where=node.place,
-        hint=f"${{NAME}} or ${{NAME:-default}}, of ASCII letters, digits and _, with no variable in the default; `${{` itself is written {_LITERAL}",
+        hint=(
+            f"${{NAME}} or ${{NAME:-default}}, of ASCII letters, digits and _, with no variable in the default; "
+            f"`${{` itself is written {_LITERAL}"
+        ),
     )
 
 

@@ -46,37 +46,94 @@ REJECTS_SHOWN = 50
 
 
 def show_summary(report: RunReport) -> None:
-    """The run's counters, the gate's checks, the pages that did not arrive, those whose text may be lost, and the duplicates, each as a table."""
+    """The run's counters, the gate's checks, the pages that did not arrive, those whose text may be lost, and the
+    duplicates, each as a table.
+    """
     of = f"run {report.run_id} of {report.kb}"
     _table(report.kb, "summary", as_records(("what", "value"), summary_rows(report)), f"Summary of {of}")
     if report.gate is not None:
-        _table(report.kb, "gate", as_records(GATE_COLUMNS, gate_rows(report.gate)), f"{gate_title(report.gate, report.previous)} ({of})")
+        _table(
+            report.kb,
+            "gate",
+            as_records(GATE_COLUMNS, gate_rows(report.gate)),
+            f"{gate_title(report.gate, report.previous)} ({of})",
+        )
     if lost := lost_rows(report.sources):
-        _table(report.kb, "missing pages", as_records(LOST_COLUMNS, lost), f"Pages that did not arrive, are gone or are left out, by reason ({of})")
+        _table(
+            report.kb,
+            "missing pages",
+            as_records(LOST_COLUMNS, lost),
+            f"Pages that did not arrive, are gone or are left out, by reason ({of})",
+        )
     if report.limits_reached:
-        _table(report.kb, "limits", as_records(LIMIT_COLUMNS, limit_rows(report.limits_reached)), f"Crawls that a limit cut short ({of})")
+        _table(
+            report.kb,
+            "limits",
+            as_records(LIMIT_COLUMNS, limit_rows(report.limits_reached)),
+            f"Crawls that a limit cut short ({of})",
+        )
     if documents := not_fetched_rows(report.sources):
-        _table(report.kb, "documents", as_records(NOT_FETCHED_COLUMNS, documents), f"Documents that pages link to and that are not fetched, by type ({of})")
+        _table(
+            report.kb,
+            "documents",
+            as_records(NOT_FETCHED_COLUMNS, documents),
+            f"Documents that pages link to and that are not fetched, by type ({of})",
+        )
     if left_out := left_out_rows(report.sources):
         much = "".join(f"; {one}" for one in much_left_out(report.sources))
-        _table(report.kb, "left out", as_records(LEFT_OUT_COLUMNS, left_out), f"Text that is left out on purpose{much} ({of})")
+        _table(
+            report.kb,
+            "left out",
+            as_records(LEFT_OUT_COLUMNS, left_out),
+            f"Text that is left out on purpose{much} ({of})",
+        )
     if texts := text_rows(report.sources):
-        _table(report.kb, "texts", as_records(TEXT_COLUMNS, texts), f"Pages whose main text may not be found; {DECLARE_BODY} ({of})")
+        _table(
+            report.kb,
+            "texts",
+            as_records(TEXT_COLUMNS, texts),
+            f"Pages whose main text may not be found; {DECLARE_BODY} ({of})",
+        )
     if duplicates := duplicate_rows(report):
-        shown = f"the first {len(duplicates)} of {report.items.deduplicated}" if report.items.deduplicated > len(duplicates) else "all"
-        _table(report.kb, "duplicates", as_records(DUPLICATE_COLUMNS, duplicates), f"Items that equal another one, and which: {shown} ({of})")
+        shown = (
+            f"the first {len(duplicates)} of {report.items.deduplicated}"
+            if report.items.deduplicated > len(duplicates)
+            else "all"
+        )
+        _table(
+            report.kb,
+            "duplicates",
+            as_records(DUPLICATE_COLUMNS, duplicates),
+            f"Items that equal another one, and which: {shown} ({of})",
+        )
 
 
 def show_retrieval(kb: str, version: str, recall: Recall, live: Recall | None, k: int) -> None:
     """How many golden questions a version answers, compared with the live version, and the questions that it misses."""
-    _table(kb, "retrieval", as_records(("golden questions", version, "live"), retrieval_rows(recall, live, k)), f"What {version} finds of its golden questions")
+    _table(
+        kb,
+        "retrieval",
+        as_records(("golden questions", version, "live"), retrieval_rows(recall, live, k)),
+        f"What {version} finds of its golden questions",
+    )
     if recall.missed:
-        _table(kb, "missed questions", [{"question": question} for question in recall.missed], f"Golden questions without their answer in {version}")
+        _table(
+            kb,
+            "missed questions",
+            [{"question": question} for question in recall.missed],
+            f"Golden questions without their answer in {version}",
+        )
 
 
 def show_version(kb: str, version: str, digest: str, places: Mapping[str, Path]) -> None:
     """The paths of a version and its files. Plain text, because browsers refuse links from a page to local files."""
-    lines = [f"## {kb} {version}", "", f"Digest `{digest}`", "", *(f"- {what}: `{place}`" for what, place in places.items())]
+    lines = [
+        f"## {kb} {version}",
+        "",
+        f"Digest `{digest}`",
+        "",
+        *(f"- {what}: `{place}`" for what, place in places.items()),
+    ]
     _markdown(kb, "version", "\n".join(lines), f"Where {version} lies")
 
 
@@ -92,18 +149,27 @@ def show_history(kb: str, history: Sequence[Made]) -> None:
 
 def show_diff(diff: DiffResult) -> None:
     """How a new version differs from the one before."""
-    _table(diff.kb, "diff", as_records(("what", "value"), diff_rows(diff)), f"{diff.kb}: {diff.to} against {diff.since}")
+    _table(
+        diff.kb, "diff", as_records(("what", "value"), diff_rows(diff)), f"{diff.kb}: {diff.to} against {diff.since}"
+    )
 
 
 def show_plan(plan: PlanResult) -> None:
     """The planned counts, and the verdict that the gate would give."""
     _table(plan.kb, "plan", as_records(("what", "value"), plan_rows(plan)), f"What a run of {plan.kb} would do now")
-    _table(plan.kb, "plan gate", as_records(GATE_COLUMNS, gate_rows(plan.gate)), f"What the gate of {plan.kb} would say")
+    _table(
+        plan.kb, "plan gate", as_records(GATE_COLUMNS, gate_rows(plan.gate)), f"What the gate of {plan.kb} would say"
+    )
 
 
 def show_validation(kb: str, results: Sequence[ExpectationResult]) -> None:
     """The result of each declared rule, one row each."""
-    _table(kb, "validation", as_records(EXPECTATION_COLUMNS, expectation_rows(results)), f"What is declared of the items of {kb}, and what holds")
+    _table(
+        kb,
+        "validation",
+        as_records(EXPECTATION_COLUMNS, expectation_rows(results)),
+        f"What is declared of the items of {kb}, and what holds",
+    )
 
 
 def show_validation_page(report: RunReport) -> None:
@@ -142,7 +208,9 @@ def artifact_key(kb: str, what: str) -> str:
 
 @contextmanager
 def shown_if_possible(what: str) -> Iterator[None]:
-    """Logs an artifact that cannot be sent, so that the run goes on without it. That Prefect is gone is logged once, for all of them."""
+    """Logs an artifact that cannot be sent, so that the run goes on without it. That Prefect is gone is logged once,
+    for all of them.
+    """
     try:
         yield
     except PrefectGone:

@@ -1,8 +1,9 @@
 """A command whose Prefect goes away goes on without it: Prefect records and shows a run, and decides nothing about it.
 
-Prefect's client tries each request again for about a minute if its server is gone, and a run sends some dozens. With `notice_absence`, a request that got
-no answer after a few attempts lets the following ones fail at once: for half a minute, then for twice as long, and so on; for good if the server was a
-child of this command. Runs that a worker starts do without: their server is meant to come back, and the worker tells it how they ended.
+Prefect's client tries each request again for about a minute if its server is gone, and a run sends some dozens. With
+`notice_absence`, a request that got no answer after a few attempts lets the following ones fail at once: for half a
+minute, then for twice as long, and so on; for good if the server was a child of this command. Runs that a worker starts
+do without: their server is meant to come back, and the worker tells it how they ended.
 """
 
 import logging
@@ -63,7 +64,11 @@ class _Absence:
         self.is_on = False
 
     def error(self, url: str, reason: str = "nor did it before") -> PrefectGone:
-        return PrefectGone(f"Prefect does not answer: {reason}", where=url, hint="run again; PREFECT_API_URL names the server, unset the run starts its own")
+        return PrefectGone(
+            f"Prefect does not answer: {reason}",
+            where=url,
+            hint="run again; PREFECT_API_URL names the server, unset the run starts its own",
+        )
 
     def ask_once_more(self) -> None:
         if self._stop is None:
@@ -95,12 +100,16 @@ def is_prefect_gone() -> bool:
 
 
 def ask_once_more() -> None:
-    """Lets the next request be sent in any case. For what a server that has come back should not miss: how a run ended."""
+    """Lets the next request be sent in any case. For what a server that has come back should not miss: how a run
+    ended.
+    """
     _absence.ask_once_more()
 
 
 def notice_absence() -> None:
-    """From now on, requests of this process to Prefect raise PrefectGone: the one that gets no answer, and those after it at once."""
+    """From now on, requests of this process to Prefect raise PrefectGone: the one that gets no answer, and those after
+    it at once.
+    """
     from prefect.client.base import PrefectHttpxAsyncClient, PrefectHttpxSyncClient
 
     for client, noticing in ((PrefectHttpxSyncClient, _noticing), (PrefectHttpxAsyncClient, _noticing_async)):
@@ -154,4 +163,6 @@ def _is_silence(error: Exception) -> bool:
     import httpx
     from prefect.exceptions import PrefectHTTPStatusError
 
-    return isinstance(error, httpx.TransportError) or (isinstance(error, PrefectHTTPStatusError) and error.response.status_code in _UNANSWERED)
+    return isinstance(error, httpx.TransportError) or (
+        isinstance(error, PrefectHTTPStatusError) and error.response.status_code in _UNANSWERED
+    )

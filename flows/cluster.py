@@ -1,8 +1,11 @@
-"""Batches of a run on a Dask cluster, by Prefect's Dask task runner: each span of batches is a task in Prefect, and done by a worker.
+"""Batches of a run on a Dask cluster, by Prefect's Dask task runner: each span of batches is a task in Prefect, and
+done by a worker.
 
-Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are given out as there are threads. A worker
-that dies takes no other batch with it than the one that it was at. Dask gives its span to another worker; where a batch ends three of them, so does the run,
-whatever the scheduler's `allowed-failures` says. If the scheduler is lost, the run ends, and the next one goes on from the files that are written.
+Workers share the data directory with the run, on one host or by a file system, and nothing else. As many spans are
+given out as there are threads. A worker that dies takes no other batch with it than the one that it was at. Dask gives
+its span to another worker; where a batch ends three of them, so does the run, whatever the scheduler's
+`allowed-failures` says. If the scheduler is lost, the run ends, and the next one goes on from the files that are
+written.
 """
 
 import gc
@@ -55,14 +58,21 @@ _CANCELLED = re.compile(r"^\S+ cancelled for reason: |\.$")  # with the key of t
 _LOCAL = re.compile(r"local\[([1-9]\d*)\]")
 _GPU = "GPU"  # what workers declare where they have it: dask worker --resources GPU=1
 _AGAIN = "almanac run KB goes on from what is written"
-_TURNS, _FEW, _MANY = 1.5, 4, 20  # of the short batches that wait, a worker gets its share over so many turns, and from so many to so many at once
+# of the short batches that wait, a worker gets its share over so many turns, and from so many to so many at once
+_TURNS, _FEW, _MANY = 1.5, 4, 20
 _COMING = 2  # places that there will be at least, presumably: workers come one by one
-_TASKS = {map_batches: "map batch", cut_batches: "cut batch", embed_batches: "embed checkpoint", make_segments_of: "make segment"}
+_TASKS = {
+    map_batches: "map batch",
+    cut_batches: "cut batch",
+    embed_batches: "embed checkpoint",
+    make_segments_of: "make segment",
+}
 
 
 @contextmanager
 def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
-    """Yields what has batches done by the cluster's workers; None with `engine: local`. A run that has no work for them needs no cluster.
+    """Yields what has batches done by the cluster's workers; None with `engine: local`. A run that has no work for them
+    needs no cluster.
 
     Raises UsageError where the extra `dask` is not installed, or ALMANAC_DASK is missing or malformed.
     """
@@ -77,7 +87,9 @@ def fan_out_of(declaration: Declaration) -> Iterator[FanOut | None]:
 
 
 def prepare_cluster(declaration: Declaration) -> None:
-    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has it get ready. Raises nothing."""
+    """Where the run is to have a cluster: imports what reaches it, reads what workers have to have, and has it get
+    ready. Raises nothing.
+    """
     if declaration.run.engine == "local":
         return
     with suppress(Exception):  # told when the run begins
@@ -88,7 +100,9 @@ def prepare_cluster(declaration: Declaration) -> None:
 
 
 def _get_cluster_ready(address: str) -> None:
-    """Asks scheduler and workers to do what they begin with. The run may end meanwhile: it waits for no cluster that it needs nothing of."""
+    """Asks scheduler and workers to do what they begin with. The run may end meanwhile: it waits for no cluster that it
+    needs nothing of.
+    """
     is_asked = False
     with suppress(Exception, CancelledError):
         from distributed import Client
@@ -99,7 +113,9 @@ def _get_cluster_ready(address: str) -> None:
             is_asked = True
             client.run_on_scheduler(get_ready)
     if not is_asked:
-        gc.collect()  # a client that was made halfway would be closed as the process ends, and wait 40 s for its loop, which has ended by then
+        # a client that was made halfway would be closed as the process ends, and wait 40 s for its loop, which has
+        # ended by then
+        gc.collect()
 
 
 def _options(declaration: Declaration) -> dict[str, Any]:
@@ -110,8 +126,17 @@ def _options(declaration: Declaration) -> dict[str, Any]:
     if address is None:
         raise UsageError(f"run.engine: dask, and {_VARIABLE} names no cluster", where=str(declaration.path), hint=hint)
     if local := _LOCAL.fullmatch(address):
-        kept = {"n_workers": int(local[1]), "threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "dashboard_address": None}
-        return {"cluster_class": "distributed.LocalCluster", "cluster_kwargs": {**kept, "silence_logs": logging.CRITICAL}}
+        kept = {
+            "n_workers": int(local[1]),
+            "threads_per_worker": 1,
+            "processes": True,
+            "host": "127.0.0.1",
+            "dashboard_address": None,
+        }
+        return {
+            "cluster_class": "distributed.LocalCluster",
+            "cluster_kwargs": {**kept, "silence_logs": logging.CRITICAL},
+        }
     if not re.fullmatch(r"(tcp|tls)://[^/\s]+:\d+", address):
         raise UsageError("is no address of a Dask cluster", where=f"{_VARIABLE}={address}", hint=hint)
     return {"address": address, "client_kwargs": {"timeout": _CONNECT_S}}
@@ -128,7 +153,14 @@ class _Cluster:
         self._looked_at = self._had_one_at = 0.0
         self._sent: _SentAlike | None = None
 
-    def fan_out(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
+    def fan_out(
+        self,
+        step: Callable[..., Any],
+        run: Run,
+        batches: Any,
+        spans: Sequence[Span],
+        unfinished: Callable[[int, int], Unfinished],
+    ) -> Iterator[Any]:
         """As FanOut says."""
         if not spans:
             return
@@ -144,7 +176,9 @@ class _Cluster:
                 with self._as_operational():  # first, so that no worker waits until what another one has done is read
                     places = self._places(wants)
                     while waiting and len(running) < places:
-                        span, deaths = _taken(waiting, _at_once(len(waiting), places, least, are_short=_is_short(step, run)))
+                        span, deaths = _taken(
+                            waiting, _at_once(len(waiting), places, least, are_short=_is_short(step, run))
+                        )
                         given = self._give(step, run, batches, span, wanted, deaths, wants)
                         given.future.add_done_callback(lambda _: ended.set())
                         running[given.future] = given
@@ -158,7 +192,11 @@ class _Cluster:
                         at = unfinished(*given.span)
                         if at.deaths >= DEATHS:
                             hint = f"the worker's log says how: often it lacked memory; {_AGAIN}"
-                            raise OperationalError(f"{at.name} ended {at.deaths} workers, one after the other", where=killed.worker, hint=hint) from killed
+                            raise OperationalError(
+                                f"{at.name} ended {at.deaths} workers, one after the other",
+                                where=killed.worker,
+                                hint=hint,
+                            ) from killed
                         waiting.append((given.span, DEATHS - at.deaths))  # they died at other batches of the span
                         self._looked_at = 0.0
                         continue
@@ -179,7 +217,9 @@ class _Cluster:
             self._runner = None
 
     def _have_events_sent(self, seconds: float) -> None:
-        """Waits until workers have sent what Prefect is to know of a run, or so many seconds. Raises nothing: neither workers nor Prefect may be there."""
+        """Waits until workers have sent what Prefect is to know of a run, or so many seconds. Raises nothing: neither
+        workers nor Prefect may be there.
+        """
         client = self._runner._client
         if client is None or client.status != "running":
             return
@@ -209,31 +249,43 @@ class _Cluster:
         self._have_events_sent(_LOOK_S)  # of a run that was killed, to an API that is gone with it
         for worker, has in client.run(_answer, embed.model_dump_json(), str(probe), on_error="return").items():
             if isinstance(has, BaseException):
-                raise UsageError(f"the worker cannot say what it has: {type(has).__name__}: {has}", where=worker, hint=SAME)
+                raise UsageError(
+                    f"the worker cannot say what it has: {type(has).__name__}: {has}", where=worker, hint=SAME
+                )
             if not has.pop(SEES):
                 hint = "workers share the data directory with the run, under the same path: --data DIR, or ALMANAC_DATA"
                 raise OperationalError(f"the worker does not see {probe}", where=worker, hint=hint)
             require_equal(f"worker {worker}", has, wanted)
 
     def _look(self) -> dict[str, Any]:
-        """The workers that there are now, by address. Raises OperationalError where there has been none for a minute."""
+        """The workers that there are now, by address. Raises OperationalError where there has been none for a
+        minute.
+        """
         self._workers = self._runner.client.scheduler_info(n_workers=-1)["workers"]
         self._looked_at = time.monotonic()
         if self._workers:
             self._had_one_at = self._looked_at
         elif self._looked_at > self._had_one_at + _WORKERS_S:
             hint = f"start one: dask worker {self._address} --nthreads 1; {_AGAIN}"
-            raise OperationalError(f"the Dask cluster has had no worker for {_WORKERS_S} s", where=self._address, hint=hint)
+            raise OperationalError(
+                f"the Dask cluster has had no worker for {_WORKERS_S} s", where=self._address, hint=hint
+            )
         return self._workers
 
     def _places(self, wants: str) -> int:
-        """How many spans workers can be at: as many as they have threads or, where some declare the resource that is wanted, as many as they have of it."""
+        """How many spans workers can be at: as many as they have threads or, where some declare the resource that is
+        wanted, as many as they have of it.
+        """
         if time.monotonic() - self._looked_at > _LOOK_AGAIN_S:
             self._look()
         workers = self._workers.values()
-        return int(sum(worker["resources"].get(wants, 0) for worker in workers)) or sum(worker["nthreads"] for worker in workers)
+        return int(sum(worker["resources"].get(wants, 0) for worker in workers)) or sum(
+            worker["nthreads"] for worker in workers
+        )
 
-    def _give(self, step: Callable[..., Any], run: Run, batches: Any, span: Span, wanted: Abilities, deaths: int, wants: str) -> "_Given":
+    def _give(
+        self, step: Callable[..., Any], run: Run, batches: Any, span: Span, wanted: Abilities, deaths: int, wants: str
+    ) -> "_Given":
         from dask.base import annotate
 
         is_declared = any(worker["resources"].get(wants) for worker in self._workers.values())
@@ -260,8 +312,9 @@ class _Cluster:
     def _read(self, given: "_Given") -> Any:
         """The result of a span that has ended.
 
-        Raises what the step raised, _KilledError where so many workers died that no other gets it, and TimeoutError where the worker that had the result died:
-        the span is done again as soon as there is a worker, which may be never.
+        Raises what the step raised, _KilledError where so many workers died that no other gets it, and TimeoutError
+        where the worker that had the result died: the span is done again as soon as there is a worker, which may be
+        never.
         """
         from distributed import KilledWorker
 
@@ -300,21 +353,27 @@ class _Cluster:
 
 
 def _is_short(step: Callable[..., Any], run: Run) -> bool:
-    """Whether a batch of a step takes a second or less, which a task costs a tenth of in Prefect. To find topics, texts are embedded."""
+    """Whether a batch of a step takes a second or less, which a task costs a tenth of in Prefect. To find topics, texts
+    are embedded.
+    """
     return step is map_batches or (step is cut_batches and run.declaration.chunk.by != "semantic")
 
 
 def _at_once(waiting: int, places: int, least: int, *, are_short: bool) -> int:
-    """How many of the batches that wait are given to a worker as one: in the end its even share, so that workers end together.
+    """How many of the batches that wait are given to a worker as one: in the end its even share, so that workers end
+    together.
 
-    Before, it is `least`, or of short batches more: first many, and fewer and fewer. Never so many that workers which come later have nothing left to do.
+    Before, it is `least`, or of short batches more: first many, and fewer and fewer. Never so many that workers which
+    come later have nothing left to do.
     """
     some = max(_FEW, least, min(_MANY, ceil(waiting / (_TURNS * max(_COMING, places))))) if are_short else least
     return min(some, ceil(waiting / places))
 
 
 def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:
-    """Takes the next span, and as many of those that follow it as may be given out as one; none is joined to one at which workers died."""
+    """Takes the next span, and as many of those that follow it as may be given out as one; none is joined to one at
+    which workers died.
+    """
     (first, last), deaths = waiting.pop()
     for _ in range(most - 1):
         if not waiting or (waiting[-1][0][0], waiting[-1][1], DEATHS) != (last + 1, deaths, deaths):
@@ -324,12 +383,15 @@ def _taken(waiting: list[tuple[Span, int]], most: int) -> tuple[Span, int]:
 
 
 def _resource_for(step: Callable[..., Any], run: Run) -> str:
-    """The resource that a step wants where workers declare it: a GPU for what embeds, which documents cut by topic are, too; else none."""
+    """The resource that a step wants where workers declare it: a GPU for what embeds, which documents cut by topic are,
+    too; else none.
+    """
     return _GPU if step is embed_batches or (step is cut_batches and run.declaration.chunk.by == "semantic") else ""
 
 
 class _SentAlike(SettingsContext):
-    """Prefect's settings, which go to workers with each task: taken apart once, and read by each worker once, who completes them by its own environment.
+    """Prefect's settings, which go to workers with each task: taken apart once, and read by each worker once, who
+    completes them by its own environment.
 
     Prefect would do both for each task, which takes forty milliseconds instead of one.
     """
@@ -340,7 +402,8 @@ class _SentAlike(SettingsContext):
     def of(cls, settings: SettingsContext) -> "_SentAlike":
         return cls(profile=settings.profile, settings=settings.settings, taken_apart=pickle.dumps(settings.serialize()))
 
-    def serialize(self, include_secrets: bool = True) -> dict[str, Any]:  # noqa: ARG002  # as Prefect has it, whose tasks carry secrets, too
+    # as Prefect has it, whose tasks carry secrets, too
+    def serialize(self, include_secrets: bool = True) -> dict[str, Any]:  # noqa: ARG002
         return {"profile": self.profile, "settings": _TakenApart(self.taken_apart)}
 
 
@@ -368,7 +431,8 @@ class _KilledError(Exception):
 
 
 def _deaths_allowed() -> Any:
-    """A plugin of the scheduler that gives a task up with the death that its annotation names. Other tasks have what `allowed-failures` says.
+    """A plugin of the scheduler that gives a task up with the death that its annotation names. Other tasks have what
+    `allowed-failures` says.
 
     A local class: `distributed` is imported only where a run is to have a cluster.
     """
@@ -385,7 +449,9 @@ def _deaths_allowed() -> Any:
 
 
 class _Work:
-    """A call of a step. No dataclass or tuple: Prefect and Dask search these for results of other tasks, and mistake equal numbers for such results."""
+    """A call of a step. No dataclass or tuple: Prefect and Dask search these for results of other tasks, and mistake
+    equal numbers for such results.
+    """
 
     def __init__(self, step: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         self._step, self._arguments = step, arguments
@@ -405,7 +471,9 @@ def _answer(embed: str, probe: str) -> dict[str, Any]:
 
 
 async def _send_events(patience_s: float) -> None:
-    """Sends what Prefect has noted of a run, and ends the connection to the run's API: the next run may have another one, and Prefect would keep the first."""
+    """Sends what Prefect has noted of a run, and ends the connection to the run's API: the next run may have another
+    one, and Prefect would keep the first.
+    """
     sending: Any = EventsWorker.drain_all(timeout=patience_s, at_exit=False)
     await sending
 
@@ -432,5 +500,7 @@ def _quieten() -> None:
     """Dask writes what happens to its connections on stderr; what matters of it becomes an error."""
     import distributed  # noqa: F401  # sets the levels that are changed here
 
-    for name in [name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in ("distributed", "tornado")]:
+    for name in [
+        name for name in list(logging.root.manager.loggerDict) if name.partition(".")[0] in ("distributed", "tornado")
+    ]:
         logging.getLogger(name).setLevel(logging.CRITICAL)

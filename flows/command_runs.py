@@ -1,6 +1,8 @@
-"""Runs of the command line in Prefect's database: the process of each, those that a kill has left as running, and how many are kept.
+"""Runs of the command line in Prefect's database: the process of each, those that a kill has left as running, and how
+many are kept.
 
-A run that names no server has an API of its own, which ends with it: nobody else would notice that a killed one is over, nor remove the old ones.
+A run that names no server has an API of its own, which ends with it: nobody else would notice that a killed one is
+over, nor remove the old ones.
 """
 
 import os
@@ -42,16 +44,24 @@ def note_process(run_id: UUID) -> None:
 
 def mark_dead_commands(client: SyncPrefectClient) -> None:
     """Marks runs of the command line as crashed whose process has ended without a word."""
-    begun = FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG]), state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_BEGUN)))
+    begun = FlowRunFilter(
+        tags=FlowRunFilterTags(all_=[TAG]), state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_BEGUN))
+    )
     for run in client.read_flow_runs(flow_run_filter=begun, limit=_PAGE):
         if not _is_alive(run):
-            client.set_flow_run_state(run.id, Crashed(message="Its command was killed, or the machine went down."), force=True)
+            client.set_flow_run_state(
+                run.id, Crashed(message="Its command was killed, or the machine went down."), force=True
+            )
             log.warning("a run without a process is marked as crashed", run=run.name)
 
 
 def forget_old_commands(client: SyncPrefectClient, kb: str) -> None:
-    """Removes the runs of a knowledge base from the command line that have ended, but for the newest, with their logs and artifacts."""
-    ended = FlowRunFilter(tags=FlowRunFilterTags(all_=[kb, TAG]), state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ENDED)))
+    """Removes the runs of a knowledge base from the command line that have ended, but for the newest, with their logs
+    and artifacts.
+    """
+    ended = FlowRunFilter(
+        tags=FlowRunFilterTags(all_=[kb, TAG]), state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_ENDED))
+    )
     for run in client.read_flow_runs(flow_run_filter=ended, sort=FlowRunSort.END_TIME_DESC, offset=_KEPT, limit=_PAGE):
         shown = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
         for artifact in client.read_artifacts(artifact_filter=shown, limit=_PAGE):

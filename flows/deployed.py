@@ -1,4 +1,6 @@
-"""A flow for each knowledge base: the entrypoint `almanac.flows.deployed.voyago` gives the deployment the name `voyago/refresh`."""
+"""A flow for each knowledge base: the entrypoint `almanac.flows.deployed.voyago` gives the deployment the name
+`voyago/refresh`.
+"""
 
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Limits how many runs use an embedding API at the same time: Prefect's global concurrency limit `embedding-api`.
 
-Operators change the number on the Concurrency page of the UI. Prefect ignores a limit that does not exist, so it is created before use.
+Operators change the number on the Concurrency page of the UI. Prefect ignores a limit that does not exist, so it is
+created before use.
 """
 
 from collections.abc import Iterator
@@ -28,11 +29,15 @@ def ensure_embedding_limit() -> None:
             client.read_global_concurrency_limit_by_name(EMBEDDING_API)
         except ObjectNotFound:
             with suppress(ObjectAlreadyExists):  # another run was quicker
-                client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=EMBEDDING_API, limit=_AT_ONCE, active=True))
+                client.create_global_concurrency_limit(
+                    GlobalConcurrencyLimitCreate(name=EMBEDDING_API, limit=_AT_ONCE, active=True)
+                )
 
 
 def embedding_slot(declaration: Declaration) -> Any:
-    """A context manager that waits for a slot if the embedder is an API. A killed run frees its slot when its lease ends, after five minutes."""
+    """A context manager that waits for a slot if the embedder is an API. A killed run frees its slot when its lease
+    ends, after five minutes.
+    """
     return _slot() if declaration.embed.provider == "mistral" else nullcontext()
 
 
@@ -44,7 +49,9 @@ def _slot() -> Iterator[None]:
         # Work that is done is not thrown away because the server does not answer for a moment.
         held.enter_context(concurrency(EMBEDDING_API, occupy=1, strict=True, raise_on_lease_renewal_failure=False))
     except PrefectGone:
-        _log.warning("Prefect does not answer, so nothing counts the runs that use the embedding API", limit=EMBEDDING_API)
+        _log.warning(
+            "Prefect does not answer, so nothing counts the runs that use the embedding API", limit=EMBEDDING_API
+        )
     try:
         yield
     finally:

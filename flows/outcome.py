@@ -20,7 +20,9 @@ _NAMES: dict[type[AlmanacError], str] = {GateRefused: "Gate refused", NoRecords:
 
 
 class VerdictFailure(Exception):
-    """A verdict that Prefect shows in red, because somebody has to act on it. The run itself ended normally; `report` is its report."""
+    """A verdict that Prefect shows in red, because somebody has to act on it. The run itself ended normally; `report`
+    is its report.
+    """
 
     def __init__(self, message: str, report: dict[str, Any]) -> None:
         super().__init__(message)
@@ -28,8 +30,14 @@ class VerdictFailure(Exception):
 
 
 def state_of(report: RunReport) -> State[Any]:
-    """A completed or failed state, named for the outcome. Its message gives version and counts, or the reasons against publishing."""
-    name, message, told = report.outcome.replace("_", " ").capitalize(), describe_run(report), report.model_dump(by_alias=True)
+    """A completed or failed state, named for the outcome. Its message gives version and counts, or the reasons against
+    publishing.
+    """
+    name, message, told = (
+        report.outcome.replace("_", " ").capitalize(),
+        describe_run(report),
+        report.model_dump(by_alias=True),
+    )
     if report.outcome in NOT_FINE:
         return Failed(name=name, message=message, data=VerdictFailure(message, told))
     return Completed(name=name, message=message, data=told)
@@ -44,26 +52,44 @@ def describe_run(report: RunReport) -> str:
     """One line for people: the version and its changes, or the reasons why there is none."""
     if report.outcome == "gate_refused":
         serving = f"{report.previous} serves on" if report.previous else "nothing is live"
-        return " · ".join([*([f"{report.version} is kept"] if report.version else []), *reasons_of(report), *filter(None, [rules_note(report)]), serving])
+        return " · ".join(
+            [
+                *([f"{report.version} is kept"] if report.version else []),
+                *reasons_of(report),
+                *filter(None, [rules_note(report)]),
+                serving,
+            ]
+        )
     if report.error:
         return str(report.error["message"])
     items = report.items.model_dump(by_alias=True)
-    counts = [f"{items[name]:,} {name}" for name in ("added", "changed", "moved", "removed", "unchanged", "quarantined") if items[name]]
+    counts = [
+        f"{items[name]:,} {name}"
+        for name in ("added", "changed", "moved", "removed", "unchanged", "quarantined")
+        if items[name]
+    ]
     chunks = f"{report.chunks.total:,} chunks, {report.chunks.embedded:,} embedded"
     cut = limits_line(report.limits_reached)
-    return " · ".join([report.version or "no version", ", ".join(counts) or "no items", chunks, *([cut] if cut else [])])
+    return " · ".join(
+        [report.version or "no version", ", ".join(counts) or "no items", chunks, *([cut] if cut else [])]
+    )
 
 
 def reasons_of(report: RunReport) -> list[str]:
     """The checks of the gate that failed, each as `max_lost 50 % (limit 10 %)`."""
     checks = report.gate.checks if report.gate is not None else []
-    return [f"{check.name} {amount(check.name, check.value)} (limit {amount(check.name, check.limit)})" for check in checks if not check.ok]
+    return [
+        f"{check.name} {amount(check.name, check.value)} (limit {amount(check.name, check.limit)})"
+        for check in checks
+        if not check.ok
+    ]
 
 
 def announce(report: RunReport) -> None:
     """Emits the event `almanac.run.<outcome>` for the current flow run. Webhooks receive its payload.
 
-    Prefect's own state events of scheduled runs reach automations 15 minutes late, because they wait for a preceding event that is never sent.
+    Prefect's own state events of scheduled runs reach automations 15 minutes late, because they wait for a preceding
+    event that is never sent.
     """
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
@@ -89,4 +115,8 @@ def announce(report: RunReport) -> None:
 
 def knowledge_base(kb: str) -> dict[str, str]:
     """The related resource of an event that stands for a knowledge base."""
-    return {"prefect.resource.id": f"almanac.knowledge-base.{kb}", "prefect.resource.role": "knowledge-base", "prefect.resource.name": kb}
+    return {
+        "prefect.resource.id": f"almanac.knowledge-base.{kb}",
+        "prefect.resource.role": "knowledge-base",
+        "prefect.resource.name": kb,
+    }

@@ -19,7 +19,9 @@ _ARTIFACT_EVERY_S = 2.0
 
 @contextmanager
 def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
-    """Yields the progress callback of one step. The bar is shown on terminals only, the artifact within flow runs only."""
+    """Yields the progress callback of one step. The bar is shown on terminals only, the artifact within flow runs
+    only.
+    """
     artifact: UUID | None = None
     if FlowRunContext.get() is not None:
         with shown_if_possible(step):
@@ -46,5 +48,11 @@ def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
 
 
 def _terminal_bar() -> Progress:
-    columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description:<24}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True)

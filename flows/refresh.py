@@ -69,11 +69,17 @@ from almanac.schemas.scope import Scope
 _log = get_logger("almanac.refresh")
 # What Prefect imports when a flow begins: its engines, and that with which it writes down the parameters of a run.
 _IMPORTED_LATE = ("fastapi.encoders", "prefect.flow_engine", "prefect.task_engine")
-_TASK_NAMES: dict[Callable[..., Any], str] = {measure: "ask golden questions", measure_live: "ask golden questions", publish_finished: "publish"}
+_TASK_NAMES: dict[Callable[..., Any], str] = {
+    measure: "ask golden questions",
+    measure_live: "ask golden questions",
+    publish_finished: "publish",
+}
 
 
 async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """Whether the failure may go away by itself, and there is time left: only `Retriable` errors do (schemas/errors.py)."""
+    """Whether the failure may go away by itself, and there is time left: only `Retriable` errors do
+    (schemas/errors.py).
+    """
     error = await state.aresult(raise_on_failure=False)
     return isinstance(error, Retriable) and not error.is_final
 
@@ -109,8 +115,8 @@ def _task(step: Callable[..., Any]) -> Task[..., Any]:
 def _do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Runs a step as a task.
 
-    Prefect searches all arguments for results of other tasks, which become the edges of the graph, and mistakes equal texts and numbers for such results.
-    Therefore it sees the handles but not their contents, and no other argument.
+    Prefect searches all arguments for results of other tasks, which become the edges of the graph, and mistakes equal
+    texts and numbers for such results. Therefore it sees the handles but not their contents, and no other argument.
     """
     return _task(step)(*map(_shown, arguments), **named)
 
@@ -122,7 +128,9 @@ def _shown(argument: Any) -> Any:
 
 
 def _run_name() -> str:
-    """The name of a flow run: `voyago · 2026-11-21 03:00` (UTC, as schedules are), then options that differ from a plain refresh."""
+    """The name of a flow run: `voyago · 2026-11-21 03:00` (UTC, as schedules are), then options that differ from a
+    plain refresh.
+    """
     given = flow_run.parameters
     only = [*(given.get("sources") or ()), *(given.get("urls") or ())]
     particular = ["full"] if given.get("full") else []
@@ -159,7 +167,15 @@ def refresh_flow(
 
 
 def _refresh(
-    kb: str, data: str | None, *, publish: bool, rejects_ok: bool, sources: list[str] | None, urls: list[str] | None, full: bool, env: str | None
+    kb: str,
+    data: str | None,
+    *,
+    publish: bool,
+    rejects_ok: bool,
+    sources: list[str] | None,
+    urls: list[str] | None,
+    full: bool,
+    env: str | None,
 ) -> State[Any]:
     log_through_stdlib()
     own, ledger = _own.get(None) or _Own(), Ledger()
@@ -171,7 +187,9 @@ def _refresh(
             declaration = load_declaration(kb, env)
             require_own_name(declaration)
         take_key_from_prefect(declaration)
-        run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
+        run = Run(
+            declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full)
+        )
         # A task with a tag asks the server for a slot before and after; the run has them.
         with fan_out_of(declaration) as fan_out, TagsContext(current_tags=set()):
             conduct = Conduct(
@@ -209,7 +227,8 @@ def flow_of(kb: str) -> "Flow[..., Any]":
 
 @dataclass
 class _Own:
-    """A run: the declaration that its command has read, and how it ended, noted by itself: what Prefect makes of that does not count.
+    """A run: the declaration that its command has read, and how it ended, noted by itself: what Prefect makes of that
+    does not count.
 
     Neither report nor error is set of a run that never began.
     """
@@ -236,13 +255,15 @@ def get_ready(*declarations: Declaration) -> None:
 def refresh(declaration: Declaration, data: str | None = None, **options: Any) -> dict[str, Any]:
     """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`, without `env`.
 
-    Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised as AlmanacError. A run that Prefect
-    cannot begin is carried out without it, and one whose end Prefect does not take is over all the same.
+    Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised
+    as AlmanacError. A run that Prefect cannot begin is carried out without it, and one whose end Prefect does not take
+    is over all the same.
     """
     own = _Own(declaration)
     notice_absence()
     share_certificates()
-    if has_own_server():  # heartbeats are for one that outlives this run, and the thread that sends them ends a run up to a second late
+    # heartbeats are for one that outlives this run, and the thread that sends them ends a run up to a second late
+    if has_own_server():
         get_current_settings().flows.heartbeat_frequency = None
     token = _own.set(own)
     try:
@@ -275,7 +296,11 @@ def _unless_prefect_fails(kb: str) -> Iterator[None]:
         yield
     except Exception as error:
         if not is_prefect_gone():
-            _log.warning("Prefect's record of runs of the command line is not up to date", kb=kb, error=f"{type(error).__name__}: {error}")
+            _log.warning(
+                "Prefect's record of runs of the command line is not up to date",
+                kb=kb,
+                error=f"{type(error).__name__}: {error}",
+            )
 
 
 def _is_interruption(error: BaseException | None) -> bool:
@@ -297,7 +322,9 @@ def _refresh_without_prefect(
 ) -> dict[str, Any]:
     run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
     with fan_out_of(declaration) as fan_out:
-        return carry_out(run, Conduct(show=partial(show_progress, run.kb), fan_out=fan_out), go_live=publish, rejects_ok=rejects_ok)
+        return carry_out(
+            run, Conduct(show=partial(show_progress, run.kb), fan_out=fan_out), go_live=publish, rejects_ok=rejects_ok
+        )
 
 
 def _show_survey(run: Run, surveyed: Survey) -> None:
@@ -330,12 +357,20 @@ def _show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
 def summary_line(report: RunReport) -> str:
     """The run in one line: `voyago v0002 published: 24 added, …`."""
     counts = report.items.model_dump(by_alias=True)
-    items = ", ".join(f"{counts[name]} {name}" for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined"))
+    items = ", ".join(
+        f"{counts[name]} {name}"
+        for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined")
+    )
     cut = limits_line(report.limits_reached)
     pages = f"{report.pages.present} pages, {report.pages.failed} failed" + (f"; {cut}" if cut else "")
     chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
     left = "".join(
-        f"; {share:.0%} of {one.source} left out as {words(why)}" for one in report.sources for why, share in one.left_out.much(one.characters).items()
+        f"; {share:.0%} of {one.source} left out as {words(why)}"
+        for one in report.sources
+        for why, share in one.left_out.much(one.characters).items()
     )
-    return f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; {sum(report.seconds.values()):.1f} s"
+    return (
+        f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; "
+        f"{sum(report.seconds.values()):.1f} s"
+    )

@@ -1,6 +1,7 @@
 """Takes the Mistral key from Prefect's Secret block `mistral-api-key` into MISTRAL_API_KEY of this process.
 
-`prefect.yaml` cannot do this safely: it would resolve a reference to the block at deployment, and store the key readable for everybody.
+`prefect.yaml` cannot do this safely: it would resolve a reference to the block at deployment, and store the key
+readable for everybody.
 """
 
 import os
@@ -15,7 +16,9 @@ _log = get_logger("almanac.secrets")
 
 
 def take_key_from_prefect(declaration: Declaration) -> None:
-    """Loads the key if the declaration embeds with Mistral and the environment has no key. Without the block, the embedder raises the error later."""
+    """Loads the key if the declaration embeds with Mistral and the environment has no key. Without the block, the
+    embedder raises the error later.
+    """
     if declaration.embed.provider != "mistral" or mistral_api_key():
         return
     from prefect.blocks.system import Secret

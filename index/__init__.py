@@ -1,1 +1,3 @@
-"""Embedding, vector storage, and the building, verification, publication and rollback of versions. Queries read a version through `index.reader`."""
+"""Embedding, vector storage, and the building, verification, publication and rollback of versions. Queries read a
+version through `index.reader`.
+"""

@@ -18,9 +18,11 @@ class _Version(Protocol):
 
 
 class ChunkSet(Set[str]):
-    """A set of chunks of an open version, such as those that pass a filter. `mask` is over all rows of its segments: half a million chunks take a megabyte.
+    """A set of chunks of an open version, such as those that pass a filter. `mask` is over all rows of its segments:
+    half a million chunks take a megabyte.
 
-    Iterating yields the ids in the order of rows; of a large set, only ask for its length and whether it contains an id.
+    Iterating yields the ids in the order of rows; of a large set, only ask for its length and whether it contains an
+    id.
     """
 
     _FEW = 500  # ids that are kept as such, too

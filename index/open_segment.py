@@ -1,4 +1,6 @@
-"""One segment opened for queries: its rows and its vectors, each on first use, without the rows that the version has deleted."""
+"""One segment opened for queries: its rows and its vectors, each on first use, without the rows that the version has
+deleted.
+"""
 
 import sqlite3
 import threading
@@ -35,10 +37,13 @@ class OpenSegment:
         folder: Folder to read from.
         sealed: Its manifest: the segment's, or the version's where that is its own segment.
         deleted: Row numbers that are not part of the version, int64, ascending.
-        require_unaltered: Raises DamagedVersion where a file, or a file of a folder, of the segment differs from its hash; called before anything is opened.
+        require_unaltered: Raises DamagedVersion where a file, or a file of a folder, of the segment differs from its
+            hash; called before anything is opened.
     """
 
-    def __init__(self, folder: Path, sealed: Sealed, deleted: RowNumbers, require_unaltered: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, sealed: Sealed, deleted: RowNumbers, require_unaltered: Callable[[str], None]
+    ) -> None:
         self.folder, self.sealed, self.deleted = folder, sealed, deleted
         self.require_unaltered = require_unaltered
         self._lock = threading.RLock()
@@ -77,7 +82,9 @@ class OpenSegment:
         return found
 
     def read_around(self) -> None:
-        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        """Has the system read what lies around each page that is asked for, and no longer each by itself
+        (`core.mapped`).
+        """
         with self._lock:
             self._is_around = True
             if "rows" in vars(self):
@@ -86,7 +93,9 @@ class OpenSegment:
                 read_around(self.vectors)
 
     def compare(self) -> None:
-        """Compares the files that searches read with their hashes, where none was used yet. Raises DamagedVersion, and what SQLite raises."""
+        """Compares the files that searches read with their hashes, where none was used yet. Raises DamagedVersion, and
+        what SQLite raises.
+        """
         self._require_database()
         self.rows, self.vectors, self._quantized  # noqa: B018  # opens them
 
@@ -96,12 +105,16 @@ class OpenSegment:
         map_pages_in_memory(self.folder / MATRIX, self.vectors)
 
     def find(self, ids: npt.NDArray[np.bytes_]) -> RowNumbers:
-        """Returns the row of each chunk id, int64 (n,), -1 where there is none that is part of the version. `ids` are bytes of 32 hex digits each."""
+        """Returns the row of each chunk id, int64 (n,), -1 where there is none that is part of the version. `ids` are
+        bytes of 32 hex digits each.
+        """
         rows = self.rows.find(ids)
         return rows if self.live is None else np.where((rows >= 0) & self.live[rows], rows, -1)
 
     def smallest(self, count: int, allowed: Mask | None = None) -> RowNumbers:
-        """Returns the rows of the smallest chunk ids, at most `count`, in the order of ids; of the allowed rows, else of all in the version."""
+        """Returns the rows of the smallest chunk ids, at most `count`, in the order of ids; of the allowed rows, else
+        of all in the version.
+        """
         allowed = self.live if allowed is None else allowed
         found = self.rows.by_id[:count] if allowed is None else self.rows.by_id[allowed[self.rows.by_id]][:count]
         return found.astype(np.int64)
@@ -111,7 +124,8 @@ class OpenSegment:
 
         Args:
             ids_of: Gives the chunk ids of some of the rows.
-            allowed: Mask of the rows, all of them part of the version, that may be found, bool (n,). None: all that are part of it.
+            allowed: Mask of the rows, all of them part of the version, that may be found, bool (n,). None: all that are
+                part of it.
         """
         self._require_database()
         if allowed is None:
@@ -127,7 +141,9 @@ class OpenSegment:
         return Quantized(self.folder, len(self), self.sealed.embedder.dimension)
 
     def _require_database(self) -> None:
-        """Reads Chroma's schema, once: no search needs it, and its database has no hash, since each opening changes it. A ruined one is told here."""
+        """Reads Chroma's schema, once: no search needs it, and its database has no hash, since each opening changes it.
+        A ruined one is told here.
+        """
         if not self._is_read:
             path = (self.folder / CHROMA / DATABASE).resolve()
             with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:

@@ -19,23 +19,33 @@ from almanac.schemas.manifest import Manifest, Sealed, SegmentUse
 
 
 class PinnedVersion:
-    """A version and its segments, pinned until `close`: `prune` leaves them alone, and their files stay the same under whatever name they have by then.
+    """A version and its segments, pinned until `close`: `prune` leaves them alone, and their files stay the same under
+    whatever name they have by then.
 
-    Of segments, files that were touched since they were verified are compared with their hashes here; a version that is its own segment has each part compared
-    on first use.
+    Of segments, files that were touched since they were verified are compared with their hashes here; a version that is
+    its own segment has each part compared on first use.
 
     Args:
         index_dir: The knowledge base's index directory, which contains `versions/`.
         version: The version's name, such as `v0001`.
-        candidate: The manifest of a candidate, a built directory whose manifest is not written yet. A candidate is not pinned.
-        gives_way: Whether to hold leases on the files that are mapped (`core.leases`). Whoever does so has to ask `is_wanted` several times a minute.
+        candidate: The manifest of a candidate, a built directory whose manifest is not written yet. A candidate is not
+            pinned.
+        gives_way: Whether to hold leases on the files that are mapped (`core.leases`). Whoever does so has to ask
+            `is_wanted` several times a minute.
 
-    Raises NotFound for an unknown version, StorageError for one that is being written, and DamagedVersion when a file of the version or of a segment is
-    missing or altered.
+    Raises NotFound for an unknown version, StorageError for one that is being written, and DamagedVersion when a file
+    of the version or of a segment is missing or altered.
     """
 
-    def __init__(self, index_dir: Path, version: str, candidate: Manifest | None = None, *, gives_way: bool = False) -> None:
-        self._index_dir, self._version, self._is_candidate, self._gives_way = index_dir, version, candidate is not None, gives_way
+    def __init__(
+        self, index_dir: Path, version: str, candidate: Manifest | None = None, *, gives_way: bool = False
+    ) -> None:
+        self._index_dir, self._version, self._is_candidate, self._gives_way = (
+            index_dir,
+            version,
+            candidate is not None,
+            gives_way,
+        )
         self._pins: list[Pin] = []  # of the version, then of its segments
         self._leases: list[Leases] = []
         while True:
@@ -61,7 +71,9 @@ class PinnedVersion:
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget` replaced one."""
+        """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget`
+        replaced one.
+        """
         return self._is_candidate or (bool(self._pins) and all(pin.is_in_place() for pin in self._pins))
 
     @property
@@ -98,12 +110,21 @@ class PinnedVersion:
         """Takes leases, before anything is compared or mapped. A file that is missing is told by the comparison."""
         if not self._gives_way:
             return
-        mapped = (folder / stored.path for stored in sealed.files if not stored.path.startswith(f"{CHROMA}/") and not stored.path.endswith(".parquet"))
+        mapped = (
+            folder / stored.path
+            for stored in sealed.files
+            if not stored.path.startswith(f"{CHROMA}/") and not stored.path.endswith(".parquet")
+        )
         try:
             self._leases.append(Leases(path for path in mapped if path.is_file()))
         except BlockingIOError as error:
-            hint = "ask again once whoever copies or restores there is done; almanac verify KB then says whether it is whole"
-            raise StorageError(f"{sealed.called} of '{self._index_dir.name}' is being written", where=str(self._public), hint=hint) from error
+            hint = (
+                "ask again once whoever copies or restores there is done; almanac verify KB then says whether it "
+                "is whole"
+            )
+            raise StorageError(
+                f"{sealed.called} of '{self._index_dir.name}' is being written", where=str(self._public), hint=hint
+            ) from error
 
     def _opened_segment(self, use: SegmentUse) -> OpenSegment:
         folder = public = segment_dir(self._index_dir, use.segment)
@@ -117,7 +138,8 @@ class PinnedVersion:
             len(deleted) and (deleted[0] < 0 or deleted[-1] >= use.chunks or (np.diff(deleted) < 1).any())
         ):
             raise DamagedVersion(
-                f"{self.manifest.version} is damaged: it deletes {use.deleted} of {use.chunks} chunks of segment {use.segment}, and there are {counted}",
+                f"{self.manifest.version} is damaged: it deletes {use.deleted} of {use.chunks} chunks of segment "
+                f"{use.segment}, and there are {counted}",
                 where=str(self._public),
                 hint=way_out(self.manifest.version),
             )

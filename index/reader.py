@@ -1,7 +1,8 @@
 """Read access to one version of an index: dense search, lexical search, and the columns of its chunks.
 
-`OpenVersion` is what queries use. It never changes the content of a version. A version consists of segments, or is its own single segment; readers see one
-list of rows, in the order of segments. A million chunks are not loaded: rows and vectors are mapped into memory, and a set of chunks is a bit mask.
+`OpenVersion` is what queries use. It never changes the content of a version. A version consists of segments, or is its
+own single segment; readers see one list of rows, in the order of segments. A million chunks are not loaded: rows and
+vectors are mapped into memory, and a set of chunks is a bit mask.
 """
 
 import json
@@ -43,29 +44,36 @@ if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
     from almanac.index.lexical.reader import AnalyzedQuery, LexicalIndex
 
-_REMEMBERED = 20_000  # chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
+# chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
+_REMEMBERED = 20_000
 _AT_ONCE = 200  # chunk ids of a list that is remembered, at most
 _MISSING = -1
 _DECODER = json.JSONDecoder()
 
 
 class OpenVersion:
-    """A version opened for queries; the lexical index, rows and vectors are opened on first use. Safe to share among threads; close it when done.
+    """A version opened for queries; the lexical index, rows and vectors are opened on first use. Safe to share among
+    threads; close it when done.
 
-    The version and its segments are pinned until `close`: `prune` leaves them alone, and their files stay the same even when `rebuild` or `forget` put
-    another folder under its name. Of segments, files that were touched since they were verified are compared with their hashes when the version is opened; a
-    version that is its own segment has each part compared on first use.
+    The version and its segments are pinned until `close`: `prune` leaves them alone, and their files stay the same even
+    when `rebuild` or `forget` put another folder under its name. Of segments, files that were touched since they were
+    verified are compared with their hashes when the version is opened; a version that is its own segment has each part
+    compared on first use.
 
     Args:
         index_dir: The knowledge base's index directory, which contains `versions/`.
         version: The version's name, such as `v0001`.
         manifest: Given for a candidate, a built directory whose manifest is not written yet. A candidate is not pinned.
-        gives_way: Whether who wants to write a file of the version is held back until `close`. Then `is_wanted` has to be asked several times a minute.
+        gives_way: Whether who wants to write a file of the version is held back until `close`. Then `is_wanted` has to
+            be asked several times a minute.
 
-    Raises NotFound for an unknown version, and DamagedVersion here or in any method when a file of the version cannot be read.
+    Raises NotFound for an unknown version, and DamagedVersion here or in any method when a file of the version cannot
+    be read.
     """
 
-    def __init__(self, index_dir: Path, version: str, *, manifest: Manifest | None = None, gives_way: bool = False) -> None:
+    def __init__(
+        self, index_dir: Path, version: str, *, manifest: Manifest | None = None, gives_way: bool = False
+    ) -> None:
         self._index_dir, self._version, self._candidate, self._gives_way = index_dir, version, manifest, gives_way
         self._lock = threading.RLock()
         self._pinned: PinnedVersion | None = None
@@ -76,12 +84,16 @@ class OpenVersion:
 
     @property
     def folder(self) -> Path:
-        """The folder to read the version's files from: the pinned folder, even after it was renamed. Pins the version again after `close`."""
+        """The folder to read the version's files from: the pinned folder, even after it was renamed. Pins the version
+        again after `close`.
+        """
         return self._opened().folder
 
     @property
     def is_in_place(self) -> bool:
-        """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget` replaced one: open the version again."""
+        """Whether the names of the version and its segments refer to what is pinned. When False, `rebuild` or `forget`
+        replaced one: open the version again.
+        """
         pinned = self._pinned
         return self._candidate is not None or (pinned is not None and pinned.is_in_place)
 
@@ -111,8 +123,8 @@ class OpenVersion:
     def query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
         """Returns the k nearest chunks as (chunk_id, cosine), highest cosine first, ties by id.
 
-        Small segments, and up to 5,000 rows of any that a filter allows, are compared row by row; of others, those that may be near (`index.vectors.nearest`).
-        Cosines are rounded to 6 decimals.
+        Small segments, and up to 5,000 rows of any that a filter allows, are compared row by row; of others, those that
+        may be near (`index.vectors.nearest`). Cosines are rounded to 6 decimals.
 
         Args:
             vector: The query's vector, of shape (dimension,).
@@ -125,11 +137,17 @@ class OpenVersion:
             return found()
 
     @contextmanager
-    def begin_query(self, vector: "Vectors", k: int, ids: Collection[str] | None = None) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-        """Context manager with what gives the result of `query`. Of many chunks, another thread begins, while the caller does something else."""
+    def begin_query(
+        self, vector: "Vectors", k: int, ids: Collection[str] | None = None
+    ) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+        """Context manager with what gives the result of `query`. Of many chunks, another thread begins, while the
+        caller does something else.
+        """
         if vector.shape != (self.manifest.embedder.dimension,):
             raise EmbedderMismatch(
-                f"the query's vector has the shape {vector.shape}, the version's have dimension {self.manifest.embedder.dimension}", where=self.manifest.version
+                f"the query's vector has the shape {vector.shape}, the version's have dimension "
+                f"{self.manifest.embedder.dimension}",
+                where=self.manifest.version,
             )
         known = None if ids is None else self.chunk_set(ids)
         if k < 1 or not (self.manifest.counts.chunks if known is None else len(known)):
@@ -157,7 +175,9 @@ class OpenVersion:
                 raise
             except Exception as error:
                 raise DamagedVersion(
-                    f"{self.manifest.version} cannot be read: {error}", where=str(self._public), hint=way_out(self.manifest.version)
+                    f"{self.manifest.version} cannot be read: {error}",
+                    where=str(self._public),
+                    hint=way_out(self.manifest.version),
                 ) from error
 
     def _ids_in(self, part: OpenSegment, begin: int, rows: RowNumbers) -> list[str]:
@@ -179,7 +199,9 @@ class OpenVersion:
         return Threads(max(1, processors() - 1) if len(self._segments) > 1 else 0)
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
-        """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned as it is."""
+        """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned
+        as it is.
+        """
         if isinstance(ids, ChunkSet):
             return ids
         rows = self._locate(list(ids))
@@ -188,14 +210,16 @@ class OpenVersion:
         return ChunkSet(self, mask)
 
     def lexical(self, query: str, k: int, ids: Collection[str] | None = None) -> list[tuple[str, float]]:
-        """Returns the k best chunks as (chunk_id, BM25 score), highest score first, ties by id; an empty list where no term matches.
+        """Returns the k best chunks as (chunk_id, BM25 score), highest score first, ties by id; an empty list where no
+        term matches.
 
         Terms are combined with OR and match the text and the title. The query has no operator syntax.
 
         Args:
             query: The words to search for.
             k: Maximum number of hits.
-            ids: Restricts the search to these chunks, fastest as a set; unknown ids are ignored. None searches all chunks.
+            ids: Restricts the search to these chunks, fastest as a set; unknown ids are ignored. None searches all
+                chunks.
 
         Raises DamagedVersion where the lexical index is missing or cannot be read.
         """
@@ -207,9 +231,11 @@ class OpenVersion:
             return self._lexical.search(query, k, ids)
 
     def read_around(self) -> None:
-        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`).
+        """Has the system read what lies around each page that is asked for, and no longer each by itself
+        (`core.mapped`).
 
-        A first search, which asks for pages from all over, waits for less if each is read by itself; of many searches, most find their pages in memory if not.
+        A first search, which asks for pages from all over, waits for less if each is read by itself; of many searches,
+        most find their pages in memory if not.
         """
         with self._lock:
             self._is_around = True
@@ -219,7 +245,9 @@ class OpenVersion:
                 self._lexical.read_around()
 
     def compare(self) -> None:
-        """Compares the files that searches read with their hashes, which otherwise the first use of each does. Raises DamagedVersion."""
+        """Compares the files that searches read with their hashes, which otherwise the first use of each does. Raises
+        DamagedVersion.
+        """
         from almanac.index.lexical.writer import as_damaged_lexical
 
         with self._unreadable_as_error():
@@ -229,7 +257,9 @@ class OpenVersion:
                 part.compare()
 
     def map_pages(self) -> None:
-        """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many. Raises DamagedVersion."""
+        """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many.
+        Raises DamagedVersion.
+        """
         from almanac.index.lexical.writer import as_damaged_lexical
 
         with self._damage_as_error():
@@ -274,7 +304,9 @@ class OpenVersion:
         return found
 
     def _remember(self, ids: list[str], rows: RowNumbers) -> None:
-        """Keeps the rows of chunk ids: of hits, which are known by their rows when they are found, so that nobody looks for these again."""
+        """Keeps the rows of chunk ids: of hits, which are known by their rows when they are found, so that nobody looks
+        for these again.
+        """
         if len(ids) > _AT_ONCE:
             return
         if len(self._remembered) > _REMEMBERED:
@@ -309,7 +341,8 @@ class OpenVersion:
         return rows
 
     def rows(self, chunk_ids: Sequence[str], names: Sequence[str] = COLUMNS) -> list[dict[str, Any]]:
-        """Returns columns of chunks, in the order of `chunk_ids`, `metadata` parsed: those of chunks.parquet but `embedded_text`, or some of them.
+        """Returns columns of chunks, in the order of `chunk_ids`, `metadata` parsed: those of chunks.parquet but
+        `embedded_text`, or some of them.
 
         Each column that is read takes some microseconds, unless it was read lately. KeyError for an unknown id.
         """
@@ -322,10 +355,15 @@ class OpenVersion:
         numbers = self._required(chunk_ids)
         places = self._segment_of(numbers)
         with self._damage_as_error():
-            return [self._segments[part].rows.row(row - self._spans[part][0], names) for part, row in zip(places.tolist(), numbers.tolist(), strict=True)]
+            return [
+                self._segments[part].rows.row(row - self._spans[part][0], names)
+                for part, row in zip(places.tolist(), numbers.tolist(), strict=True)
+            ]
 
     def vectors(self, chunk_ids: Sequence[str]) -> "Vectors":
-        """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for an unknown id."""
+        """Returns the unit vectors of these chunks, float32 (n, dimension), in the order of `chunk_ids`. KeyError for
+        an unknown id.
+        """
         numbers = self._required(chunk_ids)
         found = np.empty((len(numbers), self.manifest.embedder.dimension), dtype=np.float32)
         with self._damage_as_error():
@@ -336,13 +374,17 @@ class OpenVersion:
         return found
 
     def cosines(self, vector: "Vectors", chunk_ids: Sequence[str]) -> dict[str, float]:
-        """Returns chunk id → cosine to `vector`, a unit vector of shape (dimension,), rounded to 6 decimals. KeyError for an unknown id."""
+        """Returns chunk id → cosine to `vector`, a unit vector of shape (dimension,), rounded to 6 decimals. KeyError
+        for an unknown id.
+        """
         if not chunk_ids:
             return {}
         return dict(zip(chunk_ids, exact_cosines(self.vectors(chunk_ids), vector).tolist(), strict=True))
 
     def batches(self, names: Sequence[str], among: ChunkSet | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields columns of the chunks in row order, or of some of them. Where all of a batch's rows are yielded, they are mapped and not copied."""
+        """Yields columns of the chunks in row order, or of some of them. Where all of a batch's rows are yielded, they
+        are mapped and not copied.
+        """
         with self._damage_as_error():
             for part, (begin, end) in zip(self._segments, self._spans, strict=True):
                 yield from part.rows.batches(names, part.live if among is None else among.mask[begin:end])
@@ -353,7 +395,9 @@ class OpenVersion:
 
     def table(self, names: Sequence[str], among: ChunkSet | None = None) -> pa.Table:
         """Returns columns of the chunks in row order, or of some of them, as `batches`."""
-        return pa.Table.from_batches(self.batches(names, among), schema=pa.schema([ROWS_SCHEMA.field(name) for name in names]))
+        return pa.Table.from_batches(
+            self.batches(names, among), schema=pa.schema([ROWS_SCHEMA.field(name) for name in names])
+        )
 
     @property
     def chunk_ids(self) -> list[str]:
@@ -362,13 +406,22 @@ class OpenVersion:
         return ids
 
     def smallest(self, count: int, among: ChunkSet | None = None) -> list[str]:
-        """Returns the smallest chunk ids, at most `count`, ascending: a random sample, since ids are hashes, and the same for the same content."""
+        """Returns the smallest chunk ids, at most `count`, ascending: a random sample, since ids are hashes, and the
+        same for the same content.
+        """
         with self._damage_as_error():
-            found = [part.rows.ids(part.smallest(count, mask)) for part, mask in zip(self._segments, self._masks(among), strict=True)]
+            found = [
+                part.rows.ids(part.smallest(count, mask))
+                for part, mask in zip(self._segments, self._masks(among), strict=True)
+            ]
             return list(islice(merge(*found), count))
 
-    def chunks_of(self, source: str, document_id: str, ordinals: Collection[int] | None = None) -> list[tuple[int, str]]:
-        """Returns the chunks of a document as (ordinal, chunk id), in row order, or those with these ordinals; an empty list for an unknown document."""
+    def chunks_of(
+        self, source: str, document_id: str, ordinals: Collection[int] | None = None
+    ) -> list[tuple[int, str]]:
+        """Returns the chunks of a document as (ordinal, chunk id), in row order, or those with these ordinals; an empty
+        list for an unknown document.
+        """
         rows = self._documents.find(source, document_id)
         places = self._segment_of(rows)
         found = []
@@ -385,26 +438,35 @@ class OpenVersion:
     @computed_once
     def _documents(self) -> DocumentRows:
         with self._damage_as_error():
-            return DocumentRows(batch for part in self._segments for batch in part.rows.batches(["source", "document_id"]))
+            return DocumentRows(
+                batch for part in self._segments for batch in part.rows.batches(["source", "document_id"])
+            )
 
     def coded_column(self, name: str) -> Coded:
         """Returns a column of texts, in row order, each distinct text once. Not cached."""
         return self._coded(name, lambda text: text)
 
     def coded_metadata(self, read: Callable[[dict[str, Any]], Any]) -> Coded:
-        """Returns what `read` finds in the metadata of each chunk, in row order. Not cached: equal metadata of many chunks are parsed once."""
+        """Returns what `read` finds in the metadata of each chunk, in row order. Not cached: equal metadata of many
+        chunks are parsed once.
+        """
         return self._coded("metadata", lambda text: read(_parsed(text)))
 
     def _coded(self, name: str, value_of: Callable[[str], Any]) -> Coded:
         def parts() -> Iterator[tuple[list[Any], npt.NDArray[np.int32]]]:
             for batch in self.batches([name]):
                 encoded = batch.column(0).dictionary_encode(null_encoding="encode")
-                yield [None if text is None else value_of(text) for text in encoded.dictionary.to_pylist()], encoded.indices.to_numpy()
+                yield (
+                    [None if text is None else value_of(text) for text in encoded.dictionary.to_pylist()],
+                    encoded.indices.to_numpy(),
+                )
 
         return Coded(parts())
 
     def metadata_column(self, key: str) -> list[Any]:
-        """Returns the value of a declared metadata key for each chunk, in row order, None where absent. Not cached: an object for each chunk of the version."""
+        """Returns the value of a declared metadata key for each chunk, in row order, None where absent. Not cached: an
+        object for each chunk of the version.
+        """
         return self.coded_metadata(lambda metadata: metadata.get(key)).values()
 
     @computed_once
@@ -417,21 +479,26 @@ class OpenVersion:
         return sorted(keys)
 
     def close(self) -> None:
-        """Closes the lexical index, frees memory and files, and releases the pins. A later query opens the version again."""
+        """Closes the lexical index, frees memory and files, and releases the pins. A later query opens the version
+        again.
+        """
         with self._lock:
             if self._pinned is not None:
                 self._pinned.close()
                 self._pinned = None
             self._remembered, self._kept_rows = {}, RowMemory()
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
-                found = self.__dict__.pop(name, None)  # the version may have been replaced by the time it is opened again
+                # the version may have been replaced by the time it is opened again
+                found = self.__dict__.pop(name, None)
                 if isinstance(found, Threads):
                     found.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     @computed_once
@@ -442,7 +509,9 @@ class OpenVersion:
         lexical = []
         for number, part in enumerate(self._segments):
             part.require_unaltered(LEXICAL)
-            deleted = self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
+            deleted = (
+                self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
+            )
             lexical.append(LexicalPart(part.folder, deleted))
         found = LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
         if self._is_around:
@@ -451,7 +520,9 @@ class OpenVersion:
 
     @computed_once
     def _spans(self) -> list[tuple[int, int]]:
-        """First row of each segment and the one after its last, counted over all rows of all segments, deleted ones included."""
+        """First row of each segment and the one after its last, counted over all rows of all segments, deleted ones
+        included.
+        """
         ends = np.cumsum([0, *map(len, self._segments)]).tolist()
         return list(pairwise(ends))
 
@@ -464,7 +535,9 @@ class OpenVersion:
         return np.searchsorted(self._begins, rows, side="right") - 1
 
     def _by_segment(self, rows: RowNumbers) -> Iterator[tuple[OpenSegment, RowNumbers, RowNumbers]]:
-        """Yields each segment that has any of some rows, with their places among these and their numbers in the segment."""
+        """Yields each segment that has any of some rows, with their places among these and their numbers in the
+        segment.
+        """
         order = np.argsort(rows)
         bounds = rows[order].searchsorted([*self._begins, self._size]).tolist()
         for part, number, (begin, end) in zip(self._segments, self._begins, pairwise(bounds), strict=True):
@@ -481,21 +554,29 @@ class OpenVersion:
         """Mask of the rows that are part of the version, over all rows of all segments; None where all are."""
         if not any(len(part.deleted) for part in self._segments):
             return None
-        return np.concatenate([np.ones(len(part), dtype=np.bool_) if part.live is None else part.live for part in self._segments])
+        return np.concatenate(
+            [np.ones(len(part), dtype=np.bool_) if part.live is None else part.live for part in self._segments]
+        )
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Gives a DamagedVersion of a pinned folder, the only one that the code which raised it knows, the version's name and path."""
+        """Gives a DamagedVersion of a pinned folder, the only one that the code which raised it knows, the version's
+        name and path.
+        """
         try:
             yield
         except DamagedVersion as error:
             if error.where and str(self._index_dir) in error.where:
                 raise
-            raise DamagedVersion(f"{self.manifest.version}: {error.message}", where=str(self._public), hint=error.hint) from error
+            raise DamagedVersion(
+                f"{self.manifest.version}: {error.message}", where=str(self._public), hint=error.hint
+            ) from error
 
 
 def _as_bytes(chunk_ids: Sequence[str]) -> npt.NDArray[np.bytes_]:
-    """Chunk ids as bytes of one length, (n,); what is too long or not ASCII is left empty, since no chunk has such an id."""
+    """Chunk ids as bytes of one length, (n,); what is too long or not ASCII is left empty, since no chunk has such an
+    id.
+    """
     try:
         found = np.array(chunk_ids, dtype=f"S{ID_LENGTH + 1}")
     except UnicodeEncodeError:

@@ -16,7 +16,9 @@ _log = get_logger("almanac.query")
 
 
 def find_named(wanted: str, declared: Sequence[Declaration]) -> Declaration | None:
-    """The declaration that a name, handle, file or, where no other matches, collection belongs to; None for an unknown or ambiguous one."""
+    """The declaration that a name, handle, file or, where no other matches, collection belongs to; None for an unknown
+    or ambiguous one.
+    """
     by_name = [one for one in declared if wanted in (one.name, one.handle, one.path.stem, str(one.path))]
     by_collection = [one for one in declared if wanted == one.collection]
     if len(by_name) == 1 or (not by_name and len(by_collection) == 1):
@@ -39,26 +41,40 @@ def choose_default(wanted: str | None, declared: Sequence[Declaration], publishe
     if wanted is not None:
         found = find_named(wanted, declared)
         if found is None or found.name not in published:
-            raise UsageError(f"no knowledge base '{wanted[:SHOWN]}' is published; it is the default", where="kb", hint=choices(published))
+            raise UsageError(
+                f"no knowledge base '{wanted[:SHOWN]}' is published; it is the default",
+                where="kb",
+                hint=choices(published),
+            )
         return found
     if not published:
         raise NothingPublished("no knowledge base is published yet", where="kb", hint=choices(published))
     if len(published) != 1:
-        raise UsageError(f"{len(published)} knowledge bases are published, and the request names none", where="kb", hint=choices(published))
+        raise UsageError(
+            f"{len(published)} knowledge bases are published, and the request names none",
+            where="kb",
+            hint=choices(published),
+        )
     return next(one for one in declared if one.name == published[0])
 
 
 def default_of_project(project: Project, data: DataDir, env: str | None = None) -> Declaration:
-    """The knowledge base of a project for requests that name none: that of INDEX_NAME, else the only published one. Errors as `choose_default`.
+    """The knowledge base of a project for requests that name none: that of INDEX_NAME, else the only published one.
+    Errors as `choose_default`.
 
-    A declaration that is invalid, or whose live pointer is damaged, is no choice; the log has the reason. Raises NotFound where there is no such folder.
+    A declaration that is invalid, or whose live pointer is damaged, is no choice; the log has the reason. Raises
+    NotFound where there is no such folder.
     """
     project.require()
     chosen, declared, published = environment(env)[0], [], []
     for path in project.declarations():
         try:
-            declaration = load_declaration(str(path), chosen if chosen in overlays_of(path) else "", project, to_read=True)
-            is_published = (live_in_store(data, declaration.name) if data.url else current_version(data.index(declaration.name))) is not None
+            declaration = load_declaration(
+                str(path), chosen if chosen in overlays_of(path) else "", project, to_read=True
+            )
+            is_published = (
+                live_in_store(data, declaration.name) if data.url else current_version(data.index(declaration.name))
+            ) is not None
         except AlmanacError as error:
             _log.warning("kb_left_out", file=path.name, error=str(error))
             continue

@@ -1,4 +1,6 @@
-"""Pool of open versions of one knowledge base: each is opened once, shared by all requests that read it, and closed when it is no longer needed."""
+"""Pool of open versions of one knowledge base: each is opened once, shared by all requests that read it, and closed
+when it is no longer needed.
+"""
 
 import threading
 import time
@@ -17,7 +19,9 @@ _NAMED = 2  # versions requested by name that stay open, beside the one that req
 
 
 class _Open:
-    """One open version with `users`, the number of requests that read it. After `retire` no new request gets it, and the last running one closes it."""
+    """One open version with `users`, the number of requests that read it. After `retire` no new request gets it, and
+    the last running one closes it.
+    """
 
     def __init__(self, name: str, retriever: Retriever) -> None:
         self.name = name
@@ -52,16 +56,20 @@ class _Named(LRUCache[str, _Open]):
 class VersionPool:
     """Pool of open versions of one knowledge base. Safe to share among threads.
 
-    When another version becomes live, the next request opens it, and the former one closes after its last request; after `hold`, requests go on with the one
-    that is open until `switch`. A version requested by name stays open for further requests, until `close_idle` or a third such version closes it.
+    When another version becomes live, the next request opens it, and the former one closes after its last request;
+    after `hold`, requests go on with the one that is open until `switch`. A version requested by name stays open for
+    further requests, until `close_idle` or a third such version closes it.
 
     Args:
         resolve: Gives the version to read for the name that a request has, or None, as `resolve_version` does.
-        open_version: Opens the version of a name. One request calls it at a time, so that no version is opened twice; those of open versions go on meanwhile.
+        open_version: Opens the version of a name. One request calls it at a time, so that no version is opened twice;
+            those of open versions go on meanwhile.
         pinned: Version for requests that name none. Default: the live version.
     """
 
-    def __init__(self, resolve: Callable[[str | None], str], open_version: Callable[[str], Retriever], pinned: str | None = None) -> None:
+    def __init__(
+        self, resolve: Callable[[str | None], str], open_version: Callable[[str], Retriever], pinned: str | None = None
+    ) -> None:
         self._resolve, self._open_version, self._pinned = resolve, open_version, pinned
         self._is_held = False
         self._usual: _Open | None = None  # for requests that name no version
@@ -71,7 +79,8 @@ class VersionPool:
 
     @contextmanager
     def reading(self, version: str | None = None) -> Iterator[Retriever]:
-        """Gives the retriever of `version`, else of the pinned version, else of the version that is live now, and keeps it open until the end of the block.
+        """Gives the retriever of `version`, else of the pinned version, else of the version that is live now, and keeps
+        it open until the end of the block.
 
         Raises NotFound, NothingPublished, DamagedVersion, and the errors of `open_version`.
         """
@@ -85,11 +94,14 @@ class VersionPool:
                 opened.close_if_unused()
 
     def hold(self) -> None:
-        """From now on, requests that name no version read the one that is open for them, whatever becomes live, until `switch`."""
+        """From now on, requests that name no version read the one that is open for them, whatever becomes live, until
+        `switch`.
+        """
         self._is_held = True
 
     def switch(self, warm: Callable[[Retriever], None]) -> None:
-        """Opens and warms what is live by now, while requests go on, and only then gives it to those that begin. Does nothing where none has asked yet.
+        """Opens and warms what is live by now, while requests go on, and only then gives it to those that begin. Does
+        nothing where none has asked yet.
 
         Raises the errors of `reading` and of `warm`; requests stay with what they had.
         """
@@ -119,14 +131,21 @@ class VersionPool:
         return opened.name if opened is not None else None
 
     def give_way(self) -> None:
-        """Takes the versions out of use whose files somebody waits to write, or has written; each closes with its last running request."""
+        """Takes the versions out of use whose files somebody waits to write, or has written; each closes with its last
+        running request.
+        """
         with self._lock:
             for opened in [opened for opened in self._open() if opened.retriever.opened.is_wanted]:
-                _log.warning("a file of an open version is being written: it is opened anew by the next request", version=opened.name)
+                _log.warning(
+                    "a file of an open version is being written: it is opened anew by the next request",
+                    version=opened.name,
+                )
                 self._retire(opened)
 
     def close_idle(self, idle_s: float = 0.0) -> None:
-        """Closes versions requested by name and unused for at least `idle_s` seconds; the one that requests without a name read stays open."""
+        """Closes versions requested by name and unused for at least `idle_s` seconds; the one that requests without a
+        name read stays open.
+        """
         with self._lock:
             due = time.monotonic() - idle_s
             for opened in [opened for opened in self._named.every() if not opened.users and opened.used_at <= due]:

@@ -1,4 +1,6 @@
-"""A published index opened for search and answers. Each request reads exactly one version, from its first step to its last."""
+"""A published index opened for search and answers. Each request reads exactly one version, from its first step to its
+last.
+"""
 
 import threading
 import time
@@ -43,12 +45,16 @@ from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
 _IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
-_FEW = 1_000  # chunks up to which sentences are embedded ahead: of more, most vectors would have left the cache before they are needed
+# chunks up to which sentences are embedded ahead: of more, most vectors would have left the cache before they are
+# needed
+_FEW = 1_000
 _AT_ONCE = 4  # sentences that are embedded ahead while a question waits
 
 
 class Asked(TypedDict, total=False):
-    """Keyword arguments shared by `PublishedIndex.ask` and `PublishedIndex.stream`, documented at `ask` with their defaults."""
+    """Keyword arguments shared by `PublishedIndex.ask` and `PublishedIndex.stream`, documented at `ask` with their
+    defaults.
+    """
 
     k: int | None
     where: dict[str, Any] | None
@@ -71,19 +77,20 @@ def open_index(
 ) -> "PublishedIndex":
     """Opens the index of a knowledge base for search and answers.
 
-    Validates the declaration, finds the version, and loads no model: the embedder and the reranker load with the first request that needs them. The embedder's
-    match with the version is also checked by the first request.
+    Validates the declaration, finds the version, and loads no model: the embedder and the reranker load with the first
+    request that needs them. The embedder's match with the version is also checked by the first request.
 
     Args:
-        kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of INDEX_NAME, else the only one of the project
-            that is published.
-        data: Data directory, or `s3://bucket/prefix`: what is published there is fetched into the user's cache, now and, by a thread, whenever it changes, and
-            answers while the store is away. Default: ALMANAC_DATA, else `data/` of the project.
-        version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads the version that is live when it
-            starts; of a store, the last one that was fetched, opened and warmed.
+        kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of
+            INDEX_NAME, else the only one of the project that is published.
+        data: Data directory, or `s3://bucket/prefix`: what is published there is fetched into the user's cache, now
+            and, by a thread, whenever it changes, and answers while the store is away. Default: ALMANAC_DATA, else
+            `data/` of the project.
+        version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads
+            the version that is live when it starts; of a store, the last one that was fetched, opened and warmed.
         env: Environment whose overlay is applied. Default: ALMANAC_ENV; an empty string applies none.
-        project: Project folder. Default: ALMANAC_PROJECT, else the nearest folder with a declaration in its `knowledge/`, from the current one upwards to the
-            home directory, else the current folder.
+        project: Project folder. Default: ALMANAC_PROJECT, else the nearest folder with a declaration in its
+            `knowledge/`, from the current one upwards to the home directory, else the current folder.
         embedders: As for `PublishedIndex`.
 
     Returns:
@@ -91,13 +98,16 @@ def open_index(
 
     Raises:
         NotFound: There is no such knowledge base, overlay, project folder or version.
-        NothingPublished: `version` is None and the knowledge base has no live version yet; or none is named, and none has one.
-        DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no cross-encoder.
-        UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file, `env` cannot be the name of an
-            environment, a path names the home directory of an unknown user, or the project folder is the one in which Almanac is installed.
+        NothingPublished: `version` is None and the knowledge base has no live version yet; or none is named, and none
+            has one.
+        DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no
+            cross-encoder.
+        UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file,
+            `env` cannot be the name of an environment, a path names the home directory of an unknown user, or the
+            project folder is the one in which Almanac is installed.
         StorageError: The object store refuses, or does not answer and the cache has no whole version.
-        DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer names a version that does not exist.
-            The manifest of the live version is read by the first request.
+        DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer
+            names a version that does not exist. The manifest of the live version is read by the first request.
     """
     quiet_engines()
     found = Project.locate(project)
@@ -126,21 +136,28 @@ def live_version(data: DataDir, name: str) -> str | None:
 
 
 def readable_version(data: DataDir, name: str) -> str | None:
-    """Live version of a knowledge base, as `live_version`. Also raises DamagedVersion where its manifest is unreadable or has another format."""
+    """Live version of a knowledge base, as `live_version`. Also raises DamagedVersion where its manifest is unreadable
+    or has another format.
+    """
     version = live_version(data, name)
     return version and read_manifest(data.index(name), version).version
 
 
 class Embedders:
-    """Loads each declared embedder once, on first use, with an embedding cache around it. Safe to share among threads, and among the indexes of a process."""
+    """Loads each declared embedder once, on first use, with an embedding cache around it. Safe to share among threads,
+    and among the indexes of a process.
+    """
 
     def __init__(self) -> None:
         self._loaded: dict[str, Embedder] = {}
         self._lock = threading.Lock()
 
     def of(self, embed: Embed, data: DataDir) -> Embedder:
-        """Embedder of a declaration. The first call for a declaration loads the model, which takes seconds; the others return the same object."""
-        # Whatever the precision of a version's vectors, questions and what is compared with them meanwhile are embedded in float32, by one model.
+        """Embedder of a declaration. The first call for a declaration loads the model, which takes seconds; the others
+        return the same object.
+        """
+        # Whatever the precision of a version's vectors, questions and what is compared with them meanwhile are embedded
+        # in float32, by one model.
         embed = embed if embed.provider != "local" else embed.model_copy(update={"precision": "float32"})
         declared = embed.model_dump_json()
         with self._lock:
@@ -152,20 +169,27 @@ class Embedders:
 class PublishedIndex:
     """Search and answers over the published versions of one knowledge base; `open_index` creates one from a name.
 
-    Safe to share among threads. Close it, or use it as a context manager. Versions and models are opened by the first request that needs them.
+    Safe to share among threads. Close it, or use it as a context manager. Versions and models are opened by the first
+    request that needs them.
 
     Args:
         declaration: The validated declaration. It sets the defaults of every request.
-        data: Data directory with the published versions. Of an object store, versions are fetched as they are asked for, and after `follow` as they are
-            published.
+        data: Data directory with the published versions. Of an object store, versions are fetched as they are asked
+            for, and after `follow` as they are published.
         version: Pinned version. Default: each request reads the version that is live when it starts.
         embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
-        gives_way: Whether who wants to write a file of an open version is held back until it is closed. Then `give_way` has to be called several times a
-            minute, or that one waits for most of it.
+        gives_way: Whether who wants to write a file of an open version is held back until it is closed. Then `give_way`
+            has to be called several times a minute, or that one waits for most of it.
     """
 
     def __init__(
-        self, declaration: Declaration, data: DataDir, version: str | None = None, *, embedders: Embedders | None = None, gives_way: bool = False
+        self,
+        declaration: Declaration,
+        data: DataDir,
+        version: str | None = None,
+        *,
+        embedders: Embedders | None = None,
+        gives_way: bool = False,
     ) -> None:
         self.declaration = declaration
         self.folder = data.index(declaration.name)
@@ -184,7 +208,8 @@ class PublishedIndex:
         self.close()
 
     def close(self) -> None:
-        """Closes the open versions; a version with running requests closes after the last of them. A later request opens its version again.
+        """Closes the open versions; a version with running requests closes after the last of them. A later request
+        opens its version again.
 
         A store is not followed any more.
         """
@@ -193,10 +218,11 @@ class PublishedIndex:
         self._pool.close()
 
     def follow(self, *, now: bool = True) -> None:
-        """Keeps up with an object store: fetches what is published there, opens and warms it, then gives it to requests. Does nothing for a local directory.
+        """Keeps up with an object store: fetches what is published there, opens and warms it, then gives it to
+        requests. Does nothing for a local directory.
 
-        Without `now`, everything is done by the thread that follows; with it, what is published now is fetched by this call, which raises the errors of
-        `open_index` about a store.
+        Without `now`, everything is done by the thread that follows; with it, what is published now is fetched by this
+        call, which raises the errors of `open_index` about a store.
         """
         if self._reader is not None:
             if now:
@@ -206,11 +232,14 @@ class PublishedIndex:
 
     @property
     def store(self) -> StoreState | None:
-        """Whether the object store can be reached, and whether what is published there is answered from; None for a local directory."""
+        """Whether the object store can be reached, and whether what is published there is answered from; None for a
+        local directory.
+        """
         return self._reader.state() if self._reader is not None else None
 
     def resolve(self, version: str | None = None) -> str:
-        """The name of the version that a request would read, after a check that it is there; of a store, it is fetched where the cache lacks it.
+        """The name of the version that a request would read, after a check that it is there; of a store, it is fetched
+        where the cache lacks it.
 
         Raises NotFound, NothingPublished or DamagedVersion, and StorageError where it has to be fetched and cannot be.
         """
@@ -234,7 +263,9 @@ class PublishedIndex:
         return self._embedder
 
     def _load_beside(self) -> None:
-        """Begins to load the embedder in another thread, while this one reads what a search needs before its vectors. An error is met again by `embedder`."""
+        """Begins to load the embedder in another thread, while this one reads what a search needs before its vectors.
+        An error is met again by `embedder`.
+        """
         if self._embedder is not None or self._is_loading:
             return
         self._is_loading = True
@@ -247,25 +278,34 @@ class PublishedIndex:
             threading.Thread(target=load, name="embedder").start()
 
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
-        """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that is live now.
+        """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that
+        is live now.
 
-        The version stays open and unchanged until the end of the block. Raises NotFound, NothingPublished, DamagedVersion, EmbedderMismatch or
-        DeclarationError.
+        The version stays open and unchanged until the end of the block. Raises NotFound, NothingPublished,
+        DamagedVersion, EmbedderMismatch or DeclarationError.
         """
         return self._pool.reading(version)
 
     def version(self, version: str | None = None) -> OpenVersion:
-        """The open version that a request would read now, for a look at its manifest: it may be closed any time after. `reading` keeps it open."""
+        """The open version that a request would read now, for a look at its manifest: it may be closed any time after.
+        `reading` keeps it open.
+        """
         with self.reading(version) as retriever:
             return retriever.opened
 
     def _open(self, version: str) -> Retriever:
-        opened = OpenVersion(self.folder, version, gives_way=self._gives_way) if self._reader is None else self._open_cached(version, self._reader)
+        opened = (
+            OpenVersion(self.folder, version, gives_way=self._gives_way)
+            if self._reader is None
+            else self._open_cached(version, self._reader)
+        )
         self._refuse_other_embedder(opened)
         return Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
 
     def _open_cached(self, version: str, reader: StoreReader) -> OpenVersion:
-        """Opens a version of the cache after comparing all that searches read. Where the store has it in another content, it is fetched anew, once."""
+        """Opens a version of the cache after comparing all that searches read. Where the store has it in another
+        content, it is fetched anew, once.
+        """
         try:
             return _compared(OpenVersion(self.folder, version, gives_way=self._gives_way))
         except OtherFormat:
@@ -278,13 +318,17 @@ class PublishedIndex:
         return _compared(OpenVersion(self.folder, version, gives_way=self._gives_way))
 
     def give_way(self) -> None:
-        """Closes, after their last request, open versions whose files somebody waits to write, or has written; a later request opens them anew."""
+        """Closes, after their last request, open versions whose files somebody waits to write, or has written; a later
+        request opens them anew.
+        """
         self._pool.give_way()
 
     def keep_up(self) -> None:
-        """Opens the version that requests read by default and loads the embedder, so that the first request need not wait.
+        """Opens the version that requests read by default and loads the embedder, so that the first request need not
+        wait.
 
-        Also closes versions that were requested by name and not used for 60 s. Raises the errors of `reading`, and those of loading the embedder.
+        Also closes versions that were requested by name and not used for 60 s. Raises the errors of `reading`, and
+        those of loading the embedder.
         """
         with self.reading() as retriever:
             if not retriever.is_warm:
@@ -295,16 +339,18 @@ class PublishedIndex:
         retriever.warm(self.embedder.info.dimension)
 
     def embed_ahead(self, until: float) -> None:
-        """Answers a question, and embeds sentences that replies may quote, until a time of `time.monotonic`: else the first answers take far longer.
+        """Answers a question, and embeds sentences that replies may quote, until a time of `time.monotonic`: else the
+        first answers take far longer.
 
-        Does so once for each version that is live. Does nothing where a model writes the replies or an API embeds, and embeds nothing of a version of more
-        than 1,000 chunks. Raises the errors of `reading` and of the embedder.
+        Does so once for each version that is live. Does nothing where a model writes the replies or an API embeds, and
+        embeds nothing of a version of more than 1,000 chunks. Raises the errors of `reading` and of the embedder.
         """
         if self.has_model or self.declaration.embed.provider != "local":
             return
         with self.reading() as retriever:
             version = retriever.opened.manifest.version
-            if version == self._ahead or time.monotonic() >= until:  # without time, it is done when this is called again
+            # without time, it is done when this is called again
+            if version == self._ahead or time.monotonic() >= until:
                 return
             chunks = retriever.chunks(_FEW)
         self._ahead = version  # also where a text cannot be embedded: that is tried once
@@ -318,7 +364,8 @@ class PublishedIndex:
 
     @property
     def live(self) -> str | None:
-        """Version that is live now, whatever version is pinned; None before the first one. Raises DamagedVersion as `live_version` does.
+        """Version that is live now, whatever version is pinned; None before the first one. Raises DamagedVersion as
+        `live_version` does.
 
         Of a store, the version that requests are answered from, where they name none.
         """
@@ -355,72 +402,105 @@ class PublishedIndex:
         Args:
             query: The question, or its keywords.
             k: Maximum number of hits. Default: `retrieve.k`.
-            mode: `dense` (cosine of the embeddings), `lexical` (BM25) or `hybrid` (both, fused). Default: `retrieve.mode`.
-            where: Filter on metadata fields and on source, document_id, url, title and kind, such as `{"price.amount": {"$lte": 100}}`; its grammar is
-                documented in `query.retrieval.filters`. Default: none.
-            floor: Minimum dense cosine, -1 to 1; hits below it are left out. Default: none. `retrieve.floor` and the embedder's calibrated threshold apply to
-                answers only.
+            mode: `dense` (cosine of the embeddings), `lexical` (BM25) or `hybrid` (both, fused). Default:
+                `retrieve.mode`.
+            where: Filter on metadata fields and on source, document_id, url, title and kind, such as `{"price.amount":
+                {"$lte": 100}}`; its grammar is documented in `query.retrieval.filters`. Default: none.
+            floor: Minimum dense cosine, -1 to 1; hits below it are left out. Default: none. `retrieve.floor` and the
+                embedder's calibrated threshold apply to answers only.
             version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
-            workspace: Restricts the search to chunks whose `retrieve.workspace` field has exactly this value, in addition to `where`. Default: no
-                restriction; where `retrieve.workspace.required` is declared, it has to be given.
-            parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the query.
+            workspace: Restricts the search to chunks whose `retrieve.workspace` field has exactly this value, in
+                addition to `where`. Default: no restriction; where `retrieve.workspace.required` is declared, it has to
+                be given.
+            parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the
+                query.
             history: Earlier messages of the conversation, as in `ask`.
-            explain: Whether the result contains the trace: the steps of the search with their durations in milliseconds.
+            explain: Whether the result contains the trace: the steps of the search with their durations in
+                milliseconds.
 
         Returns:
-            At most `k` hits of one version, with the version's name, the text that was `searched` for where it is not the query, and a note where the embedder
-            hardly knows the language of the query. Fewer hits where too few chunks match, or where `floor`, `retrieve.share` or `retrieve.one_per_document`
-            leave some out; none where nothing matches.
+            At most `k` hits of one version, with the version's name, the text that was `searched` for where it is not
+            the query, and a note where the embedder hardly knows the language of the query. Fewer hits where too few
+            chunks match, or where `floor`, `retrieve.share` or `retrieve.one_per_document` leave some out; none where
+            nothing matches.
 
-            Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its score). With `retrieve.diversity` and without
-            `retrieve.expand`, they come in the order in which maximal marginal relevance selects them. `rank` counts from 1.
+            Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its
+            score). With `retrieve.diversity` and without `retrieve.expand`, they come in the order in which maximal
+            marginal relevance selects them. `rank` counts from 1.
 
-            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode `hybrid` (`query.retrieval.fusion`):
-            how far the cosine stands out, and how much of the query's words matched. Compare cosines between searches, or `relevance`. With `retrieve.expand`
-            a chunk has its best score over all wordings. Where the query has a rare code (`query.retrieval.codes`), it is the mean of that score and the share
-            of such codes that the chunk has. Where `retrieve.tags` is declared and the query names a tag, it is the weighted mean of three
-            shares: that score divided by the best one, `tag` and `cluster`. A reranker reorders its candidates; the sorted scores are then assigned to them
-            by rank. `Hit.scores` has the parts: `dense` (cosine), `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own
-            scale); None where a part was not computed. `Hit.neighbours` has the chunks around a hit where `retrieve.neighbours` is declared.
+            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode
+            `hybrid` (`query.retrieval.fusion`): how far the cosine stands out, and how much of the query's words
+            matched. Compare cosines between searches, or `relevance`. With `retrieve.expand` a chunk has its best score
+            over all wordings. Where the query has a rare code (`query.retrieval.codes`), it is the mean of that score
+            and the share of such codes that the chunk has. Where `retrieve.tags` is declared and the query names a tag,
+            it is the weighted mean of three shares: that score divided by the best one, `tag` and `cluster`. A reranker
+            reorders its candidates; the sorted scores are then assigned to them by rank. `Hit.scores` has the parts:
+            `dense` (cosine), `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own
+            scale); None where a part was not computed. `Hit.neighbours` has the chunks around a hit where
+            `retrieve.neighbours` is declared.
 
-            `Hit.relevance` is how often a hit of this value answers, 0 to 1, in any mode and between searches, and `Hit.confidence` is made of it: high from .7
-            on, medium from .4 on, else low. Both are None without a calibration of the embedder (docs/relevance.md), and in mode `lexical` without `floor`
-            or `retrieve.tags`, which embeds no query.
+            `Hit.relevance` is how often a hit of this value answers, 0 to 1, in any mode and between searches, and
+            `Hit.confidence` is made of it: high from .7 on, medium from .4 on, else low. Both are None without a
+            calibration of the embedder (docs/relevance.md), and in mode `lexical` without `floor` or `retrieve.tags`,
+            which embeds no query.
 
         Raises:
-            UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an unknown field or operator; `workspace` is
-                given and none is declared, or not given and required; `parts` are no texts by name, or have one that the declared template lacks; `history` is
-                no list of messages.
+            UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an
+                unknown field or operator; `workspace` is given and none is declared, or not given and required; `parts`
+                are no texts by name, or have one that the declared template lacks; `history` is no list of messages.
             NotFound: There is no such `version`.
             NothingPublished: No version is named or pinned, and none is live yet.
             EmbedderMismatch: The version was built with another embedder than the declared one.
-            DeclarationError: The folder of the declared embedder or reranker is unusable; the server of a declared API redirects, or has no such address or
-                model; or its vectors have another dimension than declared.
-            DamagedVersion: Files of the version are missing or unreadable, or the live pointer names a version that does not exist.
-            CredentialRefused: MISTRAL_API_KEY is missing or malformed, or the server of the embedder or of `retrieve.expand` refuses it.
+            DeclarationError: The folder of the declared embedder or reranker is unusable; the server of a declared API
+                redirects, or has no such address or model; or its vectors have another dimension than declared.
+            DamagedVersion: Files of the version are missing or unreadable, or the live pointer names a version that
+                does not exist.
+            CredentialRefused: MISTRAL_API_KEY is missing or malformed, or the server of the embedder or of
+                `retrieve.expand` refuses it.
             Unreachable: The server of the embedder does not respond.
-            Retriable: The server of the embedder is overloaded or failing (408, 409, 425, 429, 5xx), also after retries.
-            OperationalError: The embedder or its server refuses the query or returns unusable vectors, or the reranker returns unusable scores.
+            Retriable: The server of the embedder is overloaded or failing (408, 409, 425, 429, 5xx), also after
+                retries.
+            OperationalError: The embedder or its server refuses the query or returns unusable vectors, or the reranker
+                returns unusable scores.
 
-            If the model that writes other wordings (`retrieve.expand`), or rewrites a question with a history, fails for any other reason than its key, address
-            or name, nothing is raised: the search goes on without, and the trace and the log contain the reason.
+            If the model that writes other wordings (`retrieve.expand`), or rewrites a question with a history, fails
+            for any other reason than its key, address or name, nothing is raised: the search goes on without, and the
+            trace and the log contain the reason.
         """
         with self.reading(version) as retriever:
             question = without_invisible(query)
 
             def request_for(text: str) -> Request:
-                request = self._request(retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts)
+                request = self._request(
+                    retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts
+                )
                 if needs_vector:
                     self._load_beside()
                 return request
 
-            needs_vector = (mode or self.declaration.retrieve.mode) != "lexical" or floor is not None or self.declaration.retrieve.tags is not None
+            needs_vector = (
+                (mode or self.declaration.retrieve.mode) != "lexical"
+                or floor is not None
+                or self.declaration.retrieve.tags is not None
+            )
             embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts)) if needs_vector else None
             found = self._search(retriever, request_for, embed, is_conversation=bool(history)).find(question, history)
             answering, note = retriever.opened.manifest.version, self._note(retriever, query, found.request.mode)
-        trace = [{"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}, *found.trace] if explain else None
+        trace = (
+            [{"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}, *found.trace]
+            if explain
+            else None
+        )
         searched = found.question if found.question != question else None
-        return SearchResult(kb=self.declaration.name, version=answering, query=query, hits=found.hits, note=note, searched=searched, explain=trace)
+        return SearchResult(
+            kb=self.declaration.name,
+            version=answering,
+            query=query,
+            hits=found.hits,
+            note=note,
+            searched=searched,
+            explain=trace,
+        )
 
     def _search(
         self,
@@ -431,13 +511,24 @@ class PublishedIndex:
         is_conversation: bool,
         beside: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> Search:
-        """The search of one question; `is_conversation` is whether it has a history, which the declared model may rewrite it by."""
+        """The search of one question; `is_conversation` is whether it has a history, which the declared model may
+        rewrite it by.
+        """
         expand = self.declaration.retrieve.expand
-        return Search(retriever, request_for, embed, beside=beside, expand=expand, writer=self._writer if expand or is_conversation else None)
+        return Search(
+            retriever,
+            request_for,
+            embed,
+            beside=beside,
+            expand=expand,
+            writer=self._writer if expand or is_conversation else None,
+        )
 
     @cached_property
     def _writer(self) -> Generator | None:
-        """The declared model, for other wordings of a query and for questions that continue others: with less patience than for a reply."""
+        """The declared model, for other wordings of a query and for questions that continue others: with less patience
+        than for a reply.
+        """
         return load_generator(self.declaration.generate, self._data, retry=PATIENCE)
 
     @cached_property
@@ -456,7 +547,9 @@ class PublishedIndex:
         workspace: str | None = None,
         parts: Mapping[str, str] | None = None,
     ) -> Request:
-        """The request to search for, without its vector. Raises every UsageError, before the embedder is loaded, which takes seconds."""
+        """The request to search for, without its vector. Raises every UsageError, before the embedder is loaded, which
+        takes seconds.
+        """
         question = without_invisible(question)
         require_text(question)
         require_hits(k)
@@ -474,46 +567,59 @@ class PublishedIndex:
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
         """Answers a question with citations, or with an explicit "I don't know" where no hit is relevant enough.
 
-        Retrieval runs as in `search`, always in the declared `retrieve.mode`, on one version. Without a declared model, the reply consists of sentences of the
-        hits.
+        Retrieval runs as in `search`, always in the declared `retrieve.mode`, on one version. Without a declared model,
+        the reply consists of sentences of the hits.
 
         Args:
-            question: The question. The reply is in its language where a model writes it, unless `language` names another.
-            mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge, and answer without the documents where no
-                hit is confident.
-            history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model sees the last six,
-                at most 4000 characters of each. A question that continues earlier ones is searched for with them (`Answer.searched`): as the declared model
-                rewrites it, else together with the user's last questions, where that finds more than the question alone.
-            **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine of a hit to answer from; default:
-                `retrieve.floor`, else the embedder's calibrated threshold, which also takes the hit's term coverage into account, or, for extractive
-                replies, the answerability, where the embedder has a curve of it. `temperature` is that of the model, 0 to 2; default:
-                `generate.temperature`. `language` is the BCP 47 tag of the language that the model replies in; default: that of the question, or, where it is
-                too short to tell, of the user's earlier messages. Sentences quoted from the hits keep theirs.
+            question: The question. The reply is in its language where a model writes it, unless `language` names
+                another.
+            mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge,
+                and answer without the documents where no hit is confident.
+            history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`)
+                and `content`. A model sees the last six, at most 4000 characters of each. A question that continues
+                earlier ones is searched for with them (`Answer.searched`): as the declared model rewrites it, else
+                together with the user's last questions, where that finds more than the question alone.
+            **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine
+                of a hit to answer from; default: `retrieve.floor`, else the embedder's calibrated threshold, which also
+                takes the hit's term coverage into account, or, for extractive replies, the answerability, where the
+                embedder has a curve of it. `temperature` is that of the model, 0 to 2; default: `generate.temperature`.
+                `language` is the BCP 47 tag of the language that the model replies in; default: that of the question,
+                or, where it is too short to tell, of the user's earlier messages. Sentences quoted from the hits keep
+                theirs.
 
         Returns:
-            The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says so, in the declared words
-            (`answer.unknown`) or in the language of the question, and `related` has up to five passages that come closest, best first. `answerability` is how
-            likely the hits hold an answer, 0 to 1. An extractive reply is given from the probability on that was fitted for the embedder
-            (`index.embedding.calibrations`), unless `floor` is given. `sources` are the cited chunks in order of first mention,
-            each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk does not bear the statement. `pathway` records
+            The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says
+            so, in the declared words (`answer.unknown`) or in the language of the question, and `related` has up to
+            five passages that come closest, best first. `answerability` is how likely the hits hold an answer, 0 to 1.
+            An extractive reply is given from the probability on that was fitted for the embedder
+            (`index.embedding.calibrations`), unless `floor` is given. `sources` are the cited chunks in order of first
+            mention, each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk
+            does not bear the statement. `pathway` records
             how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
         Raises:
-            UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a `temperature` outside 0 to 2, for
-                an unknown `language`, and, where a model writes the reply, for a message of `history` with another role or without text.
-            NotFound, NothingPublished, EmbedderMismatch, DeclarationError, DamagedVersion: As in `search`; DeclarationError also where the server of the
+            UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a
+                `temperature` outside 0 to 2, for an unknown `language`, and, where a model writes the reply, for a
+                message of `history` with another role or without text.
+            NotFound, NothingPublished, EmbedderMismatch, DeclarationError, DamagedVersion: As in `search`;
+            DeclarationError also where the server of the
                 declared model has no such address or model.
             CredentialRefused: As in `search`, also for the model that writes the reply.
-            Unreachable, Retriable: The server of the embedder or of the model does not respond, or is overloaded or failing, also after retries.
-            OperationalError: As in `search`; also where the model's server refuses the request, or the model writes nothing or breaks off.
+            Unreachable, Retriable: The server of the embedder or of the model does not respond, or is overloaded or
+                failing, also after retries.
+            OperationalError: As in `search`; also where the model's server refuses the request, or the model writes
+                nothing or breaks off.
         """
         return answer(self._question(question, mode, history, asked))
 
-    def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
+    def stream(
+        self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
+    ) -> Iterator[str | Answer]:
         """Answers a question as `ask` does, in pieces of text as they arrive.
 
-        Retrieval is complete when the call returns; an extractive answer is, too. A model's text is passed on by sentences, list items and table rows whose
-        figures stand in the cited passages. In mode `kb-only`, it is buffered until its first valid citation or, where it cites nothing, until its end.
+        Retrieval is complete when the call returns; an extractive answer is, too. A model's text is passed on by
+        sentences, list items and table rows whose figures stand in the cited passages. In mode `kb-only`, it is
+        buffered until its first valid citation or, where it cites nothing, until its end.
 
         Args:
             question: As in `ask`.
@@ -525,8 +631,9 @@ class PublishedIndex:
             An iterator over pieces of text, then the Answer as its last item; the pieces put together are its `reply`.
 
         Raises:
-            AlmanacError: The errors of `ask`. Errors of use and of retrieval are raised by the call itself. Errors of the model that writes the reply, and of
-                the embedder while citations are matched, are raised by the iterator, possibly after some pieces; a reply that breaks off is not retried.
+            AlmanacError: The errors of `ask`. Errors of use and of retrieval are raised by the call itself. Errors of
+                the model that writes the reply, and of the embedder while citations are matched, are raised by the
+                iterator, possibly after some pieces; a reply that breaks off is not retried.
         """
         return stream_answer(self._question(question, mode, history, asked))
 
@@ -535,7 +642,8 @@ class PublishedIndex:
         return self.question(text, mode=mode, history=history, **asked)
 
     def question(self, text: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Question:
-        """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain all that an answer needs.
+        """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain
+        all that an answer needs.
 
         Arguments and errors as for `ask`, except that `mode` is not held against what is declared.
         """
@@ -551,19 +659,32 @@ class PublishedIndex:
         text = without_invisible(text)
 
         def request_for(question: str) -> Request:
-            request = self._request(retriever, question, k=asked.get("k"), where=asked.get("where"), floor=chosen, workspace=workspace, parts=parts)
+            request = self._request(
+                retriever,
+                question,
+                k=asked.get("k"),
+                where=asked.get("where"),
+                floor=chosen,
+                workspace=workspace,
+                parts=parts,
+            )
             self._load_beside()
             return replace(request, thresholds=self._thresholds if chosen is None else None, closest=NEAREST)
 
         embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts))
         beside = texts_of_parts if self._generator is None else lambda _: ()
-        found = self._search(retriever, request_for, embed, is_conversation=bool(history), beside=beside).find(text, history)
+        found = self._search(retriever, request_for, embed, is_conversation=bool(history), beside=beside).find(
+            text, history
+        )
         defaults = self._thresholds
         lowest = defaults.floor if chosen is None else chosen
-        is_confident = mode == "kb-llm" and _is_confident(retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest))
+        is_confident = mode == "kb-llm" and _is_confident(
+            retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest)
+        )
         picked_for = found.picked_for or text
         grounds = grounds_of(retriever, found.asked, found.closest, decides=asked.get("floor") is None)
-        # Where answerability decides, hits are quoted whether they pass calibrated thresholds or not (`Grounds.to_quote`).
+        # Where answerability decides, hits are quoted whether they pass calibrated thresholds or not
+        # (`Grounds.to_quote`).
         wider = found.asked if self.has_model or grounds.curve is None else replace(found.asked, thresholds=None)
         return Question(
             declaration,
@@ -585,20 +706,28 @@ class PublishedIndex:
             picked_for=found.picked_for,
             last=found.last,
             is_more=found.is_more,
-            further=further_hits(retriever, wider, hits_to_quote(grounds.about(found.closest[: found.asked.k])), picked_for),
+            further=further_hits(
+                retriever, wider, hits_to_quote(grounds.about(found.closest[: found.asked.k])), picked_for
+            ),
             embed_queries=embed,
             parts=parts,
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
-        return note_on_language(retriever.languages.of_question(without_invisible(question)), self.declaration.embed.model, mode)
+        return note_on_language(
+            retriever.languages.of_question(without_invisible(question)), self.declaration.embed.model, mode
+        )
 
     def _with_temperature(self, temperature: float | None) -> Declaration:
         """The declaration, with `generate.temperature` replaced where `temperature` is given."""
         if temperature is None:
             return self.declaration
         if not 0 <= temperature <= 2:
-            raise UsageError(f"temperature must be from 0 to 2; found {temperature}", where="temperature", hint="0 gives the most likely answer")
+            raise UsageError(
+                f"temperature must be from 0 to 2; found {temperature}",
+                where="temperature",
+                hint="0 gives the most likely answer",
+            )
         generate = self.declaration.generate.model_copy(update={"temperature": temperature})
         return self.declaration.model_copy(update={"generate": generate})
 
@@ -612,11 +741,15 @@ class PublishedIndex:
         return load_generator(self.declaration.generate, self._data)
 
     def _refuse_other_embedder(self, opened: OpenVersion) -> None:
-        built, declared = opened.manifest.embedder, describe_embedder(resolve(self.declaration.embed, opened.manifest.embedder))
+        built, declared = (
+            opened.manifest.embedder,
+            describe_embedder(resolve(self.declaration.embed, opened.manifest.embedder)),
+        )
         if built.fingerprint != declared.fingerprint:
             opened.close()
             raise EmbedderMismatch(
-                f"version {opened.manifest.version} was embedded with {built.model} ({built.fingerprint}), and the declaration says "
+                f"version {opened.manifest.version} was embedded with {built.model} ({built.fingerprint}), and "
+                "the declaration says "
                 f"{declared.model} ({declared.fingerprint}): their vectors do not compare",
                 where=str(self.declaration.path),
                 hint=f"almanac run {self.declaration.handle} builds a version with the declared embedder",
@@ -632,8 +765,11 @@ def _compared(opened: OpenVersion) -> OpenVersion:
     return opened
 
 
-def _is_confident(retriever: Retriever, text: str, hits: Sequence[Hit], declared: float | None, measured: float) -> bool:
-    """Whether a hit is confident: its dense cosine reaches the declared one; without one, its relevance is high; without relevance, the embedder's own.
+def _is_confident(
+    retriever: Retriever, text: str, hits: Sequence[Hit], declared: float | None, measured: float
+) -> bool:
+    """Whether a hit is confident: its dense cosine reaches the declared one; without one, its relevance is high;
+    without relevance, the embedder's own.
 
     In a language that the embedder does not cover, term coverage stands in for a cosine.
     """

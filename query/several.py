@@ -1,4 +1,6 @@
-"""Several knowledge bases asked at once: each is searched by itself, and their hits are merged by relevance, which compares across embedders."""
+"""Several knowledge bases asked at once: each is searched by itself, and their hits are merged by relevance, which
+compares across embedders.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,10 +16,17 @@ from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.errors import AlmanacError, UsageError
 from almanac.schemas.results import Answer, Hit, SearchResult
 
-_OF_ONE = ("--where", "--workspace", "--part")  # errors about these depend on the declaration, and name the knowledge base
+# errors about these depend on the declaration, and name the knowledge base
+_OF_ONE = ("--where", "--workspace", "--part")
 
 
-def open_indexes(kbs: Sequence[Path | str], *, data: Path | str | None = None, env: str | None = None, project: Path | str | None = None) -> "SeveralIndexes":
+def open_indexes(
+    kbs: Sequence[Path | str],
+    *,
+    data: Path | str | None = None,
+    env: str | None = None,
+    project: Path | str | None = None,
+) -> "SeveralIndexes":
     """Opens several knowledge bases to be asked at once. Embedders that are declared alike are loaded once.
 
     Args:
@@ -52,13 +61,16 @@ class _Merged:
 
 
 class SeveralIndexes:
-    """Search and answers over several knowledge bases; `open_indexes` creates one from names. Safe to share among threads.
+    """Search and answers over several knowledge bases; `open_indexes` creates one from names. Safe to share among
+    threads.
 
-    Every base is searched as if it alone were asked, within its own version, thresholds and workspace. Hits are merged by descending relevance. A hit without
-    relevance stands by its rank in its own base, behind the hit of that place among those with relevance. Of equal chunks, the first stays.
+    Every base is searched as if it alone were asked, within its own version, thresholds and workspace. Hits are merged
+    by descending relevance. A hit without relevance stands by its rank in its own base, behind the hit of that place
+    among those with relevance. Of equal chunks, the first stays.
 
-    What depends on the question and its hits (the vector, the embedder that compares sentences, notes) is that of the base with the best hit. How an answer is
-    written (model, temperature, words for "I don't know") and how many hits there are by default is declared by the first base.
+    What depends on the question and its hits (the vector, the embedder that compares sentences, notes) is that of the
+    base with the best hit. How an answer is written (model, temperature, words for "I don't know") and how many hits
+    there are by default is declared by the first base.
 
     Args:
         indexes: The knowledge bases. One that is named twice counts once.
@@ -97,7 +109,8 @@ class SeveralIndexes:
         """Searches every base for the chunks that match a query best.
 
         Args:
-            query: As in `PublishedIndex.search`, as are `mode`, `where`, `floor`, `workspace` and `parts`, each of which has to suit every base.
+            query: As in `PublishedIndex.search`, as are `mode`, `where`, `floor`, `workspace` and `parts`, each of
+                which has to suit every base.
             k: Maximum number of hits of all bases together. Default: `retrieve.k` of the first.
             mode: As there.
             where: As there.
@@ -109,8 +122,9 @@ class SeveralIndexes:
             explain: Whether the result contains the traces, each step with its `kb`.
 
         Returns:
-            At most `k` hits, best first, each with its `kb`; `rank` counts from 1 over all of them. `score` compares within one base only. `versions` has the
-            version of each base. `kb`, `version`, `note` and `searched` are those of the base with the best hit, of the first base without hits.
+            At most `k` hits, best first, each with its `kb`; `rank` counts from 1 over all of them. `score` compares
+            within one base only. `versions` has the version of each base. `kb`, `version`, `note` and `searched` are
+            those of the base with the best hit, of the first base without hits.
 
         Raises:
             AlmanacError: The errors of `PublishedIndex.search`, of the first base that has one.
@@ -121,11 +135,21 @@ class SeveralIndexes:
         for index in self.indexes:
             with _about(index):
                 found[index.declaration.name] = index.search(
-                    query, k=wanted, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts, history=history, explain=explain
+                    query,
+                    k=wanted,
+                    mode=mode,
+                    where=where,
+                    floor=floor,
+                    workspace=workspace,
+                    parts=parts,
+                    history=history,
+                    explain=explain,
                 )
         hits = merge({kb: result.hits for kb, result in found.items()}, wanted)
         best = found[_best(hits, next(iter(found)))]
-        trace = [{"kb": kb, **step} for kb, result in found.items() for step in result.explain or ()] if explain else None
+        trace = (
+            [{"kb": kb, **step} for kb, result in found.items() for step in result.explain or ()] if explain else None
+        )
         versions = {kb: result.version for kb, result in found.items()}
         return best.model_copy(update={"hits": hits, "versions": versions, "explain": trace})
 
@@ -139,7 +163,8 @@ class SeveralIndexes:
             **asked: As there and in `search`.
 
         Returns:
-            The answer. Each source and related passage has its `kb`, `versions` the version of each base, and `citation` the titles of those that are cited.
+            The answer. Each source and related passage has its `kb`, `versions` the version of each base, and
+            `citation` the titles of those that are cited.
 
         Raises:
             AlmanacError: The errors of `PublishedIndex.ask`, of the first base that has one.
@@ -147,8 +172,12 @@ class SeveralIndexes:
         merged = self._merged(question, mode, history, asked)
         return self._told(answer(merged.question), merged)
 
-    def stream(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Iterator[str | Answer]:
-        """Answers a question as `ask` does, in pieces of text as they arrive, then the Answer. Arguments as for `ask`, errors as `PublishedIndex.stream`."""
+    def stream(
+        self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
+    ) -> Iterator[str | Answer]:
+        """Answers a question as `ask` does, in pieces of text as they arrive, then the Answer. Arguments as for `ask`,
+        errors as `PublishedIndex.stream`.
+        """
         merged = self._merged(question, mode, history, asked)
         pieces = stream_answer(merged.question)
         return (self._told(piece, merged) if isinstance(piece, Answer) else piece for piece in pieces)
@@ -172,18 +201,29 @@ class SeveralIndexes:
             declaration=self._written_by(found[first.declaration.name]),
             generator=found[first.declaration.name].generator,
             hits=[self._with_language(hit) for hit in hits],
-            grounds=found[best].grounds.beside([one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]),
+            grounds=found[best].grounds.beside(
+                [one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]
+            ),
             is_confident=any(one.is_confident for one in found.values()),
             further=further,
         )
-        return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits, *further)}, {kb: one.version for kb, one in found.items()}, best)
+        return _Merged(
+            question,
+            {hit.chunk_id: hit for hit in (*closest, *hits, *further)},
+            {kb: one.version for kb, one in found.items()},
+            best,
+        )
 
     def _written_by(self, first: Question) -> Any:
-        """The declaration that an answer is written by: that of the first base, of whose content the others' languages and chunks are not."""
+        """The declaration that an answer is written by: that of the first base, of whose content the others' languages
+        and chunks are not.
+        """
         told: dict[str, Any] = {"title": ", ".join(index.title for index in self.indexes)}
         if not self._has_one_language:
             told["language"] = "auto"
-        if cut := next((index.declaration.chunk for index in self.indexes if index.declaration.chunk.by == "words"), None):
+        if cut := next(
+            (index.declaration.chunk for index in self.indexes if index.declaration.chunk.by == "words"), None
+        ):
             told["chunk"] = cut  # sentences may be cut in any of them
         return first.declaration.model_copy(update=told)
 
@@ -204,20 +244,31 @@ class SeveralIndexes:
     def _told(self, found: Answer, merged: _Merged) -> Answer:
         """The answer with the base of each source and related passage, and with the metadata that they had."""
         sources = [
-            source.model_copy(update={"kb": merged.hits[source.chunk_id].kb, "metadata": merged.hits[source.chunk_id].metadata}) for source in found.sources
+            source.model_copy(update={"kb": merged.hits[source.chunk_id].kb,
+            "metadata": merged.hits[source.chunk_id].metadata}) for source in found.sources
         ]  # fmt: skip
-        related = [one.model_copy(update={"kb": merged.hits[one.chunk_id].kb if one.chunk_id in merged.hits else merged.best}) for one in found.related]
+        related = [
+            one.model_copy(update={"kb": merged.hits[one.chunk_id].kb if one.chunk_id in merged.hits else merged.best})
+            for one in found.related
+        ]
         cited = {source.kb for source in sources}
         titles = ", ".join(index.title for index in self.indexes if index.declaration.name in cited)
-        told = {"kb": merged.best, "version": merged.versions[merged.best], "versions": dict(merged.versions), "sources": sources, "related": related}
+        told = {
+            "kb": merged.best,
+            "version": merged.versions[merged.best],
+            "versions": dict(merged.versions),
+            "sources": sources,
+            "related": related,
+        }
         return found.model_copy(update={**told, "citation": f"Source: {titles}" if sources else None})
 
 
 def merge(found: Mapping[str, Sequence[Hit]], k: int) -> list[Hit]:
     """The best `k` hits of several bases, each with its `kb`, ranked from 1.
 
-    Hits with relevance come in descending order of it, equal ones by the order of the bases. A hit without relevance is placed by its rank in its own base:
-    the second one of it stands behind the second best with relevance. Of hits with the same chunk id, the first stays: they are equal in all that is shown.
+    Hits with relevance come in descending order of it, equal ones by the order of the bases. A hit without relevance is
+    placed by its rank in its own base: the second one of it stands behind the second best with relevance. Of hits with
+    the same chunk id, the first stays: they are equal in all that is shown.
     """
     hits = [hit.model_copy(update={"kb": kb}) for kb, of_one in found.items() for hit in of_one]
     known = sorted((hit for hit in hits if hit.relevance is not None), key=lambda hit: -(hit.relevance or 0.0))
@@ -247,4 +298,8 @@ def _about(index: PublishedIndex) -> Iterator[None]:
 def require_no_version(version: str | None) -> None:
     """Raises UsageError for a version where several knowledge bases are asked."""
     if version is not None:
-        raise UsageError("a version belongs to one knowledge base, and several are asked", where="--version", hint="ask that one alone")
+        raise UsageError(
+            "a version belongs to one knowledge base, and several are asked",
+            where="--version",
+            hint="ask that one alone",
+        )

@@ -35,10 +35,11 @@ class PageCounts(BaseModel):
 class FailedPage(BaseModel):
     """A page or sitemap that could not be fetched, or a page whose links could not be read.
 
-    `reason` is one of gone, server_error, timeout, unreachable, not_drawn (by the browser), not_json (where rules read JSON) and error, or, for a page
-    excluded by the declaration or a limit, refused_by_robots, denied, off_site, private_address, forgotten, too_large or not_text; of files, "unsupported
-    format .xyz", outside_root, broken_link, link_loop, not_a_file or same_name. A page that arrived and yields no item, while its links are followed, is
-    noindex (it asks not to be indexed), forwards (it sends its visitors on at once), feed or sitemap (a list of links).
+    `reason` is one of gone, server_error, timeout, unreachable, not_drawn (by the browser), not_json (where rules read
+    JSON) and error, or, for a page excluded by the declaration or a limit, refused_by_robots, denied, off_site,
+    private_address, forgotten, too_large or not_text; of files, "unsupported format .xyz", outside_root, broken_link,
+    link_loop, not_a_file or same_name. A page that arrived and yields no item, while its links are followed, is noindex
+    (it asks not to be indexed), forwards (it sends its visitors on at once), feed or sitemap (a list of links).
     """
 
     url: str
@@ -48,14 +49,18 @@ class FailedPage(BaseModel):
 
 
 class SharedText(BaseModel):
-    """A main text that different pages have in common: how many pages, and the URLs of the first two. Each is kept, with the text that it alone has."""
+    """A main text that different pages have in common: how many pages, and the URLs of the first two. Each is kept,
+    with the text that it alone has.
+    """
 
     pages: int
     urls: list[str]
 
 
 class SourceTexts(BaseModel):
-    """What extraction made of a source's pages. Lists are bounded to the first TEXTS_REPORTED; `shared_texts` begins with the most frequent."""
+    """What extraction made of a source's pages. Lists are bounded to the first TEXTS_REPORTED; `shared_texts` begins
+    with the most frequent.
+    """
 
     without_text: int = 0  # pages without any text, where no `match` declares that they are items
     shared_texts: list[SharedText] = []
@@ -63,11 +68,13 @@ class SourceTexts(BaseModel):
     pages_with_little_kept: int = 0  # pages of which extraction kept less than a tenth of what is no navigation
     little_kept: list[str] = []  # their URLs
     characters: int = 0  # of the texts of its items
-    left_out: LeftOut = Field(default_factory=LeftOut)  # text that its pages have beside these, by the reason for which it was left out
+    # text that its pages have beside these, by the reason for which it was left out
+    left_out: LeftOut = Field(default_factory=LeftOut)
 
 
 class UnknownUrl(BaseModel):
-    """A made-up URL that a site answers with a page, as if it had it. `pages` were dropped as gone because they show the same.
+    """A made-up URL that a site answers with a page, as if it had it. `pages` were dropped as gone because they show
+    the same.
 
     `shows` is the start page that it is a copy of, which stays; None if it shows something else.
     """
@@ -78,7 +85,9 @@ class UnknownUrl(BaseModel):
 
 
 class NotFetched(BaseModel):
-    """Documents of one type that pages or sitemaps of a site lead to and that were not fetched: how many, the first two, and why or what to declare."""
+    """Documents of one type that pages or sitemaps of a site lead to and that were not fetched: how many, the first
+    two, and why or what to declare.
+    """
 
     type: str
     documents: int
@@ -87,10 +96,12 @@ class NotFetched(BaseModel):
 
 
 class LimitReached(BaseModel):
-    """A limit of a source that kept a crawl from pages: how many known URLs were not fetched, and how many of them by folder (`core.url_folders`).
+    """A limit of a source that kept a crawl from pages: how many known URLs were not fetched, and how many of them by
+    folder (`core.url_folders`).
 
-    Known are the URLs that links and sitemaps named, and those of the last crawl that this one did not come to. `depth` is among them only where the source
-    does not declare it: a declared depth is what somebody wants of a crawl, and no accident.
+    Known are the URLs that links and sitemaps named, and those of the last crawl that this one did not come to. `depth`
+    is among them only where the source does not declare it: a declared depth is what somebody wants of a crawl, and no
+    accident.
     """
 
     source: str
@@ -102,8 +113,9 @@ class LimitReached(BaseModel):
 class CrawlOutcome(SourceTexts):
     """Outcome of the acquisition of one source, and what became of the texts of its pages.
 
-    `finish` is `finished`; the limit that ended the crawl (`pages`, `bytes`, `seconds`); `partial` where only given URLs were requested; or `reused` where
-    the pages of a previous crawl were used without any request. The declared depth does not end a crawl: links beyond it are counted in `beyond_depth`.
+    `finish` is `finished`; the limit that ended the crawl (`pages`, `bytes`, `seconds`); `partial` where only given
+    URLs were requested; or `reused` where the pages of a previous crawl were used without any request. The declared
+    depth does not end a crawl: links beyond it are counted in `beyond_depth`.
     """
 
     source: str
@@ -118,6 +130,8 @@ class CrawlOutcome(SourceTexts):
     nofollow: int = 0  # pages whose plain links were not followed because they ask for that
     bytes: int = 0  # of the pages available
     beyond_depth: int = 0
-    unfollowed: int = 0  # pages that start pages link to, and that were not asked for because a listing or pagination is declared without `follow.allow`
+    # pages that start pages link to, and that were not asked for because a listing or pagination is declared without
+    # `follow.allow`
+    unfollowed: int = 0
     not_fetched: list[NotFetched] = []  # documents, by type; the most frequent first
     unqueued: int = 0  # links dropped because the queue already had far more pages than the limit allows

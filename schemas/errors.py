@@ -127,7 +127,9 @@ class DamagedVersion(OperationalError):
 
 
 class OtherFormat(DamagedVersion):
-    """A version or segment that another release wrote: whole, but not read here. Whatever passes over a damaged one passes over it, too."""
+    """A version or segment that another release wrote: whole, but not read here. Whatever passes over a damaged one
+    passes over it, too.
+    """
 
 
 class PrefectGone(OperationalError):
@@ -151,8 +153,13 @@ class RateLimited(Retriable):
 def storage_error(error: OSError, path: Path) -> StorageError:
     """The error for a file that is there and that the system does not give: what it says, and no word of damage."""
     if isinstance(error, PermissionError):
-        hint = f"this process runs as user {os.geteuid()}: give that user the right to read it, and to enter the folders above it"
-        return StorageError(f"{path.name} may not be read: {os.strerror(error.errno or errno.EACCES)}", where=str(path), hint=hint)
+        hint = (
+            f"this process runs as user {os.geteuid()}: give that user the right to read it, and to enter the "
+            "folders above it"
+        )
+        return StorageError(
+            f"{path.name} may not be read: {os.strerror(error.errno or errno.EACCES)}", where=str(path), hint=hint
+        )
     return StorageError(f"{path.name} cannot be read: {error.strerror}", where=str(path), hint="check the disk")
 
 
@@ -165,5 +172,8 @@ def as_storage_error(root: Path) -> Iterator[None]:
         raise StorageError(
             f"{error.strerror or error}: {error.filename or root}",
             where=str(root),
-            hint="free space or mend permissions there, or choose another place with --data DIR; what is published serves on",
+            hint=(
+                "free space or mend permissions there, or choose another place with --data DIR; what is published "
+                "serves on"
+            ),
         ) from error

@@ -31,11 +31,15 @@ def checked(values: dict[str, Any]) -> dict[str, Any]:
 
 def unchecked(values: Any) -> dict[str, Any]:
     """Returns the values that `checked` was given. Raises ValueError where they were altered."""
-    if not isinstance(values, dict) or values.get(_CHECK) != short_hash(rest := {key: value for key, value in values.items() if key != _CHECK}):
+    if not isinstance(values, dict) or values.get(_CHECK) != short_hash(
+        rest := {key: value for key, value in values.items() if key != _CHECK}
+    ):
         raise ValueError("altered: it does not match its hash")
     return rest
 
 
 def short_hash(value: Any) -> str:
-    """Returns the first 16 hex digits of the SHA-256 of a value's canonical JSON; values that JSON cannot represent are converted by `str`."""
+    """Returns the first 16 hex digits of the SHA-256 of a value's canonical JSON; values that JSON cannot represent are
+    converted by `str`.
+    """
     return sha256(canonical_json(json.loads(json.dumps(value, default=str))))[:16]

@@ -13,7 +13,9 @@ Place = int | str | None  # number of a page or slide, name of a sheet
 
 DEFECT = "a defect of Almanac, whose traceback is in the log: "  # begins the reason of a reject
 PAGE_BREAK = "\f"  # begins a line `unit=name` of paged text, such as `page=4`
-PLACES = "\fpage starts"  # among an item's fields: [start, unit, page, slide or sheet] of each page of its text, in order; no field of its own is called so
+# among an item's fields: [start, unit, page, slide or sheet] of each page of its text, in order; no field of its own is
+# called so
+PLACES = "\fpage starts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,9 @@ class Page:
     noindex: str = ""  # where the page asks not to be indexed, as of the crawl; empty if it does not
     file_name: str = ""  # of a document: the name under which the server sent it
     link_text: str = ""  # of a document: what links call it
-    rendered: str = ""  # how a browser drew the page: its name and version, and what it waited for; empty where the body is what the server sent
+    # how a browser drew the page: its name and version, and what it waited for; empty where the body is what the server
+    # sent
+    rendered: str = ""
     aliases: tuple[str, ...] = ()  # other URLs that redirect to this page
 
     @property
@@ -62,8 +66,9 @@ class Draft:
 class Item:
     """A cleaned record or document.
 
-    `text` is embedded as it is (records) or split into chunks (documents). `passage` is what there is to read of a record: its metadata as labelled lines,
-    and what its text holds beyond them; None for documents. A detected `language` is also in the metadata, so that filters can use it.
+    `text` is embedded as it is (records) or split into chunks (documents). `passage` is what there is to read of a
+    record: its metadata as labelled lines, and what its text holds beyond them; None for documents. A detected
+    `language` is also in the metadata, so that filters can use it.
     """
 
     source: str
@@ -88,7 +93,8 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ChunkRow:
-    """A row of the index: a span of a document, with `document.text[start:end] == text` (characters), or a whole record, with `start` and `end` None.
+    """A row of the index: a span of a document, with `document.text[start:end] == text` (characters), or a whole
+    record, with `start` and `end` None.
 
     `passage` is what there is to read and to search of a record, None for a span of a document. It is not embedded.
     """
@@ -114,7 +120,9 @@ class ChunkRow:
 
     @property
     def chunk_id(self) -> str:
-        """Content-addressed id of 32 hex digits: any visible difference gives another id, so a stored row is never rewritten."""
+        """Content-addressed id of 32 hex digits: any visible difference gives another id, so a stored row is never
+        rewritten.
+        """
         place = [self.source, self.document_id, self.url, self.title, self.kind, self.ordinal, self.start, self.end]
         return sha256(canonical_json([*place, self.text, self.passage, self.text_sha256, self.metadata]))[:32]
 
@@ -131,7 +139,8 @@ class Reject:
     field: str | None = None
     value: Any = None
     rule: str | None = None
-    breaks: dict[str, str] = dataclasses.field(default_factory=dict)  # field → declared condition that it breaks, the reason's first; empty for other reasons
+    # field → declared condition that it breaks, the reason's first; empty for other reasons
+    breaks: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def is_defect(self) -> bool:
@@ -147,7 +156,8 @@ class Reject:
 class Duplicate:
     """An item that was dropped because of another one, `equals`, of its source ({url, document_id}).
 
-    `reason` is `equal` (same text; of records, the same fields, too) or `canonical` (its page calls the other's URL the right one).
+    `reason` is `equal` (same text; of records, the same fields, too) or `canonical` (its page calls the other's URL the
+    right one).
     """
 
     source: str
@@ -167,5 +177,6 @@ class Extraction:
     drafts: list[Draft] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     matched: dict[str, int] = field(default_factory=dict)  # field → number of items in which its rule matched
-    whole: bool = True  # False where the stored page was damaged, or its reading interrupted: another run reads it again
+    # False where the stored page was damaged, or its reading interrupted: another run reads it again
+    whole: bool = True
     left_out: LeftOut = field(default_factory=LeftOut)  # text of the page that no draft has on purpose

@@ -8,9 +8,13 @@ from pydantic_core import CoreSchema, core_schema
 
 Amount = dict[str, int]  # {"blocks": n, "characters": n}
 MUCH = 0.1  # of a text
-# What to declare where much is left out for a reason. Of others, however much it is, nobody misses anything: navigation, prices that hold no more, feeds.
+# What to declare where much is left out for a reason. Of others, however much it is, nobody misses anything:
+# navigation, prices that hold no more, feeds.
 CURES = {
-    "hidden": "if it is meant, `hidden: true` reads it: beside the selector of a field, of `each`, or of a body, such as body: {css: body, hidden: true}",
+    "hidden": (
+        "if it is meant, `hidden: true` reads it: beside the selector of a field, of `each`, or of a body, such "
+        "as body: {css: body, hidden: true}"
+    ),
     "prose_beside": "say where the text of these pages is: body: {css: …}, or body: all",
     "walls": "let the pages see the answer that they ask for: politeness: {cookies: …}",
     "consent": "if it is meant, body: {css: …} or body: all reads it",
@@ -19,11 +23,14 @@ CURES = {
     "deleted": "accept or reject the changes that the file tracks",
     "comments": "put into the text what is to be read",
 }
-LeaveOut = Callable[[str, str, Any], None]  # takes a reason, a text that is left out, and what it is the text of, which counts once
+# takes a reason, a text that is left out, and what it is the text of, which counts once
+LeaveOut = Callable[[str, str, Any], None]
 
 
 class LeftOut(dict[str, Amount]):
-    """Reason → amount. It is its own JSON: `{"hidden": {"blocks": 3, "characters": 412}}`. A reason is a word in snake_case; one without text is not there."""
+    """Reason → amount. It is its own JSON: `{"hidden": {"blocks": 3, "characters": 412}}`. A reason is a word in
+    snake_case; one without text is not there.
+    """
 
     def add(self, reason: str, text: str) -> None:
         """Counts a block of text that is left out for that reason; nothing where it is blank."""
@@ -36,12 +43,20 @@ class LeftOut(dict[str, Amount]):
             self._add(reason, amount["blocks"], amount["characters"])
 
     def much(self, characters: int) -> dict[str, float]:
-        """Reasons of CURES for which more than MUCH of a text is left out, of which so many characters are kept → the share."""
-        shares = {reason: amount["characters"] / (characters + amount["characters"]) for reason, amount in self.items() if reason in CURES}
+        """Reasons of CURES for which more than MUCH of a text is left out, of which so many characters are kept → the
+        share.
+        """
+        shares = {
+            reason: amount["characters"] / (characters + amount["characters"])
+            for reason, amount in self.items()
+            if reason in CURES
+        }
         return {reason: share for reason, share in shares.items() if share > MUCH}
 
     def give_back(self, characters: int, *reasons: str) -> None:
-        """Takes so many characters off the amounts of some reasons, the first one first: they are not left out after all."""
+        """Takes so many characters off the amounts of some reasons, the first one first: they are not left out after
+        all.
+        """
         for reason in reasons:
             less = min(characters, self.get(reason, {"characters": 0})["characters"])
             characters -= less
@@ -56,8 +71,12 @@ class LeftOut(dict[str, Amount]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """A field of a report. Where reports written before there were tallies hold a list of documents under this name, nothing was tallied."""
-        counts = core_schema.no_info_before_validator_function(lambda value: {} if isinstance(value, list) else value, handler(dict[str, Amount]))
+        """A field of a report. Where reports written before there were tallies hold a list of documents under this
+        name, nothing was tallied.
+        """
+        counts = core_schema.no_info_before_validator_function(
+            lambda value: {} if isinstance(value, list) else value, handler(dict[str, Amount])
+        )
         return core_schema.no_info_after_validator_function(cls, counts)
 
 

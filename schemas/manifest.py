@@ -14,8 +14,9 @@ class _Stored(BaseModel):
 class EmbedderInfo(_Stored):
     """Identity of the embedder that made a version's vectors. Only vectors of the same fingerprint are comparable.
 
-    `document_prompt` is part of the fingerprint. `query_prompt` is not, since it does not change the vectors of texts; but it affects which hits are found,
-    so a run with another one builds a new version from the stored vectors and passes it through the gate.
+    `document_prompt` is part of the fingerprint. `query_prompt` is not, since it does not change the vectors of texts;
+    but it affects which hits are found, so a run with another one builds a new version from the stored vectors and
+    passes it through the gate.
     """
 
     provider: str
@@ -26,7 +27,8 @@ class EmbedderInfo(_Stored):
     fingerprint: str
     query_prompt: str = ""  # prepended to each query
     document_prompt: str = ""  # prepended to each text
-    precision: Literal["float32", "bfloat16"] | None = None  # of a local model that embeds texts; part of the fingerprint. Questions are always in float32
+    # of a local model that embeds texts; part of the fingerprint. Questions are always in float32
+    precision: Literal["float32", "bfloat16"] | None = None
 
 
 class Counts(_Stored):
@@ -38,13 +40,17 @@ class Counts(_Stored):
 
 
 class Derived(_Stored):
-    """Parameters of search that are derived from the chunks of a version. They depend on the set of chunks alone, not on the order of rows."""
+    """Parameters of search that are derived from the chunks of a version. They depend on the set of chunks alone, not
+    on the order of rows.
+    """
 
     language_fit: dict[str, float]  # language of chunks ("" where not known) → how well the embedder covers it, 0 to 1
 
 
 class Curve(_Stored):
-    """A logistic curve: the relevance of a hit is 1 / (1 + exp(-(intercept + weights · features))). No weight is negative (`query.retrieval.relevance`)."""
+    """A logistic curve: the relevance of a hit is 1 / (1 + exp(-(intercept + weights · features))). No weight is
+    negative (`query.retrieval.relevance`).
+    """
 
     intercept: float
     cosine: float
@@ -56,8 +62,8 @@ class Curve(_Stored):
 class Calibration(_Stored):
     """What makes a relevance of the evidence for a hit, fitted for one embedder.
 
-    `known` is for hits in languages that the embedder covers, `unknown` for hits in others, `foreign` for hits in another language than the question's if it
-    covers both. There is no relevance where a curve is None.
+    `known` is for hits in languages that the embedder covers, `unknown` for hits in others, `foreign` for hits in
+    another language than the question's if it covers both. There is no relevance where a curve is None.
     """
 
     known: Curve
@@ -75,9 +81,11 @@ class StoredFile(_Stored):
 
 
 class Check(_Stored):
-    """One check of the gate. `value` is None where there is nothing to compare with, `limit` is None where the check is switched off.
+    """One check of the gate. `value` is None where there is nothing to compare with, `limit` is None where the check is
+    switched off.
 
-    Checks of expectations may hold texts: a date, or JSON of several values. The limit "warn" lets every value pass, and warns of any but 0.
+    Checks of expectations may hold texts: a date, or JSON of several values. The limit "warn" lets every value pass,
+    and warns of any but 0.
     """
 
     name: str
@@ -99,7 +107,9 @@ class Verdict(_Stored):
 
 
 class Sealed(_Stored):
-    """What the manifests of a version and of a segment have in common: which content the folder holds, and the files by which that is verified."""
+    """What the manifests of a version and of a segment have in common: which content the folder holds, and the files by
+    which that is verified.
+    """
 
     format: int = FORMAT
     kb: str
@@ -146,7 +156,9 @@ class SegmentUse(_Stored):
 
 
 class Outline(BaseModel):
-    """What manifests of all formats say alike: who made the version, and where its rows are. Read with `extra="ignore"`."""
+    """What manifests of all formats say alike: who made the version, and where its rows are. Read with
+    `extra="ignore"`.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -166,7 +178,8 @@ class Manifest(Sealed):
     parent: str | None
     run_id: str
     fingerprints: dict[str, str]
-    calibration: Calibration | None = None  # fitted on the golden questions; None for an embedder that was measured, and with too few questions
+    # fitted on the golden questions; None for an embedder that was measured, and with too few questions
+    calibration: Calibration | None = None
     declaration_sha256: str
     gate: Verdict
     software: dict[str, str]

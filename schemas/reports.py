@@ -15,7 +15,9 @@ Outcome = Literal["published", "published_with_rejects", "kept", "unchanged", "g
 
 
 class ItemCounts(BaseModel):
-    """Items of a run, compared with the live version. `in_` = added + changed + moved + unchanged + deduplicated + quarantined."""
+    """Items of a run, compared with the live version. `in_` = added + changed + moved + unchanged + deduplicated +
+    quarantined.
+    """
 
     in_: int = Field(0, alias="in")
     added: int = 0
@@ -35,7 +37,8 @@ class ChunkCounts(BaseModel):
     total: int = 0
     embedded: int = 0  # texts embedded by this run
     cached: int = 0  # chunks that needed no embedding
-    truncated: int | None = None  # chunks longer than the embedder's limit, which reads only their beginning; None where the limit is not known
+    # chunks longer than the embedder's limit, which reads only their beginning; None where the limit is not known
+    truncated: int | None = None
     tokens: int | None = None  # billed by an API for embedding; None where nothing is billed
     cost: float | None = None  # of these tokens; None where no price is declared
 
@@ -43,7 +46,8 @@ class ChunkCounts(BaseModel):
 class Recall(BaseModel):
     """Result of the golden questions on a version."""
 
-    recall: float | None = None  # share of the answerable questions whose answer is among the first k hits; None without such questions
+    # share of the answerable questions whose answer is among the first k hits; None without such questions
+    recall: float | None = None
     questions: int = 0  # answerable questions
     answered: int = 0  # of these, questions with a hit good enough to answer from, right or wrong
     missed: list[str] = []  # answerable questions whose answer is not among the first k hits
@@ -52,12 +56,14 @@ class Recall(BaseModel):
 
 
 class ExpectationResult(BaseModel):
-    """What became of one declared rule on the items of a source; `source` is empty for rules on the items of all sources.
+    """What became of one declared rule on the items of a source; `source` is empty for rules on the items of all
+    sources.
 
-    `checked` are the items that were mapped, including those that mapping rejected for what is declared of them. `broken` of them are quarantined for this
-    rule, or, with another severity, break it. `also` broke it too, and are quarantined for an earlier rule. For a rule on a whole column or table,
-    `checked` are the items left to publish, and `value` is what was found; for one on single items that quarantines none, the share of those with a value
-    that satisfies it. `error` says why the rule could not be judged.
+    `checked` are the items that were mapped, including those that mapping rejected for what is declared of them.
+    `broken` of them are quarantined for this rule, or, with another severity, break it. `also` broke it too, and are
+    quarantined for an earlier rule. For a rule on a whole column or table, `checked` are the items left to publish, and
+    `value` is what was found; for one on single items that quarantines none, the share of those with a value that
+    satisfies it. `error` says why the rule could not be judged.
     """
 
     source: str
@@ -102,7 +108,9 @@ class OtherRejects(BaseModel):
 
 
 class ValidationResults(BaseModel):
-    """Results of all declared rules on the items of a run. `items.quarantined` = `by_expectations` + the counts of `otherwise`."""
+    """Results of all declared rules on the items of a run. `items.quarantined` = `by_expectations` + the counts of
+    `otherwise`.
+    """
 
     kb: str
     run_id: str
@@ -146,7 +154,9 @@ class RunReport(BaseModel):
 
 
 class PlanResult(BaseModel):
-    """What a run would do now, with the counts that it would report. `rejects` are the items that it would quarantine, as in rejects.jsonl (`Reject`)."""
+    """What a run would do now, with the counts that it would report. `rejects` are the items that it would quarantine,
+    as in rejects.jsonl (`Reject`).
+    """
 
     kb: str
     outcome: Outcome
@@ -229,7 +239,9 @@ class SegmentCounts(BaseModel):
 
 
 class CompactResult(BaseModel):
-    """Result of a compaction. `version` is the new version, of the same digest as `previous`; the same as `previous` where there was nothing to merge."""
+    """Result of a compaction. `version` is the new version, of the same digest as `previous`; the same as `previous`
+    where there was nothing to merge.
+    """
 
     kb: str
     version: str
@@ -277,8 +289,9 @@ class FoundInstead(BaseModel):
 class FailedQuestion(BaseModel):
     """A golden question that a version does not meet, with its first hits.
 
-    `expected` has the declared ids, URLs and texts; it is empty for a question that nothing answers, and for which a hit was good enough to answer from.
-    `rank` is where what is expected stands among the first 100 hits; None where it is not among them.
+    `expected` has the declared ids, URLs and texts; it is empty for a question that nothing answers, and for which a
+    hit was good enough to answer from. `rank` is where what is expected stands among the first 100 hits; None where it
+    is not among them.
     """
 
     question: str
@@ -288,7 +301,8 @@ class FailedQuestion(BaseModel):
 
 
 class EvalResult(BaseModel):
-    """Retrieval metrics of a version over a set of queries, by name of the metric. `failed` and `continued` are of golden questions, whose unit they are.
+    """Retrieval metrics of a version over a set of queries, by name of the metric. `failed` and `continued` are of
+    golden questions, whose unit they are.
 
     `continued` is the number of golden questions that continue a conversation, and are not asked.
     """
@@ -329,8 +343,8 @@ class Versions(BaseModel):
 class StoreStatus(BaseModel):
     """State of an object store, and of this machine's cache.
 
-    `away_since` is when the store answered last, ISO 8601, while it does not answer. `cached` is the version that readers of this cache answer from, which is
-    behind where `current` is another.
+    `away_since` is when the store answered last, ISO 8601, while it does not answer. `cached` is the version that
+    readers of this cache answer from, which is behind where `current` is another.
     """
 
     url: str
@@ -340,10 +354,11 @@ class StoreStatus(BaseModel):
 
 
 class Status(BaseModel):
-    """State of a knowledge base. `running` is the current writer; `stale` and `next_scheduled` are None without a schedule.
+    """State of a knowledge base. `running` is the current writer; `stale` and `next_scheduled` are None without a
+    schedule.
 
-    While an object store is away, `current` is what the cache has, and `last_run`, `running` and `stale` are not known: None. `store` is None for a local
-    directory.
+    While an object store is away, `current` is what the cache has, and `last_run`, `running` and `stale` are not known:
+    None. `store` is None for a local directory.
     """
 
     kb: str
@@ -354,7 +369,8 @@ class Status(BaseModel):
     stale: bool | None
     next_scheduled: str | None
     store: StoreStatus | None = None
-    problem: str | None = None  # of the live version, as far as a quick look tells; None of a version in an object store
+    # of the live version, as far as a quick look tells; None of a version in an object store
+    problem: str | None = None
 
 
 class Problem(BaseModel):

@@ -19,11 +19,12 @@ class Neighbour(BaseModel):
 class Hit(BaseModel):
     """A chunk returned by a search.
 
-    `passage` is what there is to read of a record: its declared metadata as labelled lines; None for a chunk of a document, whose `text` is all there is.
-    `score` determines the order and depends on the search mode. `scores` has its components; `dense` is the cosine to which score thresholds apply.
-    `relevance`, 0 to 1, is how often a hit of this value answers the question; it depends neither on the score nor on the search mode. None where the
-    embedder is not calibrated, or the search needed no vector of the question. `confidence` is made of it. `kb` is the knowledge base of the hit where several
-    were searched, else None.
+    `passage` is what there is to read of a record: its declared metadata as labelled lines; None for a chunk of a
+    document, whose `text` is all there is. `score` determines the order and depends on the search mode. `scores` has
+    its components; `dense` is the cosine to which score thresholds apply. `relevance`, 0 to 1, is how often a hit of
+    this value answers the question; it depends neither on the score nor on the search mode. None where the embedder is
+    not calibrated, or the search needed no vector of the question. `confidence` is made of it. `kb` is the knowledge
+    base of the hit where several were searched, else None.
     """
 
     rank: int
@@ -56,11 +57,12 @@ class Hit(BaseModel):
 class SearchResult(BaseModel):
     """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested.
 
-    `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English; None where there is nothing to tell.
-    `searched` is the text that was searched for, where it is not the query's: a misspelt word of it was replaced. None where it is.
+    `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English;
+    None where there is nothing to tell. `searched` is the text that was searched for, where it is not the query's: a
+    misspelt word of it was replaced. None where it is.
 
-    Where several knowledge bases were searched, `versions` has the version of each by its name, else None; `kb` and `version` are then those of the best hit,
-    of the first base where there is none.
+    Where several knowledge bases were searched, `versions` has the version of each by its name, else None; `kb` and
+    `version` are then those of the best hit, of the first base where there is none.
     """
 
     kb: str
@@ -84,9 +86,10 @@ class ListedDocument(BaseModel):
 class Citation(BaseModel):
     """A chunk cited in a reply.
 
-    `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of the hit; `confidence` is low where no
-    sentence of the chunk is close to the statement. `place` is where the chunk begins in a document with pages, slides or sheets: `p. 4`, `slide 3`,
-    `sheet Prices`; `link`, where a reader opens it there, is null where that is `url`. `kb` as in `Hit`.
+    `quote` is the sentence of `text` that supports the statement, verbatim. `relevance` and `confidence` are those of
+    the hit; `confidence` is low where no sentence of the chunk is close to the statement. `place` is where the chunk
+    begins in a document with pages, slides or sheets: `p. 4`, `slide 3`, `sheet Prices`; `link`, where a reader opens
+    it there, is null where that is `url`. `kb` as in `Hit`.
     """
 
     marker: str
@@ -123,15 +126,17 @@ class Related(BaseModel):
 class Answer(BaseModel):
     """Answer to a question.
 
-    `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the knowledge base, None without sources.
-    `dropped_citations` counts markers that are removed from a model's reply: of chunks that it was not shown, of chunks that hardly have words of a sentence
-    which another one says, and, where it may add what it knows, of chunks that lack a figure of the sentence. `dropped_sentences` counts sentences, list
-    items and table rows that are left out of a reply from the documents alone, since a figure in them (a price, a date, an hour) stands in no cited chunk.
-    `note` as in `SearchResult`.
+    `sources` are the chunks cited in the reply, by their markers, in order of first mention. `citation` names the
+    knowledge base, None without sources. `dropped_citations` counts markers that are removed from a model's reply: of
+    chunks that it was not shown, of chunks that hardly have words of a sentence which another one says, and, where it
+    may add what it knows, of chunks that lack a figure of the sentence. `dropped_sentences` counts sentences, list
+    items and table rows that are left out of a reply from the documents alone, since a figure in them (a price, a date,
+    an hour) stands in no cited chunk. `note` as in `SearchResult`.
 
-    `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a misspelt word was replaced. `related` are
-    the closest passages where `answered` is False, best first; empty where it is True. `answerability` is how likely the hits hold an answer, 0 to 1; None
-    where that is not known. `versions`, and `kb` and `version` with it, are as in `SearchResult`.
+    `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a
+    misspelt word was replaced. `related` are the closest passages where `answered` is False, best first; empty where it
+    is True. `answerability` is how likely the hits hold an answer, 0 to 1; None where that is not known. `versions`,
+    and `kb` and `version` with it, are as in `SearchResult`.
     """
 
     kb: str

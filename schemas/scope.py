@@ -1,4 +1,6 @@
-"""Scope of a run, given by the options --source, --url and --full, and validated against the declaration before the run starts."""
+"""Scope of a run, given by the options --source, --url and --full, and validated against the declaration before the run
+starts.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,22 +13,34 @@ from almanac.schemas.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a run covers: the given sources (all if empty) and of these the given URLs (all if empty). `full` requests and maps every page again."""
+    """What a run covers: the given sources (all if empty) and of these the given URLs (all if empty). `full` requests
+    and maps every page again.
+    """
 
     sources: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     full: bool = False
 
     @classmethod
-    def of(cls, declaration: Declaration, sources: Sequence[str] | None = None, urls: Sequence[str] | None = None, *, full: bool = False) -> "Scope":
+    def of(
+        cls,
+        declaration: Declaration,
+        sources: Sequence[str] | None = None,
+        urls: Sequence[str] | None = None,
+        *,
+        full: bool = False,
+    ) -> "Scope":
         """Returns a validated scope without duplicates.
 
-        Raises UsageError for a source that is not declared, for URLs without exactly one site as source, and for an invalid URL.
+        Raises UsageError for a source that is not declared, for URLs without exactly one site as source, and for an
+        invalid URL.
         """
         known = [source.name for source in declaration.sources]
         for name in sources or ():
             if name not in known:
-                raise UsageError(f"no source '{name}' in {declaration.name}", where="--source", hint=f"there are: {', '.join(known)}")
+                raise UsageError(
+                    f"no source '{name}' in {declaration.name}", where="--source", hint=f"there are: {', '.join(known)}"
+                )
         scope = cls(tuple(dict.fromkeys(sources or ())), tuple(dict.fromkeys(urls or ())), full)
         if scope.urls:
             _require_pages(declaration, scope)

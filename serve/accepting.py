@@ -1,7 +1,7 @@
 """How several workers share the connections to one listening socket: the one that has the fewest accepts the next.
 
-Each worker by itself would accept all that wait as soon as it is woken. Of 32 clients that keep their connections, one worker then had up to 27, and its
-clients waited several times as long as the others.
+Each worker by itself would accept all that wait as soon as it is woken. Of 32 clients that keep their connections, one
+worker then had up to 27, and its clients waited several times as long as the others.
 """
 
 import asyncio
@@ -17,12 +17,14 @@ from pathlib import Path
 from almanac.core.logs import get_logger
 
 _BACKLOG = 2048  # connections that may wait to be accepted, as in uvicorn
-_LET_S = 0.005  # for which a worker leaves a connection to those that have fewer, before it looks whether the connection still waits
+# for which a worker leaves a connection to those that have fewer, before it looks whether the connection still waits
+_LET_S = 0.005
 _PATIENCE_S = 0.05  # after which it accepts it, nevertheless, and the next one after _LET_S
 _SILENT_S = 0.5  # after which a worker that has told nothing does not count: it is stopped, or dead
 _PAUSE_S = 1.0  # after which accepting is tried again, where no descriptor is left
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-_NUMBERS = 2  # of a worker: its connections, and when it told them, by a clock that all processes share; 0 for one that accepts none
+# of a worker: its connections, and when it told them, by a clock that all processes share; 0 for one that accepts none
+_NUMBERS = 2
 _SIZE = 8 * _NUMBERS  # bytes of them
 _log = get_logger("almanac.serve")
 
@@ -57,11 +59,14 @@ class Turns:
         """Whether no worker that accepts has fewer connections than this one, which has `count`."""
         self.tell(count)
         since = time.monotonic() - _SILENT_S
-        return all(told_at < since or count <= other for other, told_at in zip(self._told[::2], self._told[1::2], strict=True))
+        return all(
+            told_at < since or count <= other for other, told_at in zip(self._told[::2], self._told[1::2], strict=True)
+        )
 
 
 class Accepting:
-    """Accepts connections in turn with other workers until it is closed; for uvicorn, as a server that asyncio would have made.
+    """Accepts connections in turn with other workers until it is closed; for uvicorn, as a server that asyncio would
+    have made.
 
     Args:
         listening: The socket, which does not block.
@@ -70,7 +75,9 @@ class Accepting:
         protocol: Makes the protocol of a connection.
     """
 
-    def __init__(self, listening: socket.socket, turns: Turns, connections: Set[object], protocol: Callable[[], asyncio.Protocol]) -> None:
+    def __init__(
+        self, listening: socket.socket, turns: Turns, connections: Set[object], protocol: Callable[[], asyncio.Protocol]
+    ) -> None:
         self._listening, self._turns, self._connections, self._protocol = listening, turns, connections, protocol
         self._loop = asyncio.get_running_loop()
         self._beginning: set[asyncio.Task[object]] = set()
@@ -103,7 +110,9 @@ class Accepting:
         return len(self._connections) + len(self._beginning)
 
     def _look(self) -> None:
-        """Accepts what waits, as long as it is this worker's turn. What others have left for too long is accepted, too, and what waits behind it sooner."""
+        """Accepts what waits, as long as it is this worker's turn. What others have left for too long is accepted, too,
+        and what waits behind it sooner.
+        """
         while (is_mine := self._turns.is_mine(self._count)) or 0 < self._left_since < self._loop.time() - _PATIENCE_S:
             self._left_since = 0.0
             if not self._accept():

@@ -1,4 +1,6 @@
-"""Routes of the HTTP API. Each runs a request of the query API in a worker thread, within the workspace of the caller's key."""
+"""Routes of the HTTP API. Each runs a request of the query API in a worker thread, within the workspace of the caller's
+key.
+"""
 
 import asyncio
 import json
@@ -44,13 +46,17 @@ from almanac.serve.workers import Workers
 
 _T = TypeVar("_T")
 _EVENTS = "text/event-stream"
-_EVENT_EXAMPLE = 'event: token\ndata: {"text": "28 days of "}\n\nevent: done\ndata: {"reply": "28 days of leave [1]", "version": "v0001"}\n\n'
+_EVENT_EXAMPLE = (
+    'event: token\ndata: {"text": "28 days of "}\n\nevent: done\ndata: {"reply": "28 days of leave [1]", '
+    '"version": "v0001"}\n\n'
+)
 
 
 class Api:
     """The routes over one catalog, in `router`.
 
-    `is_warm` is whether an index is open and its model loaded, so that the first question need not wait; the application sets it, and `/ready` reports it.
+    `is_warm` is whether an index is open and its model loaded, so that the first question need not wait; the
+    application sets it, and `/ready` reports it.
     """
 
     def __init__(self, catalog: Catalog, settings: Settings, workers: Workers, shared: Path | None = None) -> None:
@@ -60,14 +66,43 @@ class Api:
         self.is_warm = False
         self.router = APIRouter()
         route = self.router.add_api_route
-        shape: dict[int | str, dict[str, Any]] = {200: {"content": {_EVENTS: {"schema": {"type": "string"}, "example": _EVENT_EXAMPLE}}}}
-        route("/api/chat", self.chat, methods=["POST"], response_model=ChatAnswer, responses=shape, summary="An answer with its sources")
-        route("/api/search", self.search, methods=["POST"], response_model=SearchResult, summary="The best passages, with every part of their scores")
-        route("/search_kb", self.search_kb, methods=["POST"], response_model=FoundChunks, summary="The best passages, in short")
+        shape: dict[int | str, dict[str, Any]] = {
+            200: {"content": {_EVENTS: {"schema": {"type": "string"}, "example": _EVENT_EXAMPLE}}}
+        }
+        route(
+            "/api/chat",
+            self.chat,
+            methods=["POST"],
+            response_model=ChatAnswer,
+            responses=shape,
+            summary="An answer with its sources",
+        )
+        route(
+            "/api/search",
+            self.search,
+            methods=["POST"],
+            response_model=SearchResult,
+            summary="The best passages, with every part of their scores",
+        )
+        route(
+            "/search_kb",
+            self.search_kb,
+            methods=["POST"],
+            response_model=FoundChunks,
+            summary="The best passages, in short",
+        )
         route("/api/sources", self.sources, response_model=SourcesPage, summary="The documents that can be found")
         route("/api/kbs", self.kbs, response_model=KnowledgeBases, summary="The knowledge bases that can be asked")
-        route("/api/versions", self.versions, response_model=Versions, summary="The versions that are kept, newest first")
-        route("/health", self.health, response_model=Health, response_model_exclude_none=True, summary="Whether the server is alive")
+        route(
+            "/api/versions", self.versions, response_model=Versions, summary="The versions that are kept, newest first"
+        )
+        route(
+            "/health",
+            self.health,
+            response_model=Health,
+            response_model_exclude_none=True,
+            summary="Whether the server is alive",
+        )
         route(
             "/ready",
             self.ready,
@@ -87,7 +122,9 @@ class Api:
             "mode": asked.mode,
             "history": [one.model_dump() for one in asked.history],
             "k": asked.options.retrieval_k or self._settings.retrieval_k,
-            "temperature": self._settings.temperature if asked.options.temperature is None else asked.options.temperature,
+            "temperature": self._settings.temperature
+            if asked.options.temperature is None
+            else asked.options.temperature,
             "language": asked.options.language,
             "workspace": _workspace(request, asked.workspace),
             **asked.model_dump(include={"where", "floor", "version", "parts"}),
@@ -99,8 +136,15 @@ class Api:
         self.metrics.count_answer(answer)
         return ChatAnswer.model_validate(answer.model_dump())
 
-    async def _stream(self, request: Request, index: Callable[[], PublishedIndex | SeveralIndexes], message: str, options: dict[str, Any]) -> Response:
-        """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it still set the status code.
+    async def _stream(
+        self,
+        request: Request,
+        index: Callable[[], PublishedIndex | SeveralIndexes],
+        message: str,
+        options: dict[str, Any],
+    ) -> Response:
+        """Streams an answer as server-sent events. The response starts with the first piece, so that errors before it
+        still set the status code.
 
         Raises ClientDisconnect where the client leaves before that; who leaves later is noticed by the response itself.
         """
@@ -118,8 +162,19 @@ class Api:
                     async for event in events:
                         yield event
             except Exception as error:  # the status code has been sent already
-                problem = error if isinstance(error, ProblemDetails) else problem_of(error) if isinstance(error, AlmanacError) else None
-                yield _event("error", (problem or ProblemDetails(500, "a defect of the server; its log has more", kind="defect")).document())
+                problem = (
+                    error
+                    if isinstance(error, ProblemDetails)
+                    else problem_of(error)
+                    if isinstance(error, AlmanacError)
+                    else None
+                )
+                yield _event(
+                    "error",
+                    (
+                        problem or ProblemDetails(500, "a defect of the server; its log has more", kind="defect")
+                    ).document(),
+                )
                 if problem is None:
                     raise
 
@@ -139,7 +194,9 @@ class Api:
         self._require_limits(asked.k, asked.where)
         caller, workspace = _caller(request), _workspace(request, asked.workspace)
         options = asked.model_dump(exclude={"query", "kb", "workspace"})
-        return await self._do(request, asked.kb, lambda: self._asked(caller, asked.kb).search(asked.query, workspace=workspace, **options))
+        return await self._do(
+            request, asked.kb, lambda: self._asked(caller, asked.kb).search(asked.query, workspace=workspace, **options)
+        )
 
     async def search_kb(self, asked: SearchKbRequest, request: Request) -> FoundChunks:
         require_short([asked.query], self._settings.max_input_chars, "query")
@@ -147,9 +204,13 @@ class Api:
         caller, workspace = _caller(request), _workspace(request, asked.workspace)
 
         def find() -> FoundChunks:
-            found = self._asked(caller, asked.kb).search(asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts)
+            found = self._asked(caller, asked.kb).search(
+                asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts
+            )
             chunks = [_chunk(hit, self._catalog.index(hit.kb or found.kb).declaration.language) for hit in found.hits]
-            return FoundChunks(chunks=chunks, **found.model_dump(include={"kb", "version", "versions", "note", "searched"}))
+            return FoundChunks(
+                chunks=chunks, **found.model_dump(include={"kb", "version", "versions", "note", "searched"})
+            )
 
         return await self._do(request, asked.kb, find)
 
@@ -163,7 +224,8 @@ class Api:
             end = asked.offset + asked.limit
             following = end if end < len(documents) else None
             return SourcesPage(
-                kb=index.declaration.name, version=version, items=documents[asked.offset : end], total=len(documents), next=following
+                kb=index.declaration.name, version=version, items=documents[asked.offset : end], total=len(documents),
+                next=following
             )  # fmt: skip
 
         return await self._do(request, asked.kb, listed)
@@ -172,8 +234,13 @@ class Api:
         caller = _caller(request)
 
         def listed() -> KnowledgeBases:
-            items = [_described(self._catalog.index(kb), version, counts_all=caller.workspace is None) for kb, version in self._visible(caller).items()]
-            return KnowledgeBases(items=items, default=self._view(caller).default(), max_input_chars=self._settings.max_input_chars)
+            items = [
+                _described(self._catalog.index(kb), version, counts_all=caller.workspace is None)
+                for kb, version in self._visible(caller).items()
+            ]
+            return KnowledgeBases(
+                items=items, default=self._view(caller).default(), max_input_chars=self._settings.max_input_chars
+            )
 
         return await self._do(request, None, listed)
 
@@ -209,7 +276,11 @@ class Api:
     def _require_limits(self, k: int | None, where: dict[str, Any] | None) -> None:
         if k is not None and k > self._settings.max_k:
             raise ProblemDetails(
-                422, f"k is {k}, and at most {self._settings.max_k} hits are given", kind="invalid-request", where="k", limit=self._settings.max_k
+                422,
+                f"k is {k}, and at most {self._settings.max_k} hits are given",
+                kind="invalid-request",
+                where="k",
+                limit=self._settings.max_k,
             )
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
@@ -261,7 +332,9 @@ def _free(request: Request) -> Caller:
     caller = _caller(request)
     if caller.workspace is not None:
         raise ProblemDetails(
-            403, "this key is restricted to one workspace, and the response would cover all of them", hint="ask with a key without a workspace"
+            403,
+            "this key is restricted to one workspace, and the response would cover all of them",
+            hint="ask with a key without a workspace",
         )
     return caller
 
@@ -269,7 +342,12 @@ def _free(request: Request) -> Caller:
 def _workspace(request: Request, asked: str | None) -> str | None:
     held = _caller(request).workspace
     if held is not None and asked not in (None, held):
-        raise ProblemDetails(403, "this key is held to another workspace", where="workspace", hint="leave workspace out: the key says which")
+        raise ProblemDetails(
+            403,
+            "this key is held to another workspace",
+            where="workspace",
+            hint="leave workspace out: the key says which",
+        )
     return asked if held is None else held
 
 
@@ -288,7 +366,13 @@ def _described(index: PublishedIndex, version: str, *, counts_all: bool) -> Know
 
 def _chunk(hit: Hit, language: str) -> FoundChunk:
     told = {"id": f"{hit.document_id}_{hit.ordinal}", "language": None if language == "auto" else language}
-    own: dict[str, Any] = {"source": hit.document_id, "chunk_index": hit.ordinal, "url": hit.url, "title": hit.title, "chunk_id": hit.chunk_id}
+    own: dict[str, Any] = {
+        "source": hit.document_id,
+        "chunk_index": hit.ordinal,
+        "url": hit.url,
+        "title": hit.title,
+        "chunk_id": hit.chunk_id,
+    }
     own |= {"kb": hit.kb} if hit.kb else {}
     return FoundChunk(text=hit.text, metadata={**told, **hit.metadata, **own}, score=hit.score)
 

@@ -42,17 +42,19 @@ _REFUSALS = {
     429: "Too many requests of this key.",
     503: "Busy, too slow, not ready, or a service is out of reach.",
 }
-_DESCRIPTION = """Search and answers over published knowledge bases. Every answer names its version and what it rests on.
+_DESCRIPTION = """Search and answers over published knowledge bases. Every answer names its version and what it
+rests on.
 
 What is refused is said by a problem document (RFC 9457). Names that are not documented here are refused."""
 _log = get_logger("almanac.serve")
 
 
 def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None) -> FastAPI:
-    """Builds the application over one catalog. `shared` is the folder by which several processes share rates and metrics; None for a single one.
+    """Builds the application over one catalog. `shared` is the folder by which several processes share rates and
+    metrics; None for a single one.
 
-    At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and where other machines could ask
-    without a key.
+    At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and
+    where other machines could ask without a key.
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
@@ -72,7 +74,15 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
             catalog.close()
 
     # No page at /docs: FastAPI's pages load scripts from other hosts.
-    app = FastAPI(title="Almanac", version="1", description=_DESCRIPTION, docs_url=None, redoc_url=None, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="Almanac",
+        version="1",
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
     app.state.workers = workers
     app.include_router(api.router, responses={status: _refusal(told) for status, told in _REFUSALS.items()})
     app.router.routes.extend(page_routes())
@@ -125,11 +135,16 @@ def _message_of(error: HTTPException, request: Request) -> str:
 
 
 def _refusal(told: str) -> dict[str, Any]:
-    return {"description": told, "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}}
+    return {
+        "description": told,
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
+    }
 
 
 def _document(app: FastAPI, settings: Settings, *, has_keys: bool) -> None:
-    """Adds to the OpenAPI document what the models cannot express: the configured limits, problem documents and API keys."""
+    """Adds to the OpenAPI document what the models cannot express: the configured limits, problem documents and API
+    keys.
+    """
     schema = app.openapi()
     schemas = schema["components"]["schemas"]
     schemas["ProblemDocument"] = ProblemDocument.model_json_schema()

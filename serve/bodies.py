@@ -1,4 +1,6 @@
-"""Middleware for request bodies: limits their size and duration, and validates that they are JSON, before the application reads them."""
+"""Middleware for request bodies: limits their size and duration, and validates that they are JSON, before the
+application reads them.
+"""
 
 import asyncio
 import json
@@ -11,13 +13,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
-_DRAIN_S = 2.0  # seconds for which the rest of a body that is too long is read and dropped: a client reads the response only after sending it
+# seconds for which the rest of a body that is too long is read and dropped: a client reads the response only after
+# sending it
+_DRAIN_S = 2.0
 
 
 class BodyLimits:
-    """Middleware that passes on only requests with a complete body of limited size and unambiguous JSON: UTF-8, no repeated names, no NaN, no lone surrogates.
+    """Middleware that passes on only requests with a complete body of limited size and unambiguous JSON: UTF-8, no
+    repeated names, no NaN, no lone surrogates.
 
-    Others are answered with 400 (not JSON), 408 (too slow), 413 (too long) or 415 (other type, or compressed). GET, HEAD and OPTIONS requests are passed on.
+    Others are answered with 400 (not JSON), 408 (too slow), 413 (too long) or 415 (other type, or compressed). GET,
+    HEAD and OPTIONS requests are passed on.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -52,11 +58,16 @@ class BodyLimits:
                     if len(body) > self._most:
                         break
         except TimeoutError:
-            raise ProblemDetails(408, f"the body did not arrive within {self._seconds:g} s", headers={"Connection": "close"}) from None
+            raise ProblemDetails(
+                408, f"the body did not arrive within {self._seconds:g} s", headers={"Connection": "close"}
+            ) from None
         if complete and len(body) <= self._most:
             return bytes(body)
-        await _drain(receive, complete=complete or "expect" in headers)  # a client that sent Expect waits for the status and sends no body
-        raise ProblemDetails(413, f"a body of more than {self._most:,} bytes", headers={"Connection": "close"}, limit=self._most)
+        # a client that sent Expect waits for the status and sends no body
+        await _drain(receive, complete=complete or "expect" in headers)
+        raise ProblemDetails(
+            413, f"a body of more than {self._most:,} bytes", headers={"Connection": "close"}, limit=self._most
+        )
 
 
 async def _drain(receive: Receive, *, complete: bool) -> None:
@@ -81,7 +92,11 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 def _require_json(headers: Headers, body: bytes) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if body and kind != "application/json":
-        raise ProblemDetails(415, f"a body of type {kind[:80] or 'none'}; application/json is understood", headers={"Accept": "application/json"})
+        raise ProblemDetails(
+            415,
+            f"a body of type {kind[:80] or 'none'}; application/json is understood",
+            headers={"Accept": "application/json"},
+        )
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemDetails(415, "a body that is compressed", headers={"Accept-Encoding": "identity"})
     if not body:
@@ -92,9 +107,13 @@ def _require_json(headers: Headers, body: bytes) -> None:
     except RecursionError:
         raise ProblemDetails(400, "the body is nested too deeply", kind="invalid-json") from None
     except UnicodeEncodeError:
-        raise ProblemDetails(400, "the body has half of a surrogate pair, which is no character", kind="invalid-json") from None
+        raise ProblemDetails(
+            400, "the body has half of a surrogate pair, which is no character", kind="invalid-json"
+        ) from None
     except UnicodeDecodeError as error:
-        raise ProblemDetails(400, f"the body is not UTF-8: byte {error.start} begins no character", kind="invalid-json") from None
+        raise ProblemDetails(
+            400, f"the body is not UTF-8: byte {error.start} begins no character", kind="invalid-json"
+        ) from None
     except ValueError as error:
         raise ProblemDetails(400, f"the body is not JSON: {error}", kind="invalid-json") from None
 

@@ -19,7 +19,8 @@ from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished
 
 _LOOK_S = 0.1  # seconds between two looks at the declaration files, of which each takes as long as a small search
 _GIVE_WAY_S = 0.2  # between two looks at whether somebody waits to write an open file
-_AHEAD_S = 10.0  # for which a server is ready later, and what it has embedded by then is not embedded with first answers
+# for which a server is ready later, and what it has embedded by then is not embedded with first answers
+_AHEAD_S = 10.0
 _log = get_logger("almanac.catalog")
 _Stamp = tuple[tuple[str, int, int], ...]
 
@@ -28,7 +29,8 @@ _Stamp = tuple[tuple[str, int, int], ...]
 class _Declared:
     """State of a declaration file when it was last read.
 
-    `stamp` has path, modification time and size of the file and its overlay. `declaration` is the last valid one, `error` the error of the present one.
+    `stamp` has path, modification time and size of the file and its overlay. `declaration` is the last valid one,
+    `error` the error of the present one.
     """
 
     stamp: _Stamp
@@ -40,25 +42,34 @@ class _Declared:
 class Catalog:
     """The knowledge bases that can be asked, and their open indexes. Safe to share among threads.
 
-    Declaration files are read again when they change: by the first request that comes a tenth of a second later. While one is invalid, its last valid state
-    applies.
+    Declaration files are read again when they change: by the first request that comes a tenth of a second later. While
+    one is invalid, its last valid state applies.
 
     Args:
-        data: Data directory with the published versions. Of an object store, those that are live are fetched now, and later ones as they are published.
-        names: Names or paths of declarations. Default: all of the project, including those added later. Only bases with a published version can be asked.
+        data: Data directory with the published versions. Of an object store, those that are live are fetched now, and
+            later ones as they are published.
+        names: Names or paths of declarations. Default: all of the project, including those added later. Only bases with
+            a published version can be asked.
         env: Environment whose overlay is applied to the bases that have one. Default: ALMANAC_ENV.
         default: Knowledge base for requests that name none. Default: INDEX_NAME, else the only published one.
         project: Project folder. Default: as in `Project.locate`.
 
     Raises:
-        NotFound: There is no such project folder, no declaration of one of the `names`, or no overlay of the environment.
-        UsageError: The project folder is the one in which Almanac is installed, or one of the `names` is an overlay file.
+        NotFound: There is no such project folder, no declaration of one of the `names`, or no overlay of the
+            environment.
+        UsageError: The project folder is the one in which Almanac is installed, or one of the `names` is an overlay
+            file.
         DeclarationError: The declaration of one of the `names` is invalid.
         StorageError: The object store refuses, or does not answer, and the cache has no version of any knowledge base.
     """
 
     def __init__(
-        self, data: DataDir, names: Sequence[str] | None = None, env: str | None = None, default: str | None = None, project: Project | None = None
+        self,
+        data: DataDir,
+        names: Sequence[str] | None = None,
+        env: str | None = None,
+        default: str | None = None,
+        project: Project | None = None,
     ) -> None:
         self.data, self.project = data, project or Project.locate()
         self.project.require()
@@ -81,7 +92,11 @@ class Catalog:
             self._require_versions()
         self._begun = None
         if self._env and not any(self._env in overlays_of(path) for path in self.paths()):
-            raise NotFound(f"no knowledge base has an overlay '{self._env}'", where=asked_by, hint="NAME.ENV.yaml beside a declaration makes one")
+            raise NotFound(
+                f"no knowledge base has an overlay '{self._env}'",
+                where=asked_by,
+                hint="NAME.ENV.yaml beside a declaration makes one",
+            )
         threading.Thread(target=self._give_way, name="give-way", daemon=True).start()
 
     def _require_versions(self) -> None:
@@ -102,10 +117,14 @@ class Catalog:
 
     def asks_apis(self) -> bool:
         """Whether some knowledge base has its questions embedded, or its replies written, by an API."""
-        return any(one.embed.provider != "local" or one.generate.provider != "extractive" for one in self._declarations())
+        return any(
+            one.embed.provider != "local" or one.generate.provider != "extractive" for one in self._declarations()
+        )
 
     def undeclared(self) -> dict[str, str]:
-        """Live versions in the data directory that no declaration of the project belongs to, by name, sorted. Empty where `names` were given."""
+        """Live versions in the data directory that no declaration of the project belongs to, by name, sorted. Empty
+        where `names` were given.
+        """
         if self._fixed is not None:
             return {}
         # With an overlay that names an index of its own, the index of the same file without it is declared, too.
@@ -114,7 +133,9 @@ class Catalog:
         return {name: self._live(name) for name in names}
 
     def unreadable(self) -> dict[str, str]:
-        """Reasons, with a hint, why declared bases cannot be asked, by name; bases that merely have no version yet are left out."""
+        """Reasons, with a hint, why declared bases cannot be asked, by name; bases that merely have no version yet are
+        left out.
+        """
         found = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
         for one in self._declarations():
             try:
@@ -137,9 +158,11 @@ class Catalog:
             return "a version that is damaged"
 
     def default(self) -> str:
-        """Name of the knowledge base for requests that name none: the `default` of the catalog, else the only published one.
+        """Name of the knowledge base for requests that name none: the `default` of the catalog, else the only published
+        one.
 
-        Raises UsageError, with the choices, where the default is not published or several bases are; NothingPublished where none is.
+        Raises UsageError, with the choices, where the default is not published or several bases are; NothingPublished
+        where none is.
         """
         with self._lock:
             return choose_default(self._default, self._declarations(), self.names()).name
@@ -154,10 +177,11 @@ class Catalog:
         return find_named(kb, self._declarations())
 
     def index(self, kb: str | None) -> PublishedIndex:
-        """Index of a knowledge base, by name, handle, file or collection; None gives the default one. It is opened once and shared: do not close it.
+        """Index of a knowledge base, by name, handle, file or collection; None gives the default one. It is opened once
+        and shared: do not close it.
 
-        Raises NotFound for an undeclared or ambiguous base, NothingPublished before its first version, DamagedVersion where its live pointer names a version
-        that does not exist, and the errors of `default`.
+        Raises NotFound for an undeclared or ambiguous base, NothingPublished before its first version, DamagedVersion
+        where its live pointer names a version that does not exist, and the errors of `default`.
         """
         wanted = self.default() if kb is None else kb
         with self._lock:
@@ -165,7 +189,9 @@ class Catalog:
             if found is None:
                 raise NotFound(f"no knowledge base '{wanted[:SHOWN]}'", where="kb", hint=choices(self.names()))
             if live_version(self.data, found.name) is None:
-                raise NothingPublished(f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}")
+                raise NothingPublished(
+                    f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}"
+                )
             declared = self._declared[found.path]
             if declared.index is None:
                 declared.index = PublishedIndex(found, self.data, embedders=self._embedders, gives_way=True)
@@ -174,8 +200,9 @@ class Catalog:
     def keep_up(self) -> list[str]:
         """Opens and warms the live version of each knowledge base before its first question, and closes unused ones.
 
-        Of small versions, sentences are embedded for up to ten seconds in all; a base of which one cannot be embedded can be asked all the same. Returns the
-        names of the bases that can be asked. The reason why another one cannot is logged, once.
+        Of small versions, sentences are embedded for up to ten seconds in all; a base of which one cannot be embedded
+        can be asked all the same. Returns the names of the bases that can be asked. The reason why another one cannot
+        is logged, once.
         """
         ready = self._each(self.names(), PublishedIndex.keep_up)
         until = time.monotonic() + _AHEAD_S
@@ -183,7 +210,9 @@ class Catalog:
         return ready
 
     def _each(self, names: list[str], work: Callable[[PublishedIndex], None], failed: str = "not_ready") -> list[str]:
-        """Names of the knowledge bases with which something has been done. The error of another one is logged, once, as an event called `failed`."""
+        """Names of the knowledge bases with which something has been done. The error of another one is logged, once, as
+        an event called `failed`.
+        """
         done = []
         for name in names:
             try:
@@ -196,7 +225,9 @@ class Catalog:
         return done
 
     def _give_way(self) -> None:
-        """Lets go of files that somebody waits to write, such as who restores a backup over them, until the catalog is closed."""
+        """Lets go of files that somebody waits to write, such as who restores a backup over them, until the catalog is
+        closed.
+        """
         while not self._is_closed.wait(_GIVE_WAY_S):
             for declared in [*self._declared.values()]:
                 if (index := declared.index) is not None:
@@ -277,7 +308,9 @@ class Catalog:
                 known.index = self._followed(declaration)
 
     def _followed(self, declaration: Declaration) -> PublishedIndex:
-        """The index of a knowledge base in an object store. While the catalog is made, it has what is published; one that is declared later gets it soon."""
+        """The index of a knowledge base in an object store. While the catalog is made, it has what is published; one
+        that is declared later gets it soon.
+        """
         index = PublishedIndex(declaration, self.data, embedders=self._embedders, gives_way=True)
         if self._begun is not None:
             try:

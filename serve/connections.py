@@ -1,7 +1,9 @@
-"""The HTTP/1.1 connections of a server: what a request's head may take, in what time a request arrives and a reply is read, and framing with one meaning.
+"""The HTTP/1.1 connections of a server: what a request's head may take, in what time a request arrives and a reply is
+read, and framing with one meaning.
 
-uvicorn parses with llhttp, which refuses most of what proxies read otherwise: a length beside chunks, two lengths, folded lines, bare line feeds. It limits
-neither the size of a head nor any of these times, adds the trailers of a body to the headers of its request, and reads no body behind `Upgrade`.
+uvicorn parses with llhttp, which refuses most of what proxies read otherwise: a length beside chunks, two lengths,
+folded lines, bare line feeds. It limits neither the size of a head nor any of these times, adds the trailers of a body
+to the headers of its request, and reads no body behind `Upgrade`.
 """
 
 import json
@@ -35,7 +37,9 @@ def guarded(arrive_s: float, read_s: float) -> type[HttpToolsProtocol]:
 
 
 class _Connection(HttpToolsProtocol):
-    """A connection. A request that is refused gets a problem document if its turn has come, and nothing behind it is read."""
+    """A connection. A request that is refused gets a problem document if its turn has come, and nothing behind it is
+    read.
+    """
 
     arrive_s: float
     read_s: float
@@ -66,16 +70,24 @@ class _Connection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
                 data = b""
-            except httptools.HttpParserUpgrade as upgrade:  # a server may ignore it (RFC 9110, 7.8), and some clients ask for it with every request
+            # a server may ignore it (RFC 9110, 7.8), and some clients ask for it with every request
+            except httptools.HttpParserUpgrade as upgrade:
                 data = self._head_without_upgrade() + data[upgrade.args[0] :]
                 self.parser = httptools.HttpRequestParser(self)
-                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does: what follows the last request is dropped
+                # as uvicorn does: what follows the last request is dropped
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
             except httptools.HttpParserError as error:
                 cause = error.__context__  # what a callback raised
-                self._refuse(cause if isinstance(cause, ProblemDetails) else ProblemDetails(400, "this is no HTTP/1.1, or its framing has two meanings"))
+                self._refuse(
+                    cause
+                    if isinstance(cause, ProblemDetails)
+                    else ProblemDetails(400, "this is no HTTP/1.1, or its framing has two meanings")
+                )
             else:
                 if self._fed - self._body > MAX_HEAD_BYTES + _FRAMING * self._body:
-                    self._refuse(ProblemDetails(431, f"more than {MAX_HEAD_BYTES:,} bytes around the body of the request"))
+                    self._refuse(
+                        ProblemDetails(431, f"more than {MAX_HEAD_BYTES:,} bytes around the body of the request")
+                    )
 
     # What llhttp calls
 
@@ -121,7 +133,9 @@ class _Connection(HttpToolsProtocol):
         self._head += len(piece)
         self._headers += headers
         if self._head > MAX_HEAD_BYTES or self._headers > MAX_HEADERS:
-            raise ProblemDetails(431, f"more than {MAX_HEAD_BYTES:,} bytes of headers, or more than {MAX_HEADERS} of them")
+            raise ProblemDetails(
+                431, f"more than {MAX_HEAD_BYTES:,} bytes of headers, or more than {MAX_HEADERS} of them"
+            )
 
     def _head_without_upgrade(self) -> bytes:
         lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
@@ -130,7 +144,9 @@ class _Connection(HttpToolsProtocol):
     # Ends
 
     def _refuse(self, problem: ProblemDetails) -> None:
-        """Answers what came last with a problem document, unless earlier requests still wait for their replies: then the connection ends behind those."""
+        """Answers what came last with a problem document, unless earlier requests still wait for their replies: then
+        the connection ends behind those.
+        """
         self._is_refused = True
         self._await_more(None)
         last: Any = self.cycle
@@ -180,7 +196,9 @@ class _Connection(HttpToolsProtocol):
         self._await_reader()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Closes an idle connection, unless a request waits on it: where the process was stopped for a while, uvloop calls timers before it reads."""
+        """Closes an idle connection, unless a request waits on it: where the process was stopped for a while, uvloop
+        calls timers before it reads.
+        """
         self.timeout_keep_alive_task = self.loop.call_later(_READ_FIRST_S, self._close_idle)
 
     def _close_idle(self) -> None:
@@ -217,11 +235,18 @@ def _require_one_meaning(version: str, headers: list[tuple[bytes, bytes]], url: 
     if coding is not None and (version == "1.0" or coding.strip().lower() != b"chunked"):
         raise ProblemDetails(400, "the only transfer coding is chunked, in HTTP/1.1")
     scheme, is_absolute, rest = url.partition(b"://")
-    if is_absolute and scheme.lower() in (b"http", b"https") and rest.partition(b"/")[0].partition(b"?")[0].lower() != said.get(b"host", b"").lower():
+    if (
+        is_absolute
+        and scheme.lower() in (b"http", b"https")
+        and rest.partition(b"/")[0].partition(b"?")[0].lower() != said.get(b"host", b"").lower()
+    ):
         raise ProblemDetails(400, "the address and the header host name different servers")
 
 
 def _written(problem: ProblemDetails) -> bytes:
     document = json.dumps(problem.document()).encode()
-    head = b"content-type: application/problem+json\r\ncontent-length: %d\r\ncache-control: no-store\r\nconnection: close\r\n\r\n"
+    head = (
+        b"content-type: application/problem+json\r\ncontent-length: %d\r\ncache-control: no-store\r\nconnection: "
+        b"close\r\n\r\n"
+    )
     return STATUS_LINE[problem.status] + head % len(document) + document

@@ -1,4 +1,6 @@
-"""Several processes behind one address: each accepts connections from the socket that all share, and what has to be one for all of them is kept here."""
+"""Several processes behind one address: each accepts connections from the socket that all share, and what has to be one
+for all of them is kept here.
+"""
 
 import faulthandler
 import os
@@ -25,7 +27,8 @@ from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.settings import Settings
 
 _SHORT_S = 10.0  # a worker that ends sooner after its start has hardly answered anything
-_IN_A_ROW = 5  # workers that end, one after the other, before the server gives up, if none is left that has lived longer
+# workers that end, one after the other, before the server gives up, if none is left that has lived longer
+_IN_A_ROW = 5
 _CALM_S = 60.0  # a worker that lived longer is replaced at once
 _LONGEST_PAUSE_S = 60.0  # before the next worker is started, where those before it ended
 _LOOK_S = 0.5  # between two looks at whether all workers are alive
@@ -49,7 +52,9 @@ class Served(BaseModel):
 
 
 class _Job(BaseModel):
-    """What a worker is told, by its stdin, since there are keys among the settings. `listening` is a descriptor that it inherits."""
+    """What a worker is told, by its stdin, since there are keys among the settings. `listening` is a descriptor that it
+    inherits.
+    """
 
     served: Served
     settings: dict[str, Any]
@@ -59,16 +64,34 @@ class _Job(BaseModel):
     is_replacement: bool
 
     @classmethod
-    def of(cls, served: Served, settings: Settings, listening: socket.socket, shared: Path, place: int, *, is_replacement: bool) -> Self:
+    def of(
+        cls,
+        served: Served,
+        settings: Settings,
+        listening: socket.socket,
+        shared: Path,
+        place: int,
+        *,
+        is_replacement: bool,
+    ) -> Self:
         told = settings.model_dump() | {"api_keys": settings.api_keys.get_secret_value()}
-        return cls(served=served, settings=told, listening=listening.fileno(), shared=shared, place=place, is_replacement=is_replacement)
+        return cls(
+            served=served,
+            settings=told,
+            listening=listening.fileno(),
+            shared=shared,
+            place=place,
+            is_replacement=is_replacement,
+        )
 
 
 def serve_by_workers(served: Served, settings: Settings, module: str, tell: Callable[[str], None]) -> None:
-    """Serves by `settings.workers` processes until SIGTERM, SIGINT or SIGHUP, then waits until each has answered what it works on.
+    """Serves by `settings.workers` processes until SIGTERM, SIGINT or SIGHUP, then waits until each has answered what
+    it works on.
 
-    A worker that dies is replaced by another one, which opens index and model before it accepts connections. Connections that nobody has accepted yet wait.
-    Where the next one ends, too, a growing pause precedes each further start, and the others answer on.
+    A worker that dies is replaced by another one, which opens index and model before it accepts connections.
+    Connections that nobody has accepted yet wait. Where the next one ends, too, a growing pause precedes each further
+    start, and the others answer on.
 
     Args:
         served: The knowledge bases.
@@ -78,16 +101,23 @@ def serve_by_workers(served: Served, settings: Settings, module: str, tell: Call
 
     Raises:
         UsageError: The address needs API keys, or the keys are malformed.
-        OperationalError: The server cannot listen at the address, or workers end as soon as they are started, and none is left.
+        OperationalError: The server cannot listen at the address, or workers end as soon as they are started, and none
+            is left.
     """
     from almanac.serve.server import listening_at
 
     require_safe_address(settings.host, ApiKeys.of(settings.api_keys.get_secret_value()))
-    with tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared, listening_at(settings, tell) as listening, _told_to_end() as ending:
+    with (
+        tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared,
+        listening_at(settings, tell) as listening,
+        _told_to_end() as ending,
+    ):
         _keep_alive(served, settings, module, listening, Path(shared), ending)
 
 
-def _keep_alive(served: Served, settings: Settings, module: str, listening: socket.socket, shared: Path, ending: "_Ending") -> None:
+def _keep_alive(
+    served: Served, settings: Settings, module: str, listening: socket.socket, shared: Path, ending: "_Ending"
+) -> None:
     """Starts the workers, and others in place of those that die, until the end is told; then ends them all."""
     begun: dict[subprocess.Popen[bytes], float] = {}
     places: dict[subprocess.Popen[bytes], int] = {}
@@ -103,7 +133,12 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
         )
         begun[worker] = time.monotonic()
         places[worker] = min({*range(settings.workers)} - {*places.values()})
-        tell_job(worker, _Job.of(served, settings, listening, shared, places[worker], is_replacement=is_replacement).model_dump_json())
+        tell_job(
+            worker,
+            _Job.of(
+                served, settings, listening, shared, places[worker], is_replacement=is_replacement
+            ).model_dump_json(),
+        )
 
     try:
         for _ in range(settings.workers):
@@ -119,10 +154,22 @@ def _keep_alive(served: Served, settings: Settings, module: str, listening: sock
                 _forget_gauges(shared, worker.pid)
                 del places[worker]
                 told = {"finding": _SHRUNK} if worker.returncode == -signal.SIGBUS else {}
-                _log.warning("worker_died", pid=worker.pid, exit_code=worker.returncode, lived_s=round(lived_s), next_in_s=round(pause_s), **told)
-                if in_a_row >= _IN_A_ROW and lived_s < _SHORT_S and all(now - since < _SHORT_S for since in begun.values()):
+                _log.warning(
+                    "worker_died",
+                    pid=worker.pid,
+                    exit_code=worker.returncode,
+                    lived_s=round(lived_s),
+                    next_in_s=round(pause_s),
+                    **told,
+                )
+                if (
+                    in_a_row >= _IN_A_ROW
+                    and lived_s < _SHORT_S
+                    and all(now - since < _SHORT_S for since in begun.values())
+                ):
                     raise OperationalError(
-                        f"{in_a_row} workers in a row ended, the last within {_SHORT_S:g} s of its start, with exit code {worker.returncode}",
+                        f"{in_a_row} workers in a row ended, the last within {_SHORT_S:g} s of its start, with "
+                        f"exit code {worker.returncode}",
                         where="almanac serve",
                         hint="the log above says why; --workers 1 serves in this process",
                     )
@@ -154,7 +201,9 @@ def _close(worker: "subprocess.Popen[bytes]") -> None:
 
 
 class _Ending:
-    """Whether the end has been told. A plain flag, since a signal's handler may interrupt whoever holds the lock of a `threading.Event`."""
+    """Whether the end has been told. A plain flag, since a signal's handler may interrupt whoever holds the lock of a
+    `threading.Event`.
+    """
 
     is_told = False
 

@@ -1,4 +1,6 @@
-"""Access control of requests: API keys or, without keys, checks of the Host and Origin headers; and a rate limit for each key."""
+"""Access control of requests: API keys or, without keys, checks of the Host and Origin headers; and a rate limit for
+each key.
+"""
 
 from pathlib import Path
 
@@ -17,7 +19,8 @@ _OPEN = ("/", "/health")  # need no key, as the page's files below /static/: the
 class Guard:
     """Middleware that puts the Caller into the request's state, or responds with 401, 403, 421 or 429.
 
-    Without keys and without a configured rate, requests are not limited. `shared` is the folder that the processes of a server share, None for a single one.
+    Without keys and without a configured rate, requests are not limited. `shared` is the folder that the processes of a
+    server share, None for a single one.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings, keys: ApiKeys, shared: Path | None = None) -> None:
@@ -42,29 +45,43 @@ class Guard:
             return
         caller = self._keys.caller(headers.get("authorization")) if self._keys else LOCAL
         if caller is None:
-            raise ProblemDetails(401, "this needs an API key", headers={"WWW-Authenticate": "Bearer"}, hint="send it as Authorization: Bearer KEY")
+            raise ProblemDetails(
+                401,
+                "this needs an API key",
+                headers={"WWW-Authenticate": "Bearer"},
+                hint="send it as Authorization: Bearer KEY",
+            )
         self._count(caller)
         scope.setdefault("state", {})["caller"] = caller
 
     def _count(self, caller: Caller) -> None:
         """Counts a request against the caller's rate. Raises ProblemDetails 429 beyond it."""
         if self._rates is not None and (wait_s := self._rates.take(caller.name)):
-            raise ProblemDetails(429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait_s)}, limit=self._rate)
+            raise ProblemDetails(
+                429, f"more than {self._rate} requests a minute", headers={"Retry-After": str(wait_s)}, limit=self._rate
+            )
 
 
 def _require_own(headers: Headers, bound: str, *, is_page: bool) -> None:
-    """Raises ProblemDetails 421 for a Host header of another machine, and 403 for what the page of another website asks for, but a link to the chat page.
+    """Raises ProblemDetails 421 for a Host header of another machine, and 403 for what the page of another website asks
+    for, but a link to the chat page.
 
-    Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any website. It names the Origin of some
-    requests only, and of all in Sec-Fetch-Site whether a page elsewhere asks.
+    Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any
+    website. It names the Origin of some requests only, and of all in Sec-Fetch-Site whether a page elsewhere asks.
     """
-    if len(headers.getlist("host")) > 1 or len(headers.getlist("origin")) > 1:  # what reads the other one may be of another opinion
+    # what reads the other one may be of another opinion
+    if len(headers.getlist("host")) > 1 or len(headers.getlist("origin")) > 1:
         raise ProblemDetails(400, "a request has one Host and at most one Origin")
     if not names_loopback(headers.get("host"), bound):
-        raise ProblemDetails(421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1")
+        raise ProblemDetails(
+            421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1"
+        )
     origin = headers.get("origin")
     is_elsewhere = origin is not None and origin.lower().partition("://")[2] != headers.get("host", "").lower()
-    if headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):  # same-site: another port of this machine
+    # same-site: another port of this machine
+    if headers.get("sec-fetch-site", "none").lower() not in ("none", "same-origin"):
         is_elsewhere = is_elsewhere or not (is_page and headers.get("sec-fetch-dest") == "document")
     if is_elsewhere:
-        raise ProblemDetails(403, "a page of another website asked for this", hint="pages elsewhere ask through a server of their own")
+        raise ProblemDetails(
+            403, "a page of another website asked for this", hint="pages elsewhere ask through a server of their own"
+        )

@@ -14,7 +14,9 @@ from almanac.schemas.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The sender of a request. `name` identifies the key without revealing it. A caller with a `workspace` has access to that workspace only."""
+    """The sender of a request. `name` identifies the key without revealing it. A caller with a `workspace` has access
+    to that workspace only.
+    """
 
     name: str
     workspace: str | None = None
@@ -31,21 +33,35 @@ class ApiKeys:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`. Spaces and line breaks around them are layout; a workspace is verbatim.
+        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`. Spaces and line breaks around
+        them are layout; a workspace is verbatim.
 
-        Raises UsageError, with the number of the entry and never its text, for an empty key or workspace, a key that no header can carry, and a repeated key.
+        Raises UsageError, with the number of the entry and never its text, for an empty key or workspace, a key that no
+        header can carry, and a repeated key.
         """
         found: dict[bytes, Caller] = {}
         entries = [entry.strip(_LAYOUT) for entry in text.split(",")] if text.strip() else []
         for number, entry in enumerate(entries, start=1):
             key, colon, workspace = (part.strip(_LAYOUT) for part in entry.partition(":"))
             if not key or (colon and not workspace.strip()):
-                raise UsageError(f"entry {number} has no {'workspace after its colon' if key else 'key'}", where="ALMANAC_API_KEYS", hint=_FORM)
+                raise UsageError(
+                    f"entry {number} has no {'workspace after its colon' if key else 'key'}",
+                    where="ALMANAC_API_KEYS",
+                    hint=_FORM,
+                )
             if not key.isascii() or not key.isprintable() or " " in key:
-                raise UsageError(f"the key of entry {number} has characters that no header can carry", where="ALMANAC_API_KEYS", hint=_FORM)
+                raise UsageError(
+                    f"the key of entry {number} has characters that no header can carry",
+                    where="ALMANAC_API_KEYS",
+                    hint=_FORM,
+                )
             digest = _digest(key)
             if digest in found:
-                raise UsageError(f"the key of entry {number} is there twice", where="ALMANAC_API_KEYS", hint="a key is restricted to one workspace, or to none")
+                raise UsageError(
+                    f"the key of entry {number} is there twice",
+                    where="ALMANAC_API_KEYS",
+                    hint="a key is restricted to one workspace, or to none",
+                )
             found[digest] = Caller(f"key {number}", workspace or None)
         return cls(list(found.items()))
 
@@ -58,7 +74,9 @@ class ApiKeys:
         return [caller.name for _, caller in self._callers]
 
     def caller(self, authorization: str | None) -> Caller | None:
-        """Caller of an `Authorization: Bearer KEY` header; None without a valid key. Compares in constant time, with every key."""
+        """Caller of an `Authorization: Bearer KEY` header; None without a valid key. Compares in constant time, with
+        every key.
+        """
         scheme, _, key = (authorization or "").partition(" ")
         digest = _digest(key.strip())
         found = None
@@ -69,7 +87,8 @@ class ApiKeys:
 
 
 _LAYOUT = " \t\r\n"
-_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::\d*)?")  # name or bracketed address, and a port; nothing may follow a bracket
+# name or bracketed address, and a port; nothing may follow a bracket
+_HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(?::\d*)?")
 _FORM = "write it like ALMANAC_API_KEYS='KEY,OTHER_KEY:WORKSPACE'; openssl rand -hex 24 makes a key"
 
 
@@ -88,7 +107,9 @@ def require_safe_address(host: str, keys: ApiKeys) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address, or every address that a host name resolves to, is a loopback address. False for a name that cannot be resolved."""
+    """Whether an address, or every address that a host name resolves to, is a loopback address. False for a name that
+    cannot be resolved.
+    """
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -103,7 +124,8 @@ def is_loopback(host: str) -> bool:
 def names_loopback(host: str | None, bound: str) -> bool:
     """Whether a Host header contains localhost, a loopback address or the address `bound` to.
 
-    No website can have such a name, which protects against DNS rebinding: its pages cannot send requests to this server in the browser of a visitor.
+    No website can have such a name, which protects against DNS rebinding: its pages cannot send requests to this server
+    in the browser of a visitor.
     """
     read = _HOST.fullmatch((host or "").strip().lower())
     name = read[1] if read else ""

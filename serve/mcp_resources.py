@@ -1,4 +1,6 @@
-"""Resources of the MCP server: the list of documents of a knowledge base, a document, a passage; each is JSON at an `almanac://` URI."""
+"""Resources of the MCP server: the list of documents of a knowledge base, a document, a passage; each is JSON at an
+`almanac://` URI.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,22 +17,36 @@ from almanac.serve.visibility import View
 PAGE = 100  # documents, or passages of a document, in one response
 JSON = "application/json"
 _SOURCES = UriTemplate.parse("almanac://{kb}/sources{?offset}")
-_DOCUMENT = UriTemplate.parse("almanac://{kb}/sources/{source}/{document_id}{?offset}")  # document ids are unique only within a source
+# document ids are unique only within a source
+_DOCUMENT = UriTemplate.parse("almanac://{kb}/sources/{source}/{document_id}{?offset}")
 _PASSAGE = UriTemplate.parse("almanac://{kb}/passages/{chunk_id}")
 TEMPLATES = [
     ResourceTemplate(
-        uri_template=str(_SOURCES), name="sources", title="Documents of a knowledge base", mime_type=JSON,
-        description=f"what a knowledge base is made of, {PAGE} documents at a time; `next` is the address of the following ones",
+        uri_template=str(_SOURCES),
+        name="sources",
+        title="Documents of a knowledge base",
+        mime_type=JSON,
+        description=(
+            f"what a knowledge base is made of, {PAGE} documents at a time; `next` is the address of the following ones"
+        ),
     ),
     ResourceTemplate(
-        uri_template=str(_DOCUMENT), name="document", title="One document", mime_type=JSON,
-        description=f"a document's passages in their order, {PAGE} at a time; its address stands in the list of documents",
+        uri_template=str(_DOCUMENT),
+        name="document",
+        title="One document",
+        mime_type=JSON,
+        description=(
+            f"a document's passages in their order, {PAGE} at a time; its address stands in the list of documents"
+        ),
     ),
     ResourceTemplate(
-        uri_template=str(_PASSAGE), name="passage", title="One passage", mime_type=JSON,
+        uri_template=str(_PASSAGE),
+        name="passage",
+        title="One passage",
+        mime_type=JSON,
         description="a passage with its text, metadata and document; its address stands in search results",
     ),
-]  # fmt: skip
+]
 
 
 def passage_uri(kb: str, chunk_id: str) -> str:
@@ -41,9 +57,12 @@ def sources_resource(declaration: Declaration) -> Resource:
     """Resource that lists the documents of one knowledge base."""
     title = declaration.title or declaration.name
     return Resource(
-        uri=_SOURCES.expand({"kb": declaration.name}), name=f"{declaration.name}-sources", title=f"Documents of {title}",
-        description=f"what the knowledge base {title!r} is made of", mime_type=JSON,
-    )  # fmt: skip
+        uri=_SOURCES.expand({"kb": declaration.name}),
+        name=f"{declaration.name}-sources",
+        title=f"Documents of {title}",
+        description=f"what the knowledge base {title!r} is made of",
+        mime_type=JSON,
+    )
 
 
 def read_resource(view: View, uri: str) -> dict[str, Any]:
@@ -68,18 +87,31 @@ def read_resource(view: View, uri: str) -> dict[str, Any]:
             with view.index(named["kb"]).reading() as retriever:
                 about = {"kb": named["kb"], "version": retriever.opened.manifest.version}
                 return about | read(retriever, named, view.workspace)
-    raise NotFound(f"no resource has the address {uri[:200]!r}", hint=f"addresses look like {', '.join(str(one.uri_template) for one in TEMPLATES)}")
+    raise NotFound(
+        f"no resource has the address {uri[:200]!r}",
+        hint=f"addresses look like {', '.join(str(one.uri_template) for one in TEMPLATES)}",
+    )
 
 
 def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
     keys = ["source", "document_id", "title", "url"]
-    found = retriever.opened.table(keys, retriever.access.visible(workspace)).group_by(keys, use_threads=False).aggregate([([], "count_all")])
+    found = (
+        retriever.opened.table(keys, retriever.access.visible(workspace))
+        .group_by(keys, use_threads=False)
+        .aggregate([([], "count_all")])
+    )
     page = _page("documents", found, named, _SOURCES)
     page["documents"] = [
-        {"document_id": row["document_id"], "source": row["source"], "title": row["title"], "url": row["url"], "passages": row["count_all"],
-         "uri": _DOCUMENT.expand({"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]})}
+        {
+            "document_id": row["document_id"],
+            "source": row["source"],
+            "title": row["title"],
+            "url": row["url"],
+            "passages": row["count_all"],
+            "uri": _DOCUMENT.expand({"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}),
+        }
         for row in page["documents"].to_pylist()
-    ]  # fmt: skip
+    ]
     return page
 
 
@@ -94,7 +126,13 @@ def _document(retriever: Retriever, named: Mapping[str, str], workspace: str | N
         )
     page = _page("passages", own, named, _DOCUMENT)
     first, *rows = retriever.opened.rows([own[0], *page["passages"]])
-    page["passages"] = [{"uri": passage_uri(named["kb"], row["chunk_id"]), **{name: row[name] for name in ("start", "end", "text", "passage")}} for row in rows]
+    page["passages"] = [
+        {
+            "uri": passage_uri(named["kb"], row["chunk_id"]),
+            **{name: row[name] for name in ("start", "end", "text", "passage")},
+        }
+        for row in rows
+    ]
     return {name: first[name] for name in ("document_id", "source", "title", "url")} | page
 
 
@@ -110,13 +148,29 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
             hint="passages change with what they say: search again for the present one",
         )
     document = {"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}
-    kept = ("chunk_id", "document_id", "source", "title", "url", "kind", "ordinal", "start", "end", "text", "passage", "metadata", "fetched_at")
+    kept = (
+        "chunk_id",
+        "document_id",
+        "source",
+        "title",
+        "url",
+        "kind",
+        "ordinal",
+        "start",
+        "end",
+        "text",
+        "passage",
+        "metadata",
+        "fetched_at",
+    )
     metadata = retriever.access.metadata_for(workspace, row["metadata"])
     return {name: row[name] for name in kept} | {"metadata": metadata, "document": _DOCUMENT.expand(document)}
 
 
 def _page(name: str, items: list[str] | pa.Table, named: Mapping[str, str], template: UriTemplate) -> dict[str, Any]:
-    """One page of a list: `total` items, those of the page under `name`, and `next`, the URI of the next page, None after the last one."""
+    """One page of a list: `total` items, those of the page under `name`, and `next`, the URI of the next page, None
+    after the last one.
+    """
     offset = named.get("offset", "0")
     if not (offset.isascii() and offset.isdigit() and len(offset) < 10):
         raise UsageError(f"the offset is {offset[:20]!r}", hint="a whole number, 0 or more")

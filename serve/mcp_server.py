@@ -1,6 +1,8 @@
-"""MCP server over published knowledge bases: search and ask as tools, documents and passages as resources. It is read-only.
+"""MCP server over published knowledge bases: search and ask as tools, documents and passages as resources. It is
+read-only.
 
-Each request reads what is published at that moment, so that new knowledge bases and versions need no restart; subscribed clients are notified of changes.
+Each request reads what is published at that moment, so that new knowledge bases and versions need no restart;
+subscribed clients are notified of changes.
 """
 
 import asyncio
@@ -64,8 +66,9 @@ from almanac.serve.workers import Workers
 
 _LOOK_EVERY_S = 5.0  # seconds between two checks for changes, to notify subscribed clients
 _INSTRUCTIONS = """\
-Knowledge bases that are kept fresh from websites and documents. Each has a search tool, whose description says what it holds; `ask` answers one question \
-with citations. Search results name their passage, which can be read as a resource, as can the list of documents. Everything is read-only."""
+Knowledge bases that are kept fresh from websites and documents. Each has a search tool, whose description says what \
+it holds; `ask` answers one question with citations. Search results name their passage, which can be read as a \
+resource, as can the list of documents. Everything is read-only."""
 _log = get_logger("almanac.mcp")
 _Found = TypeVar("_Found")
 _Context = ServerRequestContext[Workers, Any]
@@ -79,10 +82,19 @@ class KnowledgeServer(Server[Workers]):
         settings: Limits of requests.
         version: Version of the server, as reported to clients.
         workspace: Workspace that all requests are held to. Default: over HTTP that of the caller's key, else none.
-        is_ahead: Whether to load models and open versions before the first question, which takes some hundred MB even if none is ever asked.
+        is_ahead: Whether to load models and open versions before the first question, which takes some hundred MB even
+            if none is ever asked.
     """
 
-    def __init__(self, catalog: Catalog, settings: Settings, *, version: str = "", workspace: str | None = None, is_ahead: bool = False) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        settings: Settings,
+        *,
+        version: str = "",
+        workspace: str | None = None,
+        is_ahead: bool = False,
+    ) -> None:
         self._catalog, self._settings, self._workspace, self._is_ahead = catalog, settings, workspace, is_ahead
         self._bus = InMemorySubscriptionBus()
         self._listeners = ListenHandler(self._bus)
@@ -102,7 +114,9 @@ class KnowledgeServer(Server[Workers]):
         )
 
     def end_listening(self) -> None:
-        """Ends the event streams of subscribed clients, which otherwise never end. May be called in a signal handler."""
+        """Ends the event streams of subscribed clients, which otherwise never end. May be called in a signal
+        handler.
+        """
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._listeners.close)
 
@@ -118,14 +132,18 @@ class KnowledgeServer(Server[Workers]):
 
     async def _list_resources(self, context: _Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
         view = self._view_of(context)
-        return ListResourcesResult(resources=await _worked(context, lambda: [sources_resource(one.declaration) for one in view.indexes()]))
+        return ListResourcesResult(
+            resources=await _worked(context, lambda: [sources_resource(one.declaration) for one in view.indexes()])
+        )
 
     async def _list_templates(self, _: _Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
         return ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
     async def _read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         found = await _worked(context, partial(read_resource, self._view_of(context), params.uri))
-        return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(found, ensure_ascii=False))])
+        return ReadResourceResult(
+            contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(found, ensure_ascii=False))]
+        )
 
     def _view_of(self, context: _Context) -> View:
         workspace = self._workspace
@@ -151,19 +169,25 @@ class KnowledgeServer(Server[Workers]):
             require_length("question", asked.question, longest)
             require_length("history", "".join(one.content for one in asked.history), longest)
             history = [one.model_dump() for one in asked.history]
-            return as_result(view.asked(asked.kb).ask(asked.question, mode=asked.mode, history=history, workspace=workspace))
+            return as_result(
+                view.asked(asked.kb).ask(asked.question, mode=asked.mode, history=history, workspace=workspace)
+            )
         searches = {search_name(index.declaration.name): index for index in view.indexes()}
         if name == SEARCH_SEVERAL and len(searches) > 1:
             several = read_arguments(SearchSeveralArguments, arguments)
             self._require_short(several)
-            found = view.asked(several.kb).search(several.query, k=several.max_results, where=several.where, workspace=workspace)
+            found = view.asked(several.kb).search(
+                several.query, k=several.max_results, where=several.where, workspace=workspace
+            )
             return as_result(search_results(found))
         if name not in searches:
             raise MCPError(INVALID_PARAMS, f"no tool {name[:80]!r}\n→ there are: {', '.join([*searches, 'ask'])}")
         index = searches[name]
         wanted = read_arguments(SearchArguments, arguments, max_results=usual_results(index.declaration))
         self._require_short(wanted)
-        return as_result(search_results(index.search(wanted.query, k=wanted.max_results, where=wanted.where, workspace=workspace)))
+        return as_result(
+            search_results(index.search(wanted.query, k=wanted.max_results, where=wanted.where, workspace=workspace))
+        )
 
     def _require_short(self, wanted: SearchArguments) -> None:
         require_length("query", wanted.query, self._settings.max_input_chars)
@@ -171,7 +195,9 @@ class KnowledgeServer(Server[Workers]):
 
     @asynccontextmanager
     async def _working(self, _: Server[Workers]) -> AsyncIterator[Workers]:
-        """Lifespan of the server: provides the worker threads, and runs the task that notifies subscribed clients of changes."""
+        """Lifespan of the server: provides the worker threads, and runs the task that notifies subscribed clients of
+        changes.
+        """
         self._loop, workers = asyncio.get_running_loop(), Workers(self._settings, asks_apis=self._catalog.asks_apis())
         try:
             async with anyio.create_task_group() as tasks:
@@ -196,25 +222,31 @@ class KnowledgeServer(Server[Workers]):
 
 
 async def serve_stdio(server: KnowledgeServer) -> None:
-    """Serves the client that started this process, until it closes stdin. Stdout carries the protocol; everything else is written to stderr."""
+    """Serves the client that started this process, until it closes stdin. Stdout carries the protocol; everything else
+    is written to stderr.
+    """
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 def http_app(server: KnowledgeServer, settings: Settings) -> ASGIApp:
-    """ASGI application for MCP over streamable HTTP, at /mcp, with the access control and the body limits of the HTTP API.
+    """ASGI application for MCP over streamable HTTP, at /mcp, with the access control and the body limits of the HTTP
+    API.
 
     Raises UsageError for malformed API keys, and where other machines could ask without a key.
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
-    looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # Guard does this, and also accepts the bound address
+    # Guard does this, and also accepts the bound address
+    looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(transport_security=looked_at, max_request_body_size=settings.max_request_bytes)
     return Guard(BodyLimits(app, settings), settings, keys)
 
 
 async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
-    """Result of a request other than a tool call, computed in a worker thread. Raises MCPError: such requests fail with an error of the protocol."""
+    """Result of a request other than a tool call, computed in a worker thread. Raises MCPError: such requests fail with
+    an error of the protocol.
+    """
     try:
         return await _in_thread(context.lifespan_context, work)
     except ProblemDetails as problem:
@@ -224,7 +256,8 @@ async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
 async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
     """Runs work in a worker thread.
 
-    Raises MCPError as it is, and any other error as ProblemDetails. The details of a server-side error are written to the log and not sent to the client.
+    Raises MCPError as it is, and any other error as ProblemDetails. The details of a server-side error are written to
+    the log and not sent to the client.
     """
     try:
         return await workers.run(work)
@@ -237,4 +270,6 @@ async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
         raise problem from error
     except Exception as error:
         _log.error("request_failed", exc_info=error)
-        raise ProblemDetails(500, "the request failed by a defect of this server", hint="its log says more; please report it") from error
+        raise ProblemDetails(
+            500, "the request failed by a defect of this server", hint="its log says more; please report it"
+        ) from error

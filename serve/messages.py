@@ -1,4 +1,6 @@
-"""Request and response models of the HTTP API; further responses are those of schemas/results.py and schemas/reports.py."""
+"""Request and response models of the HTTP API; further responses are those of schemas/results.py and
+schemas/reports.py.
+"""
 
 import math
 from typing import Annotated, Any, Literal, Self
@@ -22,20 +24,41 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-_KB = Annotated[str, Field(min_length=1, max_length=200, description="knowledge base: its name or collection; default: INDEX_NAME, or the only one published")]
+_KB = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="knowledge base: its name or collection; default: INDEX_NAME, or the only one published",
+    ),
+]
 _KBs = Annotated[
     Annotated[_KB, Tag(BRANCHES[0])] | Annotated[list[_KB], Field(min_length=1, max_length=20), Tag(BRANCHES[1])],
     Discriminator(lambda value: BRANCHES[isinstance(value, list)]),
-    Field(description="knowledge base, or a list of those that are asked at once; default: INDEX_NAME, or the only one published"),
+    Field(
+        description=(
+            "knowledge base, or a list of those that are asked at once; default: INDEX_NAME, or the only one published"
+        )
+    ),
 ]
-_Workspace = Annotated[str, Field(min_length=1, max_length=200, description="only what belongs to it, where the knowledge base keeps workspaces apart")]
+_Workspace = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="only what belongs to it, where the knowledge base keeps workspaces apart",
+    ),
+]
 _Version = Annotated[str, Field(pattern=r"^v\d{4,12}$", description="answer from this version, not the live one")]
 _Text = Annotated[str, Field(min_length=1, pattern=r"\S", description="at most MAX_INPUT_CHARS characters")]
 _Parts = Annotated[
     dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=1000)]],
     Field(max_length=20, description="texts for the declared query template, by name"),
 ]
-WHERE = 'filter on metadata, such as {"price.amount": {"$lte": 100}}; what one entry of a list meets: {"price": {"$any": {"amount": {"$lte": 100}}}}'
+WHERE = (
+    'filter on metadata, such as {"price.amount": {"$lte": 100}}; what one entry of a list meets: {"price": '
+    '{"$any": {"amount": {"$lte": 100}}}}'
+)
 _Filter = Annotated[dict[str, Any], Field(description=WHERE)]
 _K = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=1000, description="hits; default: the declaration's")]
 
@@ -50,11 +73,20 @@ class Message(_Request):
 class ChatOptions(_Request):
     """Options of an answer. Defaults are those of the server's settings, else of the declaration."""
 
-    temperature: float | None = Field(None, ge=0, le=2, allow_inf_nan=False, description="of the model, where one is declared: 0 is the most likely answer")
+    temperature: float | None = Field(
+        None,
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
+        description="of the model, where one is declared: 0 is the most likely answer",
+    )
     retrieval_k: _K | None = Field(None, alias="retrievalK")
     mode: AnswerMode = Field("kb-only", description="kb-llm: the declared model may add what it knows, and says so")
     language: str | None = Field(
-        None, min_length=2, max_length=35, description="BCP 47 tag of the reply's language, where a model is declared; default: the question's"
+        None,
+        min_length=2,
+        max_length=35,
+        description="BCP 47 tag of the reply's language, where a model is declared; default: the question's",
     )
 
 
@@ -67,12 +99,20 @@ class ChatRequest(_Request):
     workspace: _Workspace | None = None
     options: ChatOptions = ChatOptions()
     where: _Filter | None = None
-    floor: float | None = Field(None, ge=-1, le=1, allow_inf_nan=False, description="smallest dense cosine that is answered from")
+    floor: float | None = Field(
+        None, ge=-1, le=1, allow_inf_nan=False, description="smallest dense cosine that is answered from"
+    )
     version: _Version | None = None
     parts: _Parts | None = None
-    enable_llm: bool | None = Field(None, alias="enableLLM", description="true is options.mode kb-llm, false kb-only; one of the two says it")
+    enable_llm: bool | None = Field(
+        None, alias="enableLLM", description="true is options.mode kb-llm, false kb-only; one of the two says it"
+    )
     stream: bool = Field(
-        False, description="server-sent events: token {text}, then done {the answer}, or error {the problem}; as with Accept: text/event-stream"
+        False,
+        description=(
+            "server-sent events: token {text}, then done {the answer}, or error {the problem}; as with Accept: "
+            "text/event-stream"
+        ),
     )
 
     model_config = ConfigDict(
@@ -82,7 +122,10 @@ class ChatRequest(_Request):
                 {
                     "message": "And next year?",
                     "kb": "handbook",
-                    "history": [{"role": "user", "content": "How many days of leave do I have?"}, {"role": "assistant", "content": "28 days. [1]"}],
+                    "history": [
+                        {"role": "user", "content": "How many days of leave do I have?"},
+                        {"role": "assistant", "content": "28 days. [1]"},
+                    ],
                 },
             ]
         }
@@ -123,7 +166,9 @@ class SearchRequest(_Request):
     parts: _Parts | None = None
     explain: bool = Field(False, description="with the trace of the query, step by step")
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "annual leave", "kb": "handbook", "k": 3, "mode": "hybrid"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "annual leave", "kb": "handbook", "k": 3, "mode": "hybrid"}]}
+    )
 
 
 class SearchKbRequest(_Request):
@@ -135,7 +180,9 @@ class SearchKbRequest(_Request):
     workspace: _Workspace | None = None
     parts: _Parts | None = None
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "battery charging limit", "top_k": 3, "kb": "products"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"query": "battery charging limit", "top_k": 3, "kb": "products"}]}
+    )
 
 
 class VersionsQuery(BaseModel):
@@ -155,7 +202,8 @@ class SourcesQuery(VersionsQuery):
 
 
 class FoundChunk(BaseModel):
-    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index, language, url, title, chunk_id.
+    """A hit in short form. `metadata` has the declared fields and: id (`{source}_{chunk_index}`), source, chunk_index,
+    language, url, title, chunk_id.
 
     Where several knowledge bases are searched, it also has `kb`.
     """
@@ -166,7 +214,9 @@ class FoundChunk(BaseModel):
 
 
 class FoundChunks(BaseModel):
-    """Hits in short form. `note` is for the reader, null where there is nothing to tell. `versions` and `searched` as in a search."""
+    """Hits in short form. `note` is for the reader, null where there is nothing to tell. `versions` and `searched` as
+    in a search.
+    """
 
     kb: str
     version: str
@@ -177,7 +227,9 @@ class FoundChunks(BaseModel):
 
 
 class SourcesPage(BaseModel):
-    """A page of the documents. `next` is the offset of the next page, null on the last. Request it with this `version`: another may be live by then."""
+    """A page of the documents. `next` is the offset of the next page, null on the last. Request it with this `version`:
+    another may be live by then.
+    """
 
     kb: str
     version: str
@@ -187,7 +239,9 @@ class SourcesPage(BaseModel):
 
 
 class KnowledgeBase(BaseModel):
-    """A knowledge base that can be asked. `modes` are those of a chat; `size_mb` is the size of its version on disk, null for a key of one workspace."""
+    """A knowledge base that can be asked. `modes` are those of a chat; `size_mb` is the size of its version on disk,
+    null for a key of one workspace.
+    """
 
     kb: str
     title: str
@@ -199,7 +253,9 @@ class KnowledgeBase(BaseModel):
 
 
 class KnowledgeBases(BaseModel):
-    """The knowledge bases that can be asked. `default` answers requests that name none; null where a request has to name one."""
+    """The knowledge bases that can be asked. `default` answers requests that name none; null where a request has to
+    name one.
+    """
 
     items: list[KnowledgeBase]
     default: str | None
@@ -207,14 +263,18 @@ class KnowledgeBases(BaseModel):
 
 
 class Health(BaseModel):
-    """`store_away_since` is when the object store answered last, ISO 8601, while it does not answer; else it is left out."""
+    """`store_away_since` is when the object store answered last, ISO 8601, while it does not answer; else it is left
+    out.
+    """
 
     status: Literal["ok"] = "ok"
     store_away_since: str | None = None
 
 
 class Ready(BaseModel):
-    """`versions` are answered from, by knowledge base. `behind` has those that are published in an object store and are not answered from yet."""
+    """`versions` are answered from, by knowledge base. `behind` has those that are published in an object store and are
+    not answered from yet.
+    """
 
     status: Literal["ready"] = "ready"
     versions: dict[str, str]
@@ -236,21 +296,42 @@ class ProblemDocument(BaseModel):
 
 
 def require_short(texts: list[str], most: int, what: str) -> None:
-    """Raises ProblemDetails 422 where the texts have more than `most` characters in total. `what` is their name in the request."""
+    """Raises ProblemDetails 422 where the texts have more than `most` characters in total. `what` is their name in the
+    request.
+    """
     found = sum(map(len, texts))
     if found > most:
-        raise ProblemDetails(422, f"the {what} has {found:,} characters, and at most {most:,} are read", kind="too-long", limit=most, where=what)
+        raise ProblemDetails(
+            422,
+            f"the {what} has {found:,} characters, and at most {most:,} are read",
+            kind="too-long",
+            limit=most,
+            where=what,
+        )
 
 
 def require_small_filter(where: Any, depth: int, size: int) -> None:
-    """Raises ProblemDetails 422 for a filter of more than `depth` levels or `size` names and values, or with a number that is not finite."""
+    """Raises ProblemDetails 422 for a filter of more than `depth` levels or `size` names and values, or with a number
+    that is not finite.
+    """
     level, count = [where], 0
     for number in range(depth + 2):
         if not level:
             return
         count += len(level)
         if number > depth or count > size:
-            raise ProblemDetails(422, f"a filter of more than {depth} levels or {size} names and values", kind="filter-too-large", where="where")
+            raise ProblemDetails(
+                422,
+                f"a filter of more than {depth} levels or {size} names and values",
+                kind="filter-too-large",
+                where="where",
+            )
         if any(isinstance(one, float) and not math.isfinite(one) for one in level):
-            raise ProblemDetails(422, "a filter with a number that is not finite", kind="invalid-request", where="where")
-        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())]
+            raise ProblemDetails(
+                422, "a filter with a number that is not finite", kind="invalid-request", where="where"
+            )
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+        ]

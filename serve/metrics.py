@@ -1,4 +1,6 @@
-"""Metrics for Prometheus, and the outermost middleware, which counts requests, adds security headers and handles defects."""
+"""Metrics for Prometheus, and the outermost middleware, which counts requests, adds security headers and handles
+defects.
+"""
 
 import time
 import traceback
@@ -36,12 +38,30 @@ class Metrics:
     Where several processes serve, each counts into files of the folder `shared`, and each tells the sums of all.
     """
 
-    def __init__(self, live_versions: Callable[[], dict[str, str]], stores: Callable[[], dict[str, StoreState]], shared: Path | None = None) -> None:
+    def __init__(
+        self,
+        live_versions: Callable[[], dict[str, str]],
+        stores: Callable[[], dict[str, StoreState]],
+        shared: Path | None = None,
+    ) -> None:
         self.registry, self._shared = CollectorRegistry(), shared
         self.requests = Counter("almanac_requests", "Requests.", ["route", "method", "status"], registry=self.registry)
-        self.seconds = Histogram("almanac_request_seconds", "Seconds until a response was complete.", ["route"], buckets=_BUCKETS, registry=self.registry)
-        self.answers = Counter("almanac_answers", "Answers to questions.", ["kb", "pathway", "answered"], registry=self.registry)
-        self.in_flight = Gauge("almanac_requests_in_flight", "Requests that wait or are worked on.", registry=self.registry, multiprocess_mode="livesum")
+        self.seconds = Histogram(
+            "almanac_request_seconds",
+            "Seconds until a response was complete.",
+            ["route"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.answers = Counter(
+            "almanac_answers", "Answers to questions.", ["kb", "pathway", "answered"], registry=self.registry
+        )
+        self.in_flight = Gauge(
+            "almanac_requests_in_flight",
+            "Requests that wait or are worked on.",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
         self._looked_up = (_LiveVersions(live_versions), _Stores(stores))
         for one in self._looked_up:
             self.registry.register(one)
@@ -64,21 +84,33 @@ class _LiveVersions(Collector):
         self._live_versions = live_versions
 
     def collect(self) -> Iterator[Metric]:
-        family = InfoMetricFamily("almanac_live_version", "The version of each knowledge base that is live.", labels=["kb"])
+        family = InfoMetricFamily(
+            "almanac_live_version", "The version of each knowledge base that is live.", labels=["kb"]
+        )
         for kb, version in self._live_versions().items():
             family.add_metric([kb], {"version": version})
         yield family
 
 
 class _Stores(Collector):
-    """Of knowledge bases in an object store: for how long it has been away, and what is published there and not answered from yet."""
+    """Of knowledge bases in an object store: for how long it has been away, and what is published there and not
+    answered from yet.
+    """
 
     def __init__(self, stores: Callable[[], dict[str, StoreState]]) -> None:
         self._stores = stores
 
     def collect(self) -> Iterator[Metric]:
-        away = GaugeMetricFamily("almanac_store_away_seconds", "Seconds since the object store answered last; 0 while it answers.", labels=["kb"])
-        behind = InfoMetricFamily("almanac_version_behind", "A version that is published in the object store and not answered from yet.", labels=["kb"])
+        away = GaugeMetricFamily(
+            "almanac_store_away_seconds",
+            "Seconds since the object store answered last; 0 while it answers.",
+            labels=["kb"],
+        )
+        behind = InfoMetricFamily(
+            "almanac_version_behind",
+            "A version that is published in the object store and not answered from yet.",
+            labels=["kb"],
+        )
         for kb, state in self._stores().items():
             age = age_of(state.away_since) if state.away_since else None
             away.add_metric([kb], age.total_seconds() if age else 0.0)
@@ -89,7 +121,9 @@ class _Stores(Collector):
 
 
 class Observed:
-    """Outermost middleware: counts and times requests, sets default security headers, and responds with 500 to unhandled exceptions."""
+    """Outermost middleware: counts and times requests, sets default security headers, and responds with 500 to
+    unhandled exceptions.
+    """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app, self._metrics = app, metrics
@@ -113,7 +147,8 @@ class Observed:
         except Exception:
             if told["status"]:
                 raise  # the response has begun, so the connection has to be aborted; uvicorn logs the error
-            _log.error("defect", route=route_of(scope), trace=traceback.format_exc())  # excludes the values of variables, which include API keys
+            # excludes the values of variables, which include API keys
+            _log.error("defect", route=route_of(scope), trace=traceback.format_exc())
             problem = ProblemDetails(500, "a defect of the server; its log has more", kind="defect")
             await problem.response(scope)(scope, receive, send_on)
         finally:
@@ -121,7 +156,8 @@ class Observed:
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"
-        self._metrics.requests.labels(route, method, str(status or 499)).inc()  # 499: the client closed the connection before a response
+        # 499: the client closed the connection before a response
+        self._metrics.requests.labels(route, method, str(status or 499)).inc()
         self._metrics.seconds.labels(route).observe(seconds)
 
 

@@ -1,4 +1,6 @@
-"""Problem details (RFC 9457), the error responses of the server. They never contain a stack trace, a path of the server or a secret."""
+"""Problem details (RFC 9457), the error responses of the server. They never contain a stack trace, a path of the server
+or a secret.
+"""
 
 import json
 import math
@@ -24,11 +26,13 @@ from almanac.schemas.errors import (
     UsageError,
 )  # fmt: skip
 
-BRANCHES = ("<one>", "<several>")  # of values that may be one or a list: pydantic puts them into places, and no request has them
+# of values that may be one or a list: pydantic puts them into places, and no request has them
+BRANCHES = ("<one>", "<several>")
 _WAIT_S, _LONGEST_WAIT_S = 5, 3600  # seconds after which a client may ask again: where a service told none, and at most
 _LONGEST = 500  # maximum characters of a quotation from a request
 _PATH = re.compile(r"(?<![\w.])/[\w.-]+/")
-# The first matching class applies: status, and the detail that replaces an error's message where that is meant for the operator.
+# The first matching class applies: status, and the detail that replaces an error's message where that is meant for the
+# operator.
 _STATUS: tuple[tuple[type[AlmanacError], int, str | None], ...] = (
     (DeclarationError, 503, "the declaration of this knowledge base cannot be used as it is"),
     (EmbedderMismatch, 503, "the published version and the declaration name different embedders"),
@@ -55,7 +59,15 @@ class ProblemDetails(Exception):
         **told: Further members of the problem document, such as `hint` and `where`; those that are None are left out.
     """
 
-    def __init__(self, status: int, detail: str, *, kind: str | None = None, headers: Mapping[str, str] | None = None, **told: Any) -> None:
+    def __init__(
+        self,
+        status: int,
+        detail: str,
+        *,
+        kind: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **told: Any,
+    ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
         self.title = HTTPStatus(status).phrase
@@ -64,7 +76,12 @@ class ProblemDetails(Exception):
 
     def document(self, instance: str | None = None) -> dict[str, Any]:
         """The problem as a JSON object. `instance` is the path of the request."""
-        told = {"type": f"urn:almanac:problem:{self.kind}", "title": self.title, "status": self.status, "detail": _short(self.detail)}
+        told = {
+            "type": f"urn:almanac:problem:{self.kind}",
+            "title": self.title,
+            "status": self.status,
+            "detail": _short(self.detail),
+        }
         return {**told, **({"instance": instance} if instance else {}), **self.told}
 
     def response(self, scope: Scope) -> Response:
@@ -82,20 +99,26 @@ def instance_of(scope: Scope) -> str:
 def problem_of(error: AlmanacError, kb: str | None = None) -> ProblemDetails:
     """Problem details of an error, for clients.
 
-    The error's own message is used where the client can fix the cause, else a general one. `where` is kept if it is an option or a plain name, `hint` if it has
-    no path of the server. `kb` replaces KB in the hint.
+    The error's own message is used where the client can fix the cause, else a general one. `where` is kept if it is an
+    option or a plain name, `hint` if it has no path of the server. `kb` replaces KB in the hint.
     """
     error.about(kb or "KB")
     status, instead = next((status, instead) for kind, status, instead in _STATUS if isinstance(error, kind))
     where = error.where.lstrip("-") if error.where and re.fullmatch(r"-{0,2}\w+", error.where) else None
     hint = None if error.hint and _PATH.search(error.hint) else error.hint
     told = error.retry_after_s if isinstance(error, RateLimited) else None
-    wait = {"Retry-After": str(_WAIT_S if told is None else math.ceil(min(told, _LONGEST_WAIT_S)))} if isinstance(error, Retriable) else None
+    wait = (
+        {"Retry-After": str(_WAIT_S if told is None else math.ceil(min(told, _LONGEST_WAIT_S)))}
+        if isinstance(error, Retriable)
+        else None
+    )
     return ProblemDetails(status, instead or error.message, kind=error.kind, headers=wait, where=where, hint=hint)
 
 
 def invalid(errors: Sequence[Any]) -> ProblemDetails:
-    """Problem details of pydantic's findings in a request, at most 20, each with a JSON pointer. The values of the request are not repeated."""
+    """Problem details of pydantic's findings in a request, at most 20, each with a JSON pointer. The values of the
+    request are not repeated.
+    """
     found = [{"pointer": _pointer(error["loc"]), "detail": _short(error["msg"])} for error in errors[:20]]
     first = f"{found[0]['pointer']}: {found[0]['detail']}" if found else "the request cannot be understood"
     return ProblemDetails(422, first, kind="invalid-request", errors=found)

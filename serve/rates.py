@@ -1,4 +1,6 @@
-"""How many requests of a caller there may be in a minute: token buckets, in memory, or in a file that all processes of a server share."""
+"""How many requests of a caller there may be in a minute: token buckets, in memory, or in a file that all processes of
+a server share.
+"""
 
 import fcntl
 import math
@@ -9,7 +11,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-_NUMBERS = 2  # of a bucket: requests left, and time of the last update, by a clock that all processes share; 0 for a caller that has not asked yet
+# of a bucket: requests left, and time of the last update, by a clock that all processes share; 0 for a caller that has
+# not asked yet
+_NUMBERS = 2
 _SIZE = 8 * _NUMBERS  # bytes of a bucket
 
 
@@ -19,7 +23,8 @@ class Rates:
     Args:
         rate: Requests a minute.
         callers: Names of all callers, in the same order in each process.
-        shared: Folder for the file that the processes of a server share. None: this one is alone. To be called from one thread of each process.
+        shared: Folder for the file that the processes of a server share. None: this one is alone. To be called from one
+            thread of each process.
     """
 
     def __init__(self, rate: int, callers: Sequence[str], shared: Path | None) -> None:

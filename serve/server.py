@@ -23,7 +23,8 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 
 def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> int:
-    """Serves the HTTP API and the chat page until SIGTERM, SIGINT or SIGHUP, then waits up to `settings.shutdown_s` for running requests.
+    """Serves the HTTP API and the chat page until SIGTERM, SIGINT or SIGHUP, then waits up to `settings.shutdown_s` for
+    running requests.
 
     Args:
         catalog: The knowledge bases. Closed at shutdown, unless requests were cut off.
@@ -79,7 +80,9 @@ class _InTurn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=[])  # it would accept all that come
-        self._accepting = [Accepting(one, self._turns, self.server_state.connections, self._connection) for one in sockets or []]
+        self._accepting = [
+            Accepting(one, self._turns, self.server_state.connections, self._connection) for one in sockets or []
+        ]
 
     async def on_tick(self, counter: int) -> bool:
         for one in self._accepting:
@@ -99,14 +102,17 @@ class _InTurn(uvicorn.Server):
         return made
 
 
-def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_signal: Callable[[], None] = lambda: None) -> None:
+def run_app(
+    app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_signal: Callable[[], None] = lambda: None
+) -> None:
     """Serves an application until SIGTERM, SIGINT or SIGHUP, as `serve` does.
 
     Args:
         app: The ASGI application.
         settings: Address and shutdown time.
         tell: Called with the URL as soon as the server listens.
-        on_signal: Called in a signal handler at shutdown. It has to end what would otherwise not end, such as event streams.
+        on_signal: Called in a signal handler at shutdown. It has to end what would otherwise not end, such as event
+            streams.
 
     Raises:
         OperationalError: The server cannot listen at the address.
@@ -117,7 +123,9 @@ def run_app(app: ASGIApp, settings: Settings, tell: Callable[[str], None], on_si
 
 @contextmanager
 def listening_at(settings: Settings, tell: Callable[[str], None]) -> Iterator[socket.socket]:
-    """A socket that listens at the address of the settings, until the end of the block; `tell` is called with its URL. Raises OperationalError."""
+    """A socket that listens at the address of the settings, until the end of the block; `tell` is called with its URL.
+    Raises OperationalError.
+    """
     with _listening(settings.host, settings.port) as listening:
         port = listening.getsockname()[1]
         tell(f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}/")
@@ -142,7 +150,8 @@ def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
 def _run(server: uvicorn.Server, listening: socket.socket) -> None:
     # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
     before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # a closed terminal, but not under nohup; uvicorn does not heed it
+    # a closed terminal, but not under nohup; uvicorn does not heed it
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)
     try:
         server.run(sockets=[listening])

@@ -15,45 +15,102 @@ _Seconds = Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)]
 class Settings(BaseSettings):
     """Address, keys, defaults and limits of a server. The limits prevent one caller from blocking the others."""
 
-    model_config = SettingsConfigDict(env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True, hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_ignore_empty=True, extra="ignore", frozen=True, populate_by_name=True, hide_input_in_errors=True
+    )
 
-    host: str = Field("127.0.0.1", min_length=1, validation_alias="ALMANAC_HOST", description="address to listen at; another than loopback needs keys")
+    host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        validation_alias="ALMANAC_HOST",
+        description="address to listen at; another than loopback needs keys",
+    )
     port: int = Field(8080, ge=0, le=65535, validation_alias="PORT", description="port; 0 takes a free one")
     api_keys: SecretStr = Field(
-        SecretStr(""), validation_alias="ALMANAC_API_KEYS", description="keys, separated by commas; `KEY:WORKSPACE` restricts a key to one workspace"
+        SecretStr(""),
+        validation_alias="ALMANAC_API_KEYS",
+        description="keys, separated by commas; `KEY:WORKSPACE` restricts a key to one workspace",
     )
-    retrieval_k: int | None = Field(None, ge=1, le=1000, validation_alias="RETRIEVAL_K", description="default k of chat requests; unset: as declared")
+    retrieval_k: int | None = Field(
+        None,
+        ge=1,
+        le=1000,
+        validation_alias="RETRIEVAL_K",
+        description="default k of chat requests; unset: as declared",
+    )
     temperature: float | None = Field(
-        None, ge=0, le=2, allow_inf_nan=False, validation_alias="TEMPERATURE", description="default temperature of chat requests; unset: as declared"
+        None,
+        ge=0,
+        le=2,
+        allow_inf_nan=False,
+        validation_alias="TEMPERATURE",
+        description="default temperature of chat requests; unset: as declared",
     )
-    max_input_chars: _Count = Field(12_000, validation_alias="MAX_INPUT_CHARS", description="characters of a question, and of its whole history")
-    max_request_bytes: _Count = Field(512 * 1024, validation_alias="ALMANAC_MAX_REQUEST_BYTES", description="bytes of a request's body")
+    max_input_chars: _Count = Field(
+        12_000, validation_alias="MAX_INPUT_CHARS", description="characters of a question, and of its whole history"
+    )
+    max_request_bytes: _Count = Field(
+        512 * 1024, validation_alias="ALMANAC_MAX_REQUEST_BYTES", description="bytes of a request's body"
+    )
     body_timeout_s: _Seconds = Field(
-        10.0, validation_alias="ALMANAC_BODY_TIMEOUT_S", description="seconds within which the head of a request has to arrive, and then its body"
+        10.0,
+        validation_alias="ALMANAC_BODY_TIMEOUT_S",
+        description="seconds within which the head of a request has to arrive, and then its body",
     )
-    max_k: int = Field(100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that a request may ask for")
-    max_filter_depth: _Count = Field(8, validation_alias="ALMANAC_MAX_FILTER_DEPTH", description="nested levels of a filter")
-    max_filter_size: _Count = Field(200, validation_alias="ALMANAC_MAX_FILTER_SIZE", description="names and values in a filter")
-    deadline_s: _Seconds = Field(60.0, validation_alias="ALMANAC_DEADLINE_S", description="seconds within which a request is answered")
-    workers: int = Field(1, ge=1, le=64, validation_alias="ALMANAC_WORKERS", description="processes that answer, each with a model of its own")
+    max_k: int = Field(
+        100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that a request may ask for"
+    )
+    max_filter_depth: _Count = Field(
+        8, validation_alias="ALMANAC_MAX_FILTER_DEPTH", description="nested levels of a filter"
+    )
+    max_filter_size: _Count = Field(
+        200, validation_alias="ALMANAC_MAX_FILTER_SIZE", description="names and values in a filter"
+    )
+    deadline_s: _Seconds = Field(
+        60.0, validation_alias="ALMANAC_DEADLINE_S", description="seconds within which a request is answered"
+    )
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        validation_alias="ALMANAC_WORKERS",
+        description="processes that answer, each with a model of its own",
+    )
     max_concurrent: int | None = Field(
         None,
         ge=1,
         le=256,
         validation_alias="ALMANAC_MAX_CONCURRENT",
-        description="requests that each worker processes at the same time; unset: 8 where an API is asked for vectors or replies, else 1",
+        description=(
+            "requests that each worker processes at the same time; unset: 8 where an API is asked for vectors or "
+            "replies, else 1"
+        ),
     )
-    max_waiting: int = Field(32, ge=0, validation_alias="ALMANAC_MAX_WAITING", description="requests that may wait for a free place, in each worker")
+    max_waiting: int = Field(
+        32,
+        ge=0,
+        validation_alias="ALMANAC_MAX_WAITING",
+        description="requests that may wait for a free place, in each worker",
+    )
     rate_per_minute: int | None = Field(
-        None, ge=1, validation_alias="ALMANAC_RATE_PER_MINUTE", description="requests of one key per minute; unset: 600, and no limit without keys"
+        None,
+        ge=1,
+        validation_alias="ALMANAC_RATE_PER_MINUTE",
+        description="requests of one key per minute; unset: 600, and no limit without keys",
     )
-    shutdown_s: _Seconds = Field(30.0, validation_alias="ALMANAC_SHUTDOWN_S", description="seconds that a shutdown waits for requests in flight")
+    shutdown_s: _Seconds = Field(
+        30.0, validation_alias="ALMANAC_SHUTDOWN_S", description="seconds that a shutdown waits for requests in flight"
+    )
 
     @classmethod
     def read(cls, **options: Any) -> Self:
-        """Reads the settings from the environment; options that are not None take precedence. Raises UsageError that names each invalid variable."""
+        """Reads the settings from the environment; options that are not None take precedence. Raises UsageError that
+        names each invalid variable.
+        """
         try:
             return cls(**{name: value for name, value in options.items() if value is not None})
         except ValidationError as error:
             findings = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}" for one in error.errors())
-            raise UsageError(findings, where="environment", hint=f"{document('api.md')} lists every variable with its values") from None
+            raise UsageError(
+                findings, where="environment", hint=f"{document('api.md')} lists every variable with its values"
+            ) from None

@@ -28,14 +28,17 @@ class View:
 
     Args:
         catalog: The knowledge bases.
-        workspace: Workspace that the caller is held to. Such a caller sees only bases that keep workspaces apart; no error names another. None sees all.
+        workspace: Workspace that the caller is held to. Such a caller sees only bases that keep workspaces apart; no
+            error names another. None sees all.
     """
 
     def __init__(self, catalog: Catalog, workspace: str | None) -> None:
         self._catalog, self.workspace = catalog, workspace
 
     def indexes(self) -> list[PublishedIndex]:
-        """Indexes of the published knowledge bases that the caller may ask, by name. One that cannot be opened is left out, with a warning in the log."""
+        """Indexes of the published knowledge bases that the caller may ask, by name. One that cannot be opened is left
+        out, with a warning in the log.
+        """
         found = []
         for name in self._catalog.names():
             try:
@@ -48,9 +51,11 @@ class View:
         return found
 
     def index(self, kb: str | None) -> PublishedIndex:
-        """Index of a knowledge base, by name, handle, file or collection; None gives the default one, for a restricted caller the only one it sees.
+        """Index of a knowledge base, by name, handle, file or collection; None gives the default one, for a restricted
+        caller the only one it sees.
 
-        Raises NotFound for a base that the caller does not see, UsageError where none is named and none is the default, and the errors of `Catalog.index`.
+        Raises NotFound for a base that the caller does not see, UsageError where none is named and none is the default,
+        and the errors of `Catalog.index`.
         """
         if self.workspace is None:
             return self._catalog.index(kb)
@@ -65,7 +70,9 @@ class View:
         raise UsageError("the request names no knowledge base", where="kb", hint=hint)
 
     def asked(self, kbs: Sequence[str]) -> PublishedIndex | SeveralIndexes:
-        """What a request is put to: the index of the one knowledge base that it names, those of several, or the default one. Errors as `index`."""
+        """What a request is put to: the index of the one knowledge base that it names, those of several, or the default
+        one. Errors as `index`.
+        """
         if len(kbs) > 1:
             return SeveralIndexes([self.index(kb) for kb in kbs])
         return self.index(kbs[0] if kbs else None)
@@ -78,7 +85,9 @@ class View:
             return None
 
     def held(self, index: PublishedIndex) -> Held | None:
-        """What the live version holds for the caller; None, with a warning in the log, where it cannot be read. A search raises the error."""
+        """What the live version holds for the caller; None, with a warning in the log, where it cannot be read. A
+        search raises the error.
+        """
         try:
             with index.reading() as retriever:
                 return self._held(index, retriever)
@@ -91,6 +100,15 @@ class View:
         if self.workspace is None:
             return Held(manifest.version, manifest.counts.documents, manifest.counts.records, declared)
         keys = ["source", "document_id", "kind"]
-        items = retriever.opened.table(keys, retriever.access.visible(self.workspace)).group_by(keys, use_threads=False).aggregate([])
+        items = (
+            retriever.opened.table(keys, retriever.access.visible(self.workspace))
+            .group_by(keys, use_threads=False)
+            .aggregate([])
+        )
         kinds, sources = items.column("kind").to_pylist(), set(items.column("source").to_pylist())
-        return Held(manifest.version, kinds.count("document"), kinds.count("record"), tuple(name for name in declared if name in sources))
+        return Held(
+            manifest.version,
+            kinds.count("document"),
+            kinds.count("record"),
+            tuple(name for name in declared if name in sources),
+        )

@@ -1,4 +1,6 @@
-"""Worker threads for blocking requests, with a limit of concurrent requests, a bounded queue, and a deadline for each request."""
+"""Worker threads for blocking requests, with a limit of concurrent requests, a bounded queue, and a deadline for each
+request.
+"""
 
 import asyncio
 import threading
@@ -19,7 +21,8 @@ _T = TypeVar("_T")
 _END = object()
 
 
-# Requests at once. Those that search take turns at Python's lock: of two, the slowest end later, and no more are done. Waiting for an API holds nothing up.
+# Requests at once. Those that search take turns at Python's lock: of two, the slowest end later, and no more are done.
+# Waiting for an API holds nothing up.
 _SEARCHING, _WAITING = 1, 8
 _MOST_BEGUN = 32  # that have a thread besides: those whose questions are embedded, together, and who come next
 
@@ -27,8 +30,8 @@ _MOST_BEGUN = 32  # that have a thread besides: those whose questions are embedd
 class Workers:
     """Pool of worker threads, with the limits of `settings`; `asks_apis` says whether requests may wait for an API.
 
-    `in_flight` counts the requests that wait or run; `tell` is called with it whenever it changes. An overdue or abandoned request counts until its thread
-    ends, since it still uses the processor.
+    `in_flight` counts the requests that wait or run; `tell` is called with it whenever it changes. An overdue or
+    abandoned request counts until its thread ends, since it still uses the processor.
     """
 
     def __init__(self, settings: Settings, *, asks_apis: bool) -> None:
@@ -44,8 +47,9 @@ class Workers:
     async def run(self, work: Callable[[], _T], gone: Callable[[], Awaitable[None]] | None = None) -> _T:
         """Runs `work` in a thread and returns its result.
 
-        Raises ProblemDetails 503 where the queue is full, past the deadline, and at shutdown, and ClientDisconnect once `gone` returns. What nobody waits for
-        any more ends before its next step (`core.given_up`), and does not begin if it has not.
+        Raises ProblemDetails 503 where the queue is full, past the deadline, and at shutdown, and ClientDisconnect once
+        `gone` returns. What nobody waits for any more ends before its next step (`core.given_up`), and does not begin
+        if it has not.
         """
         stopped = threading.Event()
 
@@ -71,7 +75,8 @@ class Workers:
             _abandon(doing)
 
     async def stream(self, pieces: Generator[_T, None, None]) -> AsyncGenerator[_T, None]:
-        """Runs a generator in a thread and yields its pieces as they arrive. If the consumer stops, the generator is closed at its next piece.
+        """Runs a generator in a thread and yields its pieces as they arrive. If the consumer stops, the generator is
+        closed at its next piece.
 
         Raises ProblemDetails 503 as `run`; the deadline applies to the whole stream.
         """
@@ -110,7 +115,9 @@ class Workers:
     def _submit(self, work: Callable[[], _T]) -> "Future[_T]":
         with self._lock:
             if self.in_flight >= self._room:
-                raise ProblemDetails(503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"})
+                raise ProblemDetails(
+                    503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"}
+                )
             self.in_flight += 1
             self.tell(self.in_flight)
         try:
@@ -127,10 +134,14 @@ class Workers:
             self.tell(self.in_flight)
 
     def _overdue(self) -> ProblemDetails:
-        return ProblemDetails(503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"})
+        return ProblemDetails(
+            503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"}
+        )
 
 
 def _abandon(doing: "asyncio.Future[Any]") -> None:
-    """Cancels work that has not started. The exception of finished work is retrieved, so that asyncio does not report it as unhandled."""
+    """Cancels work that has not started. The exception of finished work is retrieved, so that asyncio does not report
+    it as unhandled.
+    """
     if not doing.cancel() and not doing.cancelled():
         doing.exception()

@@ -34,14 +34,18 @@ if TYPE_CHECKING:
     from tests.loopback.s3 import Bucket
 
 ROOT = Path(__file__).resolve().parent.parent
-PATIENCE_S = 300  # for what comes in the end: where a machine is busy that takes long, and where it comes soon, patience costs nothing
+# for what comes in the end: where a machine is busy that takes long, and where it comes soon, patience costs nothing
+PATIENCE_S = 300
 # Nothing of a developer's shell decides what a test finds; the checkout is the project, wherever pytest is started.
 for _name in [name for name in os.environ if name.startswith(("ALMANAC_", "PREFECT_")) and name != "ALMANAC_TORTURE"]:
     del os.environ[_name]
 os.environ.pop("INDEX_NAME", None)
 os.environ["ALMANAC_PROJECT"] = str(ROOT)
-# One profile for all property tests. A deadline, and the check on slow data, fail where the machine is busy and say nothing of the code.
-hypothesis.settings.register_profile("almanac", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True)
+# One profile for all property tests. A deadline, and the check on slow data, fail where the machine is busy and say
+# nothing of the code.
+hypothesis.settings.register_profile(
+    "almanac", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+)
 hypothesis.settings.load_profile("almanac")
 
 
@@ -59,7 +63,9 @@ class Finished:
 
 
 class _Zygote:
-    """What commands are forked from (tests/zygote.py), with Prefect's variables as they have them; started by the first of them, ended with the tests."""
+    """What commands are forked from (tests/zygote.py), with Prefect's variables as they have them; started by the first
+    of them, ended with the tests.
+    """
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -71,7 +77,10 @@ class _Zygote:
         return cls({**os.environ, **dict(prefect)})
 
     def run(self, arguments: tuple[str, ...], environment: dict[str, str]) -> Finished:
-        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as out, tempfile.NamedTemporaryFile("r", encoding="utf-8") as err:
+        with (
+            tempfile.NamedTemporaryFile("r", encoding="utf-8") as out,
+            tempfile.NamedTemporaryFile("r", encoding="utf-8") as err,
+        ):
             request = {"arguments": arguments, "environment": environment, "stdout": out.name, "stderr": err.name}
             return Finished(self._ask(request), out.read(), err.read())
 
@@ -94,7 +103,9 @@ class _Zygote:
 
 
 class Almanac:
-    """Runs `almanac` in a process of its own, on a data directory of its own. With `fresh` the process is started as a shell would, engines and all."""
+    """Runs `almanac` in a process of its own, on a data directory of its own. With `fresh` the process is started as a
+    shell would, engines and all.
+    """
 
     def __init__(self, data: Path, environment: dict[str, str], *, fresh: bool = False) -> None:
         self.data = data
@@ -104,8 +115,13 @@ class Almanac:
     def __call__(self, *arguments: str, data: Path | None = None, **environment: str) -> Finished:
         variables = {**os.environ, **self.environment, "ALMANAC_DATA": str(data or self.data), **environment}
         if not self.fresh:
-            # Those that each command sets by itself tell nothing apart, and a test that has loaded an engine in this process has set them here.
-            prefect = {name: value for name, value in variables.items() if name.startswith("PREFECT_") and name not in _QUIET_ENGINES}
+            # Those that each command sets by itself tell nothing apart, and a test that has loaded an engine in this
+            # process has set them here.
+            prefect = {
+                name: value
+                for name, value in variables.items()
+                if name.startswith("PREFECT_") and name not in _QUIET_ENGINES
+            }
             return _Zygote.of(tuple(sorted(prefect.items()))).run(arguments, variables)
         command = [sys.executable, "-m", "almanac.cli.main", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -124,7 +140,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests of an `xdist_group` on one worker: xdist 3.8 notes the group where pytest 9.2 no longer reads it (pytest-xdist issue 1386)."""
+    """Keeps the tests of an `xdist_group` on one worker: xdist 3.8 notes the group where pytest 9.2 no longer reads it
+    (pytest-xdist issue 1386).
+    """
     for item in items:
         noted = vars(item).get("_nodeid")
         if noted and noted != item.nodeid:
@@ -133,9 +151,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Prefect home for all tests of this worker. Its database is migrated once for all workers: that takes as long as a run."""
+    """A Prefect home for all tests of this worker. Its database is migrated once for all workers: that takes as long as
+    a run.
+    """
     home = tmp_path_factory.mktemp("prefect")
-    shared = tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
+    shared = (
+        tmp_path_factory.getbasetemp().parent if "PYTEST_XDIST_WORKER" in os.environ else tmp_path_factory.getbasetemp()
+    )
     migrated = shared / "prefect-migrated"
     with FileLock(shared / "prefect-migrated.lock"):
         if not migrated.exists():
@@ -149,7 +171,12 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def _prefect_api(home: Path) -> Iterator[str]:
     """The URL of Prefect's API, as flows/server/api.py serves it to one command."""
-    environment = {**os.environ, "PREFECT_HOME": str(home), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+    environment = {
+        **os.environ,
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
     log = home / "tests-api.log"
     process, port = api_process()
     tell_job(process, json.dumps({"environment": environment, "log": str(log)}))
@@ -173,7 +200,9 @@ def prefect_api(prefect_home: Path) -> Iterator[str]:
 
 @pytest.fixture
 def almanac(tmp_path: Path, prefect_home: Path, prefect_api: str) -> Almanac:
-    """The command on an empty data directory, with the API that all share. What is about starting and ending takes `almanac_alone`."""
+    """The command on an empty data directory, with the API that all share. What is about starting and ending takes
+    `almanac_alone`.
+    """
     return Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": prefect_api})
 
 
@@ -210,7 +239,9 @@ def serve() -> Iterator[Serve]:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of an S3 server. What a client reads first, botocore's descriptions of services, is read once: that is most of what a client costs."""
+    """The address of an S3 server. What a client reads first, botocore's descriptions of services, is read once: that
+    is most of what a client costs.
+    """
     from botocore.loaders import JSONFileLoader
 
     from tests.loopback.s3 import serve_s3

@@ -1,8 +1,8 @@
 """Child processes of the product, forked from a process of the tests instead of started anew.
 
-Importing Scrapy is nearly all that the crawl of a test's site costs, and importing Chroma nearly all that building and verifying a small version costs; it
-says nothing about either. The child has a session, streams, a parent and an exit code of its own, as one that is started has; unlike that, it finds modules
-as its parent has them, patched ones as well.
+Importing Scrapy is nearly all that the crawl of a test's site costs, and importing Chroma nearly all that building and
+verifying a small version costs; it says nothing about either. The child has a session, streams, a parent and an exit
+code of its own, as one that is started has; unlike that, it finds modules as its parent has them, patched ones as well.
 """
 
 import ctypes
@@ -24,7 +24,8 @@ from unittest.mock import patch
 
 _HIGHEST = 4096  # descriptors
 _M_PERTURB = -6  # of glibc's mallopt, which reads MALLOC_PERTURB_ only as a program starts
-_STARTING = ("almanac.spiders.crawling.start", "almanac.index.build.child_process")  # what starts the children that are forked
+# what starts the children that are forked
+_STARTING = ("almanac.spiders.crawling.start", "almanac.index.build.child_process")
 
 
 class Forked(subprocess.Popen[str]):
@@ -43,7 +44,8 @@ class Forked(subprocess.Popen[str]):
 
 
 def import_crawls() -> None:
-    """Imports what the process of a crawl does: Scrapy, and what Scrapy imports by its name as a crawl begins, also where the crawl's settings disable it.
+    """Imports what the process of a crawl does: Scrapy, and what Scrapy imports by its name as a crawl begins, also
+    where the crawl's settings disable it.
 
     The latter, aiohttp and requests among it, is most of what a small crawl costs. None of it installs a reactor.
     """
@@ -71,7 +73,9 @@ def forked_crawls() -> Iterator[None]:
 
 
 def prepare_spares(count: int) -> None:
-    """Forks children in advance, while this process has one thread: the first `count` that the product starts for crawls and versions are these."""
+    """Forks children in advance, while this process has one thread: the first `count` that the product starts for
+    crawls and versions are these.
+    """
     spares = [_Spare() for _ in range(count)]
 
     class Spared(subprocess.Popen[Any]):

@@ -1,4 +1,6 @@
-"""Which processes there are, and what is mapped, read from /proc: what `ps` and `pgrep` print depends on the terminal, the locale and the letters of a path."""
+"""Which processes there are, and what is mapped, read from /proc: what `ps` and `pgrep` print depends on the terminal,
+the locale and the letters of a path.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +22,9 @@ def command_line(pid: int) -> str:
 
 
 def mapped_kib(path: Path) -> int:
-    """How much of a file this process has mapped, by whichever of its mappings has most; -1 for a file that it has not mapped at all."""
+    """How much of a file this process has mapped, by whichever of its mappings has most; -1 for a file that it has not
+    mapped at all.
+    """
     sizes, is_of_file = [-1], False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
         first = line.split(None, 1)[0]
@@ -32,7 +36,9 @@ def mapped_kib(path: Path) -> int:
 
 
 def is_read_singly(path: Path) -> bool:
-    """Whether this process has told the system that it reads a mapped file page by page. Raises ValueError for a file that it has not mapped."""
+    """Whether this process has told the system that it reads a mapped file page by page. Raises ValueError for a file
+    that it has not mapped.
+    """
     flags, is_of_file = [], False
     for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
         first, *others = line.split()
@@ -57,7 +63,9 @@ def _read(path: Path) -> bytes:
 
 
 def find_fingerprints() -> None:
-    """Has the fingerprints of the stages at hand before a process forks: each run needs them, and finding them takes .2 s."""
+    """Has the fingerprints of the stages at hand before a process forks: each run needs them, and finding them takes .2
+    s.
+    """
     from almanac.flows.pipeline.fingerprints import read_code
     from almanac.index.build.delta import row_layout
 

@@ -24,13 +24,27 @@ _MAY_IMPORT = {
     "flows": {*_GROUND, "spiders", "transforms", "index", "query"},
     "cli": {*_GROUND, "spiders", "transforms", "index", "query", "serve", "flows"},
 }
-# The folders of a room from the ground up; "" are the modules that lie in the room itself. A folder imports only those before it.
+# The folders of a room from the ground up; "" are the modules that lie in the room itself. A folder imports only those
+# before it.
 _FLOORS = {
     "schemas": ("declaration", ""),
     "core": ("", "store"),
     "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
     "transforms": ("html", "chunking", ""),
-    "index": ("mistral", "embedding", "vectors", "lexical", "chroma", "segments", "versions", "build", "verify", "composing", "upkeep", ""),
+    "index": (
+        "mistral",
+        "embedding",
+        "vectors",
+        "lexical",
+        "chroma",
+        "segments",
+        "versions",
+        "build",
+        "verify",
+        "composing",
+        "upkeep",
+        "",
+    ),
     "query": ("models", "retrieval", "answering", "", "evaluation"),
     "serve": ("page", "", "adapters"),
     "flows": ("pipeline", "reporting", "", "server"),
@@ -40,7 +54,8 @@ _FLOORS = {
 _READ_SIDE = {
     f"almanac.index.{module}"
     for module in (
-        "chunk_set", "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader", "embedding.calibrations", "embedding.embedder",
+        "chunk_set", "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader",
+        "embedding.calibrations", "embedding.embedder",
         "embedding.precision", "embedding.score_thresholds",
         "embedding.subword_fertility", "mistral.client", "mistral.batching", "mistral.retry",
     )
@@ -51,7 +66,8 @@ _PACKAGE = "almanac."
 @dataclass(frozen=True)
 class _Code:
     docstring: str | None
-    imports: tuple[tuple[str, tuple[str, ...], int], ...]  # module, what is imported from it, and the dots before its name
+    # module, what is imported from it, and the dots before its name
+    imports: tuple[tuple[str, tuple[str, ...], int], ...]
 
 
 @cache
@@ -83,7 +99,11 @@ def _room_of(module: str) -> str:
 
 
 def test_rooms_import_only_what_they_may() -> None:
-    broken = [f"{path} imports {module}" for room, path, module in _room_imports() if _room_of(module) not in {room, *_MAY_IMPORT[room]}]
+    broken = [
+        f"{path} imports {module}"
+        for room, path, module in _room_imports()
+        if _room_of(module) not in {room, *_MAY_IMPORT[room]}
+    ]
     assert broken == []
 
 
@@ -95,12 +115,16 @@ def _modules() -> dict[str, Path]:
 
 
 def _imported_modules() -> dict[str, set[str]]:
-    """Every module and those of ours that it imports, also where that happens within a function or for its types alone."""
+    """Every module and those of ours that it imports, also where that happens within a function or for its types
+    alone.
+    """
     modules = _modules()
     arrows: dict[str, set[str]] = {module: set() for module in modules}
     for module, path in modules.items():
         for imported, parts, _ in _code(_ROOT / path).imports:
-            names = [name if (name := f"{imported}.{part}").removeprefix(_PACKAGE) in modules else imported for part in parts] or [imported]
+            names = [
+                name if (name := f"{imported}.{part}").removeprefix(_PACKAGE) in modules else imported for part in parts
+            ] or [imported]
             arrows[module] |= {name.removeprefix(_PACKAGE) for name in names if name.startswith(_PACKAGE)} - {module}
     return arrows
 
@@ -116,8 +140,15 @@ def test_every_folder_of_a_room_has_its_floor() -> None:
 
 
 def test_nothing_points_up_inside_a_room() -> None:
-    """Read from its first folder to its last, a room uses only what has been read. A module-level `__init__` counts with the room's own modules."""
-    arrows = [(module, other) for module, others in _imported_modules().items() for other in others if _room_of(module) == _room_of(other)]
+    """Read from its first folder to its last, a room uses only what has been read. A module-level `__init__` counts
+    with the room's own modules.
+    """
+    arrows = [
+        (module, other)
+        for module, others in _imported_modules().items()
+        for other in others
+        if _room_of(module) == _room_of(other)
+    ]
     assert [f"{module} imports {other}" for module, other in arrows if _floor(other) > _floor(module)] == []
 
 
@@ -137,20 +168,40 @@ def test_the_pipeline_knows_no_prefect() -> None:
         "    importlib.import_module(f'almanac.flows.pipeline.{path.stem}')\n"
         "print(sorted(name for name in sys.modules if name.partition('.')[0] == 'prefect'))"
     )
-    named = [str(path) for path in (_ROOT / "flows" / "pipeline").rglob("*.py") for module in _imports(path) if module.partition(".")[0] == "prefect"]
+    named = [
+        str(path)
+        for path in (_ROOT / "flows" / "pipeline").rglob("*.py")
+        for module in _imports(path)
+        if module.partition(".")[0] == "prefect"
+    ]
     assert named == []
-    assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_rooms_are_imported_as_parts_of_the_package() -> None:
     """In the checkout the bare name of a room may be importable, too; where Almanac is installed it is not."""
     places = [*_MAY_IMPORT, "tests", "benchmarks"]
-    broken = [f"{path}: {m}" for place in places for path in (_ROOT / place).rglob("*.py") for m in _imports(path) if m.partition(".")[0] in _MAY_IMPORT]
+    broken = [
+        f"{path}: {m}"
+        for place in places
+        for path in (_ROOT / place).rglob("*.py")
+        for m in _imports(path)
+        if m.partition(".")[0] in _MAY_IMPORT
+    ]
     assert broken == []
 
 
 def test_queries_import_only_the_read_side_of_the_index() -> None:
-    broken = [f"{path} imports {m}" for room, path, m in _room_imports() if room == "query" and _room_of(m) == "index" and m not in _READ_SIDE]
+    broken = [
+        f"{path} imports {m}"
+        for room, path, m in _room_imports()
+        if room == "query" and _room_of(m) == "index" and m not in _READ_SIDE
+    ]
     assert broken == []
 
 
@@ -158,20 +209,36 @@ def test_queries_import_only_the_read_side_of_the_index() -> None:
 def test_each_room_loads_from_this_checkout(room: str) -> None:
     """Checked from another folder, as the console script runs."""
     code = f"import almanac.{room}; print(almanac.{room}.__file__)"
-    found = subprocess.run([sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True
+    ).stdout.strip()
     assert Path(found) == _ROOT / room / "__init__.py"
 
 
 def test_prefect_is_only_known_to_flows() -> None:
     """What can be explained without Prefect does not import it."""
-    users = {room for room in _MAY_IMPORT for path in (_ROOT / room).rglob("*.py") for module in _imports(path) if module.partition(".")[0] == "prefect"}
+    users = {
+        room
+        for room in _MAY_IMPORT
+        for path in (_ROOT / room).rglob("*.py")
+        for module in _imports(path)
+        if module.partition(".")[0] == "prefect"
+    }
     assert users == {"flows"}
 
 
 def test_importing_the_command_line_imports_no_engine() -> None:
     """Start-up is paid at every command: `almanac versions` needs no model, no Chroma and no Prefect."""
-    code = "import almanac.cli.main, sys; print([m for m in ('torch', 'chromadb', 'prefect', 'scrapy', 'great_expectations', 'pandas') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    code = (
+        "import almanac.cli.main, sys; print([m for m in ('torch', 'chromadb', 'prefect', 'scrapy', "
+        "'great_expectations', 'pandas') if m in sys.modules])"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )
 
 
 def test_every_module_says_what_it_is_for() -> None:

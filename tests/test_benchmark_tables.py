@@ -21,13 +21,19 @@ After it.
 @pytest.mark.parametrize(
     ("now", "watched", "worse"),
     [
-        ("| first | 9 | 1.05 |\n| second | 9 | 61.0% |\n| new | 9 | 99 |", Watched("of bare", 0.1), [("second", 50.0, 61.0)]),
+        (
+            "| first | 9 | 1.05 |\n| second | 9 | 61.0% |\n| new | 9 | 99 |",
+            Watched("of bare", 0.1),
+            [("second", 50.0, 61.0)],
+        ),
         ("| first | 9 | 0.85 |\n| second | 9 | 49 % |", Watched("of bare", 0.1, more=True), [("first", 1.0, 0.85)]),
         ("| first | 1,300.0 | 1 |\n| second | | 1 |", Watched("seconds", 0.05), [("first", 1200.0, 1300.0)]),
         ("| first | 9 | 9 |", Watched("another column", 0.1), []),
     ],
 )
-def test_rows_that_got_worse_by_more_than_noise_are_named(now: str, watched: Watched, worse: list[tuple[str, float, float]]) -> None:
+def test_rows_that_got_worse_by_more_than_noise_are_named(
+    now: str, watched: Watched, worse: list[tuple[str, float, float]]
+) -> None:
     after = tables_in(f"| what | seconds | of bare |\n|---|---:|---:|\n{now}\n")
     assert list(worse_rows(after, tables_in(_BEFORE), ["what"], watched)) == worse
 

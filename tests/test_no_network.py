@@ -1,4 +1,6 @@
-"""No network that was not asked for: a whole run, its children and its questions connect to loopback and nowhere else."""
+"""No network that was not asked for: a whole run, its children and its questions connect to loopback and nowhere
+else.
+"""
 
 import os
 import subprocess
@@ -19,7 +21,8 @@ def _watched(log: Path) -> list[str]:
 @pytest.mark.xdist_group("voyago")
 def test_a_whole_run_connects_to_loopback_only(voyago: Example) -> None:
     lines = _watched(voyago.connects)
-    # The command, Prefect's API, two crawls, and the process that forks builder and verifier, which are watched as it is.
+    # The command, Prefect's API, two crawls, and the process that forks builder and verifier, which are watched as it
+    # is.
     assert len([line for line in lines if line.startswith("watching")]) >= 5
     assert [line for line in lines if not line.startswith("watching")] == []
 

@@ -15,7 +15,19 @@ import pytest
 from almanac.cli.main import run
 from tests.conftest import ROOT
 
-_ROOMS = ("cli", "core", "flows", "index", "query", "schemas", "serve", "spiders", "transforms", "knowledge", "examples")
+_ROOMS = (
+    "cli",
+    "core",
+    "flows",
+    "index",
+    "query",
+    "schemas",
+    "serve",
+    "spiders",
+    "transforms",
+    "knowledge",
+    "examples",
+)
 _FILES = ("pyproject.toml", "setup.py", "README.md", "NOTICE", "requirements.lock", "docs")
 Build = Callable[[Path], tuple[set[str], str]]
 
@@ -53,7 +65,12 @@ def build(tmp_path: Path) -> Build:
 def test_a_wheel_holds_every_file_of_every_room_and_nothing_else(source: Path, build: Build) -> None:
     names, _ = build(source)
     ours = {path for path in names if ".dist-info/" not in path}
-    wanted = [path for room in _ROOMS for path in (ROOT / room).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    wanted = [
+        path
+        for room in _ROOMS
+        for path in (ROOT / room).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
     pages = [*(ROOT / "docs").glob("*.md"), ROOT / "NOTICE", ROOT / "requirements.lock"]
     assert ours == {f"almanac/{path.relative_to(ROOT).as_posix()}" for path in (*wanted, *pages)}
 

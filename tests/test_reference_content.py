@@ -1,4 +1,6 @@
-"""Other people's sites, files and retrieval sets with known truth, where they lie beside the checkout; nothing of them is kept here."""
+"""Other people's sites, files and retrieval sets with known truth, where they lie beside the checkout; nothing of them
+is kept here.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -34,7 +36,9 @@ pytestmark = [
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=LONG if name in _LARGE else ()) for name in MEASURES])
 def test_what_is_read_meets_the_known_truth(name: str) -> None:
-    """Every figure reaches its floor; without one, the truth itself. `python -m tests.reference.measure` prints them all."""
+    """Every figure reaches its floor; without one, the truth itself. `python -m tests.reference.measure` prints them
+    all.
+    """
     assert [str(figure) for figure in MEASURES[name]() if not figure.holds] == []
 
 
@@ -72,8 +76,19 @@ def xquad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], 
 
 
 def _declared(language: str, path: Path) -> str:
-    fields = {"id": {"json": "id", "required": True}, "title": {"json": "title", "default": ""}, "text": {"json": "text", "required": True}}
-    source = {"name": "corpus", "kind": "files", "glob": str(_XQUAD / language / "corpus.jsonl"), "yields": "records", "id": "{id}", "title": "{title}"}
+    fields = {
+        "id": {"json": "id", "required": True},
+        "title": {"json": "title", "default": ""},
+        "text": {"json": "text", "required": True},
+    }
+    source = {
+        "name": "corpus",
+        "kind": "files",
+        "glob": str(_XQUAD / language / "corpus.jsonl"),
+        "yields": "records",
+        "id": "{id}",
+        "title": "{title}",
+    }
     sources = [{**source, "fields": fields, "text": "{title}. {text}"}]
     YAML().dump({"name": f"xquad-{language}", "language": language, "sources": sources, "clean": "none"}, path)
     return str(path)
@@ -95,7 +110,9 @@ def test_dense_retrieval_reaches_the_published_figure(xquad: Callable[[str], Pub
 
 @pytest.mark.xdist_group("xquad")
 @pytest.mark.parametrize("language", _SETS if TORTURE else ("en",))
-def test_both_sides_together_are_no_worse_than_the_better_one(xquad: Callable[[str], PublishedIndex], tmp_path: Path, language: str) -> None:
+def test_both_sides_together_are_no_worse_than_the_better_one(
+    xquad: Callable[[str], PublishedIndex], tmp_path: Path, language: str
+) -> None:
     """Also in Spanish, and in Vietnamese, which the embedder does not know, under `make torture`."""
     pinned = _SETS[language]
     corpus = file_sha256(_XQUAD / language / "corpus.jsonl")[:8]

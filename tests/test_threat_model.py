@@ -6,7 +6,11 @@ import pytest
 
 from tests.conftest import ROOT
 
-_PROMISES = [line for line in (ROOT / "docs/threat-model.md").read_text(encoding="utf-8").partition("## Promises")[2].splitlines() if line.startswith("| ")][1:]
+_PROMISES = [
+    line
+    for line in (ROOT / "docs/threat-model.md").read_text(encoding="utf-8").partition("## Promises")[2].splitlines()
+    if line.startswith("| ")
+][1:]
 
 
 @pytest.mark.parametrize("promise", _PROMISES, ids=lambda line: line.split("|")[2].strip()[:40])

@@ -1,10 +1,11 @@
 """Runs commands for tests, each in a process of its own, but forked from one that has imported the engines already.
 
-Importing torch, Chroma, pandas and their kin is half of what a command costs, and says nothing about the command. A process forked from here differs from
-one started by a shell in nothing else: its environment, arguments, streams and exit code are its own. The children that it starts for crawls and versions
-are forked, too (tests/forked.py). Prefect reads its environment when it is imported, so what is forked from here has to have Prefect's variables as they are
-here; without an API among them it is left out. One request a line on stdin, {arguments, environment, stdout, stderr}; two lines of answer on stdout, {pid}
-and {code}.
+Importing torch, Chroma, pandas and their kin is half of what a command costs, and says nothing about the command. A
+process forked from here differs from one started by a shell in nothing else: its environment, arguments, streams and
+exit code are its own. The children that it starts for crawls and versions are forked, too (tests/forked.py). Prefect
+reads its environment when it is imported, so what is forked from here has to have Prefect's variables as they are here;
+without an API among them it is left out. One request a line on stdin, {arguments, environment, stdout, stderr}; two
+lines of answer on stdout, {pid} and {code}.
 """
 
 import atexit
@@ -21,14 +22,27 @@ from typing import Any, NoReturn
 from tests.forked import import_crawls, prepare_spares
 from tests.processes import find_fingerprints
 
-# Children of a command: a crawl, a builder, a verifier; a builder and a verifier for each version that something is taken out of.
+# Children of a command: a crawl, a builder, a verifier; a builder and a verifier for each version that something is
+# taken out of.
 _SPARES = {"run": 3, "rebuild": 2, "compact": 2, "promote": 2, "forget": 6, "verify": 1, "plan": 1, "export": 1}
 # What commands and their libraries import within functions.
 _LATER = (
-    *("almanac.cli.export", "almanac.cli.logs", "almanac.cli.run_report", "almanac.index.embedding.bert", "almanac.index.upkeep.export_chroma"),
+    *(
+        "almanac.cli.export",
+        "almanac.cli.logs",
+        "almanac.cli.run_report",
+        "almanac.index.embedding.bert",
+        "almanac.index.upkeep.export_chroma",
+    ),
     *("onnx", "onnxruntime", "openvino", "pyarrow.dataset", "pyarrow.pandas_compat", "rich.traceback", "structlog"),
 )
-_LATER_WITH_PREFECT = ("almanac.flows.server.api", "fastapi.encoders", "prefect.flow_engine", "prefect.task_engine", "prefect.utilities.visualization")
+_LATER_WITH_PREFECT = (
+    "almanac.flows.server.api",
+    "fastapi.encoders",
+    "prefect.flow_engine",
+    "prefect.task_engine",
+    "prefect.utilities.visualization",
+)
 
 
 def main() -> None:

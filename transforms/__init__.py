@@ -1,1 +1,3 @@
-"""Transforms items: reading HTML, cleaning, de-duplication, validation and chunking. No clock, no network, no Prefect."""
+"""Transforms items: reading HTML, cleaning, de-duplication, validation and chunking. No clock, no network, no
+Prefect.
+"""

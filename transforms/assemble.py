@@ -1,4 +1,6 @@
-"""Writes the tables of a run: chunks of unchanged items are copied from the live version, the others are cut anew. Works in batches of bounded memory."""
+"""Writes the tables of a run: chunks of unchanged items are copied from the live version, the others are cut anew.
+Works in batches of bounded memory.
+"""
 
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -8,7 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from almanac.core.digests import DigestSet, SortedDigests, digests_of
-from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, Batches, TableWriter, chunks_table, item_of, items_table, read_batches
+from almanac.core.tables import (
+    CHUNK_SCHEMA,
+    ITEM_SCHEMA,
+    Batches,
+    TableWriter,
+    chunks_table,
+    item_of,
+    items_table,
+    read_batches,
+)
 from almanac.schemas.items import Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.compare import item_keys
@@ -30,7 +41,9 @@ def write_items(path: Path, items: Iterable[Item]) -> int:
     return writer.rows
 
 
-def split_items(items: Path, first_seen: pa.LargeStringArray, without: Collection[int], records: Path, documents: Path) -> tuple[int, int]:
+def split_items(
+    items: Path, first_seen: pa.LargeStringArray, without: Collection[int], records: Path, documents: Path
+) -> tuple[int, int]:
     """Splits a table of items into one of records and one of documents, and returns the rows of each.
 
     Args:
@@ -52,9 +65,15 @@ def split_items(items: Path, first_seen: pa.LargeStringArray, without: Collectio
 
 
 def items_to_cut(table: Path, unchanged: DigestSet | None = None) -> Iterator[pa.Table]:
-    """Yields the items of a table in batches, without those that are `unchanged`: their keys, as `item_keys` gives them."""
+    """Yields the items of a table in batches, without those that are `unchanged`: their keys, as `item_keys` gives
+    them.
+    """
     for batch in read_batches(table, rows=_BATCH):
-        yield batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if unchanged is not None and len(unchanged) else batch
+        yield (
+            batch.filter(pa.array(~unchanged.has(item_keys(batch))))
+            if unchanged is not None and len(unchanged)
+            else batch
+        )
 
 
 def cut_items(items: pa.Table, chunker: Chunker) -> pa.Table:
@@ -62,13 +81,16 @@ def cut_items(items: pa.Table, chunker: Chunker) -> pa.Table:
     return chunks_table(row for item in map(item_of, items.to_pylist()) for row in chunker.rows(item))
 
 
-def write_chunks(path: Path, cut: Iterable[pa.Table], *, unchanged: DigestSet | None = None, live: Batches | None = None) -> int:
+def write_chunks(
+    path: Path, cut: Iterable[pa.Table], *, unchanged: DigestSet | None = None, live: Batches | None = None
+) -> int:
     """Writes the chunks of a run and returns how many there are.
 
     Args:
         cut: chunks that are cut anew, in the order of their items.
         unchanged: keys of items whose chunks are copied from `live`, as `item_keys` gives them.
-        live: reads the live version's chunks; a chunk that it already has keeps its `fetched_at`, even if its document changed around it.
+        live: reads the live version's chunks; a chunk that it already has keeps its `fetched_at`, even if its document
+            changed around it.
     """
     unchanged = unchanged or DigestSet(item_keys(ITEM_SCHEMA.empty_table()))
     since = FirstSeen(live, unchanged) if live is not None else None
@@ -91,8 +113,17 @@ class FirstSeen:
         for batch in live(["source", "document_id", "chunk_id", "fetched_at"]):
             other = batch.filter(pa.array(~unchanged.has(item_keys(batch)))) if len(unchanged) else batch
             ids.append(digests_of(other.column("chunk_id"), _ID))
-            times.append(np.array([numbers.setdefault(time, len(numbers)) for time in other.column("fetched_at").to_pylist()], dtype=np.int32))
-        self._ids, self._times, self._texts = SortedDigests(np.concatenate(ids)), np.concatenate(times), pa.array(numbers, pa.string())
+            times.append(
+                np.array(
+                    [numbers.setdefault(time, len(numbers)) for time in other.column("fetched_at").to_pylist()],
+                    dtype=np.int32,
+                )
+            )
+        self._ids, self._times, self._texts = (
+            SortedDigests(np.concatenate(ids)),
+            np.concatenate(times),
+            pa.array(numbers, pa.string()),
+        )
 
     def keep(self, chunks: pa.Table) -> pa.Table:
         """The chunks, with the live one's `fetched_at` where there is one."""

@@ -1,4 +1,6 @@
-"""What of an item a rule looks at: plain cells for a data frame, and narrow columns for rules that need all items at once."""
+"""What of an item a rule looks at: plain cells for a data frame, and narrow columns for rules that need all items at
+once.
+"""
 
 import hashlib
 import math
@@ -17,7 +19,13 @@ _DIGEST = 16  # bytes: two different values of a billion are taken for the same 
 
 def value_of(item: Item, name: str) -> Any:
     """The value of a field; of `title`, `url` and `text`, the item's own unless it has such a field."""
-    return item.fields[name] if name in item.fields else getattr(item, name, None) if name in ("title", "url", "text") else None
+    return (
+        item.fields[name]
+        if name in item.fields
+        else getattr(item, name, None)
+        if name in ("title", "url", "text")
+        else None
+    )
 
 
 def cells_of(item: Item, rule: Rule) -> list[tuple[Any, ...]]:
@@ -27,17 +35,27 @@ def cells_of(item: Item, rule: Rule) -> list[tuple[Any, ...]]:
     if rule.by_mapping and rule.fields == ("id",):
         return [(cell_of(item.document_id, rule.aspect),)]
     values = [value_of(item, name) for name in rule.fields]
-    if len(values) == 1 and isinstance(values[0], list) and rule.aspect in ("value", "text", "number", "moment", "pattern"):
+    if (
+        len(values) == 1
+        and isinstance(values[0], list)
+        and rule.aspect in ("value", "text", "number", "moment", "pattern")
+    ):
         return [(_judged(entry, rule),) for entry in values[0]]
     return [tuple(_judged(value, rule) for value in values)]
 
 
 def _judged(value: Any, rule: Rule) -> Any:
-    return cell_of(value, rule.aspect) if rule.aspect != "pattern" else matched(_cell(value, "value"), rule.expectation, rule.arguments)
+    return (
+        cell_of(value, rule.aspect)
+        if rule.aspect != "pattern"
+        else matched(_cell(value, "value"), rule.expectation, rule.arguments)
+    )
 
 
 def is_present(rule: Rule, cells: list[tuple[Any, ...]]) -> bool:
-    """Whether an item with these cells counts for `mostly`: as in the library, not without a value; where there are several, `ignore_row_if` says which."""
+    """Whether an item with these cells counts for `mostly`: as in the library, not without a value; where there are
+    several, `ignore_row_if` says which.
+    """
     if rule.expectation in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null"):
         return bool(cells)
     match rule.arguments.get("ignore_row_if"):
@@ -72,12 +90,21 @@ def _cell(value: Any, aspect: Aspect) -> Any:
         case "text":
             return value if value is None or isinstance(value, str) else STRANGE
         case "key":
-            return None if value is None else hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
+            return (
+                None
+                if value is None
+                else hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).digest()[:_DIGEST]
+            )
         case "type":
             return None if value is None else type(value).__name__
         case "json":
             return None if value is None else canonical_json(value)
-    if isinstance(value, dict) and "amount" in value and value.keys() <= {"amount", "currency"} and (amount := _number(value)) is not STRANGE:
+    if (
+        isinstance(value, dict)
+        and "amount" in value
+        and value.keys() <= {"amount", "currency"}
+        and (amount := _number(value)) is not STRANGE
+    ):
         return amount  # a price counts as its amount
     return canonical_json(value) if isinstance(value, list | dict) else value
 
@@ -103,7 +130,8 @@ def _moment(value: Any) -> Any:
 
 
 class Narrow:
-    """A column of all items of a source, in a few bytes a row: numbers as they are, keys as digests, other values once each.
+    """A column of all items of a source, in a few bytes a row: numbers as they are, keys as digests, other values once
+    each.
 
     `owners` has, for each row, the number of the item within its source.
     """
@@ -126,7 +154,9 @@ class Narrow:
             self._values.append(self._same.setdefault((type(cell), cell), cell))
 
     def column(self, rows: Any = None) -> Any:
-        """The column as a NumPy array; of keys, a number for each distinct one, missing ones NaN. `rows` is a mask; None takes all."""
+        """The column as a NumPy array; of keys, a number for each distinct one, missing ones NaN. `rows` is a mask;
+        None takes all.
+        """
         import numpy as np
 
         if self._aspect in ("number", "moment"):

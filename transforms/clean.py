@@ -20,18 +20,22 @@ _SPACE = r"[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]"
 _SPACES_INSIDE = re.compile(rf"(?<=[^\s]){_SPACE}+(?=[^\s])")
 _OTHER_SPACE = re.compile(r"[\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 _MANY_BREAKS = re.compile(r"\n{3,}")
-_FENCED = re.compile(r"^[^\S\n]*(`{3,}|~{3,})[^\n]*(?:\n(?![^\S\n]*\1[`~]*[^\S\n]*$)[^\n]*)*+(?:\n[^\S\n]*\1[`~]*)?", re.MULTILINE)
+_FENCED = re.compile(
+    r"^[^\S\n]*(`{3,}|~{3,})[^\n]*(?:\n(?![^\S\n]*\1[`~]*[^\S\n]*$)[^\n]*)*+(?:\n[^\S\n]*\1[`~]*)?", re.MULTILINE
+)
 _INDENTED = (" " * 4, "\t")
 
 
 def clean_text(text: str, mode: Clean = "standard", *, entities: bool = True, code: bool = False) -> str:
-    """Normalises a text: Unicode NFC, straight quotes, single spaces, at most one empty line in a row, no invisible characters but joiners.
+    """Normalises a text: Unicode NFC, straight quotes, single spaces, at most one empty line in a row, no invisible
+    characters but joiners.
 
     Indentation at the start of a line is kept, for lists and code.
 
     Args:
         mode: `none` returns the text unchanged.
-        entities: decode remaining HTML entities; pass False for text from an HTML parser, where `&lt;` is what the page shows.
+        entities: decode remaining HTML entities; pass False for text from an HTML parser, where `&lt;` is what the page
+            shows.
         code: the text is Markdown: fenced code keeps quotes, entities and spaces, indented lines keep their spaces.
     """
     if mode == "none":
@@ -54,7 +58,9 @@ def _clean_prose(text: str, entities: bool, code: bool) -> str:
     if entities and "&" in text:
         text = _visible(_ENTITY.sub(lambda match: html.unescape(match[0]), text))
     text = unicodedata.normalize("NFC", text.translate(_QUOTES))
-    lines = (line.rstrip() if code and line.startswith(_INDENTED) else _single_spaces(line) for line in text.split("\n"))
+    lines = (
+        line.rstrip() if code and line.startswith(_INDENTED) else _single_spaces(line) for line in text.split("\n")
+    )
     return _MANY_BREAKS.sub("\n\n", "\n".join(lines))
 
 

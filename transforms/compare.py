@@ -1,4 +1,6 @@
-"""Compares this run's items with the live version's: added, changed, moved, unchanged and removed, and since when each content is known."""
+"""Compares this run's items with the live version's: added, changed, moved, unchanged and removed, and since when each
+content is known.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -38,7 +40,9 @@ class Brief(NamedTuple):
 
 
 class Briefs:
-    """Items in order, of each what a comparison needs: some 80 bytes besides id, URL and the names of source and kind."""
+    """Items in order, of each what a comparison needs: some 80 bytes besides id, URL and the names of source and
+    kind.
+    """
 
     def __init__(self, batches: Iterable[pa.Table]) -> None:
         """`batches` have the columns of `Brief`."""
@@ -62,14 +66,25 @@ class Briefs:
     @classmethod
     def of(cls, items: Iterable[Brief]) -> Self:
         """Takes the items one by one."""
-        return cls([pa.Table.from_pylist([item._asdict() for item in items], schema=pa.schema([(name, pa.string()) for name in Brief._fields]))])
+        return cls(
+            [
+                pa.Table.from_pylist(
+                    [item._asdict() for item in items],
+                    schema=pa.schema([(name, pa.string()) for name in Brief._fields]),
+                )
+            ]
+        )
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __getitem__(self, row: int) -> Brief:
         texts = {name: self._columns[name][row].as_py() for name in _TEXTS}
-        return Brief(**texts, content_sha256=self.contents[row : row + 1].tobytes().hex(), text_sha256=self.texts[row : row + 1].tobytes().hex())
+        return Brief(
+            **texts,
+            content_sha256=self.contents[row : row + 1].tobytes().hex(),
+            text_sha256=self.texts[row : row + 1].tobytes().hex(),
+        )
 
     def column(self, name: str) -> pa.LargeStringArray:
         """One of the columns source, document_id, kind, url and fetched_at."""
@@ -117,8 +132,9 @@ def item_keys(batch: pa.Table) -> Digests:
 def compare_items(items: Briefs, live: Briefs, led_to: Mapping[tuple[str, str], str] | None = None) -> Comparison:
     """Compares items by source and document id. Known content keeps the time at which it was first seen.
 
-    An item whose id is new counts as moved from a live item of its source that is gone, if that item's page redirects to it (`led_to`: (source, old URL) →
-    new URL) or both have the same text. An item with the id and text of a live one and another URL has moved too. Each live item moves once.
+    An item whose id is new counts as moved from a live item of its source that is gone, if that item's page redirects
+    to it (`led_to`: (source, old URL) → new URL) or both have the same text. An item with the id and text of a live one
+    and another URL has moved too. Each live item moves once.
     """
     before = SortedDigests(live.keys).find(items.keys)
     is_gone = np.ones(len(live), dtype=np.bool_)
@@ -129,17 +145,22 @@ def compare_items(items: Briefs, live: Briefs, led_to: Mapping[tuple[str, str], 
         before[row], has_moved[row] = place, True
         is_gone[place] = False
     was = before >= 0
-    same_content, same_text = (_equal(one, other, before) for one, other in ((items.contents, live.contents), (items.texts, live.texts)))
+    same_content, same_text = (
+        _equal(one, other, before) for one, other in ((items.contents, live.contents), (items.texts, live.texts))
+    )
     changes = np.full(len(items), _ADDED, dtype=np.int8)
     changes[was] = _CHANGED
     changes[has_moved] = _MOVED
     edited = np.flatnonzero(was & same_text & ~same_content)
-    elsewhere = pc.not_equal(items.column("url").take(pa.array(edited)), live.column("url").take(pa.array(before[edited])))
+    elsewhere = pc.not_equal(
+        items.column("url").take(pa.array(edited)), live.column("url").take(pa.array(before[edited]))
+    )
     changes[edited[elsewhere.to_numpy(zero_copy_only=False)]] = _MOVED
     changes[same_content] = _UNCHANGED
     is_known = was & same_text & (changes != _CHANGED)
     since = live.column("fetched_at").take(pa.array(before[is_known]))
-    since = pc.if_else(pc.equal(since, ""), items.column("fetched_at").filter(pa.array(is_known)), since)  # another release may not have noted it
+    # another release may not have noted it
+    since = pc.if_else(pc.equal(since, ""), items.column("fetched_at").filter(pa.array(is_known)), since)
     return Comparison(
         changes=changes,
         before=before,
@@ -157,8 +178,11 @@ def _equal(ours: Digests, theirs: Digests, places: RowNumbers) -> npt.NDArray[np
     return is_equal
 
 
-def _moves(items: Briefs, new: RowNumbers, live: Briefs, gone: RowNumbers, led_to: Mapping[tuple[str, str], str]) -> dict[int, int]:
-    """Row of a new item → row of the live item that it was before; redirects with the same text come first, then other redirects, then any of the same text.
+def _moves(
+    items: Briefs, new: RowNumbers, live: Briefs, gone: RowNumbers, led_to: Mapping[tuple[str, str], str]
+) -> dict[int, int]:
+    """Row of a new item → row of the live item that it was before; redirects with the same text come first, then other
+    redirects, then any of the same text.
 
     Only those are looked at one by one that have a text, or a redirect, in common.
     """
@@ -182,7 +206,14 @@ def _moves(items: Briefs, new: RowNumbers, live: Briefs, gone: RowNumbers, led_t
             if rule != "text":
                 there = by_redirect.get((item.source, item.kind, item.url), ())
             same_text = rule == "redirect and text"
-            before = next((place for one, place in there if place not in taken and (not same_text or one.text_sha256 == item.text_sha256)), None)
+            before = next(
+                (
+                    place
+                    for one, place in there
+                    if place not in taken and (not same_text or one.text_sha256 == item.text_sha256)
+                ),
+                None,
+            )
             if before is not None:
                 moves[row] = before
                 taken.add(before)

@@ -13,13 +13,16 @@ UNIQUE_ID = "id: unique"  # what is declared of an id by declaring one
 
 
 class Deduplication:
-    """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: two hashes of 16 bytes in dictionaries, its id and URL.
+    """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: two hashes of 16
+    bytes in dictionaries, its id and URL.
 
-    `right_address` returns the canonical URL that an item's page declares, or None. Items of different workspaces, by the metadata field `workspace`, are
-    never equal: one tenant's copy is not to take the place of another's.
+    `right_address` returns the canonical URL that an item's page declares, or None. Items of different workspaces, by
+    the metadata field `workspace`, are never equal: one tenant's copy is not to take the place of another's.
     """
 
-    def __init__(self, right_address: Callable[[Item], str | None] = lambda _: None, workspace: str | None = None) -> None:
+    def __init__(
+        self, right_address: Callable[[Item], str | None] = lambda _: None, workspace: str | None = None
+    ) -> None:
         self.duplicates: list[Duplicate] = []
         self.rejects: list[Reject] = []
         self.left_out: dict[str, LeftOut] = {}  # by source, the texts of duplicates
@@ -31,9 +34,10 @@ class Deduplication:
     def kept(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yields the first of equal items, in order of arrival.
 
-        Documents of one source are equal if their text is (a page under a second URL), records if their text and all fields are. An item whose id another,
-        different item of its source already has is quarantined, because publishing either silently would be a guess. If its page declares the
-        other's URL as canonical, it counts as a duplicate instead.
+        Documents of one source are equal if their text is (a page under a second URL), records if their text and all
+        fields are. An item whose id another, different item of its source already has is quarantined, because
+        publishing either silently would be a guess. If its page declares the other's URL as canonical, it counts as a
+        duplicate instead.
         """
         for item in items:
             content = _content_of(item, self._workspace)
@@ -47,7 +51,19 @@ class Deduplication:
             elif first is not None:
                 reason = f"id is taken by another item, from {first}"
                 breaks = {"id": UNIQUE_ID}
-                self.rejects.append(Reject(item.source, item.url, item.document_id, "deduplicate", reason, "id", item.document_id, None, breaks))
+                self.rejects.append(
+                    Reject(
+                        item.source,
+                        item.url,
+                        item.document_id,
+                        "deduplicate",
+                        reason,
+                        "id",
+                        item.document_id,
+                        None,
+                        breaks,
+                    )
+                )
             else:
                 self._by_content[content] = self._by_key[key] = self._names.add(item.url, item.document_id)
                 yield item
@@ -55,7 +71,9 @@ class Deduplication:
     def drop(self, item: Item, reason: Literal["equal", "canonical"], url: str, document_id: str) -> None:
         """Notes an item as a duplicate of the one with that URL and id, which is kept."""
         self.left_out.setdefault(item.source, LeftOut()).add("duplicates", item.passage or item.text)
-        self.duplicates.append(Duplicate(item.source, item.url, item.document_id, reason, {"url": url, "document_id": document_id}))
+        self.duplicates.append(
+            Duplicate(item.source, item.url, item.document_id, reason, {"url": url, "document_id": document_id})
+        )
 
 
 class _Names:
@@ -80,4 +98,6 @@ class _Names:
 
 def _content_of(item: Item, workspace: str | None) -> bytes:
     belongs = [] if workspace is None else [item.metadata.get(workspace)]
-    return digest_of_parts([canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None, *belongs])])
+    return digest_of_parts(
+        [canonical_json([item.source, item.kind, item.text, item.fields if item.kind == "record" else None, *belongs])]
+    )

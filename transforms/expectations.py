@@ -1,4 +1,6 @@
-"""Translates what is declared of the items to rules in terms of Great Expectations: conditions on fields first, then `validate.expect`."""
+"""Translates what is declared of the items to rules in terms of Great Expectations: conditions on fields first, then
+`validate.expect`.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,12 +13,19 @@ from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.source import Source
 from almanac.transforms.deduplicate import UNIQUE_ID
 
-# What is judged of a value: the value itself, its type, its length (of none: none, or 0), itself if it is a text, its number, its place in time, its canonical
-# JSON, a digest of that, or what mapping, or a regular expression, made of it: "met" where it is as declared.
-Aspect = Literal["value", "type", "length", "length from 0", "text", "number", "moment", "json", "key", "pattern", "mapped"]
+# What is judged of a value: the value itself, its type, its length (of none: none, or 0), itself if it is a text, its
+# number, its place in time, its canonical JSON, a digest of that, or what mapping, or a regular expression, made of it:
+# "met" where it is as declared.
+Aspect = Literal[
+    "value", "type", "length", "length from 0", "text", "number", "moment", "json", "key", "pattern", "mapped"
+]
 MET = "met"
 # The library takes a text apart; of one value that is none it makes an error, and of the whole rule with it.
-_PARSED = ("expect_column_values_to_match_strftime_format", "expect_column_values_to_be_dateutil_parseable", "expect_column_values_to_be_json_parseable")
+_PARSED = (
+    "expect_column_values_to_match_strftime_format",
+    "expect_column_values_to_be_dateutil_parseable",
+    "expect_column_values_to_be_json_parseable",
+)
 
 
 class Rule(NamedTuple):
@@ -57,8 +66,9 @@ class Rule(NamedTuple):
     def asked(self) -> tuple[str, dict[str, Any]]:
         """What the library is asked, name and arguments.
 
-        Its expectations on lengths measure the text that a list is printed as, and those on types fail where an object stands among other values that break
-        one, and take true for an int: it gets lengths and names of types as values. Its regular expressions have no time limit: it gets what came of ours.
+        Its expectations on lengths measure the text that a list is printed as, and those on types fail where an object
+        stands among other values that break one, and take true for an int: it gets lengths and names of types as
+        values. Its regular expressions have no time limit: it gets what came of ours.
         """
         given = {key: value for key, value in self.arguments.items() if value is not None}
         if self.aspect == "pattern":
@@ -81,21 +91,34 @@ class Rule(NamedTuple):
 
 
 def rules_of(declaration: Declaration, source: Source) -> list[Rule]:
-    """The rules on the items of `source`, in declared order: its id, the conditions of its fields, then `validate.expect`."""
+    """The rules on the items of `source`, in declared order: its id, the conditions of its fields, then
+    `validate.expect`.
+    """
     found = list(_of_id(source))
     fields = source.declared_fields()
     for name, rule in fields.items():
         found += _of_field(name, rule)
     for expectation in declaration.validate_.expect:
         is_meant = expectation.source in (None, source.name)
-        if is_meant and not is_about_all(expectation) and (source.takes_own_fields or {*fields, "title", "url", "text"} >= set(expectation.fields.values())):
-            found += [rule._replace(is_of_source=expectation.source is not None) for rule in _declared(expectation, fields)]
+        if (
+            is_meant
+            and not is_about_all(expectation)
+            and (source.takes_own_fields or {*fields, "title", "url", "text"} >= set(expectation.fields.values()))
+        ):
+            found += [
+                rule._replace(is_of_source=expectation.source is not None) for rule in _declared(expectation, fields)
+            ]
     return found
 
 
 def rules_of_all(declaration: Declaration) -> list[Rule]:
     """The rules on the items of all sources together: how many there are."""
-    return [rule for expectation in declaration.validate_.expect if is_about_all(expectation) for rule in _declared(expectation, {})]
+    return [
+        rule
+        for expectation in declaration.validate_.expect
+        if is_about_all(expectation)
+        for rule in _declared(expectation, {})
+    ]
 
 
 def is_about_all(expectation: Expectation) -> bool:
@@ -109,13 +132,17 @@ def _of_id(source: Source) -> Iterator[Rule]:
 
 
 def _of_field(name: str, rule: FieldRule) -> Iterator[Rule]:
-    """The conditions of a field, then those of the fields in it. Mapping judges them, and presence is looked at again after cleaning."""
+    """The conditions of a field, then those of the fields in it. Mapping judges them, and presence is looked at again
+    after cleaning.
+    """
     is_nested = "." in name
     for key, declared in rule.conditions.items():
         if key == "required" and not is_nested:
             yield Rule("expect_column_values_to_not_be_null", {}, (name,), declared, "json", by_mapping=True)
         else:
-            yield Rule("expect_column_values_to_be_in_set", {"value_set": [MET]}, (name,), declared, "mapped", by_mapping=True)
+            yield Rule(
+                "expect_column_values_to_be_in_set", {"value_set": [MET]}, (name,), declared, "mapped", by_mapping=True
+            )
     for inner, nested in (rule.fields or {}).items():
         yield from _of_field(f"{name}.{inner}", nested)
 
@@ -134,15 +161,23 @@ def _declared(expectation: Expectation, fields: dict[str, FieldRule]) -> Iterato
     if expectation.unique:
         yield rule("expect_column_values_to_be_unique", {}, "unique: true", "key")
     if expectation.one_of is not None:
-        yield rule("expect_column_values_to_be_in_set", {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}")
+        yield rule(
+            "expect_column_values_to_be_in_set", {"value_set": expectation.one_of}, f"one_of: {expectation.one_of}"
+        )
     if expectation.pattern is not None:
-        yield rule("expect_column_values_to_match_regex", {"regex": f"^(?:{expectation.pattern})"}, f"pattern: {expectation.pattern}", "pattern")
+        yield rule(
+            "expect_column_values_to_match_regex",
+            {"regex": f"^(?:{expectation.pattern})"},
+            f"pattern: {expectation.pattern}",
+            "pattern",
+        )
     for aspect, low, high in (("length from 0", "min_length", "max_length"), ("number", "min", "max")):
         limits = {key: limit for key in (low, high) if (limit := getattr(expectation, key)) is not None}
         if limits:
             arguments = {"min_value": limits.get(low), "max_value": limits.get(high)}
             declared = ", ".join(f"{key}: {limit:g}" for key, limit in limits.items())
-            yield rule("expect_column_values_to_be_between", arguments, declared, aspect)  # type: ignore[arg-type]  # of the literals above
+            # of the literals above
+            yield rule("expect_column_values_to_be_between", arguments, declared, aspect)  # type: ignore[arg-type]
 
 
 def _named(expectation: Expectation, name: str, fields: dict[str, FieldRule]) -> Rule:
@@ -152,7 +187,9 @@ def _named(expectation: Expectation, name: str, fields: dict[str, FieldRule]) ->
     aspect = _aspect(name, known, given, [fields[field] for field in expectation.fields.values() if field in fields])
     if aspect == "moment":
         given = {key: moment(value) if key in ("min_value", "max_value") else value for key, value in given.items()}
-    declared = ", ".join([name, *(f"{key}: {value}" for key, value in expectation.arguments.items() if key not in columns)])
+    declared = ", ".join(
+        [name, *(f"{key}: {value}" for key, value in expectation.arguments.items() if key not in columns)]
+    )
     severity = expectation.severity or ("quarantine" if known.level == "row" else "refuse")
     mostly = 1.0 if expectation.mostly is None else expectation.mostly
     return Rule(name, given, tuple(expectation.fields.values()), declared, aspect, severity, mostly)
@@ -165,7 +202,11 @@ def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[Fiel
         return "key"
     if name == "expect_column_proportion_of_non_null_values_to_be_between":
         return "key"
-    if name in ("expect_column_values_to_not_be_null", "expect_column_values_to_be_null", "expect_column_values_to_match_json_schema"):
+    if name in (
+        "expect_column_values_to_not_be_null",
+        "expect_column_values_to_be_null",
+        "expect_column_values_to_match_json_schema",
+    ):
         return "json"
     if "regex" in name:
         return "pattern"
@@ -177,7 +218,11 @@ def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[Fiel
         return known.needs
     is_date = bool(rules) and all(rule.type in ("date", "datetime") for rule in rules)
     if known.needs == "number or date":
-        return "moment" if is_date or any(isinstance(arguments.get(key), str) for key in ("min_value", "max_value")) else "number"
+        return (
+            "moment"
+            if is_date or any(isinstance(arguments.get(key), str) for key in ("min_value", "max_value"))
+            else "number"
+        )
     return "value"
 
 

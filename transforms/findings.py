@@ -13,7 +13,9 @@ _SHOWN = 200  # characters of a value
 
 
 def with_observed(result: JudgedExpectation, rule: Rule, finding: Finding | None) -> JudgedExpectation:
-    """The result with the value that the library found, and the limit that it was held against: the one that is broken, else the first declared."""
+    """The result with the value that the library found, and the limit that it was held against: the one that is broken,
+    else the first declared.
+    """
     result.ok = finding is not None and finding.ok and result.error is None
     if finding is None or result.error is not None:
         return result
@@ -48,7 +50,9 @@ def _plain(value: Any, rule: Rule) -> float | int | str | None:
 
 
 def _iso(seconds: float) -> str:
-    """A moment in UTC; within a day of the years 1 and 9999 in an offset that keeps it between them, where a date may lie and UTC has no year for it."""
+    """A moment in UTC; within a day of the years 1 and 9999 in an offset that keeps it between them, where a date may
+    lie and UTC has no year for it.
+    """
     since = timedelta(seconds=seconds)
     try:
         read = datetime.fromtimestamp(0, UTC) + since

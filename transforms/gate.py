@@ -1,4 +1,6 @@
-"""The publish gate: one verdict on a run, from its counts and the recall of its version, against declared limits and the live version."""
+"""The publish gate: one verdict on a run, from its counts and the recall of its version, against declared limits and
+the live version.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +15,8 @@ from almanac.schemas.reports import ExpectationResult, ItemCounts, Recall
 # Tolerance for floating point: a declared limit of 0.7 % is slightly below 7/1000.
 _ROUNDING = 1e-9
 _HALF = 0.5
-_COMPLETE: dict[bool | str | None, int | str | None] = {True: 0, "warn": "warn", None: None}  # `gate.complete` → the limit of its check
+# `gate.complete` → the limit of its check
+_COMPLETE: dict[bool | str | None, int | str | None] = {True: 0, "warn": "warn", None: None}
 
 
 def judge(
@@ -35,8 +38,9 @@ def judge(
 ) -> Verdict:
     """All checks with value and limit, for a declaration always the same ones in the same order, and the verdict.
 
-    A check whose value is None passes: shares of a live version that does not exist or is empty, recall without golden questions. Moved items count
-    neither as removed nor as added. The limit of a check is the one that applied: of fewer than `gate.at_least` items or pages, see `_limit_among`.
+    A check whose value is None passes: shares of a live version that does not exist or is empty, recall without golden
+    questions. Moved items count neither as removed nor as added. The limit of a check is the one that applied: of fewer
+    than `gate.at_least` items or pages, see `_limit_among`.
 
     Args:
         live_items: number of items in the live version; None before the first one.
@@ -45,7 +49,8 @@ def judge(
         compared_with: the version that is live; None before the first one.
         incomparable: why its items cannot be read. Then the gate refuses, unless no check compares.
         not_fetched: known URLs that limits kept crawls from; only informs, unless `gate.complete` is true.
-        broken_expectations: number of declared expectations that some item broke; only informs, since the share of quarantined items is limited anyway.
+        broken_expectations: number of declared expectations that some item broke; only informs, since the share of
+            quarantined items is limited anyway.
         expectations: the checks of the declared rules, from `refusing`.
         recall: recall of the new version.
         live_recall: recall of the live version.
@@ -64,7 +69,12 @@ def judge(
         share("max_rejected", items.quarantined, items.in_, rules.max_rejected),
         Check(name="expectations", value=broken_expectations, limit=None, ok=True),
         *expectations,
-        Check(name="complete", value=not_fetched, limit=_COMPLETE[gate.complete], ok=gate.complete is not True or not not_fetched),
+        Check(
+            name="complete",
+            value=not_fetched,
+            limit=_COMPLETE[gate.complete],
+            ok=gate.complete is not True or not not_fetched,
+        ),
         share("max_failed", pages.failed, pages.present + pages.failed, gate.max_failed),
         Check(name="compared_with", value=against, limit=compared_with, ok=incomparable is None or not compares),
         share("max_lost", items.removed, live_items, gate.max_lost),
@@ -78,17 +88,26 @@ def judge(
 
 
 def refusing(expectations: Sequence[ExpectationResult]) -> tuple[Check, ...]:
-    """The gate's checks of declared rules: of each that refuses, and of each that could not be judged and does not only warn.
+    """The gate's checks of declared rules: of each that refuses, and of each that could not be judged and does not only
+    warn.
 
     A check is named for its rule, and for its source where several have one of that name.
     """
-    meant = [one for one in expectations if one.severity == "refuse" or (one.severity == "quarantine" and one.error is not None)]
+    meant = [
+        one
+        for one in expectations
+        if one.severity == "refuse" or (one.severity == "quarantine" and one.error is not None)
+    ]
     names = Counter(one.name for one in meant)
-    named = ((one, one.name if names[one.name] == 1 or not one.source else f"{one.name} ({one.source})") for one in meant)
+    named = (
+        (one, one.name if names[one.name] == 1 or not one.source else f"{one.name} ({one.source})") for one in meant
+    )
     return tuple(Check(name=name, value=one.value, limit=one.limit, ok=one.ok) for one, name in named)
 
 
-def _share_at_most(name: str, part: int, whole: int | None, limit: float | None, *, at_least: int, most: float = _HALF) -> Check:
+def _share_at_most(
+    name: str, part: int, whole: int | None, limit: float | None, *, at_least: int, most: float = _HALF
+) -> Check:
     share = round(part / whole, 6) if whole else 0.0 if whole == part == 0 else None
     return _at_most(name, share, limit if limit is None or not whole else _limit_among(whole, limit, at_least, most))
 
@@ -96,8 +115,8 @@ def _share_at_most(name: str, part: int, whole: int | None, limit: float | None,
 def _limit_among(whole: int, limit: float, at_least: int, most: float) -> float:
     """The limit of a share of so many items or pages.
 
-    Of a handful, one is a large share. So of fewer than `at_least`, as many may be hit as the limit allows of that number, but no more than `most` of them:
-    10 % of 20 are two, and of three items one. A limit of 0 stays 0.
+    Of a handful, one is a large share. So of fewer than `at_least`, as many may be hit as the limit allows of that
+    number, but no more than `most` of them: 10 % of 20 are two, and of three items one. A limit of 0 stays 0.
     """
     if whole >= at_least:
         return limit

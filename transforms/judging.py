@@ -49,13 +49,17 @@ class SourceJudge:
         self._tallies = [_Tally(rule) for rule in rules]
         self._numbers = array("q")  # of the items, in the whole run
         self._mapped_rejects = 0
-        self._local = [tally for tally in self._tallies if tally.rule.known.level == "row" and not tally.rule.known.whole]
+        self._local = [
+            tally for tally in self._tallies if tally.rule.known.level == "row" and not tally.rule.known.whole
+        ]
         self._whole = {
             id(tally): [Narrow(tally.rule.aspect) for _ in tally.rule.fields]
             for tally in self._tallies
             if tally.rule.known.whole or tally.rule.known.level == "column"
         }
-        self._library = Library([Question(tally.rule, _columns(number, tally.rule)) for number, tally in enumerate(self._local)])
+        self._library = Library(
+            [Question(tally.rule, _columns(number, tally.rule)) for number, tally in enumerate(self._local)]
+        )
         self._names: dict[str, None] = dict.fromkeys(source.declared_fields())
         self._asks_names = source.takes_own_fields or any(tally.rule.known.level == "names" for tally in self._tallies)
         self._first: dict[int, Rule] = {}
@@ -88,7 +92,9 @@ class SourceJudge:
             self._judge_batch()
 
     def add_reject(self, reject: Reject) -> None:
-        """Takes an item that mapping rejected: it breaks the rules that `breaks` names, and of the others nothing is known."""
+        """Takes an item that mapping rejected: it breaks the rules that `breaks` names, and of the others nothing is
+        known.
+        """
         row = -1 - self._mapped_rejects
         self._mapped_rejects += 1
         for place, tally in enumerate(self._local):
@@ -101,7 +107,9 @@ class SourceJudge:
             if is_broken and next(iter(reject.breaks)) in tally.rule.fields:
                 tally.by_mapping += 1
                 if len(tally.samples) < _SAMPLES:
-                    tally.samples.append(BrokenValue(url=reject.url, document_id=reject.document_id, value=shown(reject.value)))
+                    tally.samples.append(
+                        BrokenValue(url=reject.url, document_id=reject.document_id, value=shown(reject.value))
+                    )
             elif is_broken:
                 tally.also_by_mapping += 1
         self._rows_in_batch += 1
@@ -114,12 +122,16 @@ class SourceJudge:
 
     @property
     def lacking(self) -> list[Rule]:
-        """The rules on fields that no item of the source has, although its fields are those of the file: nobody could tell before."""
+        """The rules on fields that no item of the source has, although its fields are those of the file: nobody could
+        tell before.
+        """
         if not self._source.takes_own_fields:
             return []
         names = {*self._names, "title", "url", "text"}
         return [
-            tally.rule for tally in self._tallies if tally.rule.known.level != "names" and not tally.rule.by_mapping and not names >= set(tally.rule.fields)
+            tally.rule
+            for tally in self._tallies
+            if tally.rule.known.level != "names" and not tally.rule.by_mapping and not names >= set(tally.rule.fields)
         ]
 
     @property
@@ -137,7 +149,9 @@ class SourceJudge:
         absent = next(name for name in rule.fields if name not in known)
         for tally in self._tallies:
             if tally.rule == rule:
-                tally.error = f"no item has a field '{absent}'{did_you_mean(absent, known)}; there is {', '.join(known[:20])}"
+                tally.error = (
+                    f"no item has a field '{absent}'{did_you_mean(absent, known)}; there is {', '.join(known[:20])}"
+                )
 
     def judge(self) -> dict[int, Rule]:
         """Judges what was taken. Returns number of the item in the run → the first rule that quarantines it."""
@@ -183,7 +197,9 @@ class SourceJudge:
         if tally.rule.known.level != "row":
             return []
         numbers = (self._numbers[row] for row in tally.rows if row >= 0)
-        meant = (number for number in numbers if tally.rule.severity != "quarantine" or self._first.get(number) is tally.rule)
+        meant = (
+            number for number in numbers if tally.rule.severity != "quarantine" or self._first.get(number) is tally.rule
+        )
         return list(islice(meant, max(0, _SAMPLES - len(tally.samples))))
 
     def show(self, number: int, item: Item) -> None:
@@ -201,7 +217,8 @@ class SourceJudge:
     def _result(self, tally: _Tally, first: int) -> JudgedExpectation:
         rule = tally.rule
         result = JudgedExpectation(
-            source=self._source.name, field=rule.field, expectation=rule.expectation, rule=rule.rule, severity=rule.severity,
+            source=self._source.name, field=rule.field, expectation=rule.expectation, rule=rule.rule,
+            severity=rule.severity,
             checked=tally.checked, ok=tally.error is None, error=tally.error, samples=tally.samples,
         )  # fmt: skip
         if rule.known.level != "row":
@@ -244,7 +261,8 @@ class SourceJudge:
         height = max(len(cells) for cells in self._cells)
         frame = {}
         for number, (tally, cells) in enumerate(zip(self._local, self._cells, strict=True)):
-            # Of lists there is a row for each entry, so columns differ in length; what fills them up belongs to no item.
+            # Of lists there is a row for each entry, so columns differ in length; what fills them up belongs to no
+            # item.
             filling = (_neutral(tally.rule),) * len(tally.rule.fields)
             filled = [*cells, *[filling] * (height - len(cells))]
             for place, name in enumerate(_columns(number, tally.rule)):
@@ -274,9 +292,19 @@ class SourceJudge:
         elif level == "names":
             frame = pd.DataFrame(columns=list(self._names))
         else:
-            owners = np.frombuffer(columns[0].owners, dtype=np.int64) if len(columns[0].owners) else np.array([], dtype=np.int64)
-            kept = ~np.isin(np.frombuffer(self._numbers, dtype=np.int64)[owners], list(without)) if without and len(owners) else None
-            frame = pd.DataFrame({name: column.column(kept) for name, column in zip(_columns(0, rule), columns, strict=True)})
+            owners = (
+                np.frombuffer(columns[0].owners, dtype=np.int64)
+                if len(columns[0].owners)
+                else np.array([], dtype=np.int64)
+            )
+            kept = (
+                ~np.isin(np.frombuffer(self._numbers, dtype=np.int64)[owners], list(without))
+                if without and len(owners)
+                else None
+            )
+            frame = pd.DataFrame(
+                {name: column.column(kept) for name, column in zip(_columns(0, rule), columns, strict=True)}
+            )
         names = rule.fields if level == "names" else _columns(0, rule)
         (finding,) = Library([Question(rule, names)]).judge(frame)
         tally.error, tally.finding = finding.error, finding
@@ -322,6 +350,13 @@ def judge_count(rule: Rule, count: int) -> JudgedExpectation:
 
     (finding,) = Library([Question(rule, ())]).judge(pd.DataFrame(index=pd.RangeIndex(count)))
     result = JudgedExpectation(
-        source="", field="", expectation=rule.expectation, rule=rule.rule, severity=rule.severity, checked=count, ok=True, error=finding.error
+        source="",
+        field="",
+        expectation=rule.expectation,
+        rule=rule.rule,
+        severity=rule.severity,
+        checked=count,
+        ok=True,
+        error=finding.error,
     )
     return with_observed(result, rule, finding)

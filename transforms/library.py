@@ -9,7 +9,9 @@ from almanac.transforms.expectations import Rule
 
 
 class Finding(NamedTuple):
-    """What the library says of one rule: the rows of the frame that break it, whether it holds, the value that it looked at, and why it failed if it did."""
+    """What the library says of one rule: the rows of the frame that break it, whether it holds, the value that it
+    looked at, and why it failed if it did.
+    """
 
     rows: list[int]
     ok: bool
@@ -25,7 +27,9 @@ class Question(NamedTuple):
 
 
 class Library:
-    """Great Expectations over frames of the same columns. It is imported when the first frame is judged: that takes two seconds."""
+    """Great Expectations over frames of the same columns. It is imported when the first frame is judged: that takes two
+    seconds.
+    """
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
@@ -43,7 +47,11 @@ class Library:
         except Exception as error:  # of any kind: a value can reach the inside of pandas
             if len(self._questions) == 1:
                 return [Finding([], False, error=reason_of(error))]
-            return [finding for question in self._questions for finding in Library([question]).judge(frame[list(question.columns)])]
+            return [
+                finding
+                for question in self._questions
+                for finding in Library([question]).judge(frame[list(question.columns)])
+            ]
 
     def _judge(self, batches: Any, frame: Any) -> list[Finding]:
         if self._suite is None:
@@ -51,20 +59,31 @@ class Library:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as pandas on groups in a regular expression
             batch = batches.get_batch(batch_parameters={"dataframe": frame})
-            outcome = batch.validate(self._suite, result_format={"result_format": "COMPLETE", "return_unexpected_index_query": False})
+            outcome = batch.validate(
+                self._suite, result_format={"result_format": "COMPLETE", "return_unexpected_index_query": False}
+            )
         found = {int(result.expectation_config.meta["number"]): _finding(result) for result in outcome.results}
-        return [found.get(number) or Finding([], False, error=self._refused[number]) for number in range(len(self._questions))]
+        return [
+            found.get(number) or Finding([], False, error=self._refused[number])
+            for number in range(len(self._questions))
+        ]
 
 
 @cache
 def _batches() -> Any:
-    """The one context of the process: ephemeral, so that nothing is written to disk, and without progress bars, which would garble ours."""
+    """The one context of the process: ephemeral, so that nothing is written to disk, and without progress bars, which
+    would garble ours.
+    """
     import great_expectations as gx
     from great_expectations.data_context.types.base import ProgressBarsConfig
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = ProgressBarsConfig(globally=False)
-    return context.data_sources.add_pandas("items").add_dataframe_asset("items").add_batch_definition_whole_dataframe("all")
+    return (
+        context.data_sources.add_pandas("items")
+        .add_dataframe_asset("items")
+        .add_batch_definition_whole_dataframe("all")
+    )
 
 
 def _suite_of(questions: Sequence[Question]) -> tuple[Any, dict[int, str]]:
@@ -76,7 +95,9 @@ def _suite_of(questions: Sequence[Question]) -> tuple[Any, dict[int, str]]:
     for number, (rule, columns) in enumerate(questions):
         name, arguments = rule.asked
         try:
-            suite.add_expectation(get_expectation_impl(name)(**_named(rule, columns), **arguments, meta={"number": number}))
+            suite.add_expectation(
+                get_expectation_impl(name)(**_named(rule, columns), **arguments, meta={"number": number})
+            )
         except ValueError as error:  # the declaration was checked, so this is what only the library knows
             refused[number] = f"Great Expectations refuses the arguments: {str(error).strip().splitlines()[-1].strip()}"
     return suite, refused
@@ -84,7 +105,10 @@ def _suite_of(questions: Sequence[Question]) -> tuple[Any, dict[int, str]]:
 
 def reason_of(error: Exception) -> str:
     """Why a rule could not be judged, in one line."""
-    return f"it cannot be judged: {type(error).__name__}: {(str(error).strip().splitlines() or ['no reason given'])[-1].strip()}"
+    return (
+        f"it cannot be judged: {type(error).__name__}: "
+        f"{(str(error).strip().splitlines() or ['no reason given'])[-1].strip()}"
+    )
 
 
 def _named(rule: Rule, columns: tuple[str, ...]) -> dict[str, Any]:
@@ -102,7 +126,11 @@ def _finding(result: Any) -> Finding:
     if error := _failure(result):
         return Finding([], False, error=error)
     details = result.result
-    return Finding([int(row) for row in details.get("unexpected_index_list") or []], bool(result.success), details.get("observed_value"))
+    return Finding(
+        [int(row) for row in details.get("unexpected_index_list") or []],
+        bool(result.success),
+        details.get("observed_value"),
+    )
 
 
 def _failure(result: Any) -> str | None:

@@ -1,4 +1,6 @@
-"""The main texts of a source's pages, as only all of them together tell: without the furniture of their site, and apart where they are equal."""
+"""The main texts of a source's pages, as only all of them together tell: without the furniture of their site, and apart
+where they are equal.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -9,14 +11,17 @@ from almanac.transforms.html.edges import Edges
 from almanac.transforms.page_furniture import PageFurniture
 from almanac.transforms.shared_texts import Read, SharedTexts
 
-# An item with the blocks beside its main text and the edges of its page; None where its text is not the main text of a page.
+# An item with the blocks beside its main text and the edges of its page; None where its text is not the main text of a
+# page.
 WholeRead = tuple[Item, Sequence[str] | None, Edges | None]
 
 
 class MainTexts:
-    """The pages of one source: `note` each, then take what is left of them from `told`, which walks through them again. Order and memory as for its parts.
+    """The pages of one source: `note` each, then take what is left of them from `told`, which walks through them again.
+    Order and memory as for its parts.
 
-    Pages of different workspaces, by the metadata field `workspace`, are compared no more than those of different sources.
+    Pages of different workspaces, by the metadata field `workspace`, are compared no more than those of different
+    sources.
     """
 
     def __init__(self, workspace: str | None = None) -> None:
@@ -41,7 +46,9 @@ class MainTexts:
         self._shared.note(item, beside)
 
     def told(self, pages: Callable[[], Iterable[WholeRead]], drop: Callable[[Item, str, str], None]) -> Iterator[Item]:
-        """Yields the items, without furniture, which is counted in `left_out`. `pages` gives all pages once more; `drop` is as in `SharedTexts.told_apart`."""
+        """Yields the items, without furniture, which is counted in `left_out`. `pages` gives all pages once more;
+        `drop` is as in `SharedTexts.told_apart`.
+        """
         self._furniture.settle()
         if self._furniture:
             for item, _, edges in pages():
@@ -54,7 +61,8 @@ class MainTexts:
         for item in self._shared.told_apart(self._bare(pages(), last), drop):
             whole, edges = last[0]
             self._furniture.without(whole, edges, self.left_out)
-            yield self._furniture.without(item, edges, self.left_out)  # a page of nothing but furniture may have got its own text
+            # a page of nothing but furniture may have got its own text
+            yield self._furniture.without(item, edges, self.left_out)
 
     def _bare(self, pages: Iterable[WholeRead], last: list[tuple[Item, Edges | None]] | None = None) -> Iterator[Read]:
         """Each page without furniture. `last` gets the one that was yielded last, as it came."""

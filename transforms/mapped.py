@@ -1,8 +1,8 @@
 """Cache of mapped and cleaned pages from run to run: a page whose bytes and rules did not change is not mapped again.
 
-A Parquet file with one row per batch of a page's items: the page's key (hash of bytes, URL and card), the time at which it was fetched, and the JSON of
-`Mapped` without that time, which the next run writes again as it is. The file belongs to the fingerprints of mapping and cleaning and is ignored under others.
-It may be deleted at any time.
+A Parquet file with one row per batch of a page's items: the page's key (hash of bytes, URL and card), the time at which
+it was fetched, and the JSON of `Mapped` without that time, which the next run writes again as it is. The file belongs
+to the fingerprints of mapping and cleaning and is ignored under others. It may be deleted at any time.
 """
 
 import json
@@ -42,12 +42,14 @@ class Mapped:
         matched: as in `Extraction`.
         found: number of drafts and rejects.
         without_text: pages without any text, where that is not a fault.
-        beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its text is no main text of a page.
+        beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its
+            text is no main text of a page.
         edges: for each document the outer blocks of its page, where `beside` is not None.
         little: URLs of pages of which extraction kept little, with or without an item.
         characters: of the texts of its items.
         left_out: text of the page that none of its items has on purpose, by reason.
-        payload: its JSON, where it was read from a cache, which is what a `MappedWriter` writes: such a batch is not to be changed. Empty otherwise.
+        payload: its JSON, where it was read from a cache, which is what a `MappedWriter` writes: such a batch is not to
+            be changed. Empty otherwise.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -64,25 +66,40 @@ class Mapped:
     payload: bytes = field(default=b"", compare=False, repr=False)
 
     def read(self) -> Iterator[tuple[Item, list[str] | None, Edges | None]]:
-        """Yields each item with the blocks beside its main text and the edges of its page, None where its text is no main text of a page."""
+        """Yields each item with the blocks beside its main text and the edges of its page, None where its text is no
+        main text of a page.
+        """
         none = [None] * len(self.items)
         return zip(self.items, self.beside or none, self.edges or none, strict=True)
 
 
-def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, language: str, workspace: Workspace | None) -> Mapped:
+def clean_extraction(
+    extraction: Extraction, source: Source, clean: Clean, *, language: str, workspace: Workspace | None
+) -> Mapped:
     """Cleans the drafts of an extraction; `clean`, `language` and `workspace` are those of `prepare_items`.
 
-    An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document: crawls meet pages of pictures.
+    An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document:
+    crawls meet pages of pictures.
     """
     found = len(extraction.drafts) + len(extraction.rejects)
-    mapped = Mapped(rejects=list(extraction.rejects), matched=dict(extraction.matched), found=found, whole=extraction.whole, left_out=extraction.left_out)
-    may_be_empty = isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
+    mapped = Mapped(
+        rejects=list(extraction.rejects),
+        matched=dict(extraction.matched),
+        found=found,
+        whole=extraction.whole,
+        left_out=extraction.left_out,
+    )
+    may_be_empty = (
+        isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
+    )
     for draft in extraction.drafts:
         beside: list[str] | None = None
         edges: Edges | None = None
         prepared: Item | Reject
         try:
-            (prepared,) = prepare_items([draft], source, clean, language=language, workspace=workspace, left_out=mapped.left_out)
+            (prepared,) = prepare_items(
+                [draft], source, clean, language=language, workspace=workspace, left_out=mapped.left_out
+            )
             if draft.kind == "document" and draft.markup == "html" and source.body == "main":
                 text = prepared.text if isinstance(prepared, Item) else ""
                 page = marked_page(draft.body or "")
@@ -92,7 +109,9 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
         except FORESEEN:
             raise
         except Exception as error:
-            prepared = Reject(draft.source, draft.url, draft.document_id, "clean", reason_of_defect(error, url=draft.url))
+            prepared = Reject(
+                draft.source, draft.url, draft.document_id, "clean", reason_of_defect(error, url=draft.url)
+            )
         if isinstance(prepared, Item):
             mapped.items.append(prepared)
             mapped.characters += characters_in(prepared.passage or prepared.text)
@@ -106,7 +125,8 @@ def clean_extraction(extraction: Extraction, source: Source, clean: Clean, *, la
 
 
 class MappedPages:
-    """The cached pages of an earlier run. Whatever cannot be read counts as missing. Memory: 40 bytes a page, and some row groups.
+    """The cached pages of an earlier run. Whatever cannot be read counts as missing. Memory: 40 bytes a page, and some
+    row groups.
 
     `stages` is the fingerprint of mapping and cleaning; a file with another one is ignored.
     """
@@ -131,7 +151,8 @@ class MappedPages:
     def batches(self, key: str, fetched_at: str, read: Callable[[], Iterator[Mapped]]) -> Iterator[Mapped]:
         """Yields what the page of that key yielded, one batch at a time, with `fetched_at` set on its items.
 
-        Falls back to `read` where the key is unknown, or from the first batch that cannot be read: mapping is deterministic, so it can resume in the middle.
+        Falls back to `read` where the key is unknown, or from the first batch that cannot be read: mapping is
+        deterministic, so it can resume in the middle.
         """
         done = 0
         rows = self._rows_of(key)
@@ -177,8 +198,11 @@ class MappedWriter:
     """Context manager that writes the cache, batch by batch."""
 
     def __init__(self, path: Path, stages: str) -> None:
-        self._schema = pa.schema([("key", pa.string()), ("fetched_at", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages})
-        self._writer = TableWriter(path, self._schema, statistics=False)  # of payloads: up to 8 KB in the footer for each row group
+        self._schema = pa.schema(
+            [("key", pa.string()), ("fetched_at", pa.string()), ("mapped", pa.binary())], metadata={"stages": stages}
+        )
+        # of payloads: up to 8 KB in the footer for each row group
+        self._writer = TableWriter(path, self._schema, statistics=False)
         self._waiting: list[tuple[str, str, bytes]] = []
         self._bytes = 0
 
@@ -189,7 +213,8 @@ class MappedWriter:
     def add(self, key: str, mapped: Mapped) -> None:
         """Adds a batch of the page of that key; the batches of a page must be added in order."""
         encoded = mapped.payload or _encoded(mapped)
-        self._waiting.append((key, mapped.items[0].fetched_at if mapped.items else "", encoded))  # one for all items of a page
+        # one for all items of a page
+        self._waiting.append((key, mapped.items[0].fetched_at if mapped.items else "", encoded))
         self._bytes += len(encoded)
         if len(self._waiting) == _ROWS or self._bytes > _BYTES:
             self._flush()
@@ -210,7 +235,12 @@ class MappedWriter:
     def _flush(self) -> None:
         if self._waiting:
             columns = zip(*self._waiting, strict=True)
-            self._writer.write(pa.Table.from_arrays([pa.array(column, of.type) for column, of in zip(columns, self._schema, strict=True)], schema=self._schema))
+            self._writer.write(
+                pa.Table.from_arrays(
+                    [pa.array(column, of.type) for column, of in zip(columns, self._schema, strict=True)],
+                    schema=self._schema,
+                )
+            )
         self._waiting, self._bytes = [], 0
 
 
@@ -220,7 +250,11 @@ def _encoded(mapped: Mapped) -> bytes:
 
 def _plain(value: Any) -> Any:
     """A dataclass as its fields, without the copies that `asdict` makes; what JSON does not know otherwise, as text."""
-    return {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in _BESIDE} if is_dataclass(value) else str(value)
+    return (
+        {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in _BESIDE}
+        if is_dataclass(value)
+        else str(value)
+    )
 
 
 def _decoded(payload: bytes, fetched_at: str) -> Mapped:

@@ -1,7 +1,8 @@
-"""Page furniture: blocks that most pages of a source have at the same place, before or after what each page says itself.
+"""Page furniture: blocks that most pages of a source have at the same place, before or after what each page says
+itself.
 
-A page alone does not tell its site's header from its own first lines, unless its tags do; the pages of a source together do. The reasons are in
-docs/decisions/0057-page-furniture.md.
+A page alone does not tell its site's header from its own first lines, unless its tags do; the pages of a source
+together do. The reasons are in docs/decisions/0057-page-furniture.md.
 """
 
 from array import array
@@ -21,7 +22,9 @@ from almanac.transforms.html.letters import hash_of, letters
 REASON = "page_furniture"
 LEAST = 10  # pages; fewer tell nothing
 SHARE = 0.9  # of the pages of a group have a block of furniture
-_TEMPLATE = 3  # blocks above, or below, that no folder has, and that pages have in common which begin alike, or end alike: then these are a group
+# blocks above, or below, that no folder has, and that pages have in common which begin alike, or end alike: then these
+# are a group
+_TEMPLATE = 3
 _GAP = "\n\n"  # between two blocks of a text
 _CODE = "```"
 _LEADS_ON = (":", "：")
@@ -31,11 +34,13 @@ _Place = tuple[int, str, str]  # length of its URL, URL, id of the document
 
 
 class PageFurniture:
-    """The furniture of one source, told in two walks through its pages: `note` each, `settle`, then `spare` each. `without` gives a document without it.
+    """The furniture of one source, told in two walks through its pages: `note` each, `settle`, then `spare` each.
+    `without` gives a document without it.
 
-    Pages are compared with those of their folder of the site, with and without what lies in folders of it; with those of each folder above; and with those that
-    begin, or end, with the same block, if they are of one template. Those of different workspaces, by the metadata field `workspace`, are never compared.
-    Neither the order of the pages nor an earlier run makes a difference.
+    Pages are compared with those of their folder of the site, with and without what lies in folders of it; with those
+    of each folder above; and with those that begin, or end, with the same block, if they are of one template. Those of
+    different workspaces, by the metadata field `workspace`, are never compared. Neither the order of the pages nor an
+    earlier run makes a difference.
 
     Memory: 8 bytes for each block of the pages' edges, and for each folder of their URLs.
     """
@@ -43,7 +48,8 @@ class PageFurniture:
     def __init__(self, workspace: str | None = None) -> None:
         self._workspace = workspace
         self._groups, self._tops, self._bottoms = _Lists(), _Lists(), _Lists()
-        self._furniture: dict[int, tuple[frozenset[int], frozenset[int]]] = {}  # of a group: keys above, and below, what pages say themselves
+        # of a group: keys above, and below, what pages say themselves
+        self._furniture: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
         self._spared: dict[int, _Place] = {}  # hash of a block → the document that keeps it
 
     def __bool__(self) -> bool:
@@ -65,16 +71,28 @@ class PageFurniture:
         for group, start, size in zip(named, starts, sizes, strict=True):
             if size >= LEAST:
                 members = np.sort(pages[order[start : start + size]])
-                found[group] = _standing(*self._tops.of(members), SHARE * size), _standing(*self._bottoms.of(members), SHARE * size)
-        of_folders = [frozenset[int]().union(*(keys[side] for group, keys in found.items() if not _is_template(group))) for side in (0, 1)]
+                found[group] = (
+                    _standing(*self._tops.of(members), SHARE * size),
+                    _standing(*self._bottoms.of(members), SHARE * size),
+                )
+        of_folders = [
+            frozenset[int]().union(*(keys[side] for group, keys in found.items() if not _is_template(group)))
+            for side in (0, 1)
+        ]
         for group, keys in found.items():
             if not _is_template(group) or any(len(keys[side] - of_folders[side]) >= _TEMPLATE for side in (0, 1)):
                 self._furniture[group] = keys
         self._groups, self._tops, self._bottoms = _Lists(), _Lists(), _Lists()
 
     def spare(self, item: Item, edges: Edges | None) -> None:
-        """Takes in a document once more: a block that is no menu stays in the one with the shortest URL, so that no answer is lost."""
-        links = frozenset(without_links(key) for key in (*edges.top, *edges.bottom) if is_links(key)) if edges is not None else frozenset()
+        """Takes in a document once more: a block that is no menu stays in the one with the shortest URL, so that no
+        answer is lost.
+        """
+        links = (
+            frozenset(without_links(key) for key in (*edges.top, *edges.bottom) if is_links(key))
+            if edges is not None
+            else frozenset()
+        )
         for block in self._divided(item, edges).furniture:
             if any(key_of(said, is_heading=is_heading) not in links for said, is_heading in _lines_of(block)):
                 place, known = _place_of(item), self._hash_of(letters(block), item)
@@ -83,7 +101,9 @@ class PageFurniture:
     def without(self, item: Item, edges: Edges | None, left_out: LeftOut | None = None) -> Item:
         """The document without the furniture at its beginning and its end, which `left_out` counts."""
         divided = self._divided(item, edges)
-        above, below = ([block for block in blocks if self._is_spared(block, item)] for blocks in (divided.above, divided.below))
+        above, below = (
+            [block for block in blocks if self._is_spared(block, item)] for blocks in (divided.above, divided.below)
+        )
         if len(above) + len(below) == len(divided.furniture):
             return item
         for block in divided.furniture:
@@ -96,7 +116,9 @@ class PageFurniture:
         furniture = [self._furniture[group] for group in groups if group in self._furniture]
         if edges is None or not furniture:
             return _Divided([], [], [item.text], [])
-        above, below = (_Region(edge, [keys[side] for keys in furniture]) for side, edge in enumerate((edges.top, edges.bottom)))
+        above, below = (
+            _Region(edge, [keys[side] for keys in furniture]) for side, edge in enumerate((edges.top, edges.bottom))
+        )
         return _divide(item.text, above.holds, below.holds)
 
     def _is_spared(self, block: str, item: Item) -> bool:
@@ -134,7 +156,9 @@ class _Lists:
 
 
 def _standing(keys: _Keys, sizes: npt.NDArray[np.int64], least: float) -> frozenset[int]:
-    """_Keys that stand in at least so many edges before the first block that is neither such a key nor links. No edge has a key twice."""
+    """_Keys that stand in at least so many edges before the first block that is neither such a key nor links. No edge
+    has a key twice.
+    """
     plain, are_links = keys & np.uint64(KEY), (keys & np.uint64(LINK)) > 0
     starts = np.cumsum(sizes) - sizes
     before, count = np.ones(len(keys), dtype=bool), -1
@@ -149,14 +173,19 @@ def _standing(keys: _Keys, sizes: npt.NDArray[np.int64], least: float) -> frozen
 
 
 def _groups_of(url: str, workspace: str, edges: Edges) -> list[int]:
-    """The folder that a page lies in, all that this lies in, and what the page begins and ends with; of its workspace."""
+    """The folder that a page lies in, all that this lies in, and what the page begins and ends with; of its
+    workspace.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:  # a declared `url` of an item may be none, such as `http://[1/`: it lies in no folder
         parts = urlsplit("")
     folders = parts.path.split("/")[:-1]
-    paths = [["/".join(folders)], *("/".join(folders[:depth]) for depth in range(len(folders) + 1))]  # the first: without folders in it
-    outermost = [(side, without_links(edge[0])) for side, edge in (("top", edges.top), ("bottom", edges.bottom)) if edge]
+    # the first: without folders in it
+    paths = [["/".join(folders)], *("/".join(folders[:depth]) for depth in range(len(folders) + 1))]
+    outermost = [
+        (side, without_links(edge[0])) for side, edge in (("top", edges.top), ("bottom", edges.bottom)) if edge
+    ]
     named = [hash_of(canonical_json([workspace, parts.scheme, parts.netloc, path])) & ~1 for path in paths]
     return [*dict.fromkeys(named), *(hash_of(canonical_json([workspace, side, key])) | 1 for side, key in outermost)]
 
@@ -171,7 +200,9 @@ def _place_of(item: Item) -> _Place:
 
 
 class _Region:
-    """The part of a page from one of its ends to the first block of its own that is no line of links; `furniture` are the keys that its groups have there."""
+    """The part of a page from one of its ends to the first block of its own that is no line of links; `furniture` are
+    the keys that its groups have there.
+    """
 
     def __init__(self, edge: Sequence[int], furniture: Sequence[frozenset[int]]) -> None:
         self._inside: set[int] = set()
@@ -184,9 +215,15 @@ class _Region:
             (self._inside if is_shared else self._outside).add(plain)
 
     def holds(self, block: str) -> bool | None:
-        """Whether all lines of a block are furniture there, and none stands again beyond it, as a page's title that a menu names; None if it says nothing."""
+        """Whether all lines of a block are furniture there, and none stands again beyond it, as a page's title that a
+        menu names; None if it says nothing.
+        """
         lines = _lines_of(block)
-        return None if not lines else _CODE not in block and all(self._holds(said, is_heading) for said, is_heading in lines)
+        return (
+            None
+            if not lines
+            else _CODE not in block and all(self._holds(said, is_heading) for said, is_heading in lines)
+        )
 
     def _holds(self, said: str, is_heading: bool) -> bool:
         number = 0
@@ -197,7 +234,9 @@ class _Region:
 
 @dataclass(frozen=True, slots=True)
 class _Divided:
-    """The blocks of a text: `rest` without the furniture `above` and `below`; `title` is the page's own heading, if it stands before furniture."""
+    """The blocks of a text: `rest` without the furniture `above` and `below`; `title` is the page's own heading, if it
+    stands before furniture.
+    """
 
     title: list[str]
     above: list[str]
@@ -212,13 +251,18 @@ class _Divided:
 def _divide(text: str, is_above: Callable[[str], bool | None], is_below: Callable[[str], bool | None]) -> _Divided:
     """Takes furniture off both ends of a text, if more than headings is left.
 
-    A heading, or a line that ends with a colon, is not parted from what it leads to: it stays above a text that stays, and below one that stays, so does its
-    text. But the heading of a whole page above a text is the site's name.
+    A heading, or a line that ends with a colon, is not parted from what it leads to: it stays above a text that stays,
+    and below one that stays, so does its text. But the heading of a whole page above a text is the site's name.
     """
     blocks = text.split(_GAP)
     begin = 1 if _is_heading(blocks[0]) and not is_above(blocks[0]) else 0
     first = begin + _run(blocks[begin:], is_above)
-    while begin < first < len(blocks) and _leads_on(blocks[first - 1]) and not blocks[first - 1].startswith("# ") and not _is_heading(blocks[first]):
+    while (
+        begin < first < len(blocks)
+        and _leads_on(blocks[first - 1])
+        and not blocks[first - 1].startswith("# ")
+        and not _is_heading(blocks[first])
+    ):
         first -= 1
     last = len(blocks) - _run(reversed(blocks[first:]), is_below)
     while first < last < len(blocks) and _leads_on(blocks[last - 1]) and not _is_heading(blocks[last]):
@@ -229,7 +273,9 @@ def _divide(text: str, is_above: Callable[[str], bool | None], is_below: Callabl
 
 
 def _run(blocks: Iterable[str], is_furniture: Callable[[str], bool | None]) -> int:
-    """How many blocks are furniture, until one is not; those that say nothing, such as a line, count if furniture follows."""
+    """How many blocks are furniture, until one is not; those that say nothing, such as a line, count if furniture
+    follows.
+    """
     length = 0
     for number, block in enumerate(blocks, start=1):
         if (found := is_furniture(block)) is False:

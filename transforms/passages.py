@@ -1,4 +1,6 @@
-"""Passages of records: what is declared as their metadata, as labelled lines that people and models can read and search finds ([decision 0029])."""
+"""Passages of records: what is declared as their metadata, as labelled lines that people and models can read and search
+finds ([decision 0029]).
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +16,8 @@ from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.template import parse_template
 from almanac.transforms.written import is_price, written
 
-BUDGET = 12_000  # characters of a passage, some 3,000 tokens: what a prompt has room for in all (`query.answering.prompt`)
+# characters of a passage, some 3,000 tokens: what a prompt has room for in all (`query.answering.prompt`)
+BUDGET = 12_000
 _LINE = 200  # characters of a value beyond which it is a long text
 _QUALIFIER = 60  # characters of a text beyond which it does not qualify the label of its entry
 _LEAST = 200  # characters of a long text below which the rest of it is not worth showing
@@ -22,18 +25,28 @@ _CUT = "…"
 _CAMEL = re.compile(r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CAPITALS = frozenset({"id", "url", "sku", "isbn", "ean", "gtin", "vat"})
 _NOUNS_IN_CAPITALS = frozenset({"de", "lb", "nds", "gsw"})
-_TIME = re.compile(r"(?=.*\d|[\W_]*$)(?:[\W\d_]|[ap]\.?m\b\.?|uhr\b|h(?![^\W\d_]))*", re.IGNORECASE)  # "10:00", "9 am": figures, which name no entry
+# "10:00", "9 am": figures, which name no entry
+_TIME = re.compile(r"(?=.*\d|[\W_]*$)(?:[\W\d_]|[ap]\.?m\b\.?|uhr\b|h(?![^\W\d_]))*", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 _END = re.compile(r"[.!?…؟।۔][\"'”’»)\]]*\s|[。！？][”’」』）]*|\n")
 _SENTENCE = re.compile(r"(?:^|(?<=[.!?。！？\n]))\s*([^.!?。！？\n]*[^\W\d_][^.!?。！？\n]*(?:[.!?。！？]|$))")
 _Pair = tuple[str, str]
 
 
-def passage_of(source: Source, values: Mapping[str, Any], names: Sequence[str], title: str, text: str, *, language: str, workspace: str | None) -> str | None:
+def passage_of(
+    source: Source,
+    values: Mapping[str, Any],
+    names: Sequence[str],
+    title: str,
+    text: str,
+    *,
+    language: str,
+    workspace: str | None,
+) -> str | None:
     """Writes the passage of a record; None where no field is to be shown, so that its text is all there is to read.
 
-    One line for each value, in the order of `names`; long texts follow, the longest last, in 12,000 characters for the passage. No line gives way to a long
-    text. At the end stands what the record's text holds beyond all that.
+    One line for each value, in the order of `names`; long texts follow, the longest last, in 12,000 characters for the
+    passage. No line gives way to a long text. At the end stands what the record's text holds beyond all that.
 
     Args:
         source: The record's source.
@@ -46,19 +59,33 @@ def passage_of(source: Source, values: Mapping[str, Any], names: Sequence[str], 
     """
     rules = source.declared_fields()
     shown = [name for name in names if name != workspace]
-    own = [pair for name in shown for pair in _pairs(label_of(name, rules.get(name)), values.get(name), rules.get(name), language)]
+    own = [
+        pair
+        for name in shown
+        for pair in _pairs(label_of(name, rules.get(name)), values.get(name), rules.get(name), language)
+    ]
     if not own:
         return None
     lines = [pair for pair in own if not _is_long(pair[1])]
-    more = [name for name in _names_in_text(source, values, rules) if name not in {*names, workspace, "url", "title"} and values.get(name) != title]
-    behind = [pair for name in more for pair in _pairs(label_of(name, rules.get(name)), values.get(name), rules.get(name), language)]
+    more = [
+        name
+        for name in _names_in_text(source, values, rules)
+        if name not in {*names, workspace, "url", "title"} and values.get(name) != title
+    ]
+    behind = [
+        pair
+        for name in more
+        for pair in _pairs(label_of(name, rules.get(name)), values.get(name), rules.get(name), language)
+    ]
     behind += [("Text", words)] if (words := _own_words(source, text)) else []
     texts = sorted((pair for pair in own if _is_long(pair[1])), key=lambda pair: len(pair[1]))
     return _within_budget(lines, [*texts, *behind])
 
 
 def label_of(name: str, rule: FieldRule | None = None) -> str:
-    """The label of a field: the declared one, else its name as words: `Departure date` for `departure_date` and `departureDate`."""
+    """The label of a field: the declared one, else its name as words: `Departure date` for `departure_date` and
+    `departureDate`.
+    """
     if rule is not None and rule.label is not None:
         return rule.label
     words = _words_of(name)
@@ -68,7 +95,11 @@ def label_of(name: str, rule: FieldRule | None = None) -> str:
 def _words_of(name: str) -> str:
     words = re.split(r"[\s_]+|(?<=\w)-(?=\w)" if name.islower() else r"[\s_]+", _CAMEL.sub(" ", name).strip())
     is_camel = bool(_CAMEL.search(name)) and not re.search(r"[\s_]", name)
-    written_out = (word.upper() if word.lower() in _CAPITALS else word.lower() if is_camel and word[1:].islower() else word for word in words if word)
+    written_out = (
+        word.upper() if word.lower() in _CAPITALS else word.lower() if is_camel and word[1:].islower() else word
+        for word in words
+        if word
+    )
     return " ".join(written_out) or name
 
 
@@ -85,7 +116,9 @@ def _pairs(label: str, value: Any, rule: FieldRule | None, language: str) -> Ite
     plain = [entry for entry in value if not isinstance(entry, Mapping) or is_price(entry)]
     if text := _joined(plain, rule, language):
         yield label, text
-    entries = [_Entry.of(entry, rule, language) for entry in value if isinstance(entry, Mapping) and not is_price(entry)]
+    entries = [
+        _Entry.of(entry, rule, language) for entry in value if isinstance(entry, Mapping) and not is_price(entry)
+    ]
     names = {part.name for entry in entries for part in entry.held}
     for entry in entries:
         yield from entry.pairs(label, language, is_only=len(names) == 1)
@@ -105,38 +138,58 @@ class _Part(NamedTuple):
 
     @property
     def may_qualify(self) -> bool:
-        is_text = isinstance(self.value, str) and (self.is_date or self.rule is None or self.rule.type in (None, "text"))
+        is_text = isinstance(self.value, str) and (
+            self.is_date or self.rule is None or self.rule.type in (None, "text")
+        )
         is_name = self.is_date or not _TIME.fullmatch(self.text)
-        return is_text and is_name and len(self.text) <= _QUALIFIER and "\n" not in self.text and not _URL.match(self.text)
+        return (
+            is_text and is_name and len(self.text) <= _QUALIFIER and "\n" not in self.text and not _URL.match(self.text)
+        )
 
 
 class _Entry(NamedTuple):
-    """An entry of a list: short texts qualify the label of the line, `Price, adult`, and the others are its values. Of texts alone, the first qualifies."""
+    """An entry of a list: short texts qualify the label of the line, `Price, adult`, and the others are its values. Of
+    texts alone, the first qualifies.
+    """
 
     named: list[_Part]
     held: list[_Part]
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], rule: FieldRule | None, language: str) -> Self:
-        parts = [part for name, value, inner in _parts(entry, rule) if (part := _Part(name, value, inner, _flat(value, inner, language))).text]
+        parts = [
+            part
+            for name, value, inner in _parts(entry, rule)
+            if (part := _Part(name, value, inner, _flat(value, inner, language))).text
+        ]
         named = [part for part in parts if part.may_qualify]
         if len(named) == len(parts):
             named = parts[: len(parts) > 1]
-        elif any(not part.is_date for part in named):  # a date names an entry that nothing else does: "Departures, 14/11/2026: 9.500.000 ₫"
+        # a date names an entry that nothing else does: "Departures, 14/11/2026: 9.500.000 ₫"
+        elif any(not part.is_date for part in named):
             named = [part for part in named if not part.is_date]
         return cls(named, [part for part in parts if part not in named])
 
     def pairs(self, label: str, language: str, *, is_only: bool) -> Iterator[_Pair]:
-        """`is_only`: whether entries of the list hold nothing but values of one name, which then goes without saying."""
+        """`is_only`: whether entries of the list hold nothing but values of one name, which then goes without
+        saying.
+        """
         names = [part.text for part in self.named]
         if any(is_price(part.value) for part in self.held):
             names = [_in_mid_sentence(name, language) for name in names]
         label = ", ".join([label, *names])
         if any(_is_long(part.text) for part in self.held):
             for part in self.held:
-                yield from _pairs(label if is_only else f"{label}, {_inside(part.name, part.rule)}", part.value, part.rule, language)
+                yield from _pairs(
+                    label if is_only else f"{label}, {_inside(part.name, part.rule)}", part.value, part.rule, language
+                )
         elif self.held:
-            yield label, self.held[0].text if is_only else "; ".join(f"{label_of(part.name, part.rule)}: {part.text}" for part in self.held)
+            yield (
+                label,
+                self.held[0].text
+                if is_only
+                else "; ".join(f"{label_of(part.name, part.rule)}: {part.text}" for part in self.held),
+            )
 
 
 def _in_mid_sentence(text: str, language: str) -> str:
@@ -183,7 +236,11 @@ def _inside(name: str, rule: FieldRule | None) -> str:
 def _names_in_text(source: Source, values: Mapping[str, Any], rules: Mapping[str, FieldRule]) -> list[str]:
     """Fields that the record's text is made of, each once."""
     if source.text is None:
-        return [name for name in values if isinstance(values[name], str) and (name not in rules or rules[name].type in (None, "text", "html"))]
+        return [
+            name
+            for name in values
+            if isinstance(values[name], str) and (name not in rules or rules[name].type in (None, "text", "html"))
+        ]
     heads = ((name, name.partition(".")[0]) for name in parse_template(source.text)[1::2])
     return list(dict.fromkeys(name if name in values else head for name, head in heads))
 
@@ -203,7 +260,9 @@ def _is_long(text: str) -> bool:
 
 
 def _within_budget(lines: list[_Pair], texts: list[_Pair]) -> str:
-    """The passage with its long texts cut to what the lines leave: short ones stay whole, long ones share the rest evenly (max-min fairness)."""
+    """The passage with its long texts cut to what the lines leave: short ones stay whole, long ones share the rest
+    evenly (max-min fairness).
+    """
     kept = _lines_within(lines)
     left = BUDGET - len(lay_out(kept, [])) - sum(len(label) + 4 for label, _ in texts)
     cut: dict[int, str] = {}
@@ -233,7 +292,9 @@ def _lines_within(lines: list[_Pair]) -> list[_Pair]:
 
 
 def _shortened(text: str, length: int) -> str:
-    """The beginning of a text, in `length` characters at most, to the end of a sentence or a line, else of a word, and `…`."""
+    """The beginning of a text, in `length` characters at most, to the end of a sentence or a line, else of a word, and
+    `…`.
+    """
     room = length - len(_CUT) - 1
     ends = [match.end() for match in _END.finditer(text, 0, room)]
     if not ends or ends[-1] < room // 2:

@@ -17,13 +17,21 @@ from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.passages import passage_of
 from almanac.transforms.workspaces import misfit
 
-_PARSED = ("body", "microdata", "opengraph")  # what `json` reads out of attributes and elements, or not in a page of HTML at all
+# what `json` reads out of attributes and elements, or not in a page of HTML at all
+_PARSED = ("body", "microdata", "opengraph")
 
 
 def prepare_items(
-    drafts: Iterable[Draft], source: Source, clean: Clean, *, language: str, workspace: Workspace | None, left_out: LeftOut | None = None
+    drafts: Iterable[Draft],
+    source: Source,
+    clean: Clean,
+    *,
+    language: str,
+    workspace: Workspace | None,
+    left_out: LeftOut | None = None,
 ) -> Iterator[Item | Reject]:
-    """Yields an item for each draft, in order; a Reject if no text is left, or if its workspace is no name (`transforms.workspaces`).
+    """Yields an item for each draft, in order; a Reject if no text is left, or if its workspace is no name
+    (`transforms.workspaces`).
 
     Args:
         drafts: Items as mapped.
@@ -34,32 +42,60 @@ def prepare_items(
         left_out: Tallies what their texts are without.
     """
     for draft in drafts:
-        if workspace is not None and (reject := misfit(draft, source, workspace, clean, entities=workspace.field in _with_entities(draft, source))) is not None:
+        if (
+            workspace is not None
+            and (
+                reject := misfit(
+                    draft, source, workspace, clean, entities=workspace.field in _with_entities(draft, source)
+                )
+            )
+            is not None
+        ):
             yield reject
             continue
         item = _prepare(draft, source, clean, left_out)
         if item.kind == "record":
-            item = replace(item, passage=_passage(item, source, draft.language or language, workspace.field if workspace else None))
+            item = replace(
+                item, passage=_passage(item, source, draft.language or language, workspace.field if workspace else None)
+            )
         if item.text.strip():
             yield item
         else:
-            reason = "no text to embed" if draft.kind == "record" else "no main text found" if source.body == "main" else "no text found"
-            rule = f"body: {source.body}" if draft.kind == "document" else f"text: {source.text}" if source.text is not None else "text"
+            reason = (
+                "no text to embed"
+                if draft.kind == "record"
+                else "no main text found"
+                if source.body == "main"
+                else "no text found"
+            )
+            rule = (
+                f"body: {source.body}"
+                if draft.kind == "document"
+                else f"text: {source.text}"
+                if source.text is not None
+                else "text"
+            )
             yield Reject(draft.source, draft.url, draft.document_id, "clean", reason, "text", None, rule)
 
 
 def with_length(items: Iterable[Item], source: Source) -> Iterable[Item]:
-    """The items; documents with the `length` of their text, once nothing changes it any more, where the metadata are declared to have it."""
+    """The items; documents with the `length` of their text, once nothing changes it any more, where the metadata are
+    declared to have it.
+    """
     if "length" not in source.told_of_documents:
         return items
-    return (replace(item, metadata={**item.metadata, "length": len(item.text)}) if item.kind == "document" else item for item in items)
+    return (
+        replace(item, metadata={**item.metadata, "length": len(item.text)}) if item.kind == "document" else item
+        for item in items
+    )
 
 
 def _with_entities(draft: Draft, source: Source) -> set[str]:
     """Names of the fields in which entities may stand.
 
-    An HTML parser has decoded those of elements and attributes. It leaves scripts as they are, and many systems escape the JSON there like the page around it.
-    JSON of files and interfaces is no markup's part, and says `&amp;` where it means it as often as HTML; that is for `clean` alone to decide, as for any text.
+    An HTML parser has decoded those of elements and attributes. It leaves scripts as they are, and many systems escape
+    the JSON there like the page around it. JSON of files and interfaces is no markup's part, and says `&amp;` where it
+    means it as often as HTML; that is for `clean` alone to decide, as for any text.
     """
     if draft.markup != "html":
         return set(draft.fields)
@@ -68,22 +104,32 @@ def _with_entities(draft: Draft, source: Source) -> set[str]:
 
 
 def _reads_script(rule: FieldRule, around: Origin) -> bool:
-    """Whether a value, or one inside it, is JSON of a script; `around` names the data that the item is a part of, `body` where it is none."""
+    """Whether a value, or one inside it, is JSON of a script; `around` names the data that the item is a part of,
+    `body` where it is none.
+    """
     where = rule.each or rule
     origin = around if where.from_ == "body" else where.from_
     is_script = where.json_ is not None and origin not in _PARSED and rule.type != "html"
-    return is_script or any(_reads_script(inner, origin if where.json_ is not None else "body") for inner in (rule.fields or {}).values())
+    return is_script or any(
+        _reads_script(inner, origin if where.json_ is not None else "body") for inner in (rule.fields or {}).values()
+    )
 
 
 def _prepare(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | None) -> Item:
     rules = source.declared_fields()
     coded = _with_entities(draft, source)
     fields = {  # URLs are not cleaned like prose
-        name: value if name in rules and rules[name].type == "url" else clean_value(value, clean, entities=name in coded)
+        name: value
+        if name in rules and rules[name].type == "url"
+        else clean_value(value, clean, entities=name in coded)
         for name, value in draft.fields.items()
         if name != PLACES
     }
-    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "{title}")))
+    title = clean_text(
+        draft.title,
+        clean,
+        entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "{title}")),
+    )
     known = {**fields, "url": draft.url, "title": title}
     places: list[list[Any]] = []
     if draft.kind == "record":
@@ -114,7 +160,11 @@ def _prepare(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | Non
 
 
 def _passage(item: Item, source: Source, language: str, workspace: str | None) -> str | None:
-    names = source.metadata if source.metadata is not None else list(item.fields if source.takes_own_fields else source.declared_fields())
+    names = (
+        source.metadata
+        if source.metadata is not None
+        else list(item.fields if source.takes_own_fields else source.declared_fields())
+    )
     values = {**item.fields, "url": item.url, "title": item.title}
     return passage_of(source, values, names, item.title, item.text, language=language, workspace=workspace)
 
@@ -125,7 +175,8 @@ def _record_text(source: Source, known: dict[str, object], own: dict[str, object
     title = str(known["title"] or "")
     rules = source.declared_fields()
     names = [name for name, rule in rules.items() if rule.type in (None, "text", "html")]
-    texts = [own.get(name, known.get(name)) for name in (own if source.takes_own_fields else names)]  # a column `url` may differ from the item's URL
+    # a column `url` may differ from the item's URL
+    texts = [own.get(name, known.get(name)) for name in (own if source.takes_own_fields else names)]
     parts = [title, *(t for t in texts if isinstance(t, str) and t and t != title)]
     return "\n".join(part for part in parts if part)
 
@@ -133,12 +184,19 @@ def _record_text(source: Source, known: dict[str, object], own: dict[str, object
 def _document_text(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | None) -> str:
     body = draft.body or ""
     if draft.markup == "html":
-        return clean_text(html_to_markdown(body, "main" if source.body == "main" else "all", left_out), clean, entities=False, code=True)
+        return clean_text(
+            html_to_markdown(body, "main" if source.body == "main" else "all", left_out),
+            clean,
+            entities=False,
+            code=True,
+        )
     return clean_text(body, clean, code=draft.markup == "markdown")
 
 
 def _paged_text(body: str, clean: Clean) -> tuple[str, list[list[Any]]]:
-    """The text of a document in pages, and where each of them begins: [start in characters, unit, page]. A page without text has no place."""
+    """The text of a document in pages, and where each of them begins: [start in characters, unit, page]. A page without
+    text has no place.
+    """
     before, *pages = body.split(PAGE_BREAK)
     text = clean_text(before, clean, entities=False, code=True)
     places: list[list[Any]] = []

@@ -1,4 +1,6 @@
-"""What to declare, or to look at, where the gate refuses a run or warns of it: the cure that fits what was found, before anybody overrides the gate."""
+"""What to declare, or to look at, where the gate refuses a run or warns of it: the cure that fits what was found,
+before anybody overrides the gate.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -22,18 +24,37 @@ _WHERE_LEFT_OUT = {
 _BY_CHECK = {
     "min_items": "almanac test-url KB URL shows what a page yields; are match, each and the fields right?",
     "max_rejected": "rejects.jsonl has the reason of each; validate: {max_rejected: …} if they may be left out",
-    "compared_with": "almanac rollback KB and another run compare with an older version; the release that wrote the live one compares with that",
-    "max_added": "a calendar or a listing without end: follow: {deny: […]}; parameters that make many URLs of one page: ignore_parameters: […]",
-    "max_shrunk": "does one of the pages show a login, a notice or half of its text? Then wait, or send what the site wants: politeness: {cookies: …}",
-    "max_changed": "does one of the pages show a notice in place of its text? Then wait; if the site was rewritten, the version is right",
+    "compared_with": (
+        "almanac rollback KB and another run compare with an older version; the release that wrote the live one "
+        "compares with that"
+    ),
+    "max_added": (
+        "a calendar or a listing without end: follow: {deny: […]}; parameters that make many URLs of one page: "
+        "ignore_parameters: […]"
+    ),
+    "max_shrunk": (
+        "does one of the pages show a login, a notice or half of its text? Then wait, or send what the site "
+        "wants: politeness: {cookies: …}"
+    ),
+    "max_changed": (
+        "does one of the pages show a notice in place of its text? Then wait; if the site was rewritten, the "
+        "version is right"
+    ),
     "min_recall": "almanac eval KB VERSION shows which golden questions fail, and what is found instead",
     "max_recall_drop": "almanac eval KB VERSION shows which golden questions fail, and what is found instead",
 }
-_UNASKED = "the live version cannot be asked, and nobody knows what it finds: almanac eval KB VERSION shows what the new one finds"
+_UNASKED = (
+    "the live version cannot be asked, and nobody knows what it finds: almanac eval KB VERSION shows what the new "
+    "one finds"
+)
 
 
-def remedies_of(declaration: Declaration, verdict: Verdict, outcomes: Sequence[CrawlOutcome], version: str | None = None) -> list[str]:
-    """A line for each finding behind the checks that refuse or warn, in their order. `version` is the one that was judged; None for the live one."""
+def remedies_of(
+    declaration: Declaration, verdict: Verdict, outcomes: Sequence[CrawlOutcome], version: str | None = None
+) -> list[str]:
+    """A line for each finding behind the checks that refuse or warn, in their order. `version` is the one that was
+    judged; None for the live one.
+    """
     sources = {source.name: source for source in declaration.sources}
     crawls = [(sources[outcome.source], outcome) for outcome in outcomes if outcome.source in sources]
     by_source = {"complete": _where_cut, "max_failed": _where_failed, "max_lost": _where_lost}
@@ -49,13 +70,18 @@ def remedies_of(declaration: Declaration, verdict: Verdict, outcomes: Sequence[C
 def _of_check(check: Check, handle: str, version: str | None) -> list[str]:
     is_unasked = check.name == "max_recall_drop" and isinstance(check.value, str)
     line = _UNASKED if is_unasked else _BY_CHECK.get(check.name)
-    return [] if line is None else [line.replace(" VERSION", f" --version {version}" if version else "").replace("KB", handle)]
+    return (
+        []
+        if line is None
+        else [line.replace(" VERSION", f" --version {version}" if version else "").replace("KB", handle)]
+    )
 
 
 def _where_cut(_: Source, outcome: CrawlOutcome) -> Iterator[str]:
     for one in outcome.limits_reached:
         yield (
-            f"limits.{one.limit} cut the crawl of {one.source}: {one.known_urls_not_fetched:,} known URLs were not fetched ({say_folders(one.folders)}); "
+            f"limits.{one.limit} cut the crawl of {one.source}: {one.known_urls_not_fetched:,} known URLs were "
+            f"not fetched ({say_folders(one.folders)}); "
             f"raise limits: {{{one.limit}: …}}, or leave out what you do not want by follow: {{deny: […]}}"
         )
 
@@ -67,9 +93,15 @@ def _where_failed(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
     for status in sorted({page.status for page in failed if page.status in (401, 403, 407, 451)}):
         yield _where_forbidden(source, status, [page.url for page in failed if page.status == status])
     if circles := [page.url for page in failed if "in a circle" in page.detail]:
-        yield f"{_told(source, circles)} redirect to themselves, as sites do that want a cookie: politeness: {{cookies: …}}"
+        yield (
+            f"{_told(source, circles)} redirect to themselves, as sites do that want a cookie: politeness: "
+            f"{{cookies: …}}"
+        )
     if late := [page.url for page in failed if page.reason in _OVERLOADED]:
-        yield f"{_told(source, late)} failed by an error of the server or in time: wait and run again, or go slower: politeness: {{delay_s: …, per_domain: 1}}"
+        yield (
+            f"{_told(source, late)} failed by an error of the server or in time: wait and run again, or go "
+            f"slower: politeness: {{delay_s: …, per_domain: 1}}"
+        )
 
 
 def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
@@ -79,7 +111,11 @@ def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
         cures.append(f"ignore_parameters: [{', '.join(names)}] if these make other URLs of the same pages")
     cures.append("follow: {deny: […]} if they were never meant")
     has_credentials = manners.auth or manners.headers or manners.cookies
-    login = "politeness: auth, headers and cookies, which may have lapsed" if has_credentials else "politeness: {cookies: …} if they want a login"
+    login = (
+        "politeness: auth, headers and cookies, which may have lapsed"
+        if has_credentials
+        else "politeness: {cookies: …} if they want a login"
+    )
     cures.insert(0 if has_credentials else len(cures), login)
     return f"{_told(source, urls)} answer {status}: {'; '.join(cures)}"
 
@@ -87,18 +123,25 @@ def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
 def _where_lost(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
     if outcome.vanished and isinstance(source, SiteSource):
         yield (
-            f"no link leads to {_told(source, outcome.vanished)} any more: are pagination, listing and follow.allow still right? "
+            f"no link leads to {_told(source, outcome.vanished)} any more: are pagination, listing and "
+            "follow.allow still right? "
             f"vanish_after: {source.vanish_after + 2} waits for more crawls"
         )
     elif outcome.vanished:
-        yield f"nothing is left of {_told(source, outcome.vanished)}: is glob still right, and is all in its place? If they were removed, the version is right"
+        yield (
+            f"nothing is left of {_told(source, outcome.vanished)}: is glob still right, and is all in its place? "
+            "If they were removed, the version is right"
+        )
     for reason, cure in _WHERE_LEFT_OUT.items():
         if urls := [page.url for page in outcome.failures if page.reason == reason]:
             yield f"{_told(source, urls)} are left out: {cure}"
     gone = [page for page in outcome.failures if page.reason == "gone"]
     declared = source.gone if isinstance(source, SiteSource) else []
     if withdrawn := [page.url for page in gone if page.status in declared]:
-        yield f"{_told(source, withdrawn)} are gone by the declared gone: {declared}; if the site only turns this crawl away, wait, or go slower"
+        yield (
+            f"{_told(source, withdrawn)} are gone by the declared gone: {declared}; if the site only turns this "
+            "crawl away, wait, or go slower"
+        )
     if shown := [page.url for page in gone if _is_shown(page)]:
         yield f"{_told(source, shown)} show what the site shows for a made-up URL: look at one in a browser"
     if dropped := [page.url for page in gone if page.status not in declared and not _is_shown(page)]:
@@ -112,7 +155,10 @@ def _is_shown(page: FailedPage) -> bool:
 def _told(source: Source, urls: Sequence[str]) -> str:
     """`12 pages of shop (/tours/)`, `12 files of notes (2024/)`."""
     thing = "page" if isinstance(source, SiteSource) else "file"
-    return f"{len(urls):,} {thing}{'' if len(urls) == 1 else 's'} of {source.name} ({say_folders(by_folder(urls, _FOLDERS))})"
+    return (
+        f"{len(urls):,} {thing}{'' if len(urls) == 1 else 's'} of {source.name} "
+        f"({say_folders(by_folder(urls, _FOLDERS))})"
+    )
 
 
 def _parameters(urls: Sequence[str]) -> list[str]:

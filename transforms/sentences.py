@@ -9,10 +9,11 @@ _EXCERPT = ("…", "...", "…]", "...]", "…)", "...)")
 
 
 def sentences_of(text: str) -> dict[int, int]:
-    """Hash of each sentence of a text → its characters, in order. Only letters and digits decide which sentences are the same.
+    """Hash of each sentence of a text → its characters, in order. Only letters and digits decide which sentences are
+    the same.
 
-    Sentences rather than blocks, so that a date or a counter does not make a long paragraph one that stands nowhere else. What ends in an ellipsis is an
-    excerpt of another page, and left out.
+    Sentences rather than blocks, so that a date or a counter does not make a long paragraph one that stands nowhere
+    else. What ends in an ellipsis is an excerpt of another page, and left out.
     """
     found: dict[int, int] = {}
     for part in _END.split(text):

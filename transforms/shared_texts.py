@@ -1,6 +1,8 @@
-"""Tells apart the pages of a source whose main texts are equal: copies of one page, and different pages of which extraction found the same sentence.
+"""Tells apart the pages of a source whose main texts are equal: copies of one page, and different pages of which
+extraction found the same sentence.
 
-Of different pages, each keeps its main text and what else it alone says, so that a search finds it (docs/decisions/0025-equal-main-texts.md).
+Of different pages, each keeps its main text and what else it alone says, so that a search finds it
+(docs/decisions/0025-equal-main-texts.md).
 """
 
 from array import array
@@ -38,15 +40,20 @@ class _Page:
     def beyond(self, other: "_Page", counted: Callable[[int], bool]) -> int:
         """Characters of its counted sentences that are not on the other page."""
         there = frozenset(other.said)
-        return sum(size for said, size in zip(self.said, self.sizes, strict=True) if counted(said) and said not in there)
+        return sum(
+            size for said, size in zip(self.said, self.sizes, strict=True) if counted(said) and said not in there
+        )
 
 
 class SharedTexts:
-    """The pages of one source, in three walks in the same order: `note` each, `settle` what is in question, and take what is left from `told_apart`.
+    """The pages of one source, in three walks in the same order: `note` each, `settle` what is in question, and take
+    what is left from `told_apart`.
 
-    Pages of different workspaces, by the metadata field `workspace`, are compared no more than those of different sources.
+    Pages of different workspaces, by the metadata field `workspace`, are compared no more than those of different
+    sources.
 
-    Memory: a hash for each page; for pages whose main text is that of a different page, and then for the others too, a hash for each sentence.
+    Memory: a hash for each page; for pages whose main text is that of a different page, and then for the others too, a
+    hash for each sentence.
     """
 
     def __init__(self, workspace: str | None = None) -> None:
@@ -69,7 +76,9 @@ class SharedTexts:
         self._count += 1
 
     def settle(self, pages: Callable[[], Iterable[Read]]) -> None:
-        """Decides which pages are copies of which. `pages` gives all pages once more, and is called only if pages with equal main text differ."""
+        """Decides which pages are copies of which. `pages` gives all pages once more, and is called only if pages with
+        equal main text differ.
+        """
         groups = self._groups()
         if not groups:
             return
@@ -80,7 +89,9 @@ class SharedTexts:
             every.extend(main.keys() | other.keys())
             if number in in_question:
                 left = {said: size for said, size in other.items() if said not in main}
-                read[number] = _Page(number, item.url, item.document_id, array("Q", left.keys()), array("I", left.values()))
+                read[number] = _Page(
+                    number, item.url, item.document_id, array("Q", left.keys()), array("I", left.values())
+                )
         standing = dict.fromkeys((said for page in read.values() for said in page.said), 0)
         for said in every:
             if said in standing:
@@ -90,20 +101,31 @@ class SharedTexts:
         self.found.sort(key=lambda one: (-one.pages, one.urls))
 
     def _groups(self) -> list[list[int]]:
-        """Numbers of the pages that share a main text but not all that is beside it, in the order of the first page of each text; forgets the hashes."""
+        """Numbers of the pages that share a main text but not all that is beside it, in the order of the first page of
+        each text; forgets the hashes.
+        """
         texts, beside = (as_digests(raw, _DIGEST) for raw in (self._texts, self._beside))
         order = np.argsort(texts, kind="stable")
         bounds = np.flatnonzero(texts[order][1:] != texts[order][:-1]) + 1
-        rows = sorted((group.tolist() for group in np.split(order, bounds) if len(group) > 1 and (beside[group] != beside[group[0]]).any()), key=min)
+        rows = sorted(
+            (
+                group.tolist()
+                for group in np.split(order, bounds)
+                if len(group) > 1 and (beside[group] != beside[group[0]]).any()
+            ),
+            key=min,
+        )
         groups = [[self._numbers[row] for row in group] for group in rows]
         del self._numbers[:]
         self._texts, self._beside = bytearray(), bytearray()
         return groups
 
     def told_apart(self, pages: Iterable[Read], drop: Callable[[Item, str, str], None]) -> Iterator[Item]:
-        """Yields the pages without copies of different pages; those are passed to `drop` with URL and id of the one that is kept.
+        """Yields the pages without copies of different pages; those are passed to `drop` with URL and id of the one
+        that is kept.
 
-        Pages whose main text is that of a different one get their own blocks. Copies of a page that shares its text with no different one are left in.
+        Pages whose main text is that of a different one get their own blocks. Copies of a page that shares its text
+        with no different one are left in.
         """
         for number, (item, beside) in enumerate(pages):
             if (equal := self._equals.get(number)) is not None:
@@ -130,7 +152,9 @@ class SharedTexts:
         here = Counter(said for page in pages for said in page.said)
 
         def counts(said: int) -> bool:
-            """Whether it stands on no page of another main text, and not on all pages of this one: then it is not the site's."""
+            """Whether it stands on no page of another main text, and not on all pages of this one: then it is not the
+            site's.
+            """
             return standing[said] == here[said] < len(pages)
 
         copies = _copies(pages, here, counts)
@@ -145,29 +169,39 @@ class SharedTexts:
         left = Counter(said for one in same.values() for said in {said for page in one for said in page.said})
         for page in kept:
             counted = frozenset(filter(counts, page.said))
-            self._own[page.number] = frozenset(said for said in counted if left[said] <= max(1, _FEW * len(kept))) or counted
+            self._own[page.number] = (
+                frozenset(said for said in counted if left[said] <= max(1, _FEW * len(kept))) or counted
+            )
         self._equals |= copies
         self.found.append(SharedText(pages=len(kept), urls=[page.url for page in kept[:2]]))
 
 
 def _copies(pages: list[_Page], here: Counter[int], counts: Callable[[int], bool]) -> dict[int, _Page]:
-    """Number of a copy → the page that it is a copy of: one with the same id, or that has all of it but less than 200 characters.
+    """Number of a copy → the page that it is a copy of: one with the same id, or that has all of it but less than 200
+    characters.
 
-    Pages with more text come first, so that the order in which they came does not matter. A page is only compared with those that have one of its rarest
-    sentences, as many as make 200 characters: without them, it is no copy.
+    Pages with more text come first, so that the order in which they came does not matter. A page is only compared with
+    those that have one of its rarest sentences, as many as make 200 characters: without them, it is no copy.
     """
     copies: dict[int, _Page] = {}
     first: _Page | None = None
     by_id: dict[str, _Page] = {}
     by_sentence: dict[int, list[_Page]] = defaultdict(list)
-    counted = {page.number: sum(size for said, size in zip(page.said, page.sizes, strict=True) if counts(said)) for page in pages}
+    counted = {
+        page.number: sum(size for said, size in zip(page.said, page.sizes, strict=True) if counts(said))
+        for page in pages
+    }
     for page in sorted(pages, key=lambda page: (-counted[page.number], page.number)):
-        rarest = sorted((here[said], said, size) for said, size in zip(page.said, page.sizes, strict=True) if counts(said))
+        rarest = sorted(
+            (here[said], said, size) for said, size in zip(page.said, page.sizes, strict=True) if counts(said)
+        )
         original = by_id.get(page.document_id)
         if original is None and counted[page.number] < OWN:
             original = first
         if original is None:
-            original = next((other for other in _sharing(rarest, by_sentence) if page.beyond(other, counts) < OWN), None)
+            original = next(
+                (other for other in _sharing(rarest, by_sentence) if page.beyond(other, counts) < OWN), None
+            )
         if original is not None:
             copies[page.number] = original
             continue
@@ -193,8 +227,12 @@ def _sharing(rarest: list[tuple[int, int, int]], by_sentence: dict[int, list[_Pa
             return
 
 
-def _with_first_of_equals(kept: list[_Page], copies: dict[int, _Page], pages: list[_Page], counts: Callable[[int], bool]) -> dict[int, _Page]:
-    """The copies, where of pages that have all of each other the one that came first is kept: sizes differ from run to run by a counter or a date."""
+def _with_first_of_equals(
+    kept: list[_Page], copies: dict[int, _Page], pages: list[_Page], counts: Callable[[int], bool]
+) -> dict[int, _Page]:
+    """The copies, where of pages that have all of each other the one that came first is kept: sizes differ from run to
+    run by a counter or a date.
+    """
     first = {page.number: page for page in kept}
     for page in pages:
         original = copies.get(page.number)

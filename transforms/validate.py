@@ -13,7 +13,9 @@ from almanac.transforms.judging import SourceJudge, judge_count
 
 @dataclass(slots=True)
 class Validation:
-    """The result of a validation: `rejects` by item number in order of arrival, and one entry of `results` for each rule, in declared order."""
+    """The result of a validation: `rejects` by item number in order of arrival, and one entry of `results` for each
+    rule, in declared order.
+    """
 
     rejects: dict[int, Reject] = field(default_factory=dict)
     results: list[JudgedExpectation] = field(default_factory=list)
@@ -25,12 +27,17 @@ def validate_items(items: Iterable[Item], declaration: Declaration, rejects: Ite
     Args:
         items: cleaned and de-duplicated; iterated twice.
         declaration: holds the rules.
-        rejects: of the same run, from mapping to de-duplication. Those that break a rule are judged with the items, so that counts agree.
+        rejects: of the same run, from mapping to de-duplication. Those that break a rule are judged with the items, so
+            that counts agree.
 
-    A rule that cannot be judged on this data has an `error` among the results, and quarantines nothing. Where nothing is declared, Great Expectations is
-    not imported.
+    A rule that cannot be judged on this data has an `error` among the results, and quarantines nothing. Where nothing
+    is declared, Great Expectations is not imported.
     """
-    judges = {source.name: SourceJudge(source, rules) for source in declaration.sources if (rules := rules_of(declaration, source))}
+    judges = {
+        source.name: SourceJudge(source, rules)
+        for source in declaration.sources
+        if (rules := rules_of(declaration, source))
+    }
     about_all = rules_of_all(declaration)
     if not judges and not about_all:
         return Validation()
@@ -50,7 +57,15 @@ def validate_items(items: Iterable[Item], declaration: Declaration, rejects: Ite
         if (broken := quarantined.get(number)) is not None:
             value, breaks = value_of(item, broken.fields[0]), {broken.field: broken.rule}
             result.rejects[number] = Reject(
-                item.source, item.url, item.document_id, "validate", "expectation not met", broken.field, value, broken.rule, breaks
+                item.source,
+                item.url,
+                item.document_id,
+                "validate",
+                "expectation not met",
+                broken.field,
+                value,
+                broken.rule,
+                breaks,
             )
         if number in wanted:
             judges[item.source].show(number, item)
@@ -61,7 +76,9 @@ def validate_items(items: Iterable[Item], declaration: Declaration, rejects: Ite
 
 
 def _settle_lacking(judges: Sequence[SourceJudge]) -> None:
-    """A source whose items never have the field of a rule is none of those that it is about; where no source is, or the rule names it, that is an error."""
+    """A source whose items never have the field of a rule is none of those that it is about; where no source is, or the
+    rule names it, that is an error.
+    """
     had = set().union(*(judge.having for judge in judges))
     for judge in judges:
         for rule in judge.lacking:

@@ -27,20 +27,28 @@ from almanac.schemas.declaration.fields import FieldRule
 
 _DEFAULT = Locale("en")
 _YES_NO = {
-    "ar": ("نعم", "لا"), "cs": ("ano", "ne"), "da": ("ja", "nej"), "de": ("ja", "nein"), "el": ("ναι", "όχι"), "en": ("yes", "no"), "es": ("sí", "no"),
-    "fi": ("kyllä", "ei"), "fr": ("oui", "non"), "he": ("כן", "לא"), "hu": ("igen", "nem"), "id": ("ya", "tidak"), "it": ("sì", "no"), "ja": ("はい", "いいえ"),
-    "ko": ("예", "아니요"), "nb": ("ja", "nei"), "nl": ("ja", "nee"), "no": ("ja", "nei"), "pl": ("tak", "nie"), "pt": ("sim", "não"), "ro": ("da", "nu"),
-    "ru": ("да", "нет"), "sv": ("ja", "nej"), "tr": ("evet", "hayır"), "uk": ("так", "ні"), "vi": ("có", "không"), "zh": ("是", "否"),
+    "ar": ("نعم", "لا"), "cs": ("ano", "ne"), "da": ("ja", "nej"), "de": ("ja", "nein"), "el": ("ναι", "όχι"),
+    "en": ("yes", "no"), "es": ("sí", "no"),
+    "fi": ("kyllä", "ei"), "fr": ("oui", "non"), "he": ("כן", "לא"), "hu": ("igen", "nem"), "id": ("ya", "tidak"),
+    "it": ("sì", "no"), "ja": ("はい", "いいえ"),
+    "ko": ("예", "아니요"), "nb": ("ja", "nei"), "nl": ("ja", "nee"), "no": ("ja", "nei"), "pl": ("tak", "nie"),
+    "pt": ("sim", "não"), "ro": ("da", "nu"),
+    "ru": ("да", "нет"), "sv": ("ja", "nej"), "tr": ("evet", "hayır"), "uk": ("так", "ні"), "vi": ("có", "không"),
+    "zh": ("是", "否"),
 }  # fmt: skip
 _GROUPED_FROM = 10_000  # 1998 may be a year, and many languages write four digits together
-_IN_FULL = 20  # digits before the decimal mark, and behind it, that a float is written with; a longer one is written with a power of ten: 1.989E30
+# digits before the decimal mark, and behind it, that a float is written with; a longer one is written with a power of
+# ten: 1.989E30
+_IN_FULL = 20
 _USUAL_DECIMALS = 4  # of a currency, at most
 _MOST_DIGITS = 2000  # of an amount on either side of its decimal mark: what is longer is no price
 # Symbols and words that mean one currency; `$`, `£`, `¥` and `kr` mean several.
 _CODES = {
-    **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"), "€": "EUR", "₪": "ILS", **dict.fromkeys(("₩", "￦", "원"), "KRW"),
+    **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"), "€": "EUR", "₪": "ILS", **dict.fromkeys(("₩", "￦",  # noqa: E501
+    "원"), "KRW"),
     "₹": "INR", "₽": "RUB", "₺": "TRY",
-    "₴": "UAH", "zł": "PLN", "Kč": "CZK", "Ft": "HUF", "฿": "THB", "บาท": "THB", "₱": "PHP", "₦": "NGN", "₸": "KZT", "₾": "GEL", "₲": "PYG", "₡": "CRC",
+    "₴": "UAH", "zł": "PLN", "Kč": "CZK", "Ft": "HUF", "฿": "THB", "บาท": "THB", "₱": "PHP", "₦": "NGN", "₸": "KZT",
+    "₾": "GEL", "₲": "PYG", "₡": "CRC",
     "₮": "MNT", "₭": "LAK", "៛": "KHR", "Rp": "IDR", "R$": "BRL", "円": "JPY", "lei": "RON",
 }  # fmt: skip
 # Directives that strftime fills in alike in all languages; `%B` and `%p` are words.
@@ -53,7 +61,11 @@ _LETTER_BESIDE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 def is_price(value: Any) -> bool:
     """Whether a value is a price, `{amount, currency}` with a decimal amount."""
-    return isinstance(value, dict) and {"amount", "currency"} >= value.keys() >= {"amount"} and _decimal(value["amount"]) is not None
+    return (
+        isinstance(value, dict)
+        and {"amount", "currency"} >= value.keys() >= {"amount"}
+        and _decimal(value["amount"]) is not None
+    )
 
 
 def written(value: Any, rule: FieldRule | None, language: str) -> str:
@@ -78,7 +90,9 @@ def written(value: Any, rule: FieldRule | None, language: str) -> str:
 
 
 def _number(value: float, language: str, *, is_typed: bool) -> str:
-    """A number with the decimal mark of the language. Only declared numbers of five digits and more are grouped: others may be ids, codes and years."""
+    """A number with the decimal mark of the language. Only declared numbers of five digits and more are grouped: others
+    may be ids, codes and years.
+    """
     number = Decimal(value if isinstance(value, int) else str(value))
     if not number.is_finite():
         return str(value)
@@ -96,13 +110,17 @@ def _number(value: float, language: str, *, is_typed: bool) -> str:
 
 
 def _all_digits(number: Decimal) -> AbstractContextManager[Context]:
-    """Has Babel write all digits of a number: where it rounds one to its decimal places, `decimal` raises an error from 29 digits on."""
+    """Has Babel write all digits of a number: where it rounds one to its decimal places, `decimal` raises an error from
+    29 digits on.
+    """
     return localcontext(prec=len(number.as_tuple().digits) + abs(number.adjusted()) + _USUAL_DECIMALS)
 
 
 @lru_cache(maxsize=4096)
 def _price(amount: str, currency: str, language: str) -> str:
-    """A price in the notation of the one country that has the currency, else of the language, with the decimals that the amount has."""
+    """A price in the notation of the one country that has the currency, else of the language, with the decimals that
+    the amount has.
+    """
     number = _decimal(amount)
     assert number is not None
     locale = locale_of(language) or _DEFAULT
@@ -125,7 +143,8 @@ def _with_currency(number: Decimal, digits: int, shown: str, locale: Locale) -> 
     text = _bare(pattern.apply(number, locale, currency="XXX", currency_digits=False))
     placeholder = _bare(get_currency_symbol("XXX", locale=locale))
     before, _, after = text.partition(placeholder)
-    if not before[-1:].isdigit() and shown[0].isalpha() and not shown[0].isupper():  # a word, which stands behind the amount: 12 euros, 3,200円
+    # a word, which stands behind the amount: 12 euros, 3,200円
+    if not before[-1:].isdigit() and shown[0].isalpha() and not shown[0].isupper():
         before, after = before.strip(), after.strip()
         return f"{before}{after}{'' if east_asian_width(shown[0]) == 'W' else ' '}{shown}"
     spaced = " " if shown[:1].isalpha() and before[-1:].isdigit() else ""
@@ -138,7 +157,9 @@ def _amount(number: Decimal, digits: int, locale: Locale) -> str:
 
 
 def _decimals(number: Decimal, usual: int) -> int:
-    """Decimal places to write: none for a whole amount as written, else at least as many as usual. The amount's own zeros count."""
+    """Decimal places to write: none for a whole amount as written, else at least as many as usual. The amount's own
+    zeros count.
+    """
     own = max(0, -int(number.as_tuple().exponent))
     if own == 0 or (usual == 0 and number == number.to_integral_value()):
         return 0
@@ -156,7 +177,8 @@ def _home(code: str) -> Locale | None:
         locale = Locale.parse(tag) if tag else None
     except (UnknownLocaleError, ValueError):
         return None
-    # The notation is taken over, not the script: 32.00 ج.م. is nothing for readers of English, and its pattern is for text from right to left.
+    # The notation is taken over, not the script: 32.00 ج.م. is nothing for readers of English, and its pattern is for
+    # text from right to left.
     return None if locale is None or locale.text_direction == "rtl" else locale
 
 
@@ -170,12 +192,19 @@ def _countries() -> dict[str, list[str]]:
 
 
 def _moment(text: str, rule: FieldRule, language: str) -> str:
-    """A date or datetime: by the declared format, where that has digits alone, else in CLDR's long form. A text that is no date stays as it is."""
+    """A date or datetime: by the declared format, where that has digits alone, else in CLDR's long form. A text that is
+    no date stays as it is.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return text.strip()
-    if rule.format and _DIGITS_ONLY.fullmatch(rule.format) and (rule.type == "datetime" or not _HAS_TIME.search(rule.format)) and moment.tzinfo is None:
+    if (
+        rule.format
+        and _DIGITS_ONLY.fullmatch(rule.format)
+        and (rule.type == "datetime" or not _HAS_TIME.search(rule.format))
+        and moment.tzinfo is None
+    ):
         return moment.strftime(rule.format)
     locale = locale_of(language) or _DEFAULT
     day = _bare(format_date(date(moment.year, moment.month, moment.day), "long", locale=locale))
@@ -193,7 +222,11 @@ def _decimal(value: Any) -> Decimal | None:
         number = Decimal(value if isinstance(value, int) else str(value))
     except InvalidOperation:
         return None
-    if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS or -int(number.as_tuple().exponent) > _MOST_DIGITS:
+    if (
+        not number.is_finite()
+        or abs(number.adjusted()) > _MOST_DIGITS
+        or -int(number.as_tuple().exponent) > _MOST_DIGITS
+    ):
         return None
     return number
 

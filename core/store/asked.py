@@ -1,6 +1,8 @@
-"""Versions that requests ask for and the cache lacks: each is fetched once, in a thread of its own, so that a request need not wait longer than it is wanted.
+"""Versions that requests ask for and the cache lacks: each is fetched once, in a thread of its own, so that a request
+need not wait longer than it is wanted.
 
-The fetch goes on when those who asked have left: whoever asks again finds what is there by then. One that has not begun by then does not begin.
+The fetch goes on when those who asked have left: whoever asks again finds what is there by then. One that has not begun
+by then does not begin.
 """
 
 import copy
@@ -25,7 +27,8 @@ class AskedVersions:
     """Safe to share among threads.
 
     Args:
-        fetch: Fetches a version; before it begins, it may wait as long as the second argument says that somebody waits, and raises GivenUp where nobody does.
+        fetch: Fetches a version; before it begins, it may wait as long as the second argument says that somebody waits,
+            and raises GivenUp where nobody does.
     """
 
     def __init__(self, fetch: Callable[[str, Callable[[], bool]], object]) -> None:
@@ -34,7 +37,9 @@ class AskedVersions:
         self._asked: dict[str, _Asked] = {}
 
     def get(self, version: str, require_open: Callable[[], None]) -> None:
-        """Waits until a version is fetched. Raises the error of fetching it, that of `require_open`, and GivenUp once the request is not wanted."""
+        """Waits until a version is fetched. Raises the error of fetching it, that of `require_open`, and GivenUp once
+        the request is not wanted.
+        """
         while True:
             asked = self._join(version)
             try:

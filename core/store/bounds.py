@@ -1,6 +1,8 @@
-"""The bound of the cache: of all versions and segments that readers fetched, those used least recently go first; what somebody has open stays.
+"""The bound of the cache: of all versions and segments that readers fetched, those used least recently go first; what
+somebody has open stays.
 
-Counted are the working copies in which nobody of this machine writes the index. One that a writer has checked out is its data, and stays whole.
+Counted are the working copies in which nobody of this machine writes the index. One that a writer has checked out is
+its data, and stays whole.
 """
 
 import os
@@ -30,7 +32,8 @@ class _Folder(NamedTuple):
 
 
 def make_room(copy: WorkingCopy, incoming: int, wanted: set[Path], limit: int) -> None:
-    """Removes what was used least recently until `incoming` more bytes fit below the limit. Where what is open or `wanted` takes more, a warning says so.
+    """Removes what was used least recently until `incoming` more bytes fit below the limit. Where what is open or
+    `wanted` takes more, a warning says so.
 
     The caller has the lock of `copy`, a working copy of readers.
     """
@@ -87,4 +90,8 @@ def _sealed_in(root: Path) -> Iterator[_Folder]:
         for path in root.glob(f"index/*/{kind}/*/{seal}"):
             folder = path.parent
             if not folder.name.startswith("."):
-                yield _Folder(folder.stat().st_mtime, folder, sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()))
+                yield _Folder(
+                    folder.stat().st_mtime,
+                    folder,
+                    sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
+                )

@@ -21,9 +21,11 @@ def check_out(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
 
 
 def fetch_lost(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
-    """Fetches the files of areas that are missing here, or have another content than CURRENT has. Files in addition to those stay.
+    """Fetches the files of areas that are missing here, or have another content than CURRENT has. Files in addition to
+    those stay.
 
-    Only in a working copy of readers: in that of a writer, what is missing may have been removed by work that is not pushed yet.
+    Only in a working copy of readers: in that of a writer, what is missing may have been removed by work that is not
+    pushed yet.
     """
     if copy.notes.checked_out("index") != READERS:
         return
@@ -34,10 +36,15 @@ def fetch_lost(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
 
 
 def list_into(copy: WorkingCopy, head: Head, folder: Path) -> None:
-    """Fetches into another folder, laid out as a data directory, what lists of versions and runs need: manifests, small files and reports."""
+    """Fetches into another folder, laid out as a data directory, what lists of versions and runs need: manifests, small
+    files and reports.
+    """
     base, runs = index_of(copy.kb), PurePosixPath("processed", copy.kb, "runs")
     versions = copy.folder(copy.below(head.root, base / "versions")).folders
-    files = {base / "versions" / name / SEALS["versions"]: copy.folder(inner).files[SEALS["versions"]] for name, inner in versions.items()}
+    files = {
+        base / "versions" / name / SEALS["versions"]: copy.folder(inner).files[SEALS["versions"]]
+        for name, inner in versions.items()
+    }
     for path in (base, runs):
         files |= {path / name: file for name, file in copy.folder(copy.below(head.root, path)).files.items()}
     copy.fetch({folder / path: file for path, file in files.items()})
@@ -63,7 +70,13 @@ def _replace(copy: WorkingCopy, area: str, tree: str) -> None:
     copy.notes.note_checked_out(area, tree)
 
 
-def _list(copy: WorkingCopy, path: PurePosixPath, tree: str, files: dict[PurePosixPath, File], sealed: dict[PurePosixPath, str]) -> None:
+def _list(
+    copy: WorkingCopy,
+    path: PurePosixPath,
+    tree: str,
+    files: dict[PurePosixPath, File],
+    sealed: dict[PurePosixPath, str],
+) -> None:
     folder = copy.folder(tree)
     files.update({path / name: file for name, file in folder.files.items()})
     for name, inner in folder.folders.items():

@@ -1,4 +1,6 @@
-"""Fetching: single versions with their segments, for readers. What CURRENT no longer names is dropped, and what nobody has open is bounded (`bounds.py`)."""
+"""Fetching: single versions with their segments, for readers. What CURRENT no longer names is dropped, and what nobody
+has open is bounded (`bounds.py`).
+"""
 
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -17,8 +19,11 @@ _PUBLISHED = ".published.json"
 _log = get_logger("almanac.store")
 
 
-def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None], *, additive: bool, limit: int) -> bool:
-    """Fetches what readers need: these versions with their segments, the live one for None, and the small files of the index.
+def fetch_versions(
+    copy: WorkingCopy, head: Head, versions: Iterable[str | None], *, additive: bool, limit: int
+) -> bool:
+    """Fetches what readers need: these versions with their segments, the live one for None, and the small files of the
+    index.
 
     Args:
         copy: The working copy, whose lock the caller has.
@@ -27,8 +32,8 @@ def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None]
         additive: Whether a writer of this machine works here: then nothing of it is changed or removed.
         limit: Bytes that versions and segments of all working copies of readers may take.
 
-    Returns whether something that CURRENT no longer names is still here, because a reader has it open: ask again later. Raises NotFound for an unknown
-    version.
+    Returns whether something that CURRENT no longer names is still here, because a reader has it open: ask again later.
+    Raises NotFound for an unknown version.
     """
     tree = copy.below(head.root, index_of(copy.kb))
     if tree is None:
@@ -41,7 +46,12 @@ def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None]
     folders = [copy.root / path for path in wanted]
     if is_readers:
         missing = [path for path in wanted if not is_there(copy, path, wanted[path])]
-        make_room(copy, sum(file.size for path in missing for file in files_below(copy, path, wanted[path]).values()), set(folders), limit)
+        make_room(
+            copy,
+            sum(file.size for path in missing for file in files_below(copy, path, wanted[path]).values()),
+            set(folders),
+            limit,
+        )
     for path, sealed in wanted.items():
         fetch_sealed(copy, path, sealed)
     mark_used(folders)
@@ -50,26 +60,38 @@ def fetch_versions(copy: WorkingCopy, head: Head, versions: Iterable[str | None]
         base = index_of(copy.kb)
         copy.fetch_missing({base / name: file for name, file in index.files.items() if name != POINTER})
         copy.fetch_missing({base / name: file for name, file in index.files.items() if name == POINTER})
-        is_left = drop_unneeded(copy, {base / kind / name: inner for kind in SEALS for name, inner in _folders(copy, index, kind).items()})
+        is_left = drop_unneeded(
+            copy, {base / kind / name: inner for kind in SEALS for name, inner in _folders(copy, index, kind).items()}
+        )
     if head.version and copy.root / index_of(copy.kb) / "versions" / head.version in folders:
         note_published(copy.root, head)
     return is_left
 
 
 def set_aside_altered(copy: WorkingCopy, head: Head, versions: Iterable[str | None]) -> bool:
-    """Takes their names from folders of versions and their segments that differ from what CURRENT has: who asks for them has them fetched anew.
+    """Takes their names from folders of versions and their segments that differ from what CURRENT has: who asks for
+    them has them fetched anew.
 
-    Returns whether there were any. Only in a working copy of readers, whose lock the caller has: in that of a writer, what differs may be work that is not
-    pushed yet.
+    Returns whether there were any. Only in a working copy of readers, whose lock the caller has: in that of a writer,
+    what differs may be work that is not pushed yet.
     """
     tree = copy.below(head.root, index_of(copy.kb))
     if tree is None or copy.notes.checked_out("index") != READERS:
         return False
     index = copy.folder(tree)
     own = index_of(copy.kb) / "versions"
-    kept = {own / name: inner for name, inner in _folders(copy, index, "versions").items() if name in {version or head.version for version in versions}}
+    kept = {
+        own / name: inner
+        for name, inner in _folders(copy, index, "versions").items()
+        if name in {version or head.version for version in versions}
+    }
     is_any = _set_aside(copy, kept)  # first: of a damaged manifest nobody knows the segments
-    return _set_aside(copy, {path: inner for path, inner in _wanted(copy, head, index, versions).items() if path not in kept}) or is_any
+    return (
+        _set_aside(
+            copy, {path: inner for path, inner in _wanted(copy, head, index, versions).items() if path not in kept}
+        )
+        or is_any
+    )
 
 
 def _set_aside(copy: WorkingCopy, folders: dict[PurePosixPath, str]) -> bool:
@@ -99,7 +121,9 @@ def note_reached(root: Path) -> None:
 
 
 def reached_at(root: Path) -> float | None:
-    """When the store answered a reader of this working copy last, in seconds since the epoch; None where that is not known."""
+    """When the store answered a reader of this working copy last, in seconds since the epoch; None where that is not
+    known.
+    """
     try:
         return (root / _PUBLISHED).stat().st_mtime
     except FileNotFoundError:
@@ -107,7 +131,9 @@ def reached_at(root: Path) -> float | None:
 
 
 def _wanted(copy: WorkingCopy, head: Head, index: Folder, versions: Iterable[str | None]) -> dict[PurePosixPath, str]:
-    """Folders to fetch, with their trees: segments before the versions that name them, so that no reader finds a version without its segments."""
+    """Folders to fetch, with their trees: segments before the versions that name them, so that no reader finds a
+    version without its segments.
+    """
     base, kept, segments = index_of(copy.kb), _folders(copy, index, "versions"), _folders(copy, index, "segments")
     found: dict[PurePosixPath, str] = {}
     for version in dict.fromkeys(filter(None, (version or head.version for version in versions))):
@@ -123,7 +149,11 @@ def _wanted(copy: WorkingCopy, head: Head, index: Folder, versions: Iterable[str
         )
         for name in segments_in(content):
             if name not in segments:
-                raise StorageError(f"{version} needs segment {name}, and CURRENT has none", where=copy.objects.url, hint="almanac run KB builds a new version")
+                raise StorageError(
+                    f"{version} needs segment {name}, and CURRENT has none",
+                    where=copy.objects.url,
+                    hint="almanac run KB builds a new version",
+                )
             found[base / "segments" / name] = segments[name]
         found[path] = kept[version]
     return found

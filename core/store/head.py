@@ -1,7 +1,8 @@
 """The head of a knowledge base in a store: CURRENT, which says what it holds, and LOCK, which says who may write.
 
-`heads/<kb>/CURRENT` moves by conditional write only, and names the token of its writer. Whoever takes the lock gets a token that nobody had before, and
-enters it in CURRENT at once: so a writer that was paused while another took the lock over finds CURRENT changed, and cannot publish.
+`heads/<kb>/CURRENT` moves by conditional write only, and names the token of its writer. Whoever takes the lock gets a
+token that nobody had before, and enters it in CURRENT at once: so a writer that was paused while another took the lock
+over finds CURRENT changed, and cannot publish.
 """
 
 import os
@@ -29,10 +30,11 @@ _log = get_logger("almanac.store")
 
 
 class Head(BaseModel):
-    """CURRENT: the root tree (empty before the first push), the live version with the trees of its folder and segments, and who wrote it.
+    """CURRENT: the root tree (empty before the first push), the live version with the trees of its folder and segments,
+    and who wrote it.
 
-    `nonce` makes each content unique: by it a writer knows its own write again when the reply was lost. `erases`: since a takedown began, unneeded objects have
-    not been removed yet, and the writer who ends next has to.
+    `nonce` makes each content unique: by it a writer knows its own write again when the reply was lost. `erases`: since
+    a takedown began, unneeded objects have not been removed yet, and the writer who ends next has to.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -86,9 +88,17 @@ def parse_head(objects: Objects, kb: str, found: Found) -> Seen:
     try:
         head = Head.model_validate_json(found.content)
     except ValidationError as error:
-        raise StorageError(f"CURRENT cannot be read: {error}", where=f"{objects.url}/{key}", hint="another almanac wrote it, or something else") from error
+        raise StorageError(
+            f"CURRENT cannot be read: {error}",
+            where=f"{objects.url}/{key}",
+            hint="another almanac wrote it, or something else",
+        ) from error
     if head.format != _FORMAT:
-        raise StorageError(f"CURRENT has format {head.format}, and this almanac reads {_FORMAT}", where=f"{objects.url}/{key}", hint="install a newer almanac")
+        raise StorageError(
+            f"CURRENT has format {head.format}, and this almanac reads {_FORMAT}",
+            where=f"{objects.url}/{key}",
+            hint="install a newer almanac",
+        )
     return Seen(head, found.etag)
 
 
@@ -109,7 +119,9 @@ class Writer:
         return self._lock.token
 
     def claim(self, *, erases: bool) -> None:
-        """Enters the token in CURRENT, so that no writer before this one can move it; with `erases`, also that unneeded objects are to be removed."""
+        """Enters the token in CURRENT, so that no writer before this one can move it; with `erases`, also that unneeded
+        objects are to be removed.
+        """
         while True:
             self.seen = read_head(self._objects, self._kb)
             if self.seen.head.token > self.token:
@@ -131,7 +143,9 @@ class Writer:
 
     def _move(self, head: Head) -> bool:
         written = head.model_copy(update={"token": self.token, "at": utc_now(), "nonce": secrets.token_hex(8)})
-        etag = self._objects.write(head_key(self._kb), written.model_dump_json(indent=1).encode(), replacing=self.seen.etag)
+        etag = self._objects.write(
+            head_key(self._kb), written.model_dump_json(indent=1).encode(), replacing=self.seen.etag
+        )
         if etag is not None:
             self.seen = Seen(written, etag)
         return etag is not None
@@ -144,7 +158,9 @@ class Writer:
         )
 
     def renew_until_ended(self) -> None:
-        """Renews the lock until `release`, in a thread. While the store is away, it goes on trying: the lock holds as long as nobody else takes it."""
+        """Renews the lock until `release`, in a thread. While the store is away, it goes on trying: the lock holds as
+        long as nobody else takes it.
+        """
         while not self._ended.wait(_RENEW_S):
             try:
                 if not self._rewrite(released=False) and not self._ended.is_set():
@@ -166,14 +182,18 @@ class Writer:
             if self._ended.is_set() and not released:  # by a renewal that comes late
                 return False
             lock = self._lock.model_copy(update={"released": released, "nonce": secrets.token_hex(8)})
-            etag = self._objects.write(_key(self._kb, "LOCK"), lock.model_dump_json(indent=1).encode(), replacing=self._etag)
+            etag = self._objects.write(
+                _key(self._kb, "LOCK"), lock.model_dump_json(indent=1).encode(), replacing=self._etag
+            )
             self._etag = etag or self._etag
             return etag is not None
 
 
 @contextmanager
 def writing(objects: Objects, kb: str, holder: str, *, erases: bool = False) -> Iterator[Writer]:
-    """Takes the lock of a knowledge base in a store, and CURRENT with it, for the duration of the block. Raises RunLocked where another writer has it."""
+    """Takes the lock of a knowledge base in a store, and CURRENT with it, for the duration of the block. Raises
+    RunLocked where another writer has it.
+    """
     writer = _take(objects, kb, holder)
     threading.Thread(target=writer.renew_until_ended, name="renew-lock", daemon=True).start()
     try:
@@ -186,7 +206,12 @@ def writing(objects: Objects, kb: str, holder: str, *, erases: bool = False) -> 
 def _take(objects: Objects, kb: str, holder: str) -> Writer:
     key = _key(kb, "LOCK")
     pid, nonce = os.getpid(), secrets.token_hex(8)
-    where: dict[str, Any] = {"host": socket.gethostname(), "machine": machine_id(), "pid": pid, "process_start": process_start(pid)}
+    where: dict[str, Any] = {
+        "host": socket.gethostname(),
+        "machine": machine_id(),
+        "pid": pid,
+        "process_start": process_start(pid),
+    }
     mine = _Lock(token=1, holder=holder, since=utc_now(), nonce=nonce, **where)
     found = objects.read(key)
     etag = None
@@ -239,5 +264,7 @@ def _locked(objects: Objects, kb: str, lock: _Lock | None, age_s: float) -> RunL
 
 
 def _is_dead(lock: _Lock) -> bool:
-    """Whether the holder is a process of this machine that has ended; of another machine or container that cannot be known."""
+    """Whether the holder is a process of this machine that has ended; of another machine or container that cannot be
+    known.
+    """
     return lock.machine == machine_id() and process_start(lock.pid) != lock.process_start

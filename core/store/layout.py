@@ -1,4 +1,6 @@
-"""Where things lie in a working copy: its areas, the folders that are sealed as a whole, and what of it belongs to the knowledge base."""
+"""Where things lie in a working copy: its areas, the folders that are sealed as a whole, and what of it belongs to the
+knowledge base.
+"""
 
 import json
 import os
@@ -54,4 +56,7 @@ def is_whole(root: Path, kb: str, version: str) -> bool:
 def folders_of(root: Path, kb: str, version: str) -> list[Path]:
     """The folders of a version that is whole: its own, and those of its segments."""
     own = root / index_of(kb) / "versions" / version
-    return [own, *(root / index_of(kb) / "segments" / name for name in segments_in((own / SEALS["versions"]).read_bytes()))]
+    return [
+        own,
+        *(root / index_of(kb) / "segments" / name for name in segments_in((own / SEALS["versions"]).read_bytes())),
+    ]

@@ -1,7 +1,9 @@
-"""What a working copy remembers in `.copy.sqlite`: hashes of files by size and time, objects of trees, sealed folders, and the tree of each area.
+"""What a working copy remembers in `.copy.sqlite`: hashes of files by size and time, objects of trees, sealed folders,
+and the tree of each area.
 
-It may be lost: then files are hashed again, trees fetched, and areas made what is in the store, since nothing tells local work on top of it from what another
-machine removed. So notes that are damaged are never made anew here: whoever removes them knows what that costs. Processes that share a working copy share it.
+It may be lost: then files are hashed again, trees fetched, and areas made what is in the store, since nothing tells
+local work on top of it from what another machine removed. So notes that are damaged are never made anew here: whoever
+removes them knows what that costs. Processes that share a working copy share it.
 """
 
 import sqlite3
@@ -24,7 +26,8 @@ CREATE TABLE IF NOT EXISTS sealed(path TEXT PRIMARY KEY, sha256 TEXT) WITHOUT RO
 CREATE TABLE IF NOT EXISTS areas(name TEXT PRIMARY KEY, tree TEXT) WITHOUT ROWID;
 """
 _HINT = (
-    "free or mend the disk; if the file is damaged, it may be removed while no command runs: what this machine has not pushed yet, such as pages and vectors "
+    "free or mend the disk; if the file is damaged, it may be removed while no command runs: what this machine "
+    "has not pushed yet, such as pages and vectors "
     "of a run that ended without its store, is lost then, and what readers fetched is fetched again"
 )
 
@@ -49,7 +52,9 @@ class Notes:
             except sqlite3.ProgrammingError:
                 raise  # a defect
             except sqlite3.Error as error:
-                raise StorageError(f"the notes of a working copy cannot be read or written: {error}", where=str(self._path), hint=_HINT) from error
+                raise StorageError(
+                    f"the notes of a working copy cannot be read or written: {error}", where=str(self._path), hint=_HINT
+                ) from error
 
     def close(self) -> None:
         self._database.close()
@@ -57,7 +62,12 @@ class Notes:
     def sha256(self, root: Path, path: PurePosixPath) -> str:
         """The hash of a file, read again if size or time of change are others. Raises FileNotFoundError."""
         found = (root / path).stat()
-        row = self._get("SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?", str(path), found.st_size, found.st_mtime_ns)
+        row = self._get(
+            "SELECT sha256 FROM files WHERE path = ? AND size = ? AND changed = ?",
+            str(path),
+            found.st_size,
+            found.st_mtime_ns,
+        )
         if row is not None:
             return str(row)
         sha256 = file_sha256(root / path)
@@ -79,7 +89,9 @@ class Notes:
         """Forgets the objects of all other trees."""
         with self._told():
             known = [sha256 for (sha256,) in self._database.execute("SELECT sha256 FROM trees")]
-            self._database.executemany("DELETE FROM trees WHERE sha256 = ?", [(sha256,) for sha256 in known if sha256 not in needed])
+            self._database.executemany(
+                "DELETE FROM trees WHERE sha256 = ?", [(sha256,) for sha256 in known if sha256 not in needed]
+            )
 
     def sealed(self, path: PurePosixPath) -> str | None:
         sha256: str | None = self._get("SELECT sha256 FROM sealed WHERE path = ?", str(path))

@@ -1,7 +1,7 @@
 """Objects of one bucket and prefix, by the S3 protocol: read, written once, or written on condition.
 
-Credentials, region and endpoint come from the environment, as boto3 reads them (AWS_ACCESS_KEY_ID, AWS_PROFILE, AWS_ENDPOINT_URL, …). boto3 is imported when
-the first store is opened.
+Credentials, region and endpoint come from the environment, as boto3 reads them (AWS_ACCESS_KEY_ID, AWS_PROFILE,
+AWS_ENDPOINT_URL, …). boto3 is imported when the first store is opened.
 """
 
 import hashlib
@@ -31,15 +31,26 @@ _NO_ETAG = f'"{"0" * 32}"'
 _REFUSED = {"PreconditionFailed", "412"}
 _CONFLICT = {"ConditionalRequestConflict", "409"}
 _CONFLICT_WAITS_S = (0.1, 0.3, 1.0)  # before a request is repeated that met another one for the same key
-_BROKEN_WAITS_S, _BRIEF_BROKEN_WAITS_S = (0.2, 1.0, 3.0), (0.2,)  # before an object is asked for again whose content broke off
+# before an object is asked for again whose content broke off
+_BROKEN_WAITS_S, _BRIEF_BROKEN_WAITS_S = (0.2, 1.0, 3.0), (0.2,)
 _ABSENT = {"NoSuchKey", "404", "NotFound"}
 _UNCHANGED = {"NotModified", "304"}
-_FORBIDDEN = {"AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"}
+_FORBIDDEN = {
+    "AccessDenied",
+    "403",
+    "Forbidden",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+    "ExpiredToken",
+    "InvalidToken",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object as it was read. `etag` names this content; `age_s` is the time since it was written, by the store's clock."""
+    """An object as it was read. `etag` names this content; `age_s` is the time since it was written, by the store's
+    clock.
+    """
 
     content: bytes
     etag: str
@@ -53,12 +64,14 @@ class Changed(Exception):
 class Objects:
     """The objects below `s3://bucket/prefix`. Keys are relative to the prefix. Safe to share among threads.
 
-    Raises, from every method: StoreAway where the store does not answer, NotFound for an unknown bucket, CredentialRefused without the right to do it,
-    UsageError where the store does not know conditional writes, StorageError for any other refusal.
+    Raises, from every method: StoreAway where the store does not answer, NotFound for an unknown bucket,
+    CredentialRefused without the right to do it, UsageError where the store does not know conditional writes,
+    StorageError for any other refusal.
 
     Args:
         url: `s3://bucket/prefix`.
-        is_brief: Whether a store that does not answer is soon taken for away, by somebody who can do without and asks again.
+        is_brief: Whether a store that does not answer is soon taken for away, by somebody who can do without and asks
+            again.
     """
 
     def __init__(self, url: str, *, is_brief: bool = False) -> None:
@@ -85,7 +98,9 @@ class Objects:
             return None
 
     def _get(self, key: str, take: Callable[[Any], _Taken], **condition: str) -> _Taken:
-        """Returns what `take` makes of the reply. Where its content breaks off, the object is asked for again: boto3 repeats requests, and reads no content."""
+        """Returns what `take` makes of the reply. Where its content breaks off, the object is asked for again: boto3
+        repeats requests, and reads no content.
+        """
         for wait_s in (*self._broken_waits_s, None):
             with self._told(key):
                 reply = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key, **condition)
@@ -98,7 +113,9 @@ class Objects:
         raise AssertionError("the last try returns or raises")
 
     def read_content(self, key: str, sha256: str) -> bytes:
-        """Returns an object that is named by its content. Raises StorageError where it is missing or is not that content."""
+        """Returns an object that is named by its content. Raises StorageError where it is missing or is not that
+        content.
+        """
         found = self.read(key)
         if found is None:
             raise self._damaged(key, "is missing")
@@ -146,14 +163,17 @@ class Objects:
     def write(self, key: str, content: bytes, *, replacing: str | None) -> str | None:
         """Writes an object on condition; returns its new ETag, None where the condition does not hold.
 
-        The condition: `replacing` is the ETag of what is there; None: nothing is there. Where the same content is there already, it counts as written: so a
-        request whose reply was lost may be repeated. Contents that compete must therefore differ.
+        The condition: `replacing` is the ETag of what is there; None: nothing is there. Where the same content is there
+        already, it counts as written: so a request whose reply was lost may be repeated. Contents that compete must
+        therefore differ.
         """
         condition = {"IfNoneMatch": "*"} if replacing is None else {"IfMatch": replacing}
         for wait_s in (*_CONFLICT_WAITS_S, None):
             try:
                 with self._told(key):
-                    reply = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition)
+                    reply = self._client.put_object(
+                        Bucket=self._bucket, Key=self._prefix + key, Body=content, **condition
+                    )
                     return str(reply["ETag"])
             except (_Refused, _Absent):
                 break
@@ -169,7 +189,9 @@ class Objects:
             self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content)
 
     def upload(self, key: str, sha256: str, path: Path) -> None:
-        """Writes a file as the object that is named by its content, unless it is there. Raises Changed where the file is not that content any more."""
+        """Writes a file as the object that is named by its content, unless it is there. Raises Changed where the file
+        is not that content any more.
+        """
         with path.open("rb") as file:
             first = file.read(PART + 1)
             if len(first) <= PART:
@@ -182,7 +204,9 @@ class Objects:
                 self._upload_parts(key, sha256, file)
 
     def _upload_parts(self, key: str, sha256: str, file: Any) -> None:
-        """A large file. The last request makes the object; two uploads that end at the same time write the same content."""
+        """A large file. The last request makes the object; two uploads that end at the same time write the same
+        content.
+        """
         named = {"Bucket": self._bucket, "Key": self._prefix + key}
         with self._told(key):
             upload = self._client.create_multipart_upload(**named)["UploadId"]
@@ -218,7 +242,9 @@ class Objects:
 
     def _damaged(self, key: str, finding: str) -> StorageError:
         return StorageError(
-            f"an object {finding}", where=self._place(key), hint="restore it from a backup of the bucket; almanac rollback KB may do without it"
+            f"an object {finding}",
+            where=self._place(key),
+            hint="restore it from a backup of the bucket; almanac rollback KB may do without it",
         )
 
     def _place(self, key: str) -> str:
@@ -233,23 +259,39 @@ class Objects:
             yield
         except boto.ClientError as error:
             raise self._refusal(key, error) from error
-        except (boto.NoCredentialsError, boto.PartialCredentialsError, boto.CredentialRetrievalError, boto.ProfileNotFound, boto.TokenRetrievalError) as error:
+        except (
+            boto.NoCredentialsError,
+            boto.PartialCredentialsError,
+            boto.CredentialRetrievalError,
+            boto.ProfileNotFound,
+            boto.TokenRetrievalError,
+        ) as error:
             hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
-            raise CredentialRefused(f"no credentials for the object store: {error}", where=self._place(key), hint=hint) from error
+            raise CredentialRefused(
+                f"no credentials for the object store: {error}", where=self._place(key), hint=hint
+            ) from error
         except (boto.ParamValidationError, boto.NoRegionError, boto.InvalidRegionError, ValueError) as error:
             hint = "check the name of the bucket, AWS_REGION and AWS_ENDPOINT_URL"
             raise UsageError(f"no such place: {str(error).strip()}", where=self._place(key), hint=hint) from error
         except (boto.BotoCoreError, OSError) as error:
             if isinstance(error, OSError) and error.filename is not None:  # our own disk
                 raise
-            hint = "check the network and AWS_ENDPOINT_URL; what was done is kept in the working copy, and goes on with the next command"
+            hint = (
+                "check the network and AWS_ENDPOINT_URL; what was done is kept in the working copy, and goes on "
+                "with the next command"
+            )
             raise StoreAway(f"the object store does not answer: {error}", where=self._place(key), hint=hint) from error
 
     def _refusal(self, key: str, error: Any) -> Exception:
-        code, status = str(error.response["Error"].get("Code")), error.response["ResponseMetadata"].get("HTTPStatusCode", 0)
+        code, status = (
+            str(error.response["Error"].get("Code")),
+            error.response["ResponseMetadata"].get("HTTPStatusCode", 0),
+        )
         where, finding = self._place(key), f"the object store refuses: {error}"
         if code == "NoSuchBucket":
-            return NotFound(f"no such bucket: {self._bucket}", where=where, hint="make it, or check --data and AWS_ENDPOINT_URL")
+            return NotFound(
+                f"no such bucket: {self._bucket}", where=where, hint="make it, or check --data and AWS_ENDPOINT_URL"
+            )
         if code in _UNCHANGED or status == 304:
             return _Unchanged(key)
         if code in _REFUSED or status == 412:
@@ -257,11 +299,17 @@ class Objects:
         if code in _CONFLICT or status == 409:
             return _Conflict(finding, where=where, hint="try again; what was done is kept in the working copy")
         if code in _FORBIDDEN or status in (401, 403):
-            return CredentialRefused(finding, where=where, hint="the credentials need GetObject, PutObject, DeleteObject and ListBucket there")
+            return CredentialRefused(
+                finding,
+                where=where,
+                hint="the credentials need GetObject, PutObject, DeleteObject and ListBucket there",
+            )
         if code in _ABSENT or status == 404:
             return _Absent(key)
         if code == "NotImplemented" or status == 501:
-            return UsageError(finding, where=where, hint="Almanac needs a store with conditional writes (If-Match, If-None-Match)")
+            return UsageError(
+                finding, where=where, hint="Almanac needs a store with conditional writes (If-Match, If-None-Match)"
+            )
         if status >= 500 or code in ("SlowDown", "RequestTimeout"):
             return StoreAway(finding, where=where, hint="try again; what was done is kept in the working copy")
         return StorageError(finding, where=where, hint="docs/object-stores.md says what a store has to know")
@@ -287,7 +335,11 @@ def _age(reply: Any, modified: datetime) -> float:
     """Seconds since an object was written, by the clock of the store alone."""
     date = reply["ResponseMetadata"]["HTTPHeaders"].get("date")
     if not date:
-        raise StorageError("the object store tells no time", where="header Date", hint="docs/object-stores.md says what a store has to know")
+        raise StorageError(
+            "the object store tells no time",
+            where="header Date",
+            hint="docs/object-stores.md says what a store has to know",
+        )
     return (parsedate_to_datetime(date) - modified).total_seconds()
 
 
@@ -312,17 +364,26 @@ def _client(*, is_brief: bool) -> Any:
 
 
 def require_conditional_writes(objects: Objects, folder: str, nonce: str) -> None:
-    """Tries out whether the store keeps conditions. Raises UsageError where it lets a write pass whose condition does not hold."""
+    """Tries out whether the store keeps conditions. Raises UsageError where it lets a write pass whose condition does
+    not hold.
+    """
     key = f"{folder}/probe-{nonce}"
     try:
         first = objects.write(key, f"{nonce} 1".encode(), replacing=None)
         passed = first is None or objects.write(key, f"{nonce} 2".encode(), replacing=None) is not None
         passed = passed or objects.write(key, f"{nonce} 3".encode(), replacing=_NO_ETAG) is not None
-        if passed or (found := objects.read(key)) is None or objects.write(key, f"{nonce} 4".encode(), replacing=found.etag) is None:
+        if (
+            passed
+            or (found := objects.read(key)) is None
+            or objects.write(key, f"{nonce} 4".encode(), replacing=found.etag) is None
+        ):
             raise UsageError(
                 "this object store has no conditional writes: two writers could overwrite each other",
                 where=objects.url,
-                hint="take a store that keeps If-Match and If-None-Match, as S3 does, and MinIO, R2 and Ceph in their later releases; or a local directory",
+                hint=(
+                    "take a store that keeps If-Match and If-None-Match, as S3 does, and MinIO, R2 and Ceph in "
+                    "their later releases; or a local directory"
+                ),
             )
     finally:
         with suppress(AlmanacError):  # a probe that is left does no harm, and what failed before says why

@@ -18,13 +18,19 @@ _log = get_logger("almanac.store")
 
 
 def upload(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> Head:
-    """Uploads what areas have and the store lacks, and returns the head that names it; CURRENT is not moved. Other areas stay as they are in `head`."""
+    """Uploads what areas have and the store lacks, and returns the head that names it; CURRENT is not moved. Other
+    areas stay as they are in `head`.
+    """
     for _ in range(_TRIES):
         try:
             return _Push(copy).upload(head, areas)
         except (Changed, FileNotFoundError) as error:
             _log.info("files changed during a push", kb=copy.kb, error=repr(error))
-    raise StorageError("files change faster than they can be pushed", where=str(copy.root), hint="does something else write there? run again")
+    raise StorageError(
+        "files change faster than they can be pushed",
+        where=str(copy.root),
+        hint="does something else write there? run again",
+    )
 
 
 def note_pushed(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
@@ -44,7 +50,11 @@ class _Push:
     def upload(self, head: Head, areas: Iterable[str]) -> Head:
         copy = self._copy
         before = copy.folder(head.root).folders
-        new = {area: self._tree_of(PurePosixPath(area), before.get(area, "")) for area in AREAS if area in areas and (self._root / area).is_dir()}
+        new = {
+            area: self._tree_of(PurePosixPath(area), before.get(area, ""))
+            for area in AREAS
+            if area in areas and (self._root / area).is_dir()
+        }
         root = write_folder(Folder(folders={**before, **new}), self._write_tree)
         copy.do_all(self._uploads)
         if root == head.root:
@@ -61,7 +71,11 @@ class _Push:
                 folder.files[name] = self._file(inner, base.files.get(name))
             elif (seal := seal_of(inner)) and not (self._root / inner / seal).is_file():
                 continue  # not finished
-            elif seal and (there := base.folders.get(name)) and copy.folder(there).files[seal].sha256 == copy.sha256(inner / seal):
+            elif (
+                seal
+                and (there := base.folders.get(name))
+                and copy.folder(there).files[seal].sha256 == copy.sha256(inner / seal)
+            ):
                 folder.folders[name] = there
             else:
                 folder.folders[name] = self._tree_of(inner, base.folders.get(name, ""))
@@ -71,7 +85,8 @@ class _Push:
 
     def _file(self, path: PurePosixPath, before: File | None) -> File:
         local, notes = self._root / path, self._copy.notes
-        if path.parts[0] == "raw" and path.suffix == ".jsonl":  # a journal that may be growing: what was read is what is pushed
+        # a journal that may be growing: what was read is what is pushed
+        if path.parts[0] == "raw" and path.suffix == ".jsonl":
             size = local.stat().st_size
             if before is not None and before.size == size and notes.sha256(self._root, path) == before.sha256:
                 return before
@@ -81,7 +96,9 @@ class _Push:
             return file
         file = File(notes.sha256(self._root, path), local.stat().st_size)
         if file != before:
-            self._uploads.append(partial(self._copy.objects.upload, object_key(self._copy.kb, file.sha256), file.sha256, local))
+            self._uploads.append(
+                partial(self._copy.objects.upload, object_key(self._copy.kb, file.sha256), file.sha256, local)
+            )
         return file
 
     def _write_tree(self, sha256: str, content: bytes) -> None:
@@ -92,7 +109,9 @@ class _Push:
     def _upload_content(self, sha256: str, content: bytes) -> None:
         key = object_key(self._copy.kb, sha256)
         if self._copy.objects.write(key, content, replacing=None) is None:
-            raise StorageError("an object has another content than its name says", where=key, hint="somebody else writes to the bucket")
+            raise StorageError(
+                "an object has another content than its name says", where=key, hint="somebody else writes to the bucket"
+            )
 
     def _published(self, root: str) -> dict[str, object]:
         """What CURRENT says of the live version."""
@@ -104,4 +123,8 @@ class _Push:
             return {"version": None, "version_tree": None, "segments": {}}
         names = segments_in((self._root / base / "versions" / version / SEALS["versions"]).read_bytes())
         segments = {name: copy.below(root, base / "segments" / name) for name in names}
-        return {"version": version, "version_tree": tree, "segments": {name: inner for name, inner in segments.items() if inner}}
+        return {
+            "version": version,
+            "version_tree": tree,
+            "segments": {name: inner for name, inner in segments.items() if inner},
+        }

@@ -1,7 +1,8 @@
-"""Readers of a knowledge base in a store: they follow CURRENT, have what is published in the cache before anybody asks, and do without the store meanwhile.
+"""Readers of a knowledge base in a store: they follow CURRENT, have what is published in the cache before anybody asks,
+and do without the store meanwhile.
 
-CURRENT is asked for every 2 s, by a request that costs nothing while it is the same. What it names is fetched; whoever answers is told then, and switches when
-it is ready. Processes that share a cache fetch once.
+CURRENT is asked for every 2 s, by a request that costs nothing while it is the same. What it names is fetched; whoever
+answers is told then, and switches when it is ready. Processes that share a cache fetch once.
 """
 
 import threading
@@ -35,7 +36,8 @@ _log = get_logger("almanac.store")
 class StoreState:
     """How a reader stands to its store.
 
-    `away_since` is when the store answered last, in ISO 8601, None while it answers. `behind` is the version that is published and is not answered from yet.
+    `away_since` is when the store answered last, in ISO 8601, None while it answers. `behind` is the version that is
+    published and is not answered from yet.
     """
 
     away_since: str | None = None
@@ -43,13 +45,17 @@ class StoreState:
 
 
 def version_here(data: DataDir, kb: str) -> str | None:
-    """Returns the version that was live in the store when this cache heard of it last; None where it never heard of one."""
+    """Returns the version that was live in the store when this cache heard of it last; None where it never heard of
+    one.
+    """
     head = noted(data.of(kb).root)
     return head.version if head else None
 
 
 def live_in_store(data: DataDir, kb: str) -> str | None:
-    """Returns the live version by CURRENT of a store, while it is away by the cache; None before the first one. Raises StoreAway where the cache has none."""
+    """Returns the live version by CURRENT of a store, while it is away by the cache; None before the first one. Raises
+    StoreAway where the cache has none.
+    """
     try:
         return read_head(Objects(data.url, is_brief=True), kb).head.version
     except StoreAway:
@@ -84,7 +90,8 @@ class StoreReader:
         self._copy: WorkingCopy | None = None  # while something is fetched
         self._etag: str | None = None  # of CURRENT as it was seen last
         self._published: Head | None = None  # CURRENT as it was seen last
-        self._as_published: dict[tuple[str, str], str] = {}  # tree that a version was the same in when it could not be opened for a reason
+        # tree that a version was the same in when it could not be opened for a reason
+        self._as_published: dict[tuple[str, str], str] = {}
         self._taken_over: Head | None = None  # CURRENT of which everything is in use
         self._due_at: float | None = 0.0  # when to fetch, by the monotonic clock; None: CURRENT is as it was
         self._delay_s = _AGAIN_S
@@ -99,18 +106,24 @@ class StoreReader:
 
     def state(self) -> StoreState:
         published, taken_over = self._published, self._taken_over
-        is_behind = published is not None and not self._pinned and (taken_over is None or _live(published) != _live(taken_over))
+        is_behind = (
+            published is not None and not self._pinned and (taken_over is None or _live(published) != _live(taken_over))
+        )
         return StoreState(self._away_since, published.version if published is not None and is_behind else None)
 
     def resolve(self, version: str | None = None) -> str:
-        """Returns the version to read, which the cache has: the one that is named, else the pinned or the live one. Fetches it where the cache lacks it.
+        """Returns the version to read, which the cache has: the one that is named, else the pinned or the live one.
+        Fetches it where the cache lacks it.
 
-        Raises NotFound for a version that the store has not, NothingPublished before the first one, StoreAway and other StorageErrors where it has to be
-        fetched and cannot be, Retriable where the reader is closed meanwhile. Who is not waited for any more (`core.given_up`) leaves, and the fetch goes on.
+        Raises NotFound for a version that the store has not, NothingPublished before the first one, StoreAway and other
+        StorageErrors where it has to be fetched and cannot be, Retriable where the reader is closed meanwhile. Who is
+        not waited for any more (`core.given_up`) leaves, and the fetch goes on.
         """
         wanted = version or self._pinned or self.version
         if wanted is None:
-            raise NothingPublished(f"nothing is published for '{self._kb}' yet", where=self._data.url, hint="almanac run KB")
+            raise NothingPublished(
+                f"nothing is published for '{self._kb}' yet", where=self._data.url, hint="almanac run KB"
+            )
         if not is_whole(self._root, self._kb, wanted):
             closings = self._closings
             with others_first():
@@ -119,10 +132,12 @@ class StoreReader:
         return wanted
 
     def set_aside(self, version: str, reason: str) -> None:
-        """Takes out of the cache what it has of a version in another content than the store has: `resolve` fetches it anew.
+        """Takes out of the cache what it has of a version in another content than the store has: `resolve` fetches it
+        anew.
 
-        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. What is no other than in the store is not read
-        again for the same reason, until something else is published. Raises as `resolve`.
+        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. What is
+        no other than in the store is not read again for the same reason, until something else is published. Raises as
+        `resolve`.
         """
         closings = self._closings
         while not self._one_at_a_time.acquire(timeout=_TURN_S):
@@ -133,7 +148,11 @@ class StoreReader:
             copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
             with copy.checking_out() as has_writer:
                 head = read_head(self._brief, self._kb).head
-                if not has_writer and self._as_published.get((version, reason)) != head.root and not set_aside_altered(copy, head, [version]):
+                if (
+                    not has_writer
+                    and self._as_published.get((version, reason)) != head.root
+                    and not set_aside_altered(copy, head, [version])
+                ):
                     self._as_published[version, reason] = head.root
         except (StoreAway, NotFound):  # `resolve` says so, where it is needed
             pass
@@ -157,7 +176,9 @@ class StoreReader:
             self._note_away(error)
 
     def follow(self, on_change: Callable[[], None]) -> None:
-        """Follows CURRENT in a thread until `close`. `on_change` is called, there, when something new is in the cache; where it raises, it is called again."""
+        """Follows CURRENT in a thread until `close`. `on_change` is called, there, when something new is in the cache;
+        where it raises, it is called again.
+        """
         threading.Thread(target=self._follow, args=(on_change,), name=f"follow-{self._kb}", daemon=True).start()
 
     def close(self) -> None:
@@ -210,7 +231,9 @@ class StoreReader:
             self._fetch(None)
 
     def _fetch_asked(self, version: str, is_waited_for: Callable[[], bool]) -> None:
-        """Fetches a version that a request waits for, in its turn, unless the cache has it by then. Raises GivenUp where nobody waits before that."""
+        """Fetches a version that a request waits for, in its turn, unless the cache has it by then. Raises GivenUp
+        where nobody waits before that.
+        """
         closings = self._closings
         while not self._one_at_a_time.acquire(timeout=_TURN_S):
             self._require_open(closings)
@@ -243,7 +266,8 @@ class StoreReader:
                     before, seen = seen, read_head(self._brief, self._kb)
                     if seen.etag == before.etag:
                         raise
-                    is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)  # a takedown has removed what was being fetched
+                    # a takedown has removed what was being fetched
+                    is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)
             self._clean_at = time.monotonic() + _CLEAN_S if is_left else None
             note_reached(self._root)
             return seen
@@ -263,7 +287,13 @@ class StoreReader:
     def _note_away(self, error: AlmanacError) -> None:
         if self._away_since is None:
             self._away_since = last_reached(self._data, self._kb) or datetime.now(UTC).isoformat(timespec="seconds")
-            _log.warning("store_away", kb=self._kb, since=self._away_since, answering=self._pinned or self.version, error=str(error))
+            _log.warning(
+                "store_away",
+                kb=self._kb,
+                since=self._away_since,
+                answering=self._pinned or self.version,
+                error=str(error),
+            )
 
     def _note_back(self) -> None:
         note_reached(self._root)
@@ -277,7 +307,11 @@ class StoreReader:
             self._told = str(error)
             with suppress(ValueError):  # the log's file was closed: the process ends
                 _log.warning(
-                    event, kb=self._kb, published=self._published and self._published.version, answering=self._pinned or self.version, error=str(error)
+                    event,
+                    kb=self._kb,
+                    published=self._published and self._published.version,
+                    answering=self._pinned or self.version,
+                    error=str(error),
                 )
 
 

@@ -1,4 +1,6 @@
-"""Sealed folders of a working copy, which are versions and segments: fetched as a whole beside their places, exchanged, removed when unneeded."""
+"""Sealed folders of a working copy, which are versions and segments: fetched as a whole beside their places, exchanged,
+removed when unneeded.
+"""
 
 import errno
 import json
@@ -15,7 +17,9 @@ from almanac.schemas.manifest import StoredFile
 
 
 def is_there(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
-    """Whether a sealed folder is in the working copy as a tree has it. By its manifest: what it seals was compared when it was fetched, or built."""
+    """Whether a sealed folder is in the working copy as a tree has it. By its manifest: what it seals was compared when
+    it was fetched, or built.
+    """
     seal = seal_of(path)
     wanted = copy.folder(tree).files[seal].sha256
     return copy.notes.sealed(path) == wanted and copy.sha256(path / seal) == wanted
@@ -24,18 +28,24 @@ def is_there(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
 def is_altered(copy: WorkingCopy, path: PurePosixPath, tree: str) -> bool:
     """Whether a file of a sealed folder is missing, or has another content than a tree has it.
 
-    All of them are read, but for those in its folders that the seal does not list: whatever opens them writes into them (Chroma's database).
+    All of them are read, but for those in its folders that the seal does not list: whatever opens them writes into them
+    (Chroma's database).
     """
     files, seal = files_below(copy, path, tree), path / seal_of(path)
     if _content_of(copy.root / seal) != files[seal].sha256:
         return True
     listed = {path / one["path"] for one in json.loads((copy.root / seal).read_bytes()).get("files", [])}
     compared = {inner for inner in files if inner in listed or inner.parent == path}
-    return any(_content_of(copy.root / inner) != file.sha256 if inner in compared else not (copy.root / inner).is_file() for inner, file in files.items())
+    return any(
+        _content_of(copy.root / inner) != file.sha256 if inner in compared else not (copy.root / inner).is_file()
+        for inner, file in files.items()
+    )
 
 
 def _content_of(path: Path) -> str | None:
-    """The hash of a file; None where it is no file, or the disk cannot read it. Raises OSError where something else is in the way."""
+    """The hash of a file; None where it is no file, or the disk cannot read it. Raises OSError where something else is
+    in the way.
+    """
     try:
         return file_sha256(path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -56,7 +66,9 @@ def files_below(copy: WorkingCopy, path: PurePosixPath, tree: str) -> dict[PureP
 
 
 def fetch_sealed(copy: WorkingCopy, path: PurePosixPath, tree: str) -> None:
-    """Fetches a version's or segment's folder, unless it is there. Readers see the former one or the new one, and keep what they have open."""
+    """Fetches a version's or segment's folder, unless it is there. Readers see the former one or the new one, and keep
+    what they have open.
+    """
     if is_there(copy, path, tree):
         return
     place, seal = copy.root / path, seal_of(path)
@@ -87,9 +99,11 @@ def hide(copy: WorkingCopy, path: PurePosixPath) -> None:
 
 
 def drop_unneeded(copy: WorkingCopy, needed: dict[PurePosixPath, str]) -> bool:
-    """Removes versions and segments that are not among `needed`, by path and tree, and leftovers; returns whether a reader still has one of them open.
+    """Removes versions and segments that are not among `needed`, by path and tree, and leftovers; returns whether a
+    reader still has one of them open.
 
-    One that is needed with another content, as a takedown makes it, loses its name at once: it is fetched anew where it is asked for.
+    One that is needed with another content, as a takedown makes it, loses its name at once: it is fetched anew where it
+    is asked for.
     """
     is_left = False
     for kind in SEALS:

@@ -1,4 +1,5 @@
-"""What a command does with an object store: one that writes takes the lock, checks out, and pushes; one that reads fetches what it needs at its start.
+"""What a command does with an object store: one that writes takes the lock, checks out, and pushes; one that reads
+fetches what it needs at its start.
 
 What stays open, and answers also while the store is away, reads through `readers.py`.
 
@@ -35,7 +36,9 @@ _log = get_logger("almanac.store")
 
 
 class Session:
-    """A writer's hold on a store: `push` publishes what the working copy has. `swept` is what was removed at its end, because of a takedown."""
+    """A writer's hold on a store: `push` publishes what the working copy has. `swept` is what was removed at its end,
+    because of a takedown.
+    """
 
     def __init__(self, copy: WorkingCopy, writer: Writer, areas: tuple[str, ...]) -> None:
         self._copy, self._writer, self._areas = copy, writer, areas
@@ -43,7 +46,9 @@ class Session:
         self.swept: Swept | None = None
 
     def push(self, areas: Iterable[str] | None = None) -> None:
-        """Pushes areas, default: all that were checked out. Raises RunLocked where another writer took over, StoreAway and other StorageErrors."""
+        """Pushes areas, default: all that were checked out. Raises RunLocked where another writer took over, StoreAway
+        and other StorageErrors.
+        """
         areas = self._areas if areas is None else tuple(areas)
         with self._one_at_a_time:
             head = upload(self._copy, self._writer.seen.head, areas)
@@ -83,8 +88,14 @@ class Session:
             raise errors[0]
 
     def _vectors(self, areas: tuple[str, ...]) -> dict[str, int]:
-        """When each folder of vectors got its last part, if they are pushed. Embedding is dear: what a lost machine had not pushed is embedded again."""
-        return {folder.name: folder.stat().st_mtime_ns for folder in self._copy.root.glob("vectors/*/")} if "vectors" in areas else {}
+        """When each folder of vectors got its last part, if they are pushed. Embedding is dear: what a lost machine had
+        not pushed is embedded again.
+        """
+        return (
+            {folder.name: folder.stat().st_mtime_ns for folder in self._copy.root.glob("vectors/*/")}
+            if "vectors" in areas
+            else {}
+        )
 
     def _try(self, areas: tuple[str, ...], errors: list[AlmanacError]) -> None:
         try:
@@ -94,7 +105,9 @@ class Session:
         except AlmanacError as error:
             errors.append(error)
 
-    def pushing_after(self, do: Callable[..., Any], pushed: dict[Callable[..., Any], tuple[str, ...]]) -> Callable[..., Any]:
+    def pushing_after(
+        self, do: Callable[..., Any], pushed: dict[Callable[..., Any], tuple[str, ...]]
+    ) -> Callable[..., Any]:
         """Returns `do` with a push of those areas during and after each of these steps."""
 
         def carry_out(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -105,8 +118,12 @@ class Session:
 
         return carry_out
 
-    def pushing_during(self, fan_out: Callable[..., Iterator[Any]], pushed: dict[Callable[..., Any], tuple[str, ...]]) -> Callable[..., Iterator[Any]]:
-        """Returns `fan_out`, whose first argument is a step, with a push of those areas while workers do these steps."""
+    def pushing_during(
+        self, fan_out: Callable[..., Iterator[Any]], pushed: dict[Callable[..., Any], tuple[str, ...]]
+    ) -> Callable[..., Iterator[Any]]:
+        """Returns `fan_out`, whose first argument is a step, with a push of those areas while workers do these
+        steps.
+        """
 
         def share_out(step: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
             with self.pushing(pushed[step]) if step in pushed else nullcontext():
@@ -115,14 +132,19 @@ class Session:
         return share_out
 
     def end(self) -> None:
-        """Pushes for the last time. After a takedown, also one of a writer before that was cut off, removes all objects that CURRENT does not need any more."""
+        """Pushes for the last time. After a takedown, also one of a writer before that was cut off, removes all objects
+        that CURRENT does not need any more.
+        """
         self.push()
         if self._writer.seen.head.erases:
-            self.swept = self._sweep(-math.inf)  # a store tells the time of a reply in whole seconds: what it has just got may seem to come from later
+            # a store tells the time of a reply in whole seconds: what it has just got may seem to come from later
+            self.swept = self._sweep(-math.inf)
             self._writer.point_to(self._writer.seen.head.model_copy(update={"erases": False}))
 
     def remove_unneeded(self) -> None:
-        """Removes objects that CURRENT does not need, if they are older than a day: whoever reads what was published a moment ago may be fetching them."""
+        """Removes objects that CURRENT does not need, if they are older than a day: whoever reads what was published a
+        moment ago may be fetching them.
+        """
         self._sweep(_DAY_S)
 
     def _sweep(self, older_than_s: float) -> Swept:
@@ -133,11 +155,15 @@ class Session:
 
 
 @contextmanager
-def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS, *, erases: bool = False) -> Iterator[Session | None]:
-    """Takes the lock of a knowledge base in a store, checks areas out, and pushes them at the end of the block, also after an error.
+def writing(
+    data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS, *, erases: bool = False
+) -> Iterator[Session | None]:
+    """Takes the lock of a knowledge base in a store, checks areas out, and pushes them at the end of the block, also
+    after an error.
 
-    With `erases`, objects that nothing needs any more are removed at the end, however young. Gives None for a local directory. Raises RunLocked where another
-    writer has the lock, or took over meanwhile. An AlmanacError of the block, or an interruption, goes before one of the push.
+    With `erases`, objects that nothing needs any more are removed at the end, however young. Gives None for a local
+    directory. Raises RunLocked where another writer has the lock, or took over meanwhile. An AlmanacError of the block,
+    or an interruption, goes before one of the push.
     """
     if not data.url:
         yield None
@@ -157,7 +183,9 @@ def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS,
                     session.end()
                 except AlmanacError as left:
                     if not isinstance(error, RunLocked):
-                        _log.warning("not_pushed", kb=kb, error=left.message, next="the next command of this machine pushes it")
+                        _log.warning(
+                            "not_pushed", kb=kb, error=left.message, next="the next command of this machine pushes it"
+                        )
                 raise
             except BaseException:
                 session.push()
@@ -166,18 +194,31 @@ def writing(data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS,
 
 
 def require_known(data: DataDir, kb: str | None) -> None:
-    """For what changes a store and never begins one: raises NothingPublished where it has nothing of that knowledge base, or of any for None."""
+    """For what changes a store and never begins one: raises NothingPublished where it has nothing of that knowledge
+    base, or of any for None.
+    """
     objects = Objects(data.url)
     if kb is not None and read_head(objects, kb).etag is None:
-        raise NothingPublished(f"nothing of '{kb}' is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it")
+        raise NothingPublished(
+            f"nothing of '{kb}' is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it"
+        )
     if kb is None and next(objects.listed("heads/"), None) is None:
         raise NotFound("nothing is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it")
 
 
-def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), areas: Iterable[str] = (), *, are_compared: bool = False) -> None:
-    """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the working copy; nothing for a local directory.
+def fetch(
+    data: DataDir,
+    kb: str,
+    versions: Iterable[str | None] = (None,),
+    areas: Iterable[str] = (),
+    *,
+    are_compared: bool = False,
+) -> None:
+    """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the
+    working copy; nothing for a local directory.
 
-    With `are_compared`, versions that readers have here are read and compared with the store, and fetched anew where they differ; so are files of the areas.
+    With `are_compared`, versions that readers have here are read and compared with the store, and fetched anew where
+    they differ; so are files of the areas.
 
     Raises NotFound for a version that the store has not.
     """
@@ -196,7 +237,9 @@ def fetch(data: DataDir, kb: str, versions: Iterable[str | None] = (None,), area
 
 @contextmanager
 def listing(data: DataDir, kb: str) -> Iterator[DataDir]:
-    """Gives a data directory with what lists of versions and runs are made of: of a store a temporary one, else the directory itself."""
+    """Gives a data directory with what lists of versions and runs are made of: of a store a temporary one, else the
+    directory itself.
+    """
     if not data.url:
         yield data
         return

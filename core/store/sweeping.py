@@ -19,7 +19,8 @@ class Swept(NamedTuple):
 
 
 def sweep_objects(copy: WorkingCopy, head: Head, require_held: Callable[[], None], *, older_than_s: float) -> Swept:
-    """Removes the objects that CURRENT does not need and that are older than that, by the clock of the store; returns what was removed.
+    """Removes the objects that CURRENT does not need and that are older than that, by the clock of the store; returns
+    what was removed.
 
     `require_held` raises where the lock was lost: whoever has it now may need what this process takes for unneeded.
     """
@@ -29,7 +30,9 @@ def sweep_objects(copy: WorkingCopy, head: Head, require_held: Callable[[], None
     copy.notes.keep_trees(needed)
     copy.there &= needed
     listed = copy.objects.listed(f"objects/{copy.kb}/")
-    gone = [(key, size) for key, size, age_s in listed if key.rpartition("/")[2] not in needed and age_s >= older_than_s]
+    gone = [
+        (key, size) for key, size, age_s in listed if key.rpartition("/")[2] not in needed and age_s >= older_than_s
+    ]
     for first in range(0, len(gone), _BATCH):
         require_held()
         copy.do_all([partial(copy.objects.delete, key) for key, _ in gone[first : first + _BATCH]])

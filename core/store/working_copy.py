@@ -1,11 +1,13 @@
-"""The working copy: a data directory on local disk that stands for what a store holds of one knowledge base, and has work that is not pushed yet.
+"""The working copy: a data directory on local disk that stands for what a store holds of one knowledge base, and has
+work that is not pushed yet.
 
-It has four areas: `raw/`, `vectors/`, `processed/` and `index/`. Hidden files, locks and stamps belong to this machine alone. A version or a segment is
-*sealed* by its manifest: it never changes, and is pushed and fetched as a whole. What a kill leaves here is a state that every command can go on from, so any
-state may be pushed.
+It has four areas: `raw/`, `vectors/`, `processed/` and `index/`. Hidden files, locks and stamps belong to this machine
+alone. A version or a segment is *sealed* by its manifest: it never changes, and is pushed and fetched as a whole. What
+a kill leaves here is a state that every command can go on from, so any state may be pushed.
 
-While the tree that an area was checked out from is the one of CURRENT, local work on top of it is kept (`checking_out.py`, `pushing.py`); where another
-machine moved it, the area is made exactly what was pushed. Readers fetch single versions (`fetching.py`) into the same place.
+While the tree that an area was checked out from is the one of CURRENT, local work on top of it is kept
+(`checking_out.py`, `pushing.py`); where another machine moved it, the area is made exactly what was pushed. Readers
+fetch single versions (`fetching.py`) into the same place.
 """
 
 import fcntl
@@ -40,7 +42,9 @@ class WorkingCopy:
         self._is_stopped = False
 
     def stop(self) -> None:
-        """Ends requests between two pieces, and begins no other; whoever waits for them gets Stopped. May be called by another thread."""
+        """Ends requests between two pieces, and begins no other; whoever waits for them gets Stopped. May be called by
+        another thread.
+        """
         self._is_stopped = True
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -126,7 +130,9 @@ class WorkingCopy:
 
     @contextmanager
     def for_writing(self) -> Iterator[bool]:
-        """Makes this process the writer of the working copy; yields whether there is no other. A reader that is fetching is waited for."""
+        """Makes this process the writer of the working copy; yields whether there is no other. A reader that is
+        fetching is waited for.
+        """
         with locked(self.root / ".checkout", wait=True):
             held = locked(self.root / ".writer", wait=False)
             is_free = held.__enter__()
@@ -138,7 +144,9 @@ class WorkingCopy:
 
 @contextmanager
 def locked(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Holds the lock of a file, which is made where it is missing; yields False, without `wait`, where another process has it."""
+    """Holds the lock of a file, which is made where it is missing; yields False, without `wait`, where another process
+    has it.
+    """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)

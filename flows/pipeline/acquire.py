@@ -1,4 +1,6 @@
-"""Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked for."""
+"""Step: a source's pages, fetched or read into `data/raw`, or those of an earlier crawl where nothing needs to be asked
+for.
+"""
 
 import time
 from collections.abc import Callable, Iterable
@@ -32,7 +34,8 @@ def acquire(
     on_page: OnProgress = ignore,
     take: Callable[[Source], RunningCrawl | None] = lambda _: None,
 ) -> Pages:
-    """Crawls a site or reads files: pages land in `data/raw` as they arrive, and the outcome in the run's staging folder, also where it is an error.
+    """Crawls a site or reads files: pages land in `data/raw` as they arrive, and the outcome in the run's staging
+    folder, also where it is an error.
 
     `take` gives the crawl of the source if it runs already.
     Raises UsageError where a source that the run does not cover was never fetched, and what `require_pages` raises.
@@ -43,14 +46,28 @@ def acquire(
     # Staged before anything is raised: the report of a run that ends here says what became of the source.
     write_file(_outcome_file(run, source), outcome.model_dump_json(), synced=False)
     if reused is not None:
-        log.info("no page is asked for; those of an earlier crawl are read", kb=run.kb, source=source.name, crawl=outcome.crawl)
+        log.info(
+            "no page is asked for; those of an earlier crawl are read",
+            kb=run.kb,
+            source=source.name,
+            crawl=outcome.crawl,
+        )
     else:
         if isinstance(source, SiteSource):
             _require_pages(run, source, outcome)
         _log_losses(run, outcome)
     fingerprint = raw.index(outcome.crawl).fingerprint
     not_fetched = sum(one.known_urls_not_fetched for one in outcome.limits_reached)
-    return Pages(source.name, outcome.crawl, outcome.finish, outcome.pages, outcome.kept, fingerprint, outcome.unfollowed, not_fetched)
+    return Pages(
+        source.name,
+        outcome.crawl,
+        outcome.finish,
+        outcome.pages,
+        outcome.kept,
+        fingerprint,
+        outcome.unfollowed,
+        not_fetched,
+    )
 
 
 def _require_pages(run: Run, source: SiteSource, outcome: CrawlOutcome) -> None:
@@ -63,7 +80,9 @@ def _require_pages(run: Run, source: SiteSource, outcome: CrawlOutcome) -> None:
 
 
 def read_outcomes(run: Run, mapped: Iterable[MappedSource] = ()) -> list[CrawlOutcome]:
-    """The outcomes of the sources that the run has come to, in the order of the declaration; of those in `mapped`, also what became of their texts."""
+    """The outcomes of the sources that the run has come to, in the order of the declaration; of those in `mapped`, also
+    what became of their texts.
+    """
     paths = [_outcome_file(run, source) for source in run.declaration.sources]
     outcomes = [CrawlOutcome.model_validate_json(path.read_bytes()) for path in paths if path.is_file()]
     texts = {one.source: dict(one.texts) for one in mapped}
@@ -75,16 +94,23 @@ def _outcome_file(run: Run, source: Source) -> Path:
 
 
 def begin_fetching(run: Run, source: SiteSource, live: Manifest | None) -> RunningCrawl | None:
-    """Begins the crawl of a site; None where pages of an earlier one are to be read. Raises what `acquire` raises before the first request."""
+    """Begins the crawl of a site; None where pages of an earlier one are to be read. Raises what `acquire` raises
+    before the first request.
+    """
     previous = previous_crawls(run, source.name)
     return None if _reused(run, source, live, previous) else _begun(run, source, previous)
 
 
 def _begun(run: Run, source: SiteSource, previous: PreviousCrawls) -> RunningCrawl:
     _log_taken_over(run, source, previous)
-    previous, left = previous.model_copy(update={"afresh": run.scope.full}), source.limits.seconds - round(_seconds_used(run, source))
+    previous, left = (
+        previous.model_copy(update={"afresh": run.scope.full}),
+        source.limits.seconds - round(_seconds_used(run, source)),
+    )
     only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)
-    return begin_crawl(source, run.raw(source.name), run.run_id, previous=previous, only=only, forgotten=forgotten, seconds=left)
+    return begin_crawl(
+        source, run.raw(source.name), run.run_id, previous=previous, only=only, forgotten=forgotten, seconds=left
+    )
 
 
 def _seconds_used(run: Run, source: SiteSource) -> float:
@@ -95,32 +121,56 @@ def _seconds_used(run: Run, source: SiteSource) -> float:
     return now - float(note.read_text())
 
 
-def _fetched(run: Run, source: Source, previous: PreviousCrawls, on_page: OnProgress, take: Callable[[Source], RunningCrawl | None]) -> CrawlOutcome:
+def _fetched(
+    run: Run,
+    source: Source,
+    previous: PreviousCrawls,
+    on_page: OnProgress,
+    take: Callable[[Source], RunningCrawl | None],
+) -> CrawlOutcome:
     if isinstance(source, SiteSource):
         with take(source) or _begun(run, source, previous) as crawl:
-            from almanac.flows.pipeline.mapping_ahead import mapping_ahead  # here, while the crawl's process imports Scrapy
+            # here, while the crawl's process imports Scrapy
+            from almanac.flows.pipeline.mapping_ahead import mapping_ahead
 
             with mapping_ahead(run, source) as ahead:
                 return crawl.conclude(on_page, ahead.map_one)
     _log_taken_over(run, source, previous)
     previous, folder = previous.model_copy(update={"afresh": run.scope.full}), run.declaration.path.parent
     only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)
-    return read_files(source, folder, run.raw(source.name), run.run_id, previous=previous, only=only, forgotten=forgotten, on_page=on_page)
+    return read_files(
+        source,
+        folder,
+        run.raw(source.name),
+        run.run_id,
+        previous=previous,
+        only=only,
+        forgotten=forgotten,
+        on_page=on_page,
+    )
 
 
 def _log_taken_over(run: Run, source: Source, previous: PreviousCrawls) -> None:
     if previous.interrupted:
-        log.info("pages of runs that were cut off are taken over", kb=run.kb, source=source.name, runs=previous.interrupted)
+        log.info(
+            "pages of runs that were cut off are taken over", kb=run.kb, source=source.name, runs=previous.interrupted
+        )
 
 
 def _reused(run: Run, source: Source, live: Manifest | None, previous: PreviousCrawls) -> CrawlOutcome | None:
-    """The pages of the last crawl, where the run does not cover the source, or where only later stages than fetching have changed."""
+    """The pages of the last crawl, where the run does not cover the source, or where only later stages than fetching
+    have changed.
+    """
     raw = run.raw(source.name)
     if not run.scope.covers(source.name):
         crawl = crawl_as_live(run, source.name, live, previous.concluded)
         if crawl is None:
             hint = f"almanac run {run.declaration.handle} without --source fetches all sources"
-            raise UsageError(f"source '{source.name}' was never fetched, and a version needs it", where=str(run.declaration.path), hint=hint)
+            raise UsageError(
+                f"source '{source.name}' was never fetched, and a version needs it",
+                where=str(run.declaration.path),
+                hint=hint,
+            )
         return pages_of(source, raw, crawl)
     if run.scope.full or run.scope.sources or not only_later_stages_changed(run):
         return None
@@ -134,17 +184,38 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         not_fetched = {"known_urls_not_fetched": cut.known_urls_not_fetched, "folders": say_folders(cut.folders)}
         log.warning("crawl cut short", **where, limit=cut.limit, pages=outcome.pages.present, **not_fetched)
     if outcome.kept:
-        tell = log.warning if outcome.pages.failed else log.info  # the others were not asked for, as with --url, or no link led to them
-        tell("pages that this crawl did not get are kept as they were", **where, pages=outcome.kept, failed=outcome.pages.failed)
+        # the others were not asked for, as with --url, or no link led to them
+        tell = log.warning if outcome.pages.failed else log.info
+        tell(
+            "pages that this crawl did not get are kept as they were",
+            **where,
+            pages=outcome.kept,
+            failed=outcome.pages.failed,
+        )
     if outcome.nofollow:
         log.info("pages ask that their links are not followed", **where, pages=outcome.nofollow)
     for one in outcome.unknown_urls:
         shown = f"the page of {one.shows}" if one.shows else "a page"
-        log.warning(f"the site answers a made-up URL with {shown}; those that show the same are gone", **where, url=one.url, gone=one.pages)
+        log.warning(
+            f"the site answers a made-up URL with {shown}; those that show the same are gone",
+            **where,
+            url=one.url,
+            gone=one.pages,
+        )
     if outside := [failure for failure in outcome.failures if failure.reason == "outside_root"]:
-        log.warning("links lead out of the declared folder and are not read", **where, links=len(outside), first=outside[0].url, detail=outside[0].detail)
+        log.warning(
+            "links lead out of the declared folder and are not read",
+            **where,
+            links=len(outside),
+            first=outside[0].url,
+            detail=outside[0].detail,
+        )
     if outcome.not_fetched:
-        log.info("pages lead to documents that are not fetched", **where, **{one.type: one.documents for one in outcome.not_fetched})
+        log.info(
+            "pages lead to documents that are not fetched",
+            **where,
+            **{one.type: one.documents for one in outcome.not_fetched},
+        )
     if outcome.beyond_depth:
         log.info("links lead beyond the declared depth", **where, links=outcome.beyond_depth)
     if outcome.unqueued:

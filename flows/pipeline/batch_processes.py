@@ -1,6 +1,8 @@
-"""Batches done on all cores of this machine: by this process, and by children once it turns out that there is enough to do for them.
+"""Batches done on all cores of this machine: by this process, and by children once it turns out that there is enough to
+do for them.
 
-A child costs a second or two before its first batch, on a core that is idle meanwhile. This process therefore begins by itself, and is one of those that work.
+A child costs a second or two before its first batch, on a core that is idle meanwhile. This process therefore begins by
+itself, and is one of those that work.
 """
 
 import logging
@@ -34,7 +36,13 @@ _MOST_CHILDREN = 7
 _NEEDS = 500 << 20  # bytes that have to be free for each of them; it takes some 250 MB
 
 
-def do_here(step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
+def do_here(
+    step: Callable[..., Any],
+    run: Run,
+    batches: Any,
+    spans: Sequence[Span],
+    unfinished: Callable[[int, int], Unfinished],
+) -> Iterator[Any]:
     """As FanOut says, in processes of this machine, whose code is that of the run."""
     shared = _Shared(step, run, batches, spans, unfinished)
     try:
@@ -65,7 +73,14 @@ def _processes() -> int:
 class _Shared:
     """The spans that are left, shared by this process and its children."""
 
-    def __init__(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> None:
+    def __init__(
+        self,
+        step: Callable[..., Any],
+        run: Run,
+        batches: Any,
+        spans: Sequence[Span],
+        unfinished: Callable[[int, int], Unfinished],
+    ) -> None:
         self._call, self._unfinished = (step, run, batches), unfinished
         self._waiting = deque(spans)
         self._taking = Lock()
@@ -84,9 +99,12 @@ class _Shared:
         return bool(self._threads)
 
     def take(self, *, fresh: bool = False) -> Span | None:
-        """The next span, if one is left. With `fresh`, none of which a child died: it might take the process of the run with it."""
+        """The next span, if one is left. With `fresh`, none of which a child died: it might take the process of the run
+        with it.
+        """
         with self._taking:
-            if not self._open or not self._waiting or (fresh and self._deaths[self._waiting[0]]):  # those are the last in line
+            # those are the last in line
+            if not self._open or not self._waiting or (fresh and self._deaths[self._waiting[0]]):
                 return None
             return self._waiting.popleft()
 
@@ -118,7 +136,9 @@ class _Shared:
             child.kill()
 
     def _have_done(self) -> None:
-        """In a thread: has a child do one span after the other, and another child where one died. A child ends with its thread."""
+        """In a thread: has a child do one span after the other, and another child where one died. A child ends with its
+        thread.
+        """
         child: _Child | None = None
         try:
             while self.left and self._open:
@@ -136,7 +156,9 @@ class _Shared:
                     if self._deaths[span] >= DEATHS:
                         at = self._unfinished(*span)
                         hint = "often a process lacks memory; almanac run KB goes on from what is written"
-                        raise OperationalError(f"{at.name} ended {at.deaths} processes, one after the other", where=how, hint=hint) from ended
+                        raise OperationalError(
+                            f"{at.name} ended {at.deaths} processes, one after the other", where=how, hint=hint
+                        ) from ended
                     self._waiting.append(span)
         except BaseException as error:
             self._answers.put((False, error))
@@ -145,7 +167,9 @@ class _Shared:
                 self._end(child)
 
     def _new_child(self) -> "_Child | None":
-        """A child that is ready; meanwhile others may do all that is left. None where there is none to be had: the others go on without it."""
+        """A child that is ready; meanwhile others may do all that is left. None where there is none to be had: the
+        others go on without it.
+        """
         child: _Child | None = None
         try:
             child = _Child()
@@ -170,7 +194,9 @@ class _Child:
         self._pipe, theirs = Pipe()
         command = [sys.executable, "-P", "-m", _MODULE, str(theirs.fileno())]
         # Its end of stdin tells the child that this process has died.
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=[theirs.fileno()], start_new_session=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, pass_fds=[theirs.fileno()], start_new_session=True
+        )
         theirs.close()
 
     def wait(self) -> None:
@@ -178,7 +204,9 @@ class _Child:
         self._pipe.recv()
 
     def do(self, *call: Any) -> tuple[bool, Any]:
-        """Whether the step returned, and what; or what it raised. Raises EOFError or OSError where the child ends instead."""
+        """Whether the step returned, and what; or what it raised. Raises EOFError or OSError where the child ends
+        instead.
+        """
         self._pipe.send(call)
         answer: tuple[bool, Any] = self._pipe.recv()
         return answer

@@ -25,17 +25,30 @@ _ROWS = 2000  # in a row group of copied chunks
 log = get_logger("almanac.chunk")
 
 
-def chunk(run: Run, comparison: Comparison, live: Live | None, on_item: OnProgress = ignore, batches: ItemBatches | None = None) -> Tables:
-    """Cuts the documents that are new or changed, and takes the chunks of the others from the live version where it was cut in the same way.
+def chunk(
+    run: Run,
+    comparison: Comparison,
+    live: Live | None,
+    on_item: OnProgress = ignore,
+    batches: ItemBatches | None = None,
+) -> Tables:
+    """Cuts the documents that are new or changed, and takes the chunks of the others from the live version where it was
+    cut in the same way.
 
-    Chunks of `batches` that are cut already are read from their parts. Then puts all tables of the run into their place.
+    Chunks of `batches` that are cut already are read from their parts. Then puts all tables of the run into their
+    place.
     """
     table, chunker = run.staging / CHUNKS, chunker_with(run, run.model)
     before = live if comparison.live_items is not None else None
     copied = copied_items(run, comparison, live)
     try:
         parts = None if batches is None else read_parts(run, batches, chunker)
-        total = write_chunks(table, _cut(comparison, chunker, copied, on_item if parts is None else ignore, parts), unchanged=copied, live=_chunks_of(before))
+        total = write_chunks(
+            table,
+            _cut(comparison, chunker, copied, on_item if parts is None else ignore, parts),
+            unchanged=copied,
+            live=_chunks_of(before),
+        )
     except DamagedVersion as error:
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
         before, total = None, write_chunks(table, _cut(comparison, chunker, None, on_item))
@@ -50,7 +63,11 @@ def chunk(run: Run, comparison: Comparison, live: Live | None, on_item: OnProgre
 
 
 def _cut(
-    comparison: Comparison, chunker: Chunker, copied: DigestSet | None, on_item: OnProgress, parts: Iterable[pa.Table] | None = None
+    comparison: Comparison,
+    chunker: Chunker,
+    copied: DigestSet | None,
+    on_item: OnProgress,
+    parts: Iterable[pa.Table] | None = None,
 ) -> Iterator[pa.Table]:
     """The chunks of all items that are not copied: of records, then of documents, which `parts` may have already."""
     every = rows_in(comparison.records) + rows_in(comparison.documents)
@@ -72,14 +89,26 @@ def _keep_tables(run: Run) -> None:
 
 
 def _count_truncated(run: Run, before: Live | None) -> int | None:
-    """Chunks of which the embedder reads only the beginning. Where the live version's are counted, only what differs from it is looked at."""
+    """Chunks of which the embedder reads only the beginning. Where the live version's are counted, only what differs
+    from it is looked at.
+    """
     embed = run.embed
     manifest = before.manifest if before is not None and before.manifest.embedder == run.embedder else None
     told = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
-    known = told.chunks.truncated if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks else None
+    known = (
+        told.chunks.truncated
+        if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks
+        else None
+    )
     truncated = count_truncated_chunks(embed, batches_of(run.staging / CHUNKS), _chunks_of(before), known)
     if truncated:
-        log.warning("of long chunks only the beginning is embedded", kb=run.kb, chunks=truncated, tokens=max_tokens(embed), hint=_way_to_whole_chunks(run))
+        log.warning(
+            "of long chunks only the beginning is embedded",
+            kb=run.kb,
+            chunks=truncated,
+            tokens=max_tokens(embed),
+            hint=_way_to_whole_chunks(run),
+        )
     return truncated
 
 

@@ -24,15 +24,24 @@ log = get_logger("almanac.compare")
 
 
 def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> Comparison:
-    """Counts what is new against the live version, and stages records and documents, each with the time since when its content is known.
+    """Counts what is new against the live version, and stages records and documents, each with the time since when its
+    content is known.
 
-    Items are compared with those of the version that is live also where `live` is None because this release cannot read it (`live_items`).
+    Items are compared with those of the version that is live also where `live` is None because this release cannot read
+    it (`live_items`).
     """
     reason = None
     for found in find_live_items(run, live):
         if isinstance(found, Incomparable):
-            log.warning("the live version cannot be compared with", kb=run.kb, version=found.version, finding=reason or found.reason)
-            return _compared(run, items, validated, None, compared_with=found.version, incomparable=reason or found.reason)
+            log.warning(
+                "the live version cannot be compared with",
+                kb=run.kb,
+                version=found.version,
+                finding=reason or found.reason,
+            )
+            return _compared(
+                run, items, validated, None, compared_with=found.version, incomparable=reason or found.reason
+            )
         try:
             return _compared(run, items, validated, found, compared_with=found.version)
         except DamagedVersion as error:
@@ -41,12 +50,24 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
 
 
 def _compared(
-    run: Run, items: Items, validated: Validated, live: LiveItems | None, *, compared_with: str | None = None, incomparable: str | None = None
+    run: Run,
+    items: Items,
+    validated: Validated,
+    live: LiveItems | None,
+    *,
+    compared_with: str | None = None,
+    incomparable: str | None = None,
 ) -> Comparison:
     """The comparison with these live items. Raises DamagedVersion where their texts cannot be read."""
     quarantined = validated.quarantined_rows()
-    redirects = {} if items.redirects is None else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
-    found = compare_items(Briefs.read(batches_of(items.table), quarantined), Briefs.of([]) if live is None else live.items, redirects)
+    redirects = (
+        {}
+        if items.redirects is None
+        else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
+    )
+    found = compare_items(
+        Briefs.read(batches_of(items.table), quarantined), Briefs.of([]) if live is None else live.items, redirects
+    )
     shrunk = 0 if live is None else _count_shrunk(items.table, quarantined, live, found)
     split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
     counts = ItemCounts(
@@ -75,10 +96,13 @@ def _compared(
 
 
 def _count_shrunk(table: Path, quarantined: Collection[int], live: LiveItems, found: Compared) -> int:
-    """How many of the rewritten items have less than half of the characters that they had. Reads the texts of the rows in question, and no others."""
+    """How many of the rewritten items have less than half of the characters that they had. Reads the texts of the rows
+    in question, and no others.
+    """
     if not len(found.rewritten):
         return 0
-    rows = np.delete(np.arange(len(found.changes) + len(quarantined)), sorted(quarantined))[found.rewritten].tolist()  # in the table
+    # in the table
+    rows = np.delete(np.arange(len(found.changes) + len(quarantined)), sorted(quarantined))[found.rewritten].tolist()
     lengths = text_lengths(table, rows)
     places = found.before[found.rewritten].tolist()
     records = pc.sum(pc.equal(live.items.column("kind"), "record")).as_py() or 0  # they come first
@@ -97,8 +121,12 @@ def unchanged_items(comparison: Comparison) -> DigestSet | None:
 
 
 def copied_items(run: Run, comparison: Comparison, live: Live | None) -> DigestSet | None:
-    """The keys of the items whose chunks are those of the live version: of the unchanged ones, where it was cut in the same way. None where there are none."""
-    is_cut_alike = live is not None and live.manifest.fingerprints.get("chunker") == run.stages["chunker"] and not run.scope.full
+    """The keys of the items whose chunks are those of the live version: of the unchanged ones, where it was cut in the
+    same way. None where there are none.
+    """
+    is_cut_alike = (
+        live is not None and live.manifest.fingerprints.get("chunker") == run.stages["chunker"] and not run.scope.full
+    )
     return unchanged_items(comparison) if is_cut_alike else None
 
 
@@ -106,5 +134,10 @@ def _write_keys(path: Path, keys: DigestSet) -> Path | None:
     if not len(keys):
         return None
     size = keys.digests.dtype.itemsize
-    write_table(path, pa.table({"item": pa.Array.from_buffers(pa.binary(size), len(keys), [None, pa.py_buffer(keys.digests.tobytes())])}))
+    write_table(
+        path,
+        pa.table(
+            {"item": pa.Array.from_buffers(pa.binary(size), len(keys), [None, pa.py_buffer(keys.digests.tobytes())])}
+        ),
+    )
     return path

@@ -1,4 +1,6 @@
-"""Crawls that run beside the one that the run waits for. Sources are concluded in their order all the same, so that results do not depend on who is first."""
+"""Crawls that run beside the one that the run waits for. Sources are concluded in their order all the same, so that
+results do not depend on who is first.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +19,9 @@ log = get_logger("almanac.acquire")
 
 
 class CrawlsAhead:
-    """The running crawls of a run: up to `run.crawls`, no two with the same host among their own, since pace is kept for each crawl by itself."""
+    """The running crawls of a run: up to `run.crawls`, no two with the same host among their own, since pace is kept
+    for each crawl by itself.
+    """
 
     def __init__(self, run: Run, live: Manifest | None) -> None:
         self._run, self._live = run, live
@@ -25,7 +29,9 @@ class CrawlsAhead:
         self._begun: dict[str, tuple[SiteSource, RunningCrawl]] = {}
 
     def take(self, source: Source) -> RunningCrawl | None:
-        """The crawl of a source, once it was begun; None where it was not, and is to be begun by whoever asks. Each is given away once."""
+        """The crawl of a source, once it was begun; None where it was not, and is to be begun by whoever asks. Each is
+        given away once.
+        """
         if source in self._waiting:
             self._waiting.remove(source)
         return self._begun.pop(source.name)[1] if source.name in self._begun else None
@@ -74,7 +80,9 @@ def crawls_ahead(run: Run, live: Manifest | None) -> Iterator[CrawlsAhead]:
 def _share_a_host(one: Source, other: Source) -> bool:
     if not (isinstance(one, SiteSource) and isinstance(other, SiteSource)):
         return False
-    return any(is_on_domains(_url(host), other.domains) for host in one.domains) or any(is_on_domains(_url(host), one.domains) for host in other.domains)
+    return any(is_on_domains(_url(host), other.domains) for host in one.domains) or any(
+        is_on_domains(_url(host), one.domains) for host in other.domains
+    )
 
 
 def _url(host: str) -> str:

@@ -16,7 +16,14 @@ from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
 from almanac.index.segments.deleted import DELETED
 from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.versions.store import current_version, read_manifest, read_outline, require_whole, usable_pointer, version_dir
+from almanac.index.versions.store import (
+    current_version,
+    read_manifest,
+    read_outline,
+    require_whole,
+    usable_pointer,
+    version_dir,
+)
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.manifest import Manifest, Sealed, StoredFile
 from almanac.schemas.reports import RunReport
@@ -37,7 +44,8 @@ def last_run(data: DataDir, kb: str) -> RunReport | None:
 def newest_first(data: DataDir, kb: str) -> Iterator[RunReport]:
     """The reports of all runs, the one that ended last first; unreadable ones are skipped.
 
-    The order is the one in which they were noted, whatever a clock wrote into ids and times. Reports that nobody noted come last, sorted by their ids.
+    The order is the one in which they were noted, whatever a clock wrote into ids and times. Reports that nobody noted
+    come last, sorted by their ids.
     """
     folder = data.runs(kb)
     for run_id in reversed(in_order(data, kb, {path.stem for path in folder.glob("[0-9]*T*-??????.json")})):
@@ -63,7 +71,9 @@ def in_order(data: DataDir, kb: str, run_ids: Collection[str]) -> list[str]:
 
 
 def prune_reports(data: DataDir, kb: str, needed: Collection[str]) -> int:
-    """Removes the reports of all runs but the newest hundred and those that are needed, which tell how a run ended; returns the bytes freed."""
+    """Removes the reports of all runs but the newest hundred and those that are needed, which tell how a run ended;
+    returns the bytes freed.
+    """
     reports = {path.stem: path for path in data.runs(kb).glob("[0-9]*T*-??????.json")}
     gone = [reports[run_id] for run_id in in_order(data, kb, reports)[:-_REPORTS] if run_id not in needed]
     freed = sum(path.stat().st_size for path in gone)
@@ -83,7 +93,9 @@ def read_report(path: Path) -> RunReport | None:
 def ending_of(data: DataDir, kb: str, run_id: str) -> Ending:
     """How an earlier run ended.
 
-    "concluded": it made or confirmed a version; "failed": the gate refused it, or it reported an error; "cut off": it was interrupted or killed."""
+    "concluded": it made or confirmed a version; "failed": the gate refused it, or it reported an error; "cut off": it
+    was interrupted or killed.
+    """
     told = _told_by(data.runs(kb) / f"{run_id}.json")
     if told is not None and told.outcome in _CONCLUDED:
         return "concluded"
@@ -125,12 +137,18 @@ def live_manifest(data: DataDir, kb: str) -> Manifest | None:
         return None if version is None else read_manifest(index_dir, version)
     except DamagedVersion as error:
         # A new version is the way out of a damaged one, so a run must not end here.
-        log.warning("the live version cannot be read: nothing is taken from it but its items, to compare with", kb=kb, error=str(error))
+        log.warning(
+            "the live version cannot be read: nothing is taken from it but its items, to compare with",
+            kb=kb,
+            error=str(error),
+        )
         return None
 
 
 def find_live(run: Run) -> Live | None:
-    """The live version, with its files checked and its tables hashed; None if there is none, or none that can be read."""
+    """The live version, with its files checked and its tables hashed; None if there is none, or none that can be
+    read.
+    """
     manifest = live_manifest(run.data, run.kb)
     if manifest is None:
         return None
@@ -139,7 +157,11 @@ def find_live(run: Run) -> Live | None:
         require_whole(run.index_dir, manifest)
         is_whole = all(altered_file(folder, of_version) is None for folder, of_version in _tables_of(run, manifest))
     except DamagedVersion as error:
-        log.warning("the live version is damaged: a new one takes its place, also where nothing has changed", kb=run.kb, error=str(error))
+        log.warning(
+            "the live version is damaged: a new one takes its place, also where nothing has changed",
+            kb=run.kb,
+            error=str(error),
+        )
         return Live(manifest, folder, is_whole=False)
     return Live(manifest, folder, is_whole=is_whole)
 
@@ -147,9 +169,18 @@ def find_live(run: Run) -> Live | None:
 def _tables_of(run: Run, manifest: Manifest) -> Iterator[tuple[Path, list[StoredFile]]]:
     """The folders of a version, its own and those of its segments, each with its tables and lists of deleted rows."""
     folders: list[tuple[Path, Sealed]] = [(version_dir(run.index_dir, manifest.version), manifest)]
-    folders += [(segment_dir(run.index_dir, use.segment), read_segment(run.index_dir, use.segment)) for use in manifest.segments]
+    folders += [
+        (segment_dir(run.index_dir, use.segment), read_segment(run.index_dir, use.segment)) for use in manifest.segments
+    ]
     for folder, sealed in folders:
-        yield folder, [stored for stored in sealed.files if stored.path in (RECORDS, DOCUMENTS, CHUNKS) or stored.path.startswith(f"{DELETED}/")]
+        yield (
+            folder,
+            [
+                stored
+                for stored in sealed.files
+                if stored.path in (RECORDS, DOCUMENTS, CHUNKS) or stored.path.startswith(f"{DELETED}/")
+            ],
+        )
 
 
 def previous_crawls(run: Run, source: str) -> PreviousCrawls:
@@ -158,7 +189,8 @@ def previous_crawls(run: Run, source: str) -> PreviousCrawls:
 
 
 def crawl_as_live(run: Run, source: str, live: Manifest | None, concluded: str | None) -> str | None:
-    """The crawl that the live version's items of a source come from: the last one that confirmed them, else the one in the manifest.
+    """The crawl that the live version's items of a source come from: the last one that confirmed them, else the one in
+    the manifest.
 
     `concluded` is the last crawl of a concluded run; it is the answer if there is no live version.
     """
@@ -173,5 +205,8 @@ def crawl_as_live(run: Run, source: str, live: Manifest | None, concluded: str |
 
 def only_later_stages_changed(run: Run) -> bool:
     """Whether stages changed since the last run with a verdict, but not the stage that fetches pages."""
-    last = next((report.stages for report in newest_first(run.data, run.kb) if report.stages and report.outcome in _JUDGED), None)
+    last = next(
+        (report.stages for report in newest_first(run.data, run.kb) if report.stages and report.outcome in _JUDGED),
+        None,
+    )
     return last is not None and last != run.stages and last.get("page") == run.stages["page"]

@@ -31,7 +31,9 @@ log = get_logger("almanac.embed")
 
 
 class LostVectors(NamedTuple):
-    """Texts without a vector in the vector store: those whose vector was `restored` from the live version, and those that are `missing` still."""
+    """Texts without a vector in the vector store: those whose vector was `restored` from the live version, and those
+    that are `missing` still.
+    """
 
     restored: int
     missing: int
@@ -47,17 +49,21 @@ def restore_lost(run: Run, tables: Tables, live: Live | None) -> LostVectors:
 
 
 def embeds_on_workers(run: Run) -> bool:
-    """Whether workers of a cluster embed. An API is asked by the run: it sets the pace, its key stays on one machine, and one process keeps to its limits."""
+    """Whether workers of a cluster embed. An API is asked by the run: it sets the pace, its key stays on one machine,
+    and one process keeps to its limits.
+    """
     return run.declaration.run.engine != "local" and run.embed.provider == "local"
 
 
 def stage_texts(run: Run, tables: Tables, live: Live | None) -> Texts:
-    """Finds the texts without a vector. Vectors that the store has lost, and the live version still has, are restored from it.
+    """Finds the texts without a vector. Vectors that the store has lost, and the live version still has, are restored
+    from it.
 
     Tokens are counted where the cost of embedding is limited.
     """
     table, embed = run.staging / "texts.parquet", run.embed
-    for note in run.staging.glob(_note_of(run, "*").name):  # of texts that were staged before, and whose vectors were damaged
+    # of texts that were staged before, and whose vectors were damaged
+    for note in run.staging.glob(_note_of(run, "*").name):
         remove(note)
     restore_lost(run, tables, live)
     store, is_shared = VectorStore(run.data.vectors, run.embedder), embeds_on_workers(run)
@@ -76,9 +82,11 @@ def check_cost(embed: Embed, tokens: int | None) -> Check | None:
 
 
 def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnProgress = ignore) -> Embedded:
-    """Embeds the checkpoints from `first` to `last`, numbered from 1, each on disk before the next begins; `on_progress` counts the texts of the run.
+    """Embeds the checkpoints from `first` to `last`, numbered from 1, each on disk before the next begins;
+    `on_progress` counts the texts of the run.
 
-    The client of an API owns the retries: it knows which requests failed, and what the server asks for. This step is not tried again.
+    The client of an API owns the retries: it knows which requests failed, and what the server asks for. This step is
+    not tried again.
     """
     store, embedder = VectorStore(run.data.vectors, run.embedder), run.model()
     counted = partial(count_tokens, run.embed)
@@ -88,7 +96,15 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
         part = embed_checkpoint(texts.table, number, embedder, store, count_tokens=counted, on_progress=shown)
         parts.append(part)
         name = part.part.stem[:12] if part.part is not None else "none"
-        log.info("checkpoint", kb=run.kb, number=number + 1, of=texts.checkpoints, texts=part.embedded, tokens=part.tokens, part=name)
+        log.info(
+            "checkpoint",
+            kb=run.kb,
+            number=number + 1,
+            of=texts.checkpoints,
+            texts=part.embedded,
+            tokens=part.tokens,
+            part=name,
+        )
     refused = {key: reason for part in parts for key, reason in part.refused.items()}
     path = run.staging / f"refused-{first}.json" if refused else None
     if path is not None:
@@ -98,9 +114,11 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
 
 
 def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping[str, str]) -> Embedded:
-    """As `embed_texts`, in a worker's process that has what is `wanted`; raises UsageError where it has not. For local models, which refuse no text.
+    """As `embed_texts`, in a worker's process that has what is `wanted`; raises UsageError where it has not. For local
+    models, which refuse no text.
 
-    A checkpoint that is on disk is noted in the staging folder. Where a worker dies, the one that does its work again goes on after the last note.
+    A checkpoint that is on disk is noted in the staging folder. Where a worker dies, the one that does its work again
+    goes on after the last note.
     """
     require_same_here(run.embed, wanted)
     store, done = VectorStore(run.data.vectors, run.embedder), 0
@@ -110,7 +128,14 @@ def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping
             with at_batch(run, "checkpoint", number):
                 part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
                 write_file(note, str(part.embedded), synced=False)
-            log.info("checkpoint", kb=run.kb, number=number, of=texts.checkpoints, texts=part.embedded, part=part.part.stem[:12] if part.part else "none")
+            log.info(
+                "checkpoint",
+                kb=run.kb,
+                number=number,
+                of=texts.checkpoints,
+                texts=part.embedded,
+                part=part.part.stem[:12] if part.part else "none",
+            )
         done += int(note.read_text())
     return Embedded(done, None, None)
 
@@ -118,7 +143,9 @@ def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping
 def unembedded(run: Run, texts: Texts, first: int, last: int) -> Unfinished:
     """The first checkpoint from `first` to `last` that is not on disk, the last one where all are."""
     number = next((number for number in range(first, last) if not _note_of(run, number).exists()), last)
-    return Unfinished(f"checkpoint {number} of {texts.checkpoints} of the texts to embed", deaths_at(run, "checkpoint", number))
+    return Unfinished(
+        f"checkpoint {number} of {texts.checkpoints} of the texts to embed", deaths_at(run, "checkpoint", number)
+    )
 
 
 def _note_of(run: Run, number: int | str) -> Path:
@@ -145,17 +172,30 @@ def embedded_counts(run: Run, tables: Tables, texts: Texts, parts: Sequence[Embe
 
 def refused_texts(parts: Sequence[Embedded]) -> dict[str, str]:
     """Text key → the reason for which the embedder refused the text."""
-    return {key: reason for part in parts if part.refused is not None for key, reason in json.loads(part.refused.read_bytes()).items()}
+    return {
+        key: reason
+        for part in parts
+        if part.refused is not None
+        for key, reason in json.loads(part.refused.read_bytes()).items()
+    }
 
 
 def refused_again(run: Run, parts: Sequence[Embedded]) -> OperationalError:
-    """The error for refused texts of an unchanged knowledge base: they had vectors before, and no table says which items they belong to."""
+    """The error for refused texts of an unchanged knowledge base: they had vectors before, and no table says which
+    items they belong to.
+    """
     refused = refused_texts(parts)
-    finding = f"{len(refused)} texts that were embedded before are refused now; the first: {next(iter(refused.values()))}"
-    return OperationalError(finding, where=run.embedder.model, hint=f"almanac run {run.declaration.handle} --full quarantines their items")
+    finding = (
+        f"{len(refused)} texts that were embedded before are refused now; the first: {next(iter(refused.values()))}"
+    )
+    return OperationalError(
+        finding, where=run.embedder.model, hint=f"almanac run {run.declaration.handle} --full quarantines their items"
+    )
 
 
-def quarantine_refused(run: Run, items: Items, validated: Validated, tables: Tables, parts: Sequence[Embedded]) -> Validated:
+def quarantine_refused(
+    run: Run, items: Items, validated: Validated, tables: Tables, parts: Sequence[Embedded]
+) -> Validated:
     """Takes out the items of which a text was refused."""
     refused = refused_texts(parts)
     reasons: dict[ItemKey, str] = {}
@@ -166,8 +206,16 @@ def quarantine_refused(run: Run, items: Items, validated: Validated, tables: Tab
     before = validated.quarantined_rows()
     columns = (column.to_pylist() for column in read_table(items.table, ["source", "document_id", "url"]).columns)
     rows = {row: one for row, one in enumerate(zip(*columns, strict=True)) if one[:2] in reasons and row not in before}
-    rejects = [Reject(source, url, document_id, "embed", reasons[source, document_id]) for source, document_id, url in rows.values()]
-    log.warning("items are quarantined: the embedder refuses them", kb=run.kb, items=len(rows), first=next(iter(refused.values())))
+    rejects = [
+        Reject(source, url, document_id, "embed", reasons[source, document_id])
+        for source, document_id, url in rows.values()
+    ]
+    log.warning(
+        "items are quarantined: the embedder refuses them",
+        kb=run.kb,
+        items=len(rows),
+        first=next(iter(refused.values())),
+    )
     return Validated(
         rejects=(*validated.rejects, Rejects.write(run.staging / "rejects-embed.jsonl", rejects)),
         quarantined=write_rows(run.staging / "quarantined-embed.json", before | rows.keys()),

@@ -1,4 +1,6 @@
-"""The batches of a run, shared out: over its tasks, and to workers of a cluster, without knowing which cluster: `flows/cluster.py` does it on Dask."""
+"""The batches of a run, shared out: over its tasks, and to workers of a cluster, without knowing which cluster:
+`flows/cluster.py` does it on Dask.
+"""
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +19,9 @@ Span = tuple[int, int]  # first and last batch, numbered from 1
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The first batch of a span that is not done, the last one where all are: what errors call it, and how many workers have died at it in this run."""
+    """The first batch of a span that is not done, the last one where all are: what errors call it, and how many workers
+    have died at it in this run.
+    """
 
     name: str
     deaths: int
@@ -25,7 +29,9 @@ class Unfinished:
 
 @contextmanager
 def at_batch(run: Run, what: str, number: int | str) -> Iterator[None]:
-    """Notes in the staging folder that a worker is at a batch. A note that is left tells of a worker that died there."""
+    """Notes in the staging folder that a worker is at a batch. A note that is left tells of a worker that died
+    there.
+    """
     note = run.staging / f"{_notes(what, number)}{secrets.token_hex(8)}"
     write_file(note, "", synced=False)
     try:
@@ -44,8 +50,14 @@ def _notes(what: str, number: int | str) -> str:
 
 
 def most_tasks(run: Run) -> int:
-    """The tasks of a step with batches, so that a run stays below 200 of them. Of a cluster's four such steps each has a quarter, and more for many threads."""
-    return max(1, max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources)) // (1 if run.declaration.run.engine == "local" else 4))
+    """The tasks of a step with batches, so that a run stays below 200 of them. Of a cluster's four such steps each has
+    a quarter, and more for many threads.
+    """
+    return max(
+        1,
+        max(1, _MOST_TASKS - _OTHER_TASKS - len(run.declaration.sources))
+        // (1 if run.declaration.run.engine == "local" else 4),
+    )
 
 
 def spans_of(run: Run, batches: int) -> Iterator[Span]:
@@ -68,8 +80,16 @@ def span_name(what: str, span: Span) -> str:
 class FanOut(Protocol):
     """Calls a step for each span, in processes that share nothing with the run but the data directory."""
 
-    def __call__(self, step: Callable[..., Any], run: Run, batches: Any, spans: Sequence[Span], unfinished: Callable[[int, int], Unfinished]) -> Iterator[Any]:
-        """Yields the results of `step(run, batches, first, last, wanted)`, in the order in which they come; `wanted` is what `worker.abilities` gives here.
+    def __call__(
+        self,
+        step: Callable[..., Any],
+        run: Run,
+        batches: Any,
+        spans: Sequence[Span],
+        unfinished: Callable[[int, int], Unfinished],
+    ) -> Iterator[Any]:
+        """Yields the results of `step(run, batches, first, last, wanted)`, in the order in which they come; `wanted` is
+        what `worker.abilities` gives here.
 
         Args:
             step: a function of a module, which pickles by its name
@@ -78,6 +98,6 @@ class FanOut(Protocol):
             spans: what is to be done
             unfinished: looks what is the first batch of a span that is not done
 
-        Raises UsageError where a worker has other code or models than the run, OperationalError where DEATHS workers die at the same batch, or the cluster
-        is gone; and what the step raises.
+        Raises UsageError where a worker has other code or models than the run, OperationalError where DEATHS workers
+        die at the same batch, or the cluster is gone; and what the step raises.
         """

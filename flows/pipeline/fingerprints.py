@@ -1,7 +1,8 @@
-"""Fingerprints of the stages: what was declared for each, and what computes it. A change invalidates its own stage and what follows.
+"""Fingerprints of the stages: what was declared for each, and what computes it. A change invalidates its own stage and
+what follows.
 
-An embedder's fingerprint is none of these: it is made of the model's files, prompts and settings, and never of a library's version. Otherwise an upgrade
-would embed every text anew, for vectors that are the same to the sixth digit.
+An embedder's fingerprint is none of these: it is made of the model's files, prompts and settings, and never of a
+library's version. Otherwise an upgrade would embed every text anew, for vectors that are the same to the sixth digit.
 """
 
 from collections.abc import Sequence
@@ -35,13 +36,25 @@ def read_code() -> None:
 
 def mapping_of(source: Source, language: str) -> str:
     """How a source's pages become items."""
-    declared = {key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME}
+    declared = {
+        key: value for key, value in source.model_dump(by_alias=True, mode="json").items() if key not in _HOW_PAGES_COME
+    }
     noindex = source.politeness.noindex if isinstance(source, SiteSource) else None
-    return short_hash([declared, source.limits.model_dump(mode="json", include=_READING), noindex, language, code_fingerprint(*MAPPING)])
+    return short_hash(
+        [
+            declared,
+            source.limits.model_dump(mode="json", include=_READING),
+            noindex,
+            language,
+            code_fingerprint(*MAPPING),
+        ]
+    )
 
 
 def cleaning_of(declaration: Declaration) -> str:
-    """How fields are cleaned, records shown and main text is found. The sources' own declarations, with labels, and the language are part of `mapping`."""
+    """How fields are cleaned, records shown and main text is found. The sources' own declarations, with labels, and the
+    language are part of `mapping`.
+    """
     workspace = declaration.retrieve.workspace
     return short_hash([declaration.clean, workspace and workspace.model_dump(mode="json"), code_fingerprint(*CLEANING)])
 
@@ -50,13 +63,19 @@ def chunker_of(declaration: Declaration, embedder: str) -> str:
     """How documents are cut; where the embedder has a say in that, by which one."""
     chunk = declaration.chunk
     asked = embedder if chunk.by == "semantic" or chunk.limits.unit == "tokens" else None
-    return short_hash([chunk.by, chunk.limits, chunk.headings, chunk.prefix, declaration.language, asked, code_fingerprint(*CHUNKING)])
+    return short_hash(
+        [chunk.by, chunk.limits, chunk.headings, chunk.prefix, declaration.language, asked, code_fingerprint(*CHUNKING)]
+    )
 
 
 def index_of(declaration: Declaration, fitted_on: Sequence[Golden] = ()) -> str:
-    """Where versions are kept, how their lexical index is made, and the golden questions on which relevance is fitted, if it is."""
+    """Where versions are kept, how their lexical index is made, and the golden questions on which relevance is fitted,
+    if it is.
+    """
     kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection", "segment"})]
-    questions = [[one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(fitted_on)]
+    questions = [
+        [one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(fitted_on)
+    ]
     return short_hash([*kept, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
 
 
@@ -64,11 +83,17 @@ def golden_of(declaration: Declaration, golden: Sequence[Golden]) -> str:
     """What golden questions a version is asked, how they are searched for, and what is demanded; empty without any."""
     gate = declaration.gate
     asked = [[one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(golden)]
-    return short_hash([asked, declaration.retrieve.model_dump(mode="json"), gate.min_recall, gate.max_recall_drop]) if asked else ""
+    return (
+        short_hash([asked, declaration.retrieve.model_dump(mode="json"), gate.min_recall, gate.max_recall_drop])
+        if asked
+        else ""
+    )
 
 
 def stages_of(declaration: Declaration, embedder: str, fitted_on: Sequence[Golden] = ()) -> dict[str, str]:
-    """One short hash a stage, first to last. `embedder` is its own fingerprint, `fitted_on` the golden questions on which relevance is fitted."""
+    """One short hash a stage, first to last. `embedder` is its own fingerprint, `fitted_on` the golden questions on
+    which relevance is fitted.
+    """
     return {
         "page": short_hash([fetching_of(source) for source in declaration.sources]),
         "mapping": short_hash([mapping_of(source, declaration.language) for source in declaration.sources]),

@@ -1,13 +1,13 @@
 """Handles: what the steps of a run hand to each other. Paths, counts and fingerprints, never rows.
 
-acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts · embed_texts → Embedded ·
-build → Built · verify → Verified · measure → Measured
+acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts
+· embed_texts → Embedded · build → Built · verify → Verified · measure → Measured
 
-Where pages or documents are shared out: acquire → Pages · stage_pages → PageBatches · map_batches → MappedBatches · map_pages → Items ·
-compare → Comparison · stage_items → ItemBatches · cut_batches → CutBatches · chunk → Tables
+Where pages or documents are shared out: acquire → Pages · stage_pages → PageBatches · map_batches → MappedBatches ·
+map_pages → Items · compare → Comparison · stage_items → ItemBatches · cut_batches → CutBatches · chunk → Tables
 
-Each is frozen and pickles to a few kilobytes, however large the knowledge base is. Prefect recognizes a handle by its identity when it is passed to another
-task; from this it draws the edges of a run's graph.
+Each is frozen and pickles to a few kilobytes, however large the knowledge base is. Prefect recognizes a handle by its
+identity when it is passed to another task; from this it draws the edges of a run's graph.
 """
 
 import json
@@ -28,7 +28,9 @@ from almanac.schemas.reports import ItemCounts, JudgedExpectation, Recall
 
 @dataclass(frozen=True)
 class Rejects:
-    """A file of rejects, one JSON object a line with all that is known of a reject, and how many there are. `path` is None where there are none."""
+    """A file of rejects, one JSON object a line with all that is known of a reject, and how many there are. `path` is
+    None where there are none.
+    """
 
     path: Path | None = None
     count: int = 0
@@ -55,7 +57,9 @@ class Rejects:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """A file of items that equal another one, one JSON object a line, and how many there are. `path` is None where there are none."""
+    """A file of items that equal another one, one JSON object a line, and how many there are. `path` is None where
+    there are none.
+    """
 
     path: Path | None = None
     count: int = 0
@@ -76,7 +80,9 @@ def _write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path | None:
 
 @dataclass(frozen=True)
 class Live:
-    """The live version as the run finds it. `is_whole` is False if a file is missing or a table differs from its hash; such a version confirms nothing."""
+    """The live version as the run finds it. `is_whole` is False if a file is missing or a table differs from its hash;
+    such a version confirms nothing.
+    """
 
     manifest: Manifest
     folder: Path
@@ -90,7 +96,8 @@ class Live:
 
 @dataclass(frozen=True)
 class Pages:
-    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, links `unfollowed`, known URLs `not_fetched` for a limit.
+    """The pages of a source in `data/raw`: run id of the `crawl`, `fingerprint` of its journal, links `unfollowed`,
+    known URLs `not_fetched` for a limit.
 
     The CrawlOutcome is staged (`acquire`).
     """
@@ -107,7 +114,8 @@ class Pages:
 
 @dataclass(frozen=True)
 class PageBatches:
-    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where several processes map them.
+    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where several
+    processes map them.
 
     `listed` are tables of all pages that may yield items, by source, where listing pages had to be read to find them.
     """
@@ -127,7 +135,9 @@ class MappedBatches:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The result of mapping one source. `found` counts items and rejects; `texts` says what extraction made of its pages."""
+    """The result of mapping one source. `found` counts items and rejects; `texts` says what extraction made of its
+    pages.
+    """
 
     source: str
     found: int
@@ -136,9 +146,11 @@ class MappedSource:
 
 @dataclass(frozen=True)
 class Items:
-    """Items of all sources, cleaned and de-duplicated, in one table. `redirects` is a JSON file of [source, URL, where it leads to], None where there is none.
+    """Items of all sources, cleaned and de-duplicated, in one table. `redirects` is a JSON file of [source, URL, where
+    it leads to], None where there is none.
 
-    `is_whole` is False if stored bytes were damaged or their reading interrupted: a later run must not conclude from such pages that nothing changed.
+    `is_whole` is False if stored bytes were damaged or their reading interrupted: a later run must not conclude from
+    such pages that nothing changed.
     """
 
     table: Path
@@ -156,11 +168,12 @@ class Items:
 
 @dataclass(frozen=True)
 class Validated:
-    """The result of validation. `quarantined` is a JSON file with the row numbers of the items that are left out, None if there are none.
+    """The result of validation. `quarantined` is a JSON file with the row numbers of the items that are left out, None
+    if there are none.
 
-    `report` is a JSON file with the result of each declared rule. `broken` counts those that do not hold; None if nothing is declared. `checks` are for the
-    gate, one for each rule that may refuse the version. `judged_by` is the run whose results these are, where an earlier run judged the same items; None for
-    this run.
+    `report` is a JSON file with the result of each declared rule. `broken` counts those that do not hold; None if
+    nothing is declared. `checks` are for the gate, one for each rule that may refuse the version. `judged_by` is the
+    run whose results these are, where an earlier run judged the same items; None for this run.
     """
 
     rejects: tuple[Rejects, ...]
@@ -184,11 +197,13 @@ class Validated:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The items of the run compared with the `live_items` of the live version. `unchanged` is a table with the keys of unchanged items, None if there are none.
+    """The items of the run compared with the `live_items` of the live version. `unchanged` is a table with the keys of
+    unchanged items, None if there are none.
 
-    `records` and `documents` are staged; `chunk` moves them to their place together with the chunks. Of the items that were in the live version and still
-    are, `rewritten` have another text, and `shrunk` of these less than half of the characters that they had. `duplicates` and `sources` are those of `Items`.
-    `compared_with` is the version that is live, and `incomparable` why its items could not be read; both are None before the first publication.
+    `records` and `documents` are staged; `chunk` moves them to their place together with the chunks. Of the items that
+    were in the live version and still are, `rewritten` have another text, and `shrunk` of these less than half of the
+    characters that they had. `duplicates` and `sources` are those of `Items`. `compared_with` is the version that is
+    live, and `incomparable` why its items could not be read; both are None before the first publication.
     """
 
     counts: ItemCounts
@@ -206,7 +221,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ItemBatches:
-    """Documents that are to be cut: `items` rows, a row group for each of `count` batches. Only where several processes cut them."""
+    """Documents that are to be cut: `items` rows, a row group for each of `count` batches. Only where several processes
+    cut them.
+    """
 
     table: Path
     items: int
@@ -222,7 +239,9 @@ class CutBatches:
 
 @dataclass(frozen=True)
 class Tables:
-    """The run's tables in their place, and how many chunks there are. `digest` identifies the chunks and their embedder."""
+    """The run's tables in their place, and how many chunks there are. `digest` identifies the chunks and their
+    embedder.
+    """
 
     records: Path
     documents: Path
@@ -234,7 +253,8 @@ class Tables:
 
 @dataclass(frozen=True)
 class Texts:
-    """The `count` texts without a vector, longest first, a row group for each of `checkpoints`. `cached` rows of the chunks table need none of them.
+    """The `count` texts without a vector, longest first, a row group for each of `checkpoints`. `cached` rows of the
+    chunks table need none of them.
 
     `tokens` is an estimate, made where the cost of embedding is limited.
     """
@@ -248,7 +268,9 @@ class Texts:
 
 @dataclass(frozen=True)
 class Embedded:
-    """Embedded checkpoints. `tokens` were billed by an API, None for a local model; `refused` is a JSON file of text key → reason, or None."""
+    """Embedded checkpoints. `tokens` were billed by an API, None for a local model; `refused` is a JSON file of text
+    key → reason, or None.
+    """
 
     texts: int
     tokens: int | None
@@ -257,7 +279,9 @@ class Embedded:
 
 @dataclass(frozen=True)
 class PlannedSegments:
-    """A version of several segments: the JSON file of its Plan, and how many segments, of so many `chunks`, are new. Only where workers make them."""
+    """A version of several segments: the JSON file of its Plan, and how many segments, of so many `chunks`, are new.
+    Only where workers make them.
+    """
 
     plan: Path
     count: int
@@ -276,7 +300,9 @@ class MadeSegments:
 
 @dataclass(frozen=True)
 class Built:
-    """A version directory without a manifest, how it was built, the parameters of search derived from its chunks, and its segments, if it is not one itself."""
+    """A version directory without a manifest, how it was built, the parameters of search derived from its chunks, and
+    its segments, if it is not one itself.
+    """
 
     version: str
     folder: Path
@@ -292,7 +318,8 @@ class Verified(Built):
 
 @dataclass(frozen=True)
 class Measured:
-    """JSON files with the Recall of the new version and, if a drop is limited, of the live one; and the calibration of relevance, if one was fitted.
+    """JSON files with the Recall of the new version and, if a drop is limited, of the live one; and the calibration of
+    relevance, if one was fitted.
 
     `unasked` is why the live version, such as one of another format, cannot be asked although a drop is limited.
     """

@@ -1,8 +1,10 @@
-"""Steps of a run whose documents are cut by several processes: the documents that are to be cut, staged in batches, and cut batch by batch.
+"""Steps of a run whose documents are cut by several processes: the documents that are to be cut, staged in batches, and
+cut batch by batch.
 
-A batch is a row group of a staged table. What it yields is a *part*: a table of chunks, named by a hash of the documents and of how they are cut. A part that
-exists is complete, so a batch that runs twice changes nothing, and a later run finds the parts of one that was cut off. `chunk` (chunk.py) then reads the
-parts in the order of the documents. The time since when a document is known is no part's business: `chunk` puts it in.
+A batch is a row group of a staged table. What it yields is a *part*: a table of chunks, named by a hash of the
+documents and of how they are cut. A part that exists is complete, so a batch that runs twice changes nothing, and a
+later run finds the parts of one that was cut off. `chunk` (chunk.py) then reads the parts in the order of the
+documents. The time since when a document is known is no part's business: `chunk` puts it in.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +16,16 @@ import pyarrow.compute as pc
 
 from almanac.core.durable import remove
 from almanac.core.logs import get_logger
-from almanac.core.tables import CHUNK_SCHEMA, ITEM_SCHEMA, TableWriter, column_bytes, groups_in, read_group, read_table, write_table
+from almanac.core.tables import (
+    CHUNK_SCHEMA,
+    ITEM_SCHEMA,
+    TableWriter,
+    column_bytes,
+    groups_in,
+    read_group,
+    read_table,
+    write_table,
+)
 from almanac.flows.pipeline.compare import copied_items
 from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
 from almanac.flows.pipeline.handles import Comparison, CutBatches, ItemBatches, Live
@@ -41,7 +52,9 @@ def chunker_with(run: Run, model: Callable[[], Embedder]) -> Chunker:
     """What cuts the documents of a run; it asks for the model only where chunks follow topics."""
     declared = run.declaration
     spans = partial(token_spans, declared.embed)
-    return Chunker(declared.chunk, declared.language, embed=lambda texts: model().embed_documents(texts), token_spans=spans)
+    return Chunker(
+        declared.chunk, declared.language, embed=lambda texts: model().embed_documents(texts), token_spans=spans
+    )
 
 
 def parts_folder(run: Run) -> Path:
@@ -52,8 +65,8 @@ def parts_folder(run: Run) -> Path:
 def is_much_to_cut(run: Run, comparison: Comparison, live: Live | None, *, by_workers: bool) -> bool:
     """Whether there is so much to cut that dividing it into batches pays.
 
-    To find topics, texts are embedded: that is work for workers, however little it is, but not for processes of this machine, which would hold a model each,
-    nor where an API embeds.
+    To find topics, texts are embedded: that is work for workers, however little it is, but not for processes of this
+    machine, which would hold a model each, nor where an API embeds.
     """
     if run.declaration.chunk.by == "semantic":
         return by_workers and run.embed.provider == "local"
@@ -79,13 +92,17 @@ def stage_items(run: Run, comparison: Comparison, live: Live | None) -> ItemBatc
 
 
 def _batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Divides items into batches. An item's key decides whether a batch begins with it, so that one more or less changes one batch, and not all that follow."""
+    """Divides items into batches. An item's key decides whether a batch begins with it, so that one more or less
+    changes one batch, and not all that follow.
+    """
     waiting: list[pa.Table] = []
     rows = size = 0
     for table in tables:
         begin = 0
         begins = item_keys(table).view("<u8")[::2] % _BEGINS == 0
-        for row, (length, is_first) in enumerate(zip(pc.binary_length(table.column("text")).to_pylist(), begins.tolist(), strict=True)):
+        for row, (length, is_first) in enumerate(
+            zip(pc.binary_length(table.column("text")).to_pylist(), begins.tolist(), strict=True)
+        ):
             if rows and (is_first or rows == _ITEMS or size + length > _BYTES):
                 yield pa.concat_tables([*waiting, table.slice(begin, row - begin)])
                 waiting, rows, size, begin = [], 0, 0, row
@@ -96,7 +113,8 @@ def _batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 
 
 def cut_batches(run: Run, batches: ItemBatches, first: int, last: int, wanted: Mapping[str, str]) -> CutBatches:
-    """Cuts the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has what is `wanted`.
+    """Cuts the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has
+    what is `wanted`.
 
     Raises UsageError where it has not. Nothing is wanted of processes that the run has started itself.
     """
@@ -115,17 +133,24 @@ def cut_batches(run: Run, batches: ItemBatches, first: int, last: int, wanted: M
 
 
 def uncut(run: Run, batches: ItemBatches, first: int, last: int) -> Unfinished:
-    """The first batch from `first` to `last` that has no part, by its number and its first document; the last one where all have."""
+    """The first batch from `first` to `last` that has no part, by its number and its first document; the last one where
+    all have.
+    """
     for number in range(first, last + 1):
         items, part = _read_batch(run, batches, number)
         if not part.exists():
             break
-    name = f"batch {number} of {batches.count} of the documents to cut: {items.num_rows}, the first {items.column('url')[0]}"
+    name = (
+        f"batch {number} of {batches.count} of the documents to cut: {items.num_rows}, the first "
+        f"{items.column('url')[0]}"
+    )
     return Unfinished(name, deaths_at(run, "items", part.stem))
 
 
 def read_parts(run: Run, batches: ItemBatches, chunker: Chunker) -> Iterator[pa.Table]:
-    """Yields the chunks of all batches, in the order of their documents. A batch whose part is lost or damaged is cut by the `chunker`."""
+    """Yields the chunks of all batches, in the order of their documents. A batch whose part is lost or damaged is cut
+    by the `chunker`.
+    """
     for number in range(1, batches.count + 1):
         items, part = _read_batch(run, batches, number, ["source", "document_id", _TIME, _PART])
         try:
@@ -135,7 +160,9 @@ def read_parts(run: Run, batches: ItemBatches, chunker: Chunker) -> Iterator[pa.
             chunks = cut_items(_read_batch(run, batches, number)[0], chunker)
         times = {
             (source, document_id): time
-            for source, document_id, time in zip(*(items.column(name).to_pylist() for name in ("source", "document_id", _TIME)), strict=True)
+            for source, document_id, time in zip(
+                *(items.column(name).to_pylist() for name in ("source", "document_id", _TIME)), strict=True
+            )
         }
         keys = zip(*(chunks.column(name).to_pylist() for name in ("source", "document_id")), strict=True)
         place = CHUNK_SCHEMA.get_field_index(_TIME)

@@ -25,7 +25,9 @@ def _table_folders(data: DataDir, kb: str) -> list[Path]:
 
 
 def names_of(data: DataDir, kb: str, url: str) -> set[str]:
-    """All URLs under which a page may be stored: as given, canonical, and where it redirects to (only if no item has the URL itself)."""
+    """All URLs under which a page may be stored: as given, canonical, and where it redirects to (only if no item has
+    the URL itself).
+    """
     names = {url}
     try:
         names.add(canonical_url(url) + (f"#{fragment}" if (fragment := url.partition("#")[2]) else ""))
@@ -40,7 +42,9 @@ def names_of(data: DataDir, kb: str, url: str) -> set[str]:
 
 
 def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
-    """Items and chunks with these URLs, in all versions, also in rows that they have deleted, and in the tables of the latest run."""
+    """Items and chunks with these URLs, in all versions, also in rows that they have deleted, and in the tables of the
+    latest run.
+    """
     found = UrlContent()
     for folder in _table_folders(data, kb):
         try:
@@ -63,7 +67,10 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
             yield from index.further_urls
     lists = [path for name in (REJECTS, DUPLICATES) if (path := data.processed(kb) / name).is_file()]
     texts = [line for path in lists for line in path.read_text(encoding="utf-8", errors="replace").split("\n")]
-    for text in [*texts, *(path.read_text(encoding="utf-8", errors="replace") for path in data.runs(kb).glob("*.json"))]:
+    for text in [
+        *texts,
+        *(path.read_text(encoding="utf-8", errors="replace") for path in data.runs(kb).glob("*.json")),
+    ]:
         yield from _urls_in(parsed(text))
 
 
@@ -80,7 +87,9 @@ def _urls_in(value: Any, key: str = "") -> Iterator[str]:
 
 
 def nearest_urls(url: str, known: Iterable[str]) -> list[str]:
-    """The known URLs that are most similar: those with the same last path segment, then close matches among the 2,000 with the longest common prefix."""
+    """The known URLs that are most similar: those with the same last path segment, then close matches among the 2,000
+    with the longest common prefix.
+    """
 
     def in_common(other: str) -> int:
         return next((n for n, (a, b) in enumerate(zip(url, other, strict=False)) if a != b), min(len(url), len(other)))

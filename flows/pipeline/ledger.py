@@ -1,4 +1,6 @@
-"""The ledger of a run: collects the handles as steps return them, and makes the report of them, also if the run ends half-way."""
+"""The ledger of a run: collects the handles as steps return them, and makes the report of them, also if the run ends
+half-way.
+"""
 
 import io
 import json
@@ -39,13 +41,16 @@ class Ledger:
         self.inputs = ""
         self.seconds: dict[str, float] = {}
         self.report: RunReport | None = None  # once the run has ended
-        self.live_recall: Recall | None = None  # what the live version finds of the golden questions, where that was asked
+        # what the live version finds of the golden questions, where that was asked
+        self.live_recall: Recall | None = None
         self._noted: dict[type, object] = {}
 
     def note_stages(self, stages: dict[str, str], live: Manifest | None) -> None:
         """Records the fingerprints of the stages, and which of them differ from those of the live version."""
         self.stages = stages
-        self.stages_changed = [name for name, value in stages.items() if live is not None and live.fingerprints.get(name) != value]
+        self.stages_changed = [
+            name for name, value in stages.items() if live is not None and live.fingerprints.get(name) != value
+        ]
 
     def note(self, handle: _Handle) -> _Handle:
         """Records a handle, in place of an earlier one of the same type, and returns it."""
@@ -72,11 +77,15 @@ class Ledger:
     def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
         """Removes the staged files, and writes rejects.jsonl, duplicates.jsonl and the report of the run.
 
-        With an `error`, staged files that are missing or unreadable, and what cannot be written, are logged and left out, so that they do not hide the error.
+        With an `error`, staged files that are missing or unreadable, and what cannot be written, are logged and left
+        out, so that they do not hide the error.
         """
         rejects, duplicates = self.rejects, self._duplicates()
         may_lack = error is not None
-        lists = {REJECTS: _lines_of(rejects, may_lack=may_lack), DUPLICATES: _lines_of((duplicates,), may_lack=may_lack)}
+        lists = {
+            REJECTS: _lines_of(rejects, may_lack=may_lack),
+            DUPLICATES: _lines_of((duplicates,), may_lack=may_lack),
+        }
         judged = self._judged(may_lack=may_lack)
         recall, self.live_recall = self._recall(may_lack=may_lack)
         sources = self._outcomes(run, may_lack=may_lack)
@@ -102,7 +111,9 @@ class Ledger:
             stages_changed=self.stages_changed,
             inputs=self.inputs,
             rejects_file=str(run.processed / REJECTS) if any(one.count for one in rejects) else None,
-            duplicates=[Duplicate(**json.loads(line)) for line in islice(io.BytesIO(lists[DUPLICATES]), DUPLICATES_REPORTED)],
+            duplicates=[
+                Duplicate(**json.loads(line)) for line in islice(io.BytesIO(lists[DUPLICATES]), DUPLICATES_REPORTED)
+            ],
             duplicates_file=str(run.processed / DUPLICATES) if duplicates.count else None,
             sources=sources,
             started_at=run.started_at,
@@ -176,7 +187,9 @@ class Ledger:
 
 def _lines_of(parts: Iterable[Rejects | Duplicates], *, may_lack: bool) -> bytes:
     """The lines of all parts, as the lists of the latest run have them."""
-    return b"".join(line for part in parts if part.path is not None for line in public_lines(_read(part.path, may_lack=may_lack)))
+    return b"".join(
+        line for part in parts if part.path is not None for line in public_lines(_read(part.path, may_lack=may_lack))
+    )
 
 
 def _read(path: Path, *, may_lack: bool) -> bytes:

@@ -1,4 +1,5 @@
-"""The items of the live version, as a run compares its own with them: from its tables, whatever release wrote them, else from an equal copy of them.
+"""The items of the live version, as a run compares its own with them: from its tables, whatever release wrote them,
+else from an equal copy of them.
 
 What was published is never compared with nothing: where no table can be read, the gate refuses, and says why.
 """
@@ -20,7 +21,8 @@ from almanac.schemas.manifest import Counts, Outline
 from almanac.transforms.compare import Brief, Briefs
 
 log = get_logger("almanac.compare")
-_NEEDED = ("source", "document_id", "url")  # without them, nothing tells which item is which; what else lacks counts as changed
+# without them, nothing tells which item is which; what else lacks counts as changed
+_NEEDED = ("source", "document_id", "url")
 _KINDS = {RECORDS: "record", DOCUMENTS: "document"}
 
 
@@ -42,9 +44,11 @@ class Incomparable:
 
 
 def find_live_items(run: Run, live: Live | None) -> Iterator[LiveItems | Incomparable]:
-    """Yields the items of the live version from each place that still has them, the version's own tables first, then why there is no further one.
+    """Yields the items of the live version from each place that still has them, the version's own tables first, then
+    why there is no further one.
 
-    Yields nothing before the first publication. Raises StorageError where the disk fails, or where a file may not be read.
+    Yields nothing before the first publication. Raises StorageError where the disk fails, or where a file may not be
+    read.
 
     Args:
         run: The run that compares.
@@ -61,7 +65,8 @@ def find_live_items(run: Run, live: Live | None) -> Iterator[LiveItems | Incompa
         reason = error.message
         log.warning("the live version's items cannot be read", kb=run.kb, version=version, error=str(error))
     if tables_are_of(run, version):
-        copy = Outline(version=version, run_id="", counts=Counts(records=1, documents=1, chunks=1))  # all three are there
+        # all three are there
+        copy = Outline(version=version, run_id="", counts=Counts(records=1, documents=1, chunks=1))
         try:
             yield _read(version, StoredTables(run.index_dir, run.processed, copy), is_counted=False)
         except DamagedVersion as error:
@@ -72,11 +77,17 @@ def find_live_items(run: Run, live: Live | None) -> Iterator[LiveItems | Incompa
 def _read(version: str, tables: StoredTables, *, is_counted: bool = True) -> LiveItems:
     counts = tables.manifest.counts
     try:
-        items = Briefs(_whole(batch, kind) for table, kind in _KINDS.items() for batch in tables.batches(table, Brief._fields, rows=10_000))
+        items = Briefs(
+            _whole(batch, kind)
+            for table, kind in _KINDS.items()
+            for batch in tables.batches(table, Brief._fields, rows=10_000)
+        )
     except (pa.ArrowException, KeyError, TypeError, ValueError) as error:  # columns of other names or types
         raise DamagedVersion(f"its items have other columns: {error}", where=str(tables.folder)) from error
     if is_counted and len(items) != counts.records + counts.documents:
-        raise DamagedVersion(f"{version} has {len(items)} items instead of {counts.records + counts.documents}", where=str(tables.folder))
+        raise DamagedVersion(
+            f"{version} has {len(items)} items instead of {counts.records + counts.documents}", where=str(tables.folder)
+        )
     return LiveItems(version, items, tables)
 
 
@@ -85,5 +96,11 @@ def _whole(batch: pa.Table, kind: str) -> pa.Table:
     missing = [name for name in _NEEDED if name not in batch.column_names]
     if missing:
         raise KeyError(f"there is no {' and no '.join(missing)}")
-    other = {name: pa.repeat(kind if name == "kind" else "", len(batch)) for name in Brief._fields if name not in batch.column_names}
-    return pa.table({name: other[name] if name in other else batch.column(name).cast(pa.string()) for name in Brief._fields})
+    other = {
+        name: pa.repeat(kind if name == "kind" else "", len(batch))
+        for name in Brief._fields
+        if name not in batch.column_names
+    }
+    return pa.table(
+        {name: other[name] if name in other else batch.column(name).cast(pa.string()) for name in Brief._fields}
+    )

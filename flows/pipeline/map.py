@@ -1,4 +1,6 @@
-"""Step: the stored pages of all sources as one table of items. A page that did not change, read by rules that did not change, is not read again."""
+"""Step: the stored pages of all sources as one table of items. A page that did not change, read by rules that did not
+change, is not read again.
+"""
 
 import json
 from collections import Counter
@@ -11,7 +13,16 @@ from almanac.core.durable import move, remove, write_file
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.handles import Duplicates, Items, MappedSource, PageBatches, Pages, Rejects
-from almanac.flows.pipeline.page_batches import MappedParts, known_pages, map_page, mapped_ahead, mapped_table, pages_of, remove_parts, rules_of
+from almanac.flows.pipeline.page_batches import (
+    MappedParts,
+    known_pages,
+    map_page,
+    mapped_ahead,
+    mapped_table,
+    pages_of,
+    remove_parts,
+    rules_of,
+)
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import DECLARE_BODY, TEXTS_REPORTED, SourceTexts
@@ -34,12 +45,15 @@ _FEW = 0.01  # share of a source's pages
 _Found = TypeVar("_Found", Item, Reject, WholeRead)
 
 
-def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, batches: PageBatches | None = None) -> Items:
-    """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an item becomes a reject.
+def map_pages(
+    run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, batches: PageBatches | None = None
+) -> Items:
+    """Raw pages → items, cleaned and de-duplicated, in the order of the sources and of their pages; what cannot be an
+    item becomes a reject.
 
     Pages of `batches` that workers have mapped are read from their parts.
-    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them, and ManyDefects; the rejects until then are in
-    MAP_REJECTS.
+    Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them, and
+    ManyDefects; the rejects until then are in MAP_REJECTS.
     """
     mapper = _ItemMapper(run, {one.source: one for one in pages}, batches)
     table = run.staging / "items.parquet"
@@ -55,15 +69,22 @@ def map_pages(run: Run, pages: tuple[Pages, ...], on_page: OnProgress = ignore, 
 
 
 def _require_few(defects: dict[str, str], pages: int) -> None:
-    """Raises ManyDefects where more than a page, and more than a hundredth of the pages, failed by a defect: what is left would pass for the whole."""
+    """Raises ManyDefects where more than a page, and more than a hundredth of the pages, failed by a defect: what is
+    left would pass for the whole.
+    """
     if len(defects) > max(1, pages * _FEW):
         url, reason = next(iter(defects.items()))
-        hint = "please report it with the traceback above; until it is mended, `match` or `follow.deny` leaves such pages out"
+        hint = (
+            "please report it with the traceback above; until it is mended, `match` or `follow.deny` leaves such "
+            "pages out"
+        )
         raise ManyDefects(f"{len(defects)} of {pages} pages failed; the first: {reason}", where=url, hint=hint)
 
 
 class _ItemMapper:
-    """Walks through the sources once. What became of each page is staged, and kept for the next run when `keep` is called."""
+    """Walks through the sources once. What became of each page is staged, and kept for the next run when `keep` is
+    called.
+    """
 
     def __init__(self, run: Run, pages: dict[str, Pages], batches: PageBatches | None) -> None:
         self._run = run
@@ -83,10 +104,16 @@ class _ItemMapper:
 
     def items(self, on_page: OnProgress) -> Iterator[Item]:
         """The items of the run, each once, in the order of the sources and of their pages."""
-        yield from self._deduplication.kept(item for source in self._run.declaration.sources for item in with_length(self._mapped(source, on_page), source))
+        yield from self._deduplication.kept(
+            item
+            for source in self._run.declaration.sources
+            for item in with_length(self._mapped(source, on_page), source)
+        )
 
     def keep(self) -> None:
-        """Puts what was staged where the next run looks for it, and removes what belongs to sources that are no more."""
+        """Puts what was staged where the next run looks for it, and removes what belongs to sources that are no
+        more.
+        """
         if self._run.is_plan:
             return
         for staged, place in self._staged.items():
@@ -128,8 +155,13 @@ class _ItemMapper:
         matched: Counter[str] = Counter()
         found, total = 0, len(index.urls)
         defects: dict[str, str] = {}
-        texts, main = SourceTexts(), MainTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None
-        works = pages_of(self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed))
+        texts, main = (
+            SourceTexts(),
+            MainTexts(self._workspace) if source.yields == "documents" and source.body == "main" else None,
+        )
+        works = pages_of(
+            self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed)
+        )
         for number, batch in enumerate(self._batches(source, works), start=1):
             found += batch.found
             texts.without_text += batch.without_text
@@ -149,10 +181,21 @@ class _ItemMapper:
                     main.note(item, beside, edges)
         _require_few(defects, total)
         unread = [reject for reject in self._rejects if reject.source == source.name and reject.stage == "read"]
-        require_matches(source, matched, found, pages.counts.present, raw.pages(pages.crawl), unfollowed=pages.unfollowed, unread=unread)
+        require_matches(
+            source,
+            matched,
+            found,
+            pages.counts.present,
+            raw.pages(pages.crawl),
+            unfollowed=pages.unfollowed,
+            unread=unread,
+        )
         if main is not None:
             yield from self._told(source, main)
-            texts.shared_texts, texts.pages_sharing_text = main.shared_texts[:TEXTS_REPORTED], sum(one.pages for one in main.shared_texts)
+            texts.shared_texts, texts.pages_sharing_text = (
+                main.shared_texts[:TEXTS_REPORTED],
+                sum(one.pages for one in main.shared_texts),
+            )
             texts.characters += main.given_back - sum(amount["characters"] for amount in main.left_out.values())
             texts.left_out.give_back(main.given_back, "prose_beside", "page_furniture")
             texts.left_out.add_all(main.left_out)
@@ -160,12 +203,21 @@ class _ItemMapper:
         self._warn(source, texts)
 
     def _told(self, source: Source, main: MainTexts) -> Iterator[Item]:
-        """The items of a source of main texts, which are only known once all of its pages are read; from the table that was staged meanwhile."""
+        """The items of a source of main texts, which are only known once all of its pages are read; from the table that
+        was staged meanwhile.
+        """
 
         def pages() -> Iterator[WholeRead]:
-            return (read for batch in staged_batches(self._staged_table(source)) for read in batch.read() if not self._is_forgotten(read[0].url))
+            return (
+                read
+                for batch in staged_batches(self._staged_table(source))
+                for read in batch.read()
+                if not self._is_forgotten(read[0].url)
+            )
 
-        yield from main.told(pages, lambda item, url, document_id: self._deduplication.drop(item, "equal", url, document_id))
+        yield from main.told(
+            pages, lambda item, url, document_id: self._deduplication.drop(item, "equal", url, document_id)
+        )
 
     def _warn(self, source: Source, texts: SourceTexts) -> None:
         where = {"kb": self._run.kb, "source": source.name}
@@ -173,10 +225,18 @@ class _ItemMapper:
             first = texts.shared_texts[0]
             log.warning(
                 "different pages have the same main text: each is kept, with the text that it alone has",
-                **where, pages=texts.pages_sharing_text, texts=len(texts.shared_texts), most=first.pages, examples=first.urls, hint=DECLARE_BODY,
+                **where, pages=texts.pages_sharing_text, texts=len(texts.shared_texts), most=first.pages,
+                examples=first.urls, hint=DECLARE_BODY,
             )  # fmt: skip
         for reason, share in texts.left_out.much(texts.characters).items():
-            log.warning("much text is left out on purpose", **where, reason=reason, share=round(share, 3), **texts.left_out[reason], hint=CURES[reason])
+            log.warning(
+                "much text is left out on purpose",
+                **where,
+                reason=reason,
+                share=round(share, 3),
+                **texts.left_out[reason],
+                hint=CURES[reason],
+            )
         if texts.pages_with_little_kept:
             log.warning(
                 "of some pages extraction kept less than a tenth of what is no navigation",
@@ -188,7 +248,10 @@ class _ItemMapper:
         run = self._run
         place, staged = mapped_table(run, source), self._staged_table(source)
         known = known_pages(run, source)
-        ahead, parts = mapped_ahead(run, source), None if self._page_batches is None else MappedParts(run, source, self._page_batches)
+        ahead, parts = (
+            mapped_ahead(run, source),
+            None if self._page_batches is None else MappedParts(run, source, self._page_batches),
+        )
         read = 0
         with MappedWriter(staged, rules_of(run, source)) as writer:
             for work in works:

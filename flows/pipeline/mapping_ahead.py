@@ -1,8 +1,8 @@
 """Pages of a site that are mapped while the crawl waits for others.
 
-A crawl keeps one core busy, and mostly waits. The run, which waits for it, maps meanwhile what has arrived, as the step `map_pages` would. When the crawl ends,
-that becomes a part (page_batches.py), where the step looks for it, and so does the next run, if this one is cut off. What is not mapped by then, or changes
-until then, is mapped as ever.
+A crawl keeps one core busy, and mostly waits. The run, which waits for it, maps meanwhile what has arrived, as the step
+`map_pages` would. When the crawl ends, that becomes a part (page_batches.py), where the step looks for it, and so does
+the next run, if this one is cut off. What is not mapped by then, or changes until then, is mapped as ever.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,14 @@ import numpy as np
 
 from almanac.core.durable import move, remove
 from almanac.core.logs import get_logger
-from almanac.flows.pipeline.page_batches import ahead_table, known_pages, map_page, mapped_ahead, parts_folder, rules_ahead
+from almanac.flows.pipeline.page_batches import (
+    ahead_table,
+    known_pages,
+    map_page,
+    mapped_ahead,
+    parts_folder,
+    rules_ahead,
+)
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.mapping.pages import PageToMap, StoredPage, pages_to_map
@@ -25,15 +32,18 @@ from almanac.transforms.mapped import MappedWriter
 
 log = get_logger("almanac.map")
 _LARGEST = 1_000_000  # bytes of a page: a megabyte takes a second, in which nothing is told of the crawl
-_DIGITS = 6  # of a key, by which a page is known as done: of a million pages, one in twenty is taken for another, and left to the step
+# of a key, by which a page is known as done: of a million pages, one in twenty is taken for another, and left to the
+# step
+_DIGITS = 6
 
 
 @contextmanager
 def mapping_ahead(run: Run, source: SiteSource) -> Iterator["MappingAhead"]:
     """Yields what maps pages of the running crawl of a source.
 
-    It maps no large pages, no documents, whose titles are what links call them, and no pages that are mapped by what listings say: both are known when all
-    have arrived. It maps none either where parts of a run that was cut off are left, which have most of the pages. What fails here, fails no run.
+    It maps no large pages, no documents, whose titles are what links call them, and no pages that are mapped by what
+    listings say: both are known when all have arrived. It maps none either where parts of a run that was cut off are
+    left, which have most of the pages. What fails here, fails no run.
     """
     ahead = MappingAhead(run, source)
     try:
@@ -59,7 +69,9 @@ class MappingAhead:
         self._pages = 0
         # Those of this run's other sources are no sign of one that was cut off.
         others = {ahead_table(run, other) for other in run.declaration.sources if other.name != source.name}
-        are_left = any(part not in others for part in parts_folder(run).glob("*.parquet") if part != ahead_table(run, source))
+        are_left = any(
+            part not in others for part in parts_folder(run).glob("*.parquet") if part != ahead_table(run, source)
+        )
         self._is_over = source.listing is not None or are_left or mapped_ahead(run, source).rows > 0
 
     def map_one(self) -> bool:
@@ -68,11 +80,19 @@ class MappingAhead:
             return False
         try:
             work = next(self._works, None) or next(self._arrived(), None)
-            if work is not None and not self._known.knows(work.key) and not self._is_done[place := int(work.key[:_DIGITS], 16)]:
+            if (
+                work is not None
+                and not self._known.knows(work.key)
+                and not self._is_done[place := int(work.key[:_DIGITS], 16)]
+            ):
                 self._is_done[place] = True
                 mapped, *more = islice(map_page(self._run, self._source, work), 2)
-                if mapped.whole and not more:  # a file of so many rows that they come in batches is left to the step: each of them may turn out to be damaged
-                    self._writer = self._writer or self._open.enter_context(MappedWriter(self._staged, rules_ahead(self._run, self._source)))
+                # a file of so many rows that they come in batches is left to the step: each of them may turn out to be
+                # damaged
+                if mapped.whole and not more:
+                    self._writer = self._writer or self._open.enter_context(
+                        MappedWriter(self._staged, rules_ahead(self._run, self._source))
+                    )
                     self._writer.add(work.key, mapped)
                     self._pages += 1
         except Exception as error:
@@ -98,7 +118,12 @@ class MappingAhead:
     def _give_up(self, error: Exception) -> None:
         """Leaves all pages to the step, which tells what is wrong with one of them, or with the disk."""
         self._is_over = True
-        log.warning("pages are mapped when all have arrived", kb=self._run.kb, source=self._source.name, reason=str(error) or type(error).__name__)
+        log.warning(
+            "pages are mapped when all have arrived",
+            kb=self._run.kb,
+            source=self._source.name,
+            reason=str(error) or type(error).__name__,
+        )
         self._discard(error)
 
     def _discard(self, error: Exception) -> None:
@@ -109,7 +134,11 @@ class MappingAhead:
                 remove(self._staged, synced=False)
 
     def _arrived(self) -> Iterator[PageToMap]:
-        entries = (entry for entry in self._arrivals.new() if not entry.links_only and entry.size <= _LARGEST and not _is_document(entry))
+        entries = (
+            entry
+            for entry in self._arrivals.new()
+            if not entry.links_only and entry.size <= _LARGEST and not _is_document(entry)
+        )
         stored = (StoredPage(entry.page(b""), entry.sha256, partial(self._raw.body, entry.sha256)) for entry in entries)
         self._works = pages_to_map(stored, self._source, self._run.declaration.language)
         return self._works

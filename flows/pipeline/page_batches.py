@@ -1,8 +1,10 @@
-"""Steps of a run whose pages are mapped by workers: the pages that no earlier run has mapped, staged in batches, and mapped batch by batch.
+"""Steps of a run whose pages are mapped by workers: the pages that no earlier run has mapped, staged in batches, and
+mapped batch by batch.
 
-A batch is a row group of a staged table. What it yields is a *part*: a file of mapped pages, named by a hash of the pages and of the rules by which they are
-mapped. A part that exists is complete, so a batch that runs twice changes nothing, and a later run finds the parts of one that was cut off. `map_pages`
-(map.py) then reads the parts in the order of the pages, as it reads the pages that an earlier run has mapped. What a part lacks, it maps itself.
+A batch is a row group of a staged table. What it yields is a *part*: a file of mapped pages, named by a hash of the
+pages and of the rules by which they are mapped. A part that exists is complete, so a batch that runs twice changes
+nothing, and a later run finds the parts of one that was cut off. `map_pages` (map.py) then reads the parts in the order
+of the pages, as it reads the pages that an earlier run has mapped. What a part lacks, it maps itself.
 """
 
 import pickle
@@ -47,7 +49,9 @@ def parts_folder(run: Run) -> Path:
 
 
 def remove_parts(run: Run) -> None:
-    """Removes the parts, once nobody needs them: their pages are in the mapped tables, or are those of the live version."""
+    """Removes the parts, once nobody needs them: their pages are in the mapped tables, or are those of the live
+    version.
+    """
     if parts_folder(run).is_dir():
         remove(parts_folder(run))
 
@@ -73,7 +77,9 @@ def rules_ahead(run: Run, source: Source) -> str:
 
 
 def mapped_ahead(run: Run, source: Source) -> MappedPages:
-    """The pages that were mapped while the source was crawled, by this run or by one that was cut off; none of files."""
+    """The pages that were mapped while the source was crawled, by this run or by one that was cut off; none of
+    files.
+    """
     return MappedPages(ahead_table(run, source), rules_ahead(run, source))
 
 
@@ -81,20 +87,28 @@ def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
     """Yields what a page becomes, mapped and cleaned, batch by batch of its items."""
     declared = run.declaration
     for extraction in work.read():
-        yield clean_extraction(extraction, source, declared.clean, language=declared.language, workspace=declared.retrieve.workspace)
+        yield clean_extraction(
+            extraction, source, declared.clean, language=declared.language, workspace=declared.retrieve.workspace
+        )
 
 
 def is_worth_sharing(run: Run, pages: tuple[Pages, ...]) -> bool:
-    """Whether there are so many pages left to map that dividing them into batches pays: new ones, or all of a source whose rules have changed."""
+    """Whether there are so many pages left to map that dividing them into batches pays: new ones, or all of a source
+    whose rules have changed.
+    """
     to_map = 0
     for source in run.declaration.sources:
         counts = next(one.counts for one in pages if one.source == source.name)
-        to_map += max(0, (counts.fetched if known_pages(run, source).rows else counts.present) - mapped_ahead(run, source).rows)
+        to_map += max(
+            0, (counts.fetched if known_pages(run, source).rows else counts.present) - mapped_ahead(run, source).rows
+        )
     return to_map >= _WORTH_SHARING
 
 
 def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
-    """Stages the pages to map, in the order of the sources and of their pages. Parts that none of the batches needs are removed."""
+    """Stages the pages to map, in the order of the sources and of their pages. Parts that none of the batches needs are
+    removed.
+    """
     table, count = run.staging / "pages.parquet", 0
     wanted = {ahead_table(run, source) for source in run.declaration.sources}
     listed: dict[str, Path] = {}
@@ -107,7 +121,12 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
             works = pages_of(run, source, index, listed)
             for batch in _batches(work for work in works if not known.knows(work.key) and not ahead.knows(work.key)):
                 keys = [work.key for work in batch]
-                writer.write(pa.Table.from_arrays([pa.array([source.name] * len(keys)), pa.array(keys), pa.array(map(_pickled, batch))], schema=_SCHEMA))
+                writer.write(
+                    pa.Table.from_arrays(
+                        [pa.array([source.name] * len(keys)), pa.array(keys), pa.array(map(_pickled, batch))],
+                        schema=_SCHEMA,
+                    )
+                )
                 wanted.add(_part(run, source, keys))
                 count += 1
     for path in parts_folder(run).glob("*.parquet"):
@@ -117,7 +136,9 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
 
 
 def pages_of(run: Run, source: Source, index: CrawlIndex, listed: Mapping[str, Path]) -> Iterator[PageToMap]:
-    """The pages of a source that may yield items, in their order; those `listed` from the table that was made when its listing pages were read."""
+    """The pages of a source that may yield items, in their order; those `listed` from the table that was made when its
+    listing pages were read.
+    """
     if source.name not in listed:
         yield from pages_to_map(stored_pages(run.raw(source.name), index), source, run.declaration.language)
         return
@@ -135,7 +156,9 @@ def _stage_listed(run: Run, source: Source, index: CrawlIndex) -> Path:
 
 
 def _batches(works: Iterable[PageToMap]) -> Iterator[list[PageToMap]]:
-    """Divides pages into batches. A page's key decides whether a batch ends with it, so that a page more or less changes few batches, not all that follow."""
+    """Divides pages into batches. A page's key decides whether a batch ends with it, so that a page more or less
+    changes few batches, not all that follow.
+    """
     batch: list[PageToMap] = []
     for work in works:
         batch.append(work)
@@ -158,7 +181,8 @@ def _part(run: Run, source: Source, keys: list[str]) -> Path:
 
 
 def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: Mapping[str, str]) -> MappedBatches:
-    """Maps the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has what is `wanted`.
+    """Maps the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has
+    what is `wanted`.
 
     Raises UsageError where it has not. Nothing is wanted of processes that the run has started itself.
     """
@@ -172,7 +196,8 @@ def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: M
         if part.exists():
             continue
         with at_batch(run, "pages", number + 1):
-            staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"  # not by process id, of which two machines may have the same
+            # not by process id, of which two machines may have the same
+            staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"
             with MappedWriter(staged, rules_of(run, source)) as writer:
                 for row in rows:
                     work = _work(run, source, row)
@@ -180,13 +205,23 @@ def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: M
                         if mapped.whole:
                             writer.add(work.key, mapped)
             move(staged, part)
-        log.info("mapped", kb=run.kb, source=source.name, batch=number + 1, of=batches.count, pages=len(keys), part=part.stem[:12])
+        log.info(
+            "mapped",
+            kb=run.kb,
+            source=source.name,
+            batch=number + 1,
+            of=batches.count,
+            pages=len(keys),
+            part=part.stem[:12],
+        )
     return MappedBatches(pages)
 
 
 def _work(run: Run, source: Source, pickled: bytes) -> PageToMap:
     page, digest, card = pickle.loads(pickled)
-    return page_to_map(StoredPage(page, digest, partial(run.raw(source.name).body, digest)), source, run.declaration.language, card)
+    return page_to_map(
+        StoredPage(page, digest, partial(run.raw(source.name).body, digest)), source, run.declaration.language, card
+    )
 
 
 def _read_batch(run: Run, batches: PageBatches, number: int) -> tuple[Source, list[str], list[bytes]]:
@@ -196,12 +231,17 @@ def _read_batch(run: Run, batches: PageBatches, number: int) -> tuple[Source, li
 
 
 def unmapped(run: Run, batches: PageBatches, first: int, last: int) -> Unfinished:
-    """The first batch from `first` to `last` that has no part, by its number, source and first page; the last one where all have."""
+    """The first batch from `first` to `last` that has no part, by its number, source and first page; the last one where
+    all have.
+    """
     for number in range(first - 1, last):
         source, keys, rows = _read_batch(run, batches, number)
         if not _part(run, source, keys).exists():
             break
-    name = f"batch {number + 1} of {batches.count} of the pages to map: {len(rows)} of source '{source.name}', the first {pickle.loads(rows[0])[0].url}"
+    name = (
+        f"batch {number + 1} of {batches.count} of the pages to map: {len(rows)} of source '{source.name}', the "
+        f"first {pickle.loads(rows[0])[0].url}"
+    )
     return Unfinished(name, deaths_at(run, "pages", number + 1))
 
 

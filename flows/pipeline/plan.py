@@ -35,8 +35,10 @@ _MUCH = 300  # texts, from which a rate is worth to be measured
 _REPORTS = 20  # of earlier runs that are looked through
 
 
-def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008  # frozen
-    """Crawls as a run would, and counts. Raises the errors that a run raises before the gate; the `report` of a NoRecords has `sources` and `rejects`, too.
+# frozen
+def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008
+    """Crawls as a run would, and counts. Raises the errors that a run raises before the gate; the `report` of a
+    NoRecords has `sources` and `rejects`, too.
 
     Golden questions are not asked, because there is no new version to ask.
     """
@@ -47,7 +49,12 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
         except NoRecords as nothing:
             nothing.about(declaration.handle)
             sources = [outcome.model_dump() for outcome in read_outcomes(run)]
-            nothing.report = {**nothing.as_json(), "kb": run.kb, "sources": sources, "rejects": _as_json(ledger.rejects)}
+            nothing.report = {
+                **nothing.as_json(),
+                "kb": run.kb,
+                "sources": sources,
+                "rejects": _as_json(ledger.rejects),
+            }
             raise
         foreseen = foresee(run, surveyed)
         seconds = _seconds(run, surveyed, foreseen.chunks_to_embed, sum(ledger.seconds.values()))
@@ -55,14 +62,19 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
 
 
 def _seconds(run: Run, surveyed: Survey, texts: int, survey_took: float) -> float | None:
-    """About what a run takes: the survey as long as it took now, and embedding at the rate of the last run that embedded much, else at this machine's.
+    """About what a run takes: the survey as long as it took now, and embedding at the rate of the last run that
+    embedded much, else at this machine's.
 
     None where an API embeds and no run has told its rate.
     """
     if not texts:
         return round(survey_took, 1)
     reports = islice(newest_first(run.data, run.kb), _REPORTS)
-    same = (one for one in reports if one.stages.get("embedder") == run.stages["embedder"] and one.chunks.embedded >= _SAMPLE)
+    same = (
+        one
+        for one in reports
+        if one.stages.get("embedder") == run.stages["embedder"] and one.chunks.embedded >= _SAMPLE
+    )
     last = next(same, None)
     if last is not None:
         rate = last.seconds.get("embed", 0.0) / last.chunks.embedded
@@ -108,7 +120,9 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
         tokens=tokens,
         cost=embed.cost(tokens),
         gate={"would_refuse": would_refuse, "checks": [check.model_dump() for check in checks]},
-        remedies=remedies_of(run.declaration, Verdict(verdict="refused" if would_refuse else "passed", checks=checks), sources),
+        remedies=remedies_of(
+            run.declaration, Verdict(verdict="refused" if would_refuse else "passed", checks=checks), sources
+        ),
         limits_reached=[limit for one in sources for limit in one.limits_reached],
         sources=sources,
     )

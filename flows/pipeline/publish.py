@@ -13,7 +13,18 @@ from almanac.core.extras import installed_version
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.fingerprints import golden_of
-from almanac.flows.pipeline.handles import Built, Comparison, Embedded, Live, Measured, Pages, PlannedSegments, Tables, Texts, Verified
+from almanac.flows.pipeline.handles import (
+    Built,
+    Comparison,
+    Embedded,
+    Live,
+    Measured,
+    Pages,
+    PlannedSegments,
+    Tables,
+    Texts,
+    Verified,
+)
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import left_to_make, plan_job
@@ -55,8 +66,8 @@ def build(
 ) -> Built:
     """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors.
 
-    What was embedded is taken for its order alone: by then, every text has its vector. Of segments that were `planned`, those that are not in their places
-    are made. Of `ahead`, the process is used, and started if need be.
+    What was embedded is taken for its order alone: by then, every text has its vector. Of segments that were `planned`,
+    those that are not in their places are made. Of `ahead`, the process is used, and started if need be.
     """
     parent = None if live is None or run.scope.full or in_full else live
     with ThreadPoolExecutor(1) as thread:
@@ -71,7 +82,9 @@ def build(
 _Parts = tuple[BuildFacts, tuple[SegmentUse, ...]]  # a version of one segment names none
 
 
-def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress, ahead: Ahead | None) -> _Parts:
+def _built_alone(
+    run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress, ahead: Ahead | None
+) -> _Parts:
     job = BuildJob(
         kb=run.kb,
         version_dir=run.version_dir(version),
@@ -90,7 +103,13 @@ def _built_alone(run: Run, version: str, tables: Tables, parent: Live | None, on
 
 
 def _built_of_segments(
-    run: Run, version: str, tables: Tables, parent: Live | None, planned: PlannedSegments | None, on_progress: OnProgress, ahead: Ahead | None
+    run: Run,
+    version: str,
+    tables: Tables,
+    parent: Live | None,
+    planned: PlannedSegments | None,
+    on_progress: OnProgress,
+    ahead: Ahead | None,
 ) -> _Parts:
     plan = None if planned is None else left_to_make(run, planned)
     built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress, ahead=ahead)
@@ -98,15 +117,19 @@ def _built_of_segments(
 
 
 def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahead | None = None) -> Verified:
-    """The finished directory, read by another process; of what was copied from a verified version, a sample, and of segments, what is new.
+    """The finished directory, read by another process; of what was copied from a verified version, a sample, and of
+    segments, what is new.
 
-    A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises DamagedVersion where that differs, too.
+    A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises
+    DamagedVersion where that differs, too.
     """
     since = live.folder if built.facts.kind == "delta" and live is not None else None
     problems = _problems_of(run, built, tables, since, ahead)
     if problems and (since is not None or built.facts.kind == "segments"):
         log.warning(
-            "the live version is damaged, and so is what was taken from it: built in full", kb=run.kb, **problems[0].model_dump(include={"where", "kind"})
+            "the live version is damaged, and so is what was taken from it: built in full",
+            kb=run.kb,
+            **problems[0].model_dump(include={"where", "kind"}),
         )
         remove(built.folder)
         built = build(run, built.version, tables, None, (), live, ahead=ahead, in_full=True)
@@ -133,7 +156,9 @@ def manifest_of(
     measured: Measured | None = None,
 ) -> Manifest:
     """The manifest of a version, without the list of files, which publication adds."""
-    records, documents, rows = (pq.read_metadata(path).num_rows for path in (tables.records, tables.documents, tables.chunks))
+    records, documents, rows = (
+        pq.read_metadata(path).num_rows for path in (tables.records, tables.documents, tables.chunks)
+    )
     return Manifest(
         kb=run.kb,
         version=verified.version,
@@ -158,29 +183,42 @@ def manifest_of(
             "build": verified.facts.model_dump(),
             **({"golden": asked} if (asked := golden_of(run.declaration, run.golden)) and measured is not None else {}),
         },
-        software={"python": platform.python_version(), **{name: found for name in _SOFTWARE if (found := installed_version(name)) is not None}},
+        software={
+            "python": platform.python_version(),
+            **{name: found for name in _SOFTWARE if (found := installed_version(name)) is not None},
+        },
         files=[],
         segments=list(verified.segments),
     )
 
 
 def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None) -> Measured:
-    """Measures the recall of the finished version on the golden questions, and that of the live one if a drop is limited.
+    """Measures the recall of the finished version on the golden questions, and that of the live one if a drop is
+    limited.
 
     For an embedder that was not measured, relevance is fitted on the golden questions, if there are enough.
     """
     embed_questions = kept_questions(VectorStore(run.data.vectors, run.embedder), run.model, run.embedder.query_prompt)
     with OpenVersion(run.index_dir, verified.version, manifest=manifest) as candidate:
         recall = measure_recall(run.declaration, candidate, embed_questions, run.golden)
-        calibration = fit_calibration(run.declaration, candidate, embed_questions, run.golden) if run.fits_relevance else None
+        calibration = (
+            fit_calibration(run.declaration, candidate, embed_questions, run.golden) if run.fits_relevance else None
+        )
     of_live, unasked = None, None
     if run.declaration.gate.max_recall_drop is not None and manifest.parent is not None:
         try:
-            of_live = _live_recall(run, read_manifest(run.index_dir, manifest.parent) if live is None else live.manifest)
+            of_live = _live_recall(
+                run, read_manifest(run.index_dir, manifest.parent) if live is None else live.manifest
+            )
         except (OtherFormat, NotFound) as error:
             unasked = error.message
         except DamagedVersion as error:  # a new version is the way out of a damaged one
-            log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=manifest.parent, error=str(error))
+            log.warning(
+                "the live version answers no golden question: it is damaged",
+                kb=run.kb,
+                version=manifest.parent,
+                error=str(error),
+            )
     path, live_path = run.staging / "recall.json", run.staging / "recall-live.json"
     write_file(path, recall.model_dump_json(), synced=False)
     if of_live is None:
@@ -190,33 +228,50 @@ def measure(run: Run, verified: Verified, manifest: Manifest, live: Live | None)
 
 
 def measure_live(run: Run, live: Live) -> Measured:
-    """Measures the recall of the live version, where it was not asked these golden questions yet. One that is damaged answers none."""
+    """Measures the recall of the live version, where it was not asked these golden questions yet. One that is damaged
+    answers none.
+    """
     path = run.staging / "recall.json"
     try:
         recall = _live_recall(run, live.manifest)
     except DamagedVersion as error:
-        log.warning("the live version answers no golden question: it is damaged", kb=run.kb, version=live.manifest.version, error=str(error))
+        log.warning(
+            "the live version answers no golden question: it is damaged",
+            kb=run.kb,
+            version=live.manifest.version,
+            error=str(error),
+        )
         recall = None
     write_file(path, (recall or Recall()).model_dump_json(), synced=False)
     return Measured(path, None)
 
 
 def _live_recall(run: Run, live: Manifest) -> Recall | None:
-    """What the live version answers. One of another embedder is asked by the vectors that are kept of its questions; None where there are none.
+    """What the live version answers. One of another embedder is asked by the vectors that are kept of its questions;
+    None where there are none.
 
     Raises DamagedVersion.
     """
-    store, is_other = VectorStore(run.data.vectors, live.embedder), live.embedder.fingerprint != run.embedder.fingerprint
-    prompt = (live if is_other else run).embedder.query_prompt  # searches put the declared one before what they ask of the live version
+    store, is_other = (
+        VectorStore(run.data.vectors, live.embedder),
+        live.embedder.fingerprint != run.embedder.fingerprint,
+    )
+    # searches put the declared one before what they ask of the live version
+    prompt = (live if is_other else run).embedder.query_prompt
     if is_other and not are_kept(store, [one.question for one in without_history(run.golden)], prompt):
-        log.warning("the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version)
+        log.warning(
+            "the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version
+        )
         return None
     with OpenVersion(run.index_dir, live.version) as opened:
         return measure_recall(run.declaration, opened, kept_questions(store, run.model, prompt), run.golden)
 
 
-def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: Manifest, lease: Lease, *, go_live: bool) -> bool:
-    """Syncs the directory, writes the manifest, whose verdict rests on what was measured, and moves the pointer if `go_live`. Returns whether it is live.
+def publish(
+    run: Run, verified: Verified, _measured: Measured | None, manifest: Manifest, lease: Lease, *, go_live: bool
+) -> bool:
+    """Syncs the directory, writes the manifest, whose verdict rests on what was measured, and moves the pointer if
+    `go_live`. Returns whether it is live.
 
     Only for who still holds the lock.
     """
@@ -225,15 +280,22 @@ def publish(run: Run, verified: Verified, _measured: Measured | None, manifest: 
 
 
 def publish_finished(run: Run, version: str, previous: str | None, _tables: Tables, lease: Lease) -> bool:
-    """Moves the pointer to a version that another run finished, of the same tables. Returns whether it is live. Only for who still holds the lock."""
+    """Moves the pointer to a version that another run finished, of the same tables. Returns whether it is live. Only
+    for who still holds the lock.
+    """
     return _move_pointer(run, version, previous, lease)
 
 
 def _move_pointer(run: Run, version: str, previous: str | None, lease: Lease) -> bool:
-    """Makes a version live after `previous`, which was live when the run began. Whoever made another one live since then meant it: the version is kept."""
+    """Makes a version live after `previous`, which was live when the run began. Whoever made another one live since
+    then meant it: the version is kept.
+    """
     if publish_after(run.index_dir, version, previous, lease=lease):
         return True
     log.warning(
-        "another version was made live while this run was at work: the new one is kept", kb=run.kb, version=version, hint=f"almanac publish {run.kb} {version}"
+        "another version was made live while this run was at work: the new one is kept",
+        kb=run.kb,
+        version=version,
+        hint=f"almanac publish {run.kb} {version}",
     )
     return False

@@ -9,7 +9,9 @@ from almanac.schemas.hashing import sha256
 
 
 def question_key(question: str, prompt: str = "") -> str:
-    """The key of a question's vector. It differs from the key of the same text: a model may embed questions differently. `prompt` is the query prompt."""
+    """The key of a question's vector. It differs from the key of the same text: a model may embed questions
+    differently. `prompt` is the query prompt.
+    """
     return sha256(f"query\0{prompt}{question}")
 
 
@@ -18,8 +20,12 @@ def are_kept(store: VectorStore, questions: Sequence[str], prompt: str = "") -> 
     return not store.missing(question_key(question, prompt) for question in questions)
 
 
-def kept_questions(store: VectorStore, load: Callable[[], Embedder], prompt: str = "") -> Callable[[Sequence[str]], Vectors]:
-    """A function that embeds questions (list of n → float32 (n, dimension)) and stores their vectors. It calls `load` only for questions without a vector."""
+def kept_questions(
+    store: VectorStore, load: Callable[[], Embedder], prompt: str = ""
+) -> Callable[[Sequence[str]], Vectors]:
+    """A function that embeds questions (list of n → float32 (n, dimension)) and stores their vectors. It calls `load`
+    only for questions without a vector.
+    """
 
     def embed_queries(questions: Sequence[str]) -> Vectors:
         by_key = {question_key(question, prompt): question for question in questions}

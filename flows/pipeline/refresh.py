@@ -1,4 +1,6 @@
-"""A whole refresh, from taking the lock to applying retention. Each step is called through `Conduct.do`: directly, or as a Prefect task."""
+"""A whole refresh, from taking the lock to applying retention. Each step is called through `Conduct.do`: directly, or
+as a Prefect task.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -34,7 +36,17 @@ from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segments_of, plan_segments, unmade
 from almanac.flows.pipeline.state import is_to_be_asked, remember, vectors_as_confirmed
-from almanac.flows.pipeline.survey import Do, Survey, call_directly, cut, finished_before, is_live, judge_run, refused_before, survey
+from almanac.flows.pipeline.survey import (
+    Do,
+    Survey,
+    call_directly,
+    cut,
+    finished_before,
+    is_live,
+    judge_run,
+    refused_before,
+    survey,
+)
 from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.flows.pipeline.validate import require_records
 from almanac.index.build.builder import BUILDER
@@ -54,9 +66,10 @@ log = get_logger("almanac.refresh")
 class Conduct:
     """How a refresh is carried out.
 
-    `do` calls a step and returns its result; `show` shows the progress of a step; `embedding` is a context manager that waits until the run may embed.
-    `fan_out` has batches done by workers of a cluster; without it, this process does them. `interruptions` are the exceptions that mean that the operator
-    cancelled the run. `when_surveyed(run, survey)` is called once, before anything is embedded.
+    `do` calls a step and returns its result; `show` shows the progress of a step; `embedding` is a context manager that
+    waits until the run may embed. `fan_out` has batches done by workers of a cluster; without it, this process does
+    them. `interruptions` are the exceptions that mean that the operator cancelled the run. `when_surveyed(run, survey)`
+    is called once, before anything is embedded.
     """
 
     do: Do = call_directly
@@ -92,7 +105,9 @@ _PUSHED: dict[Callable[..., Any], tuple[str, ...]] = {
 }
 
 
-def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, rejects_ok: bool = False, ledger: Ledger | None = None) -> dict[str, Any]:
+def carry_out(
+    run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, rejects_ok: bool = False, ledger: Ledger | None = None
+) -> dict[str, Any]:
     """Refreshes a knowledge base, and returns the report of the run, which is also written.
 
     Args:
@@ -102,12 +117,17 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
         rejects_ok: True reports quarantined items with exit code 0
         ledger: collects what the steps hand on; afterwards it has the report, also if an error is raised
 
-    Returns the report, also for the outcomes `no_records` and `gate_refused`. Raises GateRefused where embedding would cost more than `embed.max_cost`,
-    RunLocked where another process writes, and other AlmanacErrors that the operator has to fix. `error.report` is the report; None where the lock was not
-    obtained. A run that ends with an error keeps raw pages and finished vectors, and gives back what else it took.
+    Returns the report, also for the outcomes `no_records` and `gate_refused`. Raises GateRefused where embedding would
+    cost more than `embed.max_cost`, RunLocked where another process writes, and other AlmanacErrors that the operator
+    has to fix. `error.report` is the report; None where the lock was not obtained. A run that ends with an error keeps
+    raw pages and finished vectors, and gives back what else it took.
     """
     ledger = Ledger() if ledger is None else ledger
-    with as_storage_error(run.data.root), writing(run.data, run.kb, run.run_id) as session, writer_lock(run.index_dir, run.run_id) as lease:
+    with (
+        as_storage_error(run.data.root),
+        writing(run.data, run.kb, run.run_id) as session,
+        writer_lock(run.index_dir, run.run_id) as lease,
+    ):
         if session is not None:
             fan_out = conduct.fan_out and session.pushing_during(conduct.fan_out, _PUSHED)
             conduct = replace(conduct, do=session.pushing_after(conduct.do, _PUSHED), fan_out=fan_out)
@@ -120,12 +140,21 @@ def carry_out(run: Run, conduct: Conduct = _PLAIN, *, go_live: bool = True, reje
         except AlmanacError as error:
             error.about(run.declaration.handle)
             outcome: Outcome = "gate_refused" if isinstance(error, GateRefused) else "failed"
-            error.report = _fail(run, lease, ledger, outcome, error.exit_code, error.as_json()["error"]).model_dump(by_alias=True)
+            error.report = _fail(run, lease, ledger, outcome, error.exit_code, error.as_json()["error"]).model_dump(
+                by_alias=True
+            )
             raise
         except BaseException as error:
             interrupted = isinstance(error, conduct.interruptions)  # Ctrl-C, or cancelled in Prefect
             kind, message = ("interrupted", "interrupted") if interrupted else ("crash", repr(error))
-            _fail(run, lease, ledger, "failed", 130 if interrupted else 1, {"kind": kind, "message": message, "where": None, "hint": None})
+            _fail(
+                run,
+                lease,
+                ledger,
+                "failed",
+                130 if interrupted else 1,
+                {"kind": kind, "message": message, "where": None, "hint": None},
+            )
             raise
         with uninterrupted():
             report = ledger.close(run, concluded.outcome, concluded.exit_code, concluded.error)
@@ -146,11 +175,15 @@ def _fail(run: Run, lease: Lease, ledger: Ledger, outcome: Outcome, exit_code: i
             if lease.is_held() and _has_too_many_crawls(run, run.declaration.retention.crawls):
                 _apply_retention(run, lease)
         except (AlmanacError, OSError) as left:
-            log.warning("what is beyond the declared retention is left for the next run to remove", kb=run.kb, error=str(left))
+            log.warning(
+                "what is beyond the declared retention is left for the next run to remove", kb=run.kb, error=str(left)
+            )
     return report
 
 
-def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_live: bool, rejects_ok: bool) -> _Conclusion:
+def _refresh(
+    run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_live: bool, rejects_ok: bool
+) -> _Conclusion:
     log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
     _sweep(run)
@@ -160,7 +193,8 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     has_lost_vectors = is_live(run, surveyed) and _has_lost_vectors(run, surveyed)
     if is_live(run, surveyed) and not has_lost_vectors:
         return _confirm(run, conduct, surveyed, ledger)
-    # A refusal by counts ends the run only if such a version is kept already: a new one is built, to look at and to publish by hand.
+    # A refusal by counts ends the run only if such a version is kept already: a new one is built, to look at and to
+    # publish by hand.
     if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
@@ -185,11 +219,15 @@ def _refresh(run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_liv
     if fate == "kept":
         return _Conclusion("kept", 0, surveyed)
     with_rejects = surveyed.validated.rejected > 0
-    return _Conclusion("published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0, surveyed)
+    return _Conclusion(
+        "published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0, surveyed
+    )
 
 
 def _has_lost_vectors(run: Run, surveyed: Survey) -> bool:
-    """Whether the vector store has lost vectors of the live version that this version does not have either, so that another one has to be made."""
+    """Whether the vector store has lost vectors of the live version that this version does not have either, so that
+    another one has to be made.
+    """
     if vectors_as_confirmed(run):
         return False
     with vectors_in_use(run.data.vectors):
@@ -197,9 +235,11 @@ def _has_lost_vectors(run: Run, surveyed: Survey) -> bool:
 
 
 def _confirm(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> _Conclusion:
-    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the gate refuses the counts.
+    """The conclusion where the live version already holds the surveyed content: `unchanged`, or `gate_refused` if the
+    gate refuses the counts.
 
-    Golden questions that it was not asked yet are asked now. If it fails them, that is a refusal, too: it serves on, and no version is made.
+    Golden questions that it was not asked yet are asked now. If it fails them, that is a refusal, too: it serves on,
+    and no version is made.
     """
     if surveyed.live is not None and is_to_be_asked(run, surveyed.live):
         with ledger.stage("golden", run.kb):
@@ -208,7 +248,11 @@ def _confirm(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger) -> _C
         surveyed = replace(surveyed, verdict=verdict)
     ledger.version = ledger.previous if surveyed.is_passed else None
     _count_all_as_cached(ledger)
-    return _Conclusion("unchanged", 0, surveyed) if surveyed.is_passed else _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
+    return (
+        _Conclusion("unchanged", 0, surveyed)
+        if surveyed.is_passed
+        else _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
+    )
 
 
 def _count_all_as_cached(ledger: Ledger) -> None:
@@ -217,7 +261,9 @@ def _count_all_as_cached(ledger: Ledger) -> None:
 
 
 def _sweep(run: Run) -> None:
-    """Removes half-written files of killed runs; of the raw folders, which are large, only if a latest crawl was cut off."""
+    """Removes half-written files of killed runs; of the raw folders, which are large, only if a latest crawl was cut
+    off.
+    """
     for path in [*run.processed.glob(".staging"), *run.processed.glob(REMOVED)]:
         remove(path)
     latest = [crawls[-1] for source in run.declaration.sources if (crawls := run.raw(source.name).crawls())]
@@ -226,8 +272,12 @@ def _sweep(run: Run) -> None:
         sweep(folder.rglob(TEMPORARY))
 
 
-def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: Ahead) -> tuple[Survey, Texts, tuple[Embedded, ...]]:
-    """Embeds what has no vector yet. Where the embedder refuses texts, the survey that is returned is the one without their items."""
+def _embed(
+    run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: Ahead
+) -> tuple[Survey, Texts, tuple[Embedded, ...]]:
+    """Embeds what has no vector yet. Where the embedder refuses texts, the survey that is returned is the one without
+    their items.
+    """
     do = conduct.do
     with ledger.stage("embed", run.kb), conduct.show("embed") as on_progress:
         texts: Texts = do(stage_texts, run, surveyed.tables, surveyed.live)
@@ -248,16 +298,25 @@ def _embed(run: Run, conduct: Conduct, surveyed: Survey, ledger: Ledger, ahead: 
         comparison, tables = cut(run, do, items, validated, surveyed.live, ledger, conduct.fan_out)
         ledger.note(embedded_counts(run, tables, texts, embedded))
         verdict = ledger.note(judge_run(run, surveyed.pages, validated, comparison))
-    return replace(surveyed, validated=validated, comparison=comparison, tables=tables, verdict=verdict), texts, embedded
+    return (
+        replace(surveyed, validated=validated, comparison=comparison, tables=tables, verdict=verdict),
+        texts,
+        embedded,
+    )
 
 
 def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgress) -> Iterator[Embedded]:
     """Embeds in this process or by workers."""
     if conduct.fan_out is None or not embeds_on_workers(run):
-        yield from (conduct.do(embed_texts, run, texts, first, last, on_progress) for first, last in spans_of(run, texts.checkpoints))
+        yield from (
+            conduct.do(embed_texts, run, texts, first, last, on_progress)
+            for first, last in spans_of(run, texts.checkpoints)
+        )
         return
     done = 0
-    for part in conduct.fan_out(embed_batches, run, texts, each_alone(texts.checkpoints), partial(unembedded, run, texts)):
+    for part in conduct.fan_out(
+        embed_batches, run, texts, each_alone(texts.checkpoints), partial(unembedded, run, texts)
+    ):
         done += part.texts
         on_progress(done, texts.count)
         yield part
@@ -269,9 +328,13 @@ def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger
         return
     ledger.note(Verdict(verdict="refused", checks=[*surveyed.verdict.checks, check]))
     raise GateRefused(
-        f"embedding {texts.count:,} texts of about {texts.tokens:,} tokens costs about {check.value:,}, and embed.max_cost is {check.limit:,}",
+        f"embedding {texts.count:,} texts of about {texts.tokens:,} tokens costs about {check.value:,}, and "
+        f"embed.max_cost is {check.limit:,}",
         where=str(run.declaration.path),
-        hint="nothing was embedded, and what is published serves on; almanac plan KB tells the cost; raise embed.max_cost if it is right",
+        hint=(
+            "nothing was embedded, and what is published serves on; almanac plan KB tells the cost; raise "
+            "embed.max_cost if it is right"
+        ),
     )
 
 
@@ -287,14 +350,25 @@ def _build_and_judge(
     *,
     go_live: bool,
 ) -> _Fate:
-    """Builds, verifies, measures and judges a version, writes its manifest, and makes it live if it passed and `go_live`.
+    """Builds, verifies, measures and judges a version, writes its manifest, and makes it live if it passed and
+    `go_live`.
 
     A refused version with the same content as one that is kept is removed again.
     """
-    do, live, pages, comparison, tables = conduct.do, surveyed.live, surveyed.pages, surveyed.comparison, surveyed.tables
+    do, live, pages, comparison, tables = (
+        conduct.do,
+        surveyed.live,
+        surveyed.pages,
+        surveyed.comparison,
+        surveyed.tables,
+    )
     version, verdict, measured = next_version(run.index_dir), surveyed.verdict, None
     with ledger.stage("build", run.kb), conduct.show("build") as on_progress:
-        planned = None if conduct.fan_out is None else _segments_by_workers(run, do, version, tables, live, conduct.fan_out, on_progress)
+        planned = (
+            None
+            if conduct.fan_out is None
+            else _segments_by_workers(run, do, version, tables, live, conduct.fan_out, on_progress)
+        )
         built = do(build, run, version, tables, texts, embedded, live, on_progress, planned, ahead)
     with ledger.stage("verify", run.kb):
         verified = do(verify, run, built, tables, live, ahead)
@@ -315,8 +389,12 @@ def _build_and_judge(
     return "live" if has_gone_live else "kept" if is_passed else "refused"
 
 
-def _segments_by_workers(run: Run, do: Do, version: str, tables: Tables, live: Live | None, fan_out: FanOut, on_progress: OnProgress) -> PlannedSegments | None:
-    """Has workers make the new segments of a version; a single one is left to this process, which has nothing else to do."""
+def _segments_by_workers(
+    run: Run, do: Do, version: str, tables: Tables, live: Live | None, fan_out: FanOut, on_progress: OnProgress
+) -> PlannedSegments | None:
+    """Has workers make the new segments of a version; a single one is left to this process, which has nothing else to
+    do.
+    """
     planned: PlannedSegments | None = do(plan_segments, run, version, tables, live)
     if planned is not None and planned.count > 1:
         done = 0
@@ -326,7 +404,9 @@ def _segments_by_workers(run: Run, do: Do, version: str, tables: Tables, live: L
     return planned
 
 
-def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, finished: Manifest, ledger: Ledger, *, go_live: bool) -> _Fate:
+def _publish_finished(
+    run: Run, lease: Lease, conduct: Conduct, surveyed: Survey, finished: Manifest, ledger: Ledger, *, go_live: bool
+) -> _Fate:
     """Makes a version live that a killed run had built, verified and judged, but not published."""
     ledger.version = finished.version
     ledger.note(finished.gate)
@@ -339,15 +419,21 @@ def _publish_finished(run: Run, lease: Lease, conduct: Conduct, surveyed: Survey
 
 
 def _look_back(run: Run, concluded: _Conclusion, report: RunReport, lease: Lease) -> None:
-    """Records the inputs for the next run, and applies retention. An error here is logged: it does not change the outcome."""
+    """Records the inputs for the next run, and applies retention. An error here is logged: it does not change the
+    outcome.
+    """
     try:
         if concluded.survey is not None and report.outcome in ("published", "published_with_rejects", "unchanged"):
             remember(run, report, concluded.survey.tables.digest)
         # Runs that make no version skip retention until a source has more than twice the crawls that it may keep.
-        if report.outcome not in ("unchanged", "no_records") or _has_too_many_crawls(run, 2 * run.declaration.retention.crawls):
+        if report.outcome not in ("unchanged", "no_records") or _has_too_many_crawls(
+            run, 2 * run.declaration.retention.crawls
+        ):
             _apply_retention(run, lease)
     except (AlmanacError, OSError) as error:
-        log.warning("the run is complete, but recording its inputs or applying retention failed", kb=run.kb, error=str(error))
+        log.warning(
+            "the run is complete, but recording its inputs or applying retention failed", kb=run.kb, error=str(error)
+        )
 
 
 def _has_too_many_crawls(run: Run, allowed: int) -> bool:

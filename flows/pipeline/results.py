@@ -24,7 +24,9 @@ def write_judged(path: Path, results: Sequence[ExpectationResult]) -> Path:
 
 
 class Judged(NamedTuple):
-    """What became of the declared rules: their results, the run that has kept them before, and the rejects for other reasons, unless it has."""
+    """What became of the declared rules: their results, the run that has kept them before, and the rejects for other
+    reasons, unless it has.
+    """
 
     expectations: list[JudgedExpectation]
     by: str | None
@@ -33,11 +35,17 @@ class Judged(NamedTuple):
     @classmethod
     def of(cls, validated: Validated) -> Self:
         """Reads the staged files. Raises OSError and ValueError for one that is missing or unreadable."""
-        return cls(validated.results(), validated.judged_by, _otherwise(validated.rejects) if validated.judged_by is None else [])
+        return cls(
+            validated.results(),
+            validated.judged_by,
+            _otherwise(validated.rejects) if validated.judged_by is None else [],
+        )
 
 
 def keep_results(run: Run, report: RunReport, found: Judged) -> None:
-    """Writes the results of a run, and enters them and their paths into its report. Results that an earlier run has kept stay its own."""
+    """Writes the results of a run, and enters them and their paths into its report. Results that an earlier run has
+    kept stay its own.
+    """
     judged = found.expectations
     if not judged:
         return
@@ -55,7 +63,10 @@ def keep_results(run: Run, report: RunReport, found: Judged) -> None:
             expectations=judged,
         )
         write_results(folder / f"{run_id}{_RESULTS}", results.model_dump(by_alias=True))
-    report.validation_file, report.validation_page = str(folder / f"{run_id}{_RESULTS}"), str(folder / f"{run_id}{_PAGE}")
+    report.validation_file, report.validation_page = (
+        str(folder / f"{run_id}{_RESULTS}"),
+        str(folder / f"{run_id}{_PAGE}"),
+    )
 
 
 def write_results(path: Path, results: Any) -> None:
@@ -76,9 +87,18 @@ def judged_by(report: RunReport) -> str | None:
 
 
 def prune_results(data: DataDir, kb: str, newest: int, needed: set[str]) -> int:
-    """Removes results and pages of all runs but the `newest`, by the order in which they ended, and the `needed` ones; returns the bytes."""
-    runs = in_order(data, kb, {path.name.split(".")[0] for suffix in (_RESULTS, _PAGE) for path in data.runs(kb).glob(f"*{suffix}")})
-    gone = [data.runs(kb) / f"{run_id}{suffix}" for run_id in runs[:-newest] if run_id not in needed for suffix in (_RESULTS, _PAGE)]
+    """Removes results and pages of all runs but the `newest`, by the order in which they ended, and the `needed` ones;
+    returns the bytes.
+    """
+    runs = in_order(
+        data, kb, {path.name.split(".")[0] for suffix in (_RESULTS, _PAGE) for path in data.runs(kb).glob(f"*{suffix}")}
+    )
+    gone = [
+        data.runs(kb) / f"{run_id}{suffix}"
+        for run_id in runs[:-newest]
+        if run_id not in needed
+        for suffix in (_RESULTS, _PAGE)
+    ]
     freed = 0
     for path in gone:
         if path.is_file():

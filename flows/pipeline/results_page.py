@@ -1,4 +1,6 @@
-"""The results of a run's declared rules as one HTML page, for a browser without a network: no script, font, style or picture from elsewhere."""
+"""The results of a run's declared rules as one HTML page, for a browser without a network: no script, font, style or
+picture from elsewhere.
+"""
 
 import base64
 import hashlib
@@ -10,22 +12,32 @@ from typing import Any
 from almanac.schemas.reports import JudgedExpectation, ValidationResults
 
 _STYLE = """
-:root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--text:#16202c;--soft:#5b6876;--line:#e1e6ec;--good:#14713f;--good-bg:#e2f4e9;--bad:#a4262c;
+:root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--text:#16202c;--soft:#5b6876;--line:#e1e6ec;--good:#14713f;
+--good-bg:#e2f4e9;--bad:#a4262c;
 --bad-bg:#fde7e7;--warn:#7a5200;--warn-bg:#fdf1d4;--code:#f0f3f6;--link:#1b5fae}
 @media(prefers-color-scheme:dark){:root{--page:#10151b;--card:#19212a;--text:#e6ebf1;--soft:#9aa8b7;--line:#2c3743;--good:#7fdca4;--good-bg:#143524;
 --bad:#ff9a9a;--bad-bg:#451d20;--warn:#f2c86b;--warn-bg:#3d2f0e;--code:#222c37;--link:#8dbdf5}}
 *{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--text);font:15px/1.5 system-ui,sans-serif}
-main{max-width:78rem;margin:0 auto;padding:2rem 1.25rem 4rem}h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.05rem;margin:2rem 0 .6rem}
-.by{color:var(--soft);margin:0 0 1.25rem}.verdict{border-radius:10px;padding:.9rem 1.1rem;font-weight:600;margin:0 0 1rem}
-.good{background:var(--good-bg);color:var(--good)}.bad{background:var(--bad-bg);color:var(--bad)}.warn{background:var(--warn-bg);color:var(--warn)}
+main{max-width:78rem;margin:0 auto;padding:2rem 1.25rem 4rem}h1{font-size:1.5rem;margin:0 0 .25rem}h2{font-size:1.05rem;
+margin:2rem 0 .6rem}
+.by{color:var(--soft);margin:0 0 1.25rem}.verdict{border-radius:10px;padding:.9rem 1.1rem;font-weight:600;
+margin:0 0 1rem}
+.good{background:var(--good-bg);color:var(--good)}.bad{background:var(--bad-bg);color:var(--bad)}
+.warn{background:var(--warn-bg);color:var(--warn)}
 .sums{display:flex;flex-wrap:wrap;gap:.75rem;margin:0 0 1rem;padding:0;list-style:none}
-.sums li{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.6rem 1rem;min-width:8rem;color:var(--soft);font-size:.85rem}
+.sums li{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:.6rem 1rem;min-width:8rem;
+color:var(--soft);font-size:.85rem}
 .sums b{display:block;color:var(--text);font-size:1.35rem;font-variant-numeric:tabular-nums}
-.box{background:var(--card);border:1px solid var(--line);border-radius:10px;overflow-x:auto}table{border-collapse:collapse;width:100%;font-size:.9rem}
-th{color:var(--soft);font-weight:600;font-size:.78rem;white-space:nowrap}th,td{text-align:left;padding:.55rem .8rem;border-bottom:1px solid var(--line);
-vertical-align:top}tbody tr:last-child td{border-bottom:0}.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-code{font:.86em ui-monospace,monospace;background:var(--code);border-radius:4px;padding:.1em .35em;overflow-wrap:anywhere}small{color:var(--soft);display:block}
-.tag{border-radius:99px;padding:.1rem .6rem;font-size:.78rem;font-weight:600;white-space:nowrap}a{color:var(--link);overflow-wrap:anywhere}
+.box{background:var(--card);border:1px solid var(--line);border-radius:10px;overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.9rem}
+th{color:var(--soft);font-weight:600;font-size:.78rem;white-space:nowrap}th,td{text-align:left;padding:.55rem .8rem;
+border-bottom:1px solid var(--line);
+vertical-align:top}tbody tr:last-child td{border-bottom:0}.n{text-align:right;font-variant-numeric:tabular-nums;
+white-space:nowrap}
+code{font:.86em ui-monospace,monospace;background:var(--code);border-radius:4px;padding:.1em .35em;
+overflow-wrap:anywhere}small{color:var(--soft);display:block}
+.tag{border-radius:99px;padding:.1rem .6rem;font-size:.78rem;font-weight:600;white-space:nowrap}a{color:var(--link);
+overflow-wrap:anywhere}
 td.of{min-width:17rem}tr>td:nth-child(3){min-width:20rem}
 p.verdict{max-width:none}.n small{white-space:normal;min-width:6rem}summary{cursor:pointer;color:var(--link)}
 details table{margin:.4rem 0 0;font-size:.95em}details td{padding:.3rem .8rem .3rem 0}
@@ -41,8 +53,10 @@ def page_of(results: ValidationResults) -> str:
     title = f"Expectations of {escape(results.kb)}"
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'\">"
-        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" content="no-referrer">'
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+        f"'sha256-{digest}'; base-uri 'none'; form-action 'none'\">"
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="referrer" '
+        'content="no-referrer">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body><main>"
         f'<h1>{title}</h1><p class="by">run {escape(results.run_id)}, judged {escape(results.judged_at)}</p>'
         f"{_verdict(results)}{_sums(results)}{_table(results.expectations)}{_accounts(results)}</main></body></html>\n"
@@ -51,10 +65,18 @@ def page_of(results: ValidationResults) -> str:
 
 def _verdict(results: ValidationResults) -> str:
     rules = results.expectations
-    refused = [one for one in rules if not one.ok and (one.severity == "refuse" or (one.error is not None and one.severity != "warn"))]
+    refused = [
+        one
+        for one in rules
+        if not one.ok and (one.severity == "refuse" or (one.error is not None and one.severity != "warn"))
+    ]
     broken = [one for one in rules if one.broken and one.severity == "quarantine"]
     warned = [one for one in rules if not one.ok and one.severity == "warn"]
-    said = [f"{_count(len(refused), 'rule')} {'refuses' if len(refused) == 1 else 'refuse'} the version"] if refused else []
+    said = (
+        [f"{_count(len(refused), 'rule')} {'refuses' if len(refused) == 1 else 'refuse'} the version"]
+        if refused
+        else []
+    )
     if broken:
         said.append(f"{_count(results.by_expectations, 'item')} quarantined for {_count(len(broken), 'broken rule')}")
     if warned:
@@ -67,8 +89,10 @@ def _sums(results: ValidationResults) -> str:
     items = results.items
     left = items.in_ - items.deduplicated - items.quarantined
     sums = (
-        ("items in", items.in_), ("left to publish", left), ("duplicates", items.deduplicated), ("quarantined by rules", results.by_expectations),
-        ("quarantined otherwise", sum(one.count for one in results.otherwise)), ("rules judged", len(results.expectations)),
+        ("items in", items.in_), ("left to publish", left), ("duplicates", items.deduplicated), ("quarantined by rules",
+        results.by_expectations),
+        ("quarantined otherwise", sum(one.count for one in results.otherwise)), ("rules judged",
+        len(results.expectations)),
     )  # fmt: skip
     return f'<ul class="sums">{"".join(f"<li><b>{count:,}</b>{what}</li>" for what, count in sums)}</ul>'
 
@@ -76,8 +100,15 @@ def _sums(results: ValidationResults) -> str:
 def _table(rules: Iterable[JudgedExpectation]) -> str:
     columns = ("source", "field", "declared", "severity")
     numbers = ("checked", "broken", "share")
-    head = "".join(f"<th>{name}</th>" for name in columns) + "".join(f'<th class="n">{name}</th>' for name in numbers) + "<th>result</th><th>found</th>"
-    return f'<div class="box"><table><thead><tr>{head}</tr></thead><tbody>{"".join(map(_row, rules))}</tbody></table></div>'
+    head = (
+        "".join(f"<th>{name}</th>" for name in columns)
+        + "".join(f'<th class="n">{name}</th>' for name in numbers)
+        + "<th>result</th><th>found</th>"
+    )
+    return (
+        f'<div class="box"><table><thead><tr>{head}</tr></thead><tbody>{"".join(map(_row, rules))}</tbody></table>'
+        "</div>"
+    )
 
 
 def _row(rule: JudgedExpectation) -> str:
@@ -88,8 +119,10 @@ def _row(rule: JudgedExpectation) -> str:
     also = f"<small>and {rule.also:,} counted above</small>" if rule.also else ""
     share = f"{rule.broken / rule.checked:.2%}" if rule.checked and of_items else "–"
     cells = [
-        f"<td>{escape(rule.source) or '–'}</td><td>{escape(rule.field) or '–'}</td><td>{declared}</td><td>{_SEVERITIES[rule.severity]}</td>",
-        f'<td class="n">{rule.checked:,}</td><td class="n">{f"{rule.broken:,}" if of_items else "–"}{also}</td><td class="n">{share}</td>',
+        f"<td>{escape(rule.source) or '–'}</td><td>{escape(rule.field) or '–'}</td><td>{declared}</td><td>"
+        f"{_SEVERITIES[rule.severity]}</td>",
+        f'<td class="n">{rule.checked:,}</td><td class="n">{f"{rule.broken:,}" if of_items else "–"}{also}</td>'
+        f'<td class="n">{share}</td>',
         f'<td>{_tag(rule)}</td><td class="of">{_found(rule)}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
@@ -98,7 +131,9 @@ def _row(rule: JudgedExpectation) -> str:
 def _tag(rule: JudgedExpectation) -> str:
     kind, word = ("bad", "not judged") if rule.error is not None else ("good", "holds")
     if rule.error is None and not rule.ok:
-        kind, word = {"quarantine": ("warn", "quarantined"), "warn": ("warn", "warning"), "refuse": ("bad", "refused")}[rule.severity]
+        kind, word = {"quarantine": ("warn", "quarantined"), "warn": ("warn", "warning"), "refuse": ("bad", "refused")}[
+            rule.severity
+        ]
     return f'<span class="tag {kind}">{word}</span>'
 
 
@@ -108,34 +143,55 @@ def _found(rule: JudgedExpectation) -> str:
         limit = f", limit <code>{_value(rule.limit)}</code>" if rule.limit is not None else ""
         parts.append(f"<code>{_value(rule.value)}</code>{limit}")
     if rule.samples:
-        rows = "".join(f"<tr><td><code>{_value(one.value)}</code></td><td>{_place(one.url, one.document_id)}</td></tr>" for one in rule.samples)
-        first = f"the first {len(rule.samples)}" if len(rule.samples) < rule.broken else _count(len(rule.samples), "item")
+        rows = "".join(
+            f"<tr><td><code>{_value(one.value)}</code></td><td>{_place(one.url, one.document_id)}</td></tr>"
+            for one in rule.samples
+        )
+        first = (
+            f"the first {len(rule.samples)}" if len(rule.samples) < rule.broken else _count(len(rule.samples), "item")
+        )
         parts.append(f"<details><summary>{first}</summary><table>{rows}</table></details>")
     return "<br>".join(parts) or "–"
 
 
 def _place(url: str, document_id: str | None) -> str:
     shown = escape(url)
-    link = f'<a href="{shown}" rel="noreferrer noopener">{shown}</a>' if url.lower().startswith(("http://", "https://")) else shown
+    link = (
+        f'<a href="{shown}" rel="noreferrer noopener">{shown}</a>'
+        if url.lower().startswith(("http://", "https://"))
+        else shown
+    )
     return link + (f"<small>{escape(document_id)}</small>" if document_id and document_id != url else "")
 
 
 def _value(value: Any) -> str:
-    return escape(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)) if value is not None else "nothing"
+    return (
+        escape(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+        if value is not None
+        else "nothing"
+    )
 
 
 def _accounts(results: ValidationResults) -> str:
     """How the numbers agree, in words."""
     items, other = results.items, sum(one.count for one in results.otherwise)
     reasons = "".join(
-        f"<li>{_count(one.count, 'item')} at stage <code>{escape(one.stage)}</code>, the first: {escape(one.example)}</li>" for one in results.otherwise
+        (
+            f"<li>{_count(one.count, 'item')} at stage <code>{escape(one.stage)}</code>, the first: "
+            f"{escape(one.example)}</li>"
+        )
+        for one in results.otherwise
     )
     return (
         "<h2>How the numbers agree</h2>"
-        f"<p>Of {_count(items.in_, 'item')}, {items.quarantined:,} are quarantined: {results.by_expectations:,} for a rule above (the sum of "
-        f"<em>broken</em> where the item is quarantined), and {other:,} for other reasons.</p>{f'<ul>{reasons}</ul>' if reasons else ''}"
-        "<p>A rule on single items is checked on every item that was mapped, with those that mapping rejected for what is declared of their fields. An item is "
-        "quarantined once, for the first rule that it breaks; others that it breaks as well say “counted above”. Rules on a whole column or table "
+        f"<p>Of {_count(items.in_, 'item')}, {items.quarantined:,} are quarantined: "
+        f"{results.by_expectations:,} for a rule above (the sum of "
+        f"<em>broken</em> where the item is quarantined), and {other:,} for other reasons.</p>"
+        f"{f'<ul>{reasons}</ul>' if reasons else ''}"
+        "<p>A rule on single items is checked on every item that was mapped, with those that mapping rejected "
+        "for what is declared of their fields. An item is "
+        "quarantined once, for the first rule that it breaks; others that it breaks as well say “counted "
+        "above”. Rules on a whole column or table "
         "judge what is left to publish.</p>"
     )
 

@@ -27,11 +27,18 @@ log = get_logger("almanac.retention")
 
 
 def apply_retention(
-    data: DataDir, declaration: Declaration, *, crawls: Collection[str] = (), keep_vectors: Collection[str] = (), lease: Lease | None = None
+    data: DataDir,
+    declaration: Declaration,
+    *,
+    crawls: Collection[str] = (),
+    keep_vectors: Collection[str] = (),
+    lease: Lease | None = None,
 ) -> PruneResult:
-    """Removes what exceeds the declared retention, and returns what was removed. `crawls` and `keep_vectors` are kept in addition.
+    """Removes what exceeds the declared retention, and returns what was removed. `crawls` and `keep_vectors` are kept
+    in addition.
 
-    The caller holds the writer lock and is outside `vectors_in_use`: as long as a process uses vectors, none are removed.
+    The caller holds the writer lock and is outside `vectors_in_use`: as long as a process uses vectors, none are
+    removed.
     """
     result = prune(data, declaration, keep_vectors=keep_vectors, lease=lease)
     made_by = {manifest.run_id for manifest in list_versions(data.index(declaration.name))}
@@ -45,11 +52,17 @@ def apply_retention(
 
 
 def prune_raw(data: DataDir, declaration: Declaration, *, crawls: Collection[str] = ()) -> Pruned:
-    """Removes crawls, and pages of theirs, that exceed the declared retention; `crawls` are kept in addition. Nothing is written."""
+    """Removes crawls, and pages of theirs, that exceed the declared retention; `crawls` are kept in addition. Nothing
+    is written.
+    """
     index_dir = data.index(declaration.name)
     manifests = list_versions(index_dir)
     made_by = {manifest.run_id for manifest in manifests}
-    needed = set(crawls) | made_by | {crawl for manifest in manifests for crawl in manifest.lineage.get("crawls", {}).values()}
+    needed = (
+        set(crawls)
+        | made_by
+        | {crawl for manifest in manifests for crawl in manifest.lineage.get("crawls", {}).values()}
+    )
     bodies = _bodies_of_versions(index_dir)
     if bodies is None:
         return Pruned()
@@ -59,7 +72,9 @@ def prune_raw(data: DataDir, declaration: Declaration, *, crawls: Collection[str
         raw = RawStore(folder)
         stored = raw.crawls()
         newest = stored[-declaration.retention.crawls :]
-        concluded = next((crawl for crawl in reversed(stored) if ending_of(data, declaration.name, crawl) == "concluded"), None)
+        concluded = next(
+            (crawl for crawl in reversed(stored) if ending_of(data, declaration.name, crawl) == "concluded"), None
+        )
         pruned = raw.prune({*newest, *needed, *([concluded] if concluded else [])}, bodies)
         swept = sweep(folder.rglob(TEMPORARY))
         gone = Pruned(gone.crawls + pruned.crawls, gone.bodies + pruned.bodies, gone.bytes + pruned.bytes + swept)
@@ -67,11 +82,20 @@ def prune_raw(data: DataDir, declaration: Declaration, *, crawls: Collection[str
 
 
 def _bodies_of_versions(index_dir: Path) -> set[str] | None:
-    """Hashes of the raw pages that the items of kept versions come from; None if a table cannot be read. A segment is read once for all versions."""
+    """Hashes of the raw pages that the items of kept versions come from; None if a table cannot be read. A segment is
+    read once for all versions.
+    """
     try:
-        return {digest for part in _item_tables(index_dir) for batch in part.batches(["raw_sha256"]) for digest in batch.column(0).to_pylist()}
+        return {
+            digest
+            for part in _item_tables(index_dir)
+            for batch in part.batches(["raw_sha256"])
+            for digest in batch.column(0).to_pylist()
+        }
     except (DamagedVersion, NotFound) as error:
-        log.warning("raw pages are left for the next time: a kept version does not say which it needs", error=str(error))
+        log.warning(
+            "raw pages are left for the next time: a kept version does not say which it needs", error=str(error)
+        )
         return None
 
 
@@ -81,7 +105,9 @@ def _item_tables(index_dir: Path) -> Iterator[TablePart]:
     for version in version_names(index_dir):
         for part in _item_tables_of(index_dir, version):
             before = found.get(part.path)
-            found[part.path] = part if before is None else replace(part, without=np.intersect1d(part.without, before.without))
+            found[part.path] = (
+                part if before is None else replace(part, without=np.intersect1d(part.without, before.without))
+            )
     yield from found.values()
 
 

@@ -23,7 +23,9 @@ from almanac.spiders.store.raw import RawStore
 
 
 def new_run_id() -> str:
-    """An id that tells people when the run began: `20261122T031500-4f2a9c`. It is no order: see `newest_first` and `RawStore.crawls`."""
+    """An id that tells people when the run began: `20261122T031500-4f2a9c`. It is no order: see `newest_first` and
+    `RawStore.crawls`.
+    """
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{secrets.token_hex(3)}"
 
 
@@ -42,7 +44,9 @@ class Run:
     started_at: str = field(default_factory=utc_now)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The fields are pickled, and the resolved embedder, so that workers follow the run; a loaded model and other cached values are not."""
+        """The fields are pickled, and the resolved embedder, so that workers follow the run; a loaded model and other
+        cached values are not.
+        """
         names = [*(each.name for each in fields(self)), *({"embed"} & vars(self).keys())]
         return {name: getattr(self, name) for name in names}
 
@@ -86,7 +90,9 @@ class Run:
 
     @cached_property
     def embed(self) -> Embed:
-        """The declared embedder, its precision resolved to that of the newest version. Raises DeclarationError where this machine lacks it."""
+        """The declared embedder, its precision resolved to that of the newest version. Raises DeclarationError where
+        this machine lacks it.
+        """
         newest = next(reversed(list_versions(self.index_dir)), None)
         embed = resolve(self.declaration.embed, newest.embedder if newest is not None else None)
         require_precision(embed)

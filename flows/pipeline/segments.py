@@ -1,7 +1,9 @@
-"""Steps of a run whose new segments are made by workers: planned once, made one by one, and found in their places by `build`.
+"""Steps of a run whose new segments are made by workers: planned once, made one by one, and found in their places by
+`build`.
 
-A segment is named by a hash of its content, and one in its place is complete. So a worker that gets the work of another, which may still be alive, builds in a
-folder of its own from the same staged tables, and the first one puts the segment in its place.
+A segment is named by a hash of its content, and one in its place is complete. So a worker that gets the work of
+another, which may still be alive, builds in a folder of its own from the same staged tables, and the first one puts the
+segment in its place.
 """
 
 from collections.abc import Mapping
@@ -36,20 +38,32 @@ def plan_job(run: Run, version: str, tables: Tables, parent: Live | None) -> Pla
 
 def _spec(run: Run) -> SegmentSpec:
     declared = run.declaration
-    return SegmentSpec(kb=run.kb, collection=declared.collection, language=declared.language, embedder=run.embedder, vectors_root=run.data.vectors)
+    return SegmentSpec(
+        kb=run.kb,
+        collection=declared.collection,
+        language=declared.language,
+        embedder=run.embedder,
+        vectors_root=run.data.vectors,
+    )
 
 
 def plan_segments(run: Run, version: str, tables: Tables, live: Live | None) -> PlannedSegments | None:
     """Plans a version of several segments and stages the tables of the new ones; None for a version of one segment."""
     if fits_one_segment(tables.chunks, run.declaration.index.segment):
         return None
-    plan, path = plan_version(plan_job(run, version, tables, None if run.scope.full else live)), run.staging / "plan.json"
+    plan, path = (
+        plan_version(plan_job(run, version, tables, None if run.scope.full else live)),
+        run.staging / "plan.json",
+    )
     write_file(path, plan.model_dump_json(), synced=False)
     return PlannedSegments(path, len(_new(plan)), sum(one.counts.chunks for one in _new(plan)))
 
 
-def make_segments_of(run: Run, planned: PlannedSegments, first: int, last: int, wanted: Mapping[str, str]) -> MadeSegments:
-    """Makes the new segments from `first` to `last`, numbered from 1, that are not in their places, in a process that has what is `wanted`.
+def make_segments_of(
+    run: Run, planned: PlannedSegments, first: int, last: int, wanted: Mapping[str, str]
+) -> MadeSegments:
+    """Makes the new segments from `first` to `last`, numbered from 1, that are not in their places, in a process that
+    has what is `wanted`.
 
     Raises UsageError where it has not, and as `make_segments`.
     """
@@ -61,7 +75,9 @@ def make_segments_of(run: Run, planned: PlannedSegments, first: int, last: int, 
         if not is_intact(run.index_dir, one.name):
             with at_batch(run, "segment", number):
                 make_segment_in_own_folder(run.index_dir, _spec(run), one, known_from=plan.merged)
-            log.info("segment", kb=run.kb, number=number, of=planned.count, chunks=one.counts.chunks, segment=one.name[:12])
+            log.info(
+                "segment", kb=run.kb, number=number, of=planned.count, chunks=one.counts.chunks, segment=one.name[:12]
+            )
     return MadeSegments(chunks)
 
 
@@ -69,7 +85,10 @@ def unmade(run: Run, planned: PlannedSegments, first: int, last: int) -> Unfinis
     """The first new segment from `first` to `last` that is not in its place, the last one where all are."""
     new = _new(planned.read())
     number = next((number for number in range(first, last) if not is_intact(run.index_dir, new[number - 1].name)), last)
-    return Unfinished(f"segment {number} of {planned.count} to build, of {new[number - 1].counts.chunks:,} chunks", deaths_at(run, "segment", number))
+    return Unfinished(
+        f"segment {number} of {planned.count} to build, of {new[number - 1].counts.chunks:,} chunks",
+        deaths_at(run, "segment", number),
+    )
 
 
 def left_to_make(run: Run, planned: PlannedSegments) -> Plan:

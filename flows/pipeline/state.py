@@ -25,11 +25,12 @@ _FORMAT = 2
 
 
 class State(BaseModel):
-    """`inputs` is the hash of pages and stage fingerprints. `rejects` and `duplicates` are the hashes of rejects.jsonl and duplicates.jsonl, and `vectors` is
-    that of the names of all vector parts; `tables` has those of the tables in data/processed, by file name.
+    """`inputs` is the hash of pages and stage fingerprints. `rejects` and `duplicates` are the hashes of rejects.jsonl
+    and duplicates.jsonl, and `vectors` is that of the names of all vector parts; `tables` has those of the tables in
+    data/processed, by file name.
 
-    `texts` says by source what extraction made of its pages. `validation` has the results of the declared rules without samples of values, which must not
-    outlive a takedown here; `judged_by` is the run that keeps them.
+    `texts` says by source what extraction made of its pages. `validation` has the results of the declared rules without
+    samples of values, which must not outlive a takedown here; `judged_by` is the run that keeps them.
     """
 
     format: int = _FORMAT
@@ -50,9 +51,13 @@ class State(BaseModel):
 
 
 def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
-    """A hash of everything that determines a run's items: the pages of each source, the stage fingerprints, and the takedowns."""
+    """A hash of everything that determines a run's items: the pages of each source, the stage fingerprints, and the
+    takedowns.
+    """
     later = {name: value for name, value in run.stages.items() if name != "page"}
-    return sha256(canonical_json([{one.source: one.fingerprint for one in pages}, later, sorted(forgotten_urls(run.index_dir))]))
+    return sha256(
+        canonical_json([{one.source: one.fingerprint for one in pages}, later, sorted(forgotten_urls(run.index_dir))])
+    )
 
 
 def remember(run: Run, report: RunReport, digest: str) -> None:
@@ -63,7 +68,9 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
     if report.recall is not None and report.recall.questions + report.recall.unanswerable:
         asked = golden_of(run.declaration, run.golden)
     else:
-        asked = before.golden if before is not None and (before.version, before.digest) == (report.version, digest) else ""
+        asked = (
+            before.golden if before is not None and (before.version, before.digest) == (report.version, digest) else ""
+        )
     state = State(
         version=report.version,
         digest=digest,
@@ -96,7 +103,9 @@ def _write(processed: Path, state: State) -> None:
 
 
 def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validated, Comparison, Tables] | None:
-    """The handles of mapping to chunking, restored without work; None unless the live version was confirmed from exactly these inputs."""
+    """The handles of mapping to chunking, restored without work; None unless the live version was confirmed from
+    exactly these inputs.
+    """
     state, rejected, dropped = _read(run.processed / STATE), run.processed / REJECTS, run.processed / DUPLICATES
     if run.scope.full or not inputs or state is None or live is None or not live.is_whole:
         return None
@@ -109,14 +118,25 @@ def confirmed_before(run: Run, inputs: str, live: Live | None) -> tuple[Validate
         return None
     before = state.items
     present = before.added + before.changed + before.moved + before.unchanged
-    counts = ItemCounts(**{"in": before.in_}, deduplicated=before.deduplicated, quarantined=before.quarantined, unchanged=present)
+    counts = ItemCounts(
+        **{"in": before.in_}, deduplicated=before.deduplicated, quarantined=before.quarantined, unchanged=present
+    )
     broken = sum(not result.ok for result in state.validation) if state.validation else None
     rejects = Rejects(rejected, before.quarantined) if before.quarantined else Rejects()
     duplicates = Duplicates(dropped, before.deduplicated) if before.deduplicated else Duplicates()
     sources = tuple(MappedSource(source, 0, texts) for source, texts in state.texts.items())
     return (
-        Validated((rejects,), None, write_judged(run.staging / "validation.json", state.validation), broken, refusing(state.validation), state.judged_by),
-        Comparison(counts, present, tables[0], tables[1], None, duplicates, sources, compared_with=live.manifest.version),
+        Validated(
+            (rejects,),
+            None,
+            write_judged(run.staging / "validation.json", state.validation),
+            broken,
+            refusing(state.validation),
+            state.judged_by,
+        ),
+        Comparison(
+            counts, present, tables[0], tables[1], None, duplicates, sources, compared_with=live.manifest.version
+        ),
         Tables(*tables, state.chunks, state.truncated, live.manifest.digest),
     )
 
@@ -128,14 +148,22 @@ def tables_are_of(run: Run, version: str) -> bool:
 
 
 def is_to_be_asked(run: Run, live: Live) -> bool:
-    """Whether there are golden questions that the live version was not asked, neither when it was made nor since: others, or asked otherwise."""
+    """Whether there are golden questions that the live version was not asked, neither when it was made nor since:
+    others, or asked otherwise.
+    """
     asked, state = golden_of(run.declaration, run.golden), _read(run.processed / STATE)
-    since = state.golden if state is not None and (state.version, state.digest) == (live.manifest.version, live.manifest.digest) else ""
+    since = (
+        state.golden
+        if state is not None and (state.version, state.digest) == (live.manifest.version, live.manifest.digest)
+        else ""
+    )
     return asked not in ("", live.manifest.lineage.get("golden"), since)
 
 
 def vectors_as_confirmed(run: Run) -> bool:
-    """Whether the vector store has the same parts as when the live version was last confirmed; then it lacks no vector of it."""
+    """Whether the vector store has the same parts as when the live version was last confirmed; then it lacks no vector
+    of it.
+    """
     state = _read(run.processed / STATE)
     return state is not None and state.vectors == _vector_parts(run)
 

@@ -1,4 +1,6 @@
-"""The survey of a run: acquires, maps, validates, compares and chunks, and lets the gate judge the counts. Nothing is embedded."""
+"""The survey of a run: acquires, maps, validates, compares and chunks, and lets the gate judge the counts. Nothing is
+embedded.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,18 @@ from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
 from almanac.flows.pipeline.fan_out import FanOut, each_alone
-from almanac.flows.pipeline.handles import Comparison, ItemBatches, Items, Live, Measured, PageBatches, Pages, Rejects, Tables, Validated
+from almanac.flows.pipeline.handles import (
+    Comparison,
+    ItemBatches,
+    Items,
+    Live,
+    Measured,
+    PageBatches,
+    Pages,
+    Rejects,
+    Tables,
+    Validated,
+)
 from almanac.flows.pipeline.item_batches import cut_batches, is_much_to_cut, stage_items, uncut
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import MAP_REJECTS, map_pages
@@ -49,7 +62,9 @@ def call_directly(step: Callable[..., Any], *arguments: Any, **named: Any) -> An
 
 @dataclass(frozen=True)
 class Survey:
-    """The result of a survey. `items` is None if nothing was mapped, because nothing has changed since the live version was confirmed."""
+    """The result of a survey. `items` is None if nothing was mapped, because nothing has changed since the live version
+    was confirmed.
+    """
 
     live: Live | None
     pages: tuple[Pages, ...]
@@ -64,11 +79,19 @@ class Survey:
         return self.verdict.verdict == "passed"
 
 
-def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, show: Show = silent, fan_out: FanOut | None = None) -> Survey:
-    """Finds out what a run would publish. With `fan_out`, workers of a cluster map the pages; without it, processes of this machine, if there are many.
+def survey(
+    run: Run,
+    do: Do = call_directly,
+    *,
+    ledger: Ledger | None = None,
+    show: Show = silent,
+    fan_out: FanOut | None = None,
+) -> Survey:
+    """Finds out what a run would publish. With `fan_out`, workers of a cluster map the pages; without it, processes of
+    this machine, if there are many.
 
-    Errors in the declaration, and an extra or a browser that is missing, are raised before the first request. If pages and rules are those that confirmed
-    the live version, nothing is mapped.
+    Errors in the declaration, and an extra or a browser that is missing, are raised before the first request. If pages
+    and rules are those that confirmed the live version, nothing is mapped.
     """
     ledger = ledger or Ledger()
     ledger.previous = _version_before(run)
@@ -99,7 +122,9 @@ def survey(run: Run, do: Do = call_directly, *, ledger: Ledger | None = None, sh
 
 
 def _version_before(run: Run) -> str | None:
-    """The live version; None before the first one, and where no complete version is left to go back to. Raises DamagedVersion where the pointer is lost."""
+    """The live version; None before the first one, and where no complete version is left to go back to. Raises
+    DamagedVersion where the pointer is lost.
+    """
     try:
         return current_version(run.index_dir)
     except DamagedVersion as error:
@@ -115,7 +140,9 @@ def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show
     return pages
 
 
-def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None) -> tuple[Items, Validated]:
+def _find_items(
+    run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None
+) -> tuple[Items, Validated]:
     with ledger.stage("map", run.kb), show("map") as on_page:
         try:
             items = ledger.note(map_all(run, pages, do, fan_out, on_page))
@@ -130,8 +157,16 @@ def _find_items(run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show
     return items, validated
 
 
-def map_all(run: Run, pages: tuple[Pages, ...], do: Do = call_directly, fan_out: FanOut | None = None, on_page: OnProgress = ignore) -> Items:
-    """The items of the pages of all sources, as `map_pages` says; many pages are mapped in batches. Raises as that does."""
+def map_all(
+    run: Run,
+    pages: tuple[Pages, ...],
+    do: Do = call_directly,
+    fan_out: FanOut | None = None,
+    on_page: OnProgress = ignore,
+) -> Items:
+    """The items of the pages of all sources, as `map_pages` says; many pages are mapped in batches. Raises as that
+    does.
+    """
     is_shared = fan_out is not None or is_worth_sharing(run, pages)
     batches = _map_in_batches(run, do, pages, fan_out or do_here, on_page) if is_shared else None
     items: Items = do(map_pages, run, pages, on_page, batches)
@@ -148,9 +183,18 @@ def _map_in_batches(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut,
 
 
 def cut(
-    run: Run, do: Do, items: Items, validated: Validated, live: Live | None, ledger: Ledger, fan_out: FanOut | None, on_item: OnProgress = ignore
+    run: Run,
+    do: Do,
+    items: Items,
+    validated: Validated,
+    live: Live | None,
+    ledger: Ledger,
+    fan_out: FanOut | None,
+    on_item: OnProgress = ignore,
 ) -> tuple[Comparison, Tables]:
-    """Compares the valid items with the live version, and cuts them into chunks. With `fan_out`, workers of a cluster cut where there is much to cut."""
+    """Compares the valid items with the live version, and cuts them into chunks. With `fan_out`, workers of a cluster
+    cut where there is much to cut.
+    """
     comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
     is_shared = is_much_to_cut(run, comparison, live, by_workers=fan_out is not None)
     batches = _cut_in_batches(run, do, comparison, live, fan_out or do_here, on_item) if is_shared else None
@@ -158,7 +202,9 @@ def cut(
     return comparison, tables
 
 
-def _cut_in_batches(run: Run, do: Do, comparison: Comparison, live: Live | None, fan_out: FanOut, on_item: OnProgress) -> ItemBatches:
+def _cut_in_batches(
+    run: Run, do: Do, comparison: Comparison, live: Live | None, fan_out: FanOut, on_item: OnProgress
+) -> ItemBatches:
     batches: ItemBatches = do(stage_items, run, comparison, live)
     done = 0
     for part in fan_out(cut_batches, run, batches, each_alone(batches.count), partial(uncut, run, batches)):
@@ -167,7 +213,9 @@ def _cut_in_batches(run: Run, do: Do, comparison: Comparison, live: Live | None,
     return batches
 
 
-def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparison: Comparison, measured: Measured | None = None) -> Verdict:
+def judge_run(
+    run: Run, pages: tuple[Pages, ...], validated: Validated, comparison: Comparison, measured: Measured | None = None
+) -> Verdict:
     """The verdict of the gate on counts and, if given, recall."""
     # Of a few pages that were asked for, one that failed is a large share; those that were left alone are no failures.
     left_alone = PageCounts(unchanged=sum(one.kept for one in pages if one.finish == "partial"))
@@ -192,17 +240,23 @@ def judge_run(run: Run, pages: tuple[Pages, ...], validated: Validated, comparis
 
 
 def is_live(run: Run, survey: Survey) -> bool:
-    """Whether the live version holds exactly the surveyed content: the same items and chunks, indexed in the same way."""
+    """Whether the live version holds exactly the surveyed content: the same items and chunks, indexed in the same
+    way.
+    """
     live, items = survey.live, survey.comparison.counts
     if live is None or not live.is_whole or survey.comparison.live_items is None:
         return False
     same_items = not (items.added or items.changed or items.moved or items.removed)
-    same_index = live.manifest.embedder == run.embedder and live.manifest.fingerprints.get("index") == run.stages["index"]
+    same_index = (
+        live.manifest.embedder == run.embedder and live.manifest.fingerprints.get("index") == run.stages["index"]
+    )
     return same_items and same_index and live.manifest.digest == survey.tables.digest
 
 
 def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest | None:
-    """A complete version with this content that passed the gate, made by a run that was killed, or had no room, before it could publish it."""
+    """A complete version with this content that passed the gate, made by a run that was killed, or had no room, before
+    it could publish it.
+    """
     if not survey.is_passed or run.scope.full:
         return None
     wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.tables.digest)
@@ -224,7 +278,9 @@ def _content_of(items: pa.Table) -> pa.Table:
 
 
 def refused_before(run: Run, digest: str) -> Manifest | None:
-    """A kept version with this content that the gate has refused before. Reusing it keeps nightly refusals from filling the disk."""
+    """A kept version with this content that the gate has refused before. Reusing it keeps nightly refusals from filling
+    the disk.
+    """
     for kept in reversed(list_versions(run.index_dir)):
         same = kept.digest == digest and kept.declaration_sha256 == run.declaration.sha256
         if same and kept.gate.verdict == "refused" and kept.fingerprints.get("index") == run.stages["index"]:

@@ -33,12 +33,20 @@ log = get_logger("almanac.forget")
 _PATIENCE_S = 10.0  # for runs of other knowledge bases that use vectors
 
 
-def forget_url(data: DataDir, declaration: Declaration, url: str, why: str | None = None, *, anyway: bool = False, lease: Lease | None = None) -> ForgetResult:
+def forget_url(
+    data: DataDir,
+    declaration: Declaration,
+    url: str,
+    why: str | None = None,
+    *,
+    anyway: bool = False,
+    lease: Lease | None = None,
+) -> ForgetResult:
     """Erases the page or item at a URL, and denies the URL to all later runs. The caller holds the writer lock.
 
-    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown URL, unless `anyway`.
-    Raises DamagedVersion or RunLocked
-    if a part could not be erased; everything else is erased by then.
+    After a kill, the next takedown or run completes it; repeating it changes nothing. Raises NotFound for an unknown
+    URL, unless `anyway`. Raises DamagedVersion or RunLocked if a part could not be erased; everything else is erased by
+    then.
     """
     complete_takedowns(data, declaration, lease=lease, but=url)
     takedown = _takedown(data, declaration.name, url, why, anyway)
@@ -52,17 +60,38 @@ def _takedown(data: DataDir, kb: str, url: str, why: str | None, anyway: bool) -
     urls = sorted({*names_of(data, kb, url), *(before.urls if before else ())})
     found = find_items(data, kb, urls)
     if before is not None:
-        return before.model_copy(update={"urls": urls, "why": why or before.why, "keys": sorted({*before.keys, *found.keys}), "done_at": None})
-    if not anyway and not found.items and not found.chunks and found.is_whole and set(known_urls(data, kb)).isdisjoint(urls):
+        return before.model_copy(
+            update={
+                "urls": urls,
+                "why": why or before.why,
+                "keys": sorted({*before.keys, *found.keys}),
+                "done_at": None,
+            }
+        )
+    if (
+        not anyway
+        and not found.items
+        and not found.chunks
+        and found.is_whole
+        and set(known_urls(data, kb)).isdisjoint(urls)
+    ):
         nearest = nearest_urls(url, known_urls(data, kb))
-        hint = f"known and near: {', '.join(nearest)}" if nearest else "almanac export KB documents, or records, lists the URLs that there are"
+        hint = (
+            f"known and near: {', '.join(nearest)}"
+            if nearest
+            else "almanac export KB documents, or records, lists the URLs that there are"
+        )
         hint += "; --anyway denies a URL of which nothing is known"
         raise NotFound(f"nothing is known of {url}", where=kb, hint=hint)
     return Takedown(url=url, urls=urls, at=utc_now(), why=why, keys=sorted(found.keys))
 
 
-def complete_takedowns(data: DataDir, declaration: Declaration, *, lease: Lease | None = None, but: str | None = None) -> None:
-    """Completes interrupted takedowns, but for that of the URL `but`. A takedown that still cannot be completed is logged, and tried again next time."""
+def complete_takedowns(
+    data: DataDir, declaration: Declaration, *, lease: Lease | None = None, but: str | None = None
+) -> None:
+    """Completes interrupted takedowns, but for that of the URL `but`. A takedown that still cannot be completed is
+    logged, and tried again next time.
+    """
     for takedown in takedowns(data.index(declaration.name)):
         if takedown.done_at is None and but not in takedown.urls:
             try:
@@ -78,13 +107,23 @@ def _carry_out(data: DataDir, declaration: Declaration, takedown: Takedown, leas
     versions, erased, failures = _erase_from_versions(data, declaration, takedown, lease)
     erased.add(forget_in_tables(data.processed(kb), takedown.urls))
     _erase_from_processed(data, kb, takedown.urls)
-    pages = sum(RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in data.raw_folders(kb))
+    pages = sum(
+        RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in data.raw_folders(kb)
+    )
     if failures:
         raise _not_erased(takedown.url, failures, usable_pointer(data.index(kb)))
     vectors = _erase_vectors(data, takedown)
     done = takedown.model_copy(update={"keys": [], "done_at": utc_now()})
     note_takedown(data.index(kb), done)
-    return ForgetResult(kb=kb, url=takedown.url, versions=versions, items=len(erased.items), chunks=len(erased.chunks), vectors=vectors, pages=pages)
+    return ForgetResult(
+        kb=kb,
+        url=takedown.url,
+        versions=versions,
+        items=len(erased.items),
+        chunks=len(erased.chunks),
+        vectors=vectors,
+        pages=pages,
+    )
 
 
 def _erase_from_versions(
@@ -95,7 +134,9 @@ def _erase_from_versions(
     with vectors_in_use(data.vectors):
         for version in versions_to_clean(data.index(kb)):
             try:
-                found = forget_in_version(data.index(kb), version, takedown, data.vectors, declaration.embed, lease=lease)
+                found = forget_in_version(
+                    data.index(kb), version, takedown, data.vectors, declaration.embed, lease=lease
+                )
             except (DamagedVersion, StorageError, OperationalError) as error:
                 failures[version] = error
                 continue
@@ -108,18 +149,28 @@ def _erase_from_versions(
 
 
 def _not_erased(url: str, failures: Mapping[str, AlmanacError], live: str | None) -> DamagedVersion:
-    """The error for versions that still have the content, by name, because they cannot be built without it. `live` is the live version."""
+    """The error for versions that still have the content, by name, because they cannot be built without it. `live` is
+    the live version.
+    """
     names, first = ", ".join(failures), next(iter(failures.values()))
     if live is not None and live in failures:
         return DamagedVersion(
-            f"{url} IS STILL IN THE LIVE VERSION {live}, and is served: it cannot be built again without it: {failures[live].message}",
+            f"{url} IS STILL IN THE LIVE VERSION {live}, and is served: it cannot be built again without it: "
+            f"{failures[live].message}",
             where=failures[live].where,
-            hint=f"almanac run KB publishes a version without it; then almanac forget KB URL again, for what is kept: {names}",
+            hint=(
+                "almanac run KB publishes a version without it; then almanac forget KB URL again, for what is "
+                f"kept: {names}"
+            ),
         )
     return DamagedVersion(
-        f"{url} is not served any more, and is still in versions that are kept and cannot be built again: {names}; the first: {first.message}",
+        f"{url} is not served any more, and is still in versions that are kept and cannot be built again: "
+        f"{names}; the first: {first.message}",
         where=first.where,
-        hint="remove the folders of these versions, or bring their files back from a backup; then almanac forget KB URL again",
+        hint=(
+            "remove the folders of these versions, or bring their files back from a backup; then almanac forget "
+            "KB URL again"
+        ),
     )
 
 
@@ -175,4 +226,6 @@ def _speaks_of(entry: Any, urls: Collection[str]) -> bool:
     if not isinstance(entry, dict):
         return False
     url = entry.get("url")
-    return (isinstance(url, str) and (url in urls or url.partition("#")[0] in urls)) or _speaks_of(entry.get("equals"), urls)
+    return (isinstance(url, str) and (url in urls or url.partition("#")[0] in urls)) or _speaks_of(
+        entry.get("equals"), urls
+    )

@@ -1,7 +1,8 @@
-"""What a worker of a cluster has: the code, libraries and models that decide the results of its batches. They have to be those of the run.
+"""What a worker of a cluster has: the code, libraries and models that decide the results of its batches. They have to
+be those of the run.
 
-A worker is another process, often on another machine, and installed by itself. One that differs would give results that no fingerprint tells apart from the
-run's own, so it may do nothing.
+A worker is another process, often on another machine, and installed by itself. One that differs would give results that
+no fingerprint tells apart from the run's own, so it may do nothing.
 """
 
 import os
@@ -30,9 +31,17 @@ _LIBRARIES = (
     "torch", "transformers", "sentence-transformers", "openvino", "tokenizers", "numpy", "pyarrow",
     "pydantic", "prefect", "dask", "distributed", "cloudpickle",
 )  # fmt: skip
-_BATCHES = ("flows.pipeline.page_batches", "flows.pipeline.item_batches", "flows.pipeline.embed", "flows.pipeline.segments")
+_BATCHES = (
+    "flows.pipeline.page_batches",
+    "flows.pipeline.item_batches",
+    "flows.pipeline.embed",
+    "flows.pipeline.segments",
+)
 SEES = "sees"
-SAME = "install the same Almanac with its requirements.lock, and the same models, on every worker, and start the worker again"
+SAME = (
+    "install the same Almanac with its requirements.lock, and the same models, on every worker, and start the "
+    "worker again"
+)
 Abilities = dict[str, str]  # what a process has → its version or fingerprint
 
 
@@ -46,7 +55,8 @@ def _code() -> Abilities:
     return {
         "Python": ".".join(platform.python_version_tuple()[:2]),
         "almanac": metadata.version("almanac"),
-        **{name: (installed_version(name) or "missing").partition("+")[0] for name in _LIBRARIES},  # torch's builds for processors and for GPUs are one version
+        # torch's builds for processors and for GPUs are one version
+        **{name: (installed_version(name) or "missing").partition("+")[0] for name in _LIBRARIES},
         "mapping": code_fingerprint(*MAPPING),
         "cleaning": code_fingerprint(*CLEANING),
         "chunking": code_fingerprint(*CHUNKING),
@@ -60,14 +70,18 @@ def get_ready() -> None:
 
 
 def dask_setup(_process: Any = None) -> None:
-    """Imports what batches take and what carries them, and reads the code for its fingerprints: for `--preload almanac.flows.pipeline.worker`.
+    """Imports what batches take and what carries them, and reads the code for its fingerprints: for `--preload
+    almanac.flows.pipeline.worker`.
 
-    The scheduler imports what carries batches, too: it unpickles each call, in the loop in which it does everything else.
+    The scheduler imports what carries batches, too: it unpickles each call, in the loop in which it does everything
+    else.
     """
     later = ("trafilatura", "pandas")  # imported with the first page of a main text, and with the first table
     names = ("almanac.flows.refresh", "prefect.task_engine", "prefect_dask.task_runners", *later)
     if all(name in sys.modules for name in names):
-        return  # each run asks a process that may live for months: `uncollected` would keep for ever what others have there at the time
+        # each run asks a process that may live for months: `uncollected` would keep for ever what others have there at
+        # the time
+        return
     with uncollected():
         for name in names:
             import_module(name)
@@ -75,7 +89,9 @@ def dask_setup(_process: Any = None) -> None:
 
 
 def answer(embed: str, probe: str) -> dict[str, Any]:
-    """What a worker answers: its abilities, and whether it SEES a folder of the run. `embed` is the JSON of the declared embedder."""
+    """What a worker answers: its abilities, and whether it SEES a folder of the run. `embed` is the JSON of the
+    declared embedder.
+    """
     return {**abilities(Embed.model_validate_json(embed)), SEES: Path(probe).is_dir()}
 
 
@@ -88,7 +104,9 @@ def _embedder(embed: Embed) -> str:
 
 
 def require_equal(worker: str, has: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raises UsageError unless what a worker has is what the run has; it names the worker, the first difference and both sides of it."""
+    """Raises UsageError unless what a worker has is what the run has; it names the worker, the first difference and
+    both sides of it.
+    """
     differing = [name for name in wanted if has.get(name) != wanted[name]]
     if differing:
         name, more = differing[0], len(differing) - 1
@@ -101,12 +119,16 @@ def require_equal(worker: str, has: Mapping[str, str], wanted: Mapping[str, str]
 
 
 def require_same_here(embed: Embed, wanted: Mapping[str, str]) -> None:
-    """Raises UsageError unless this process has what the run has. Each batch asks: a worker may have joined since the run asked all of them."""
+    """Raises UsageError unless this process has what the run has. Each batch asks: a worker may have joined since the
+    run asked all of them.
+    """
     require_equal(f"worker {socket.gethostname()}, process {os.getpid()}", abilities(embed), wanted)
 
 
 def model(embed: Embed, data: DataDir) -> Embedder:
-    """The declared embedder, loaded once in a worker's process: its batches come one by one, and the next run has the same model, wherever its data are."""
+    """The declared embedder, loaded once in a worker's process: its batches come one by one, and the next run has the
+    same model, wherever its data are.
+    """
     return _loaded(embed, describe_embedder(embed).fingerprint, None if embed.provider == "local" else data)
 
 

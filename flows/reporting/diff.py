@@ -1,4 +1,6 @@
-"""How one version differs from another: items, chunks, and stages with another fingerprint. Only the tables of the versions are read."""
+"""How one version differs from another: items, chunks, and stages with another fingerprint. Only the tables of the
+versions are read.
+"""
 
 from pathlib import Path
 from typing import Literal
@@ -22,7 +24,8 @@ _ID = 16  # bytes of a chunk id
 def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
     """Compares version `to` with version `since`. Raises NotFound, or DamagedVersion if a table cannot be read.
 
-    Changes are classified as in a run, except that redirects are not known here: a page that was redirected and edited counts as removed and added.
+    Changes are classified as in a run, except that redirects are not known here: a page that was redirected and edited
+    counts as removed and added.
     """
     older, newer = read_manifest(index_dir, since), read_manifest(index_dir, to)
     before, after = (VersionTables.of(version_dir(index_dir, one.version), one) for one in (older, newer))
@@ -31,15 +34,32 @@ def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
     counts = {name: compared.count(name) for name in CHANGES} | {"removed": len(compared.removed)}
     old_ids, new_ids = (_ids(tables) for tables in (before, after))
     kept = int(DigestSet(old_ids).has(new_ids).sum())
-    stages = [name for name in {**older.fingerprints, **newer.fingerprints} if older.fingerprints.get(name) != newer.fingerprints.get(name)]
+    stages = [
+        name
+        for name in {**older.fingerprints, **newer.fingerprints}
+        if older.fingerprints.get(name) != newer.fingerprints.get(name)
+    ]
     chunks = {"added": len(new_ids) - kept, "kept": kept, "removed": len(old_ids) - kept}
     changes = [*_changed(items, live, compared, after), *_removed(live, compared, before)]
-    return DiffResult(kb=index_dir.name, since=since, to=to, items={name: counts[name] for name in _REPORTED}, chunks=chunks, stages=stages, changes=changes)
+    return DiffResult(
+        kb=index_dir.name,
+        since=since,
+        to=to,
+        items={name: counts[name] for name in _REPORTED},
+        chunks=chunks,
+        stages=stages,
+        changes=changes,
+    )
 
 
 def _ids(tables: VersionTables) -> Digests:
     """The chunk ids, as 16 bytes each."""
-    return np.concatenate([digests_of([], _ID), *(digests_of(batch.column(0), _ID) for batch in tables.batches(CHUNKS, ["chunk_id"], rows=_BATCH))])
+    return np.concatenate(
+        [
+            digests_of([], _ID),
+            *(digests_of(batch.column(0), _ID) for batch in tables.batches(CHUNKS, ["chunk_id"], rows=_BATCH)),
+        ]
+    )
 
 
 def _items(tables: VersionTables) -> Batches:
@@ -65,8 +85,13 @@ def _changed(items: Briefs, live: Briefs, compared: Comparison, tables: VersionT
 
 def _removed(live: Briefs, compared: Comparison, tables: VersionTables) -> list[ItemChange]:
     titles = _titles(tables, compared.removed)
-    return [_change("removed", item, title) for item, title in sorted(zip((live[row] for row in compared.removed.tolist()), titles, strict=True))]
+    return [
+        _change("removed", item, title)
+        for item, title in sorted(zip((live[row] for row in compared.removed.tolist()), titles, strict=True))
+    ]
 
 
 def _change(change: Difference, item: Brief, title: str, was: str | None = None) -> ItemChange:
-    return ItemChange(change=change, source=item.source, document_id=item.document_id, url=item.url, title=title, was=was)
+    return ItemChange(
+        change=change, source=item.source, document_id=item.document_id, url=item.url, title=title, was=was
+    )

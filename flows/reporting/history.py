@@ -74,7 +74,9 @@ def history_rows(history: Sequence[Made]) -> list[tuple[str, ...]]:
 def history_panels(history: Sequence[Made]) -> list[Panel]:
     """One panel for each measure, over the versions."""
 
-    def panel(title: str, value: Callable[[Made], float | None], label: Callable[[float], str], top: float | None = None) -> Panel:
+    def panel(
+        title: str, value: Callable[[Made], float | None], label: Callable[[float], str], top: float | None = None
+    ) -> Panel:
         return Panel(title, [value(one) for one in history], label, top)
 
     return [

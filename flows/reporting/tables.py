@@ -29,12 +29,19 @@ _VALUE = 80  # characters of a value that a table shows
 
 def gate_rows(verdict: Verdict | Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """One row for each check: name, value, declared limit, result. A plan gives its verdict as a mapping."""
-    checks = verdict.checks if isinstance(verdict, Verdict) else [Check.model_validate(check) for check in verdict["checks"]]
-    return [(check.name, amount(check.name, check.value), amount(check.name, check.limit), _result(check)) for check in checks]
+    checks = (
+        verdict.checks if isinstance(verdict, Verdict) else [Check.model_validate(check) for check in verdict["checks"]]
+    )
+    return [
+        (check.name, amount(check.name, check.value), amount(check.name, check.limit), _result(check))
+        for check in checks
+    ]
 
 
 def amount(name: str, value: float | str | None) -> str:
-    """A value or limit of the named check, formatted as a count or as a percentage; what expectations find is shown as it is."""
+    """A value or limit of the named check, formatted as a count or as a percentage; what expectations find is shown as
+    it is.
+    """
     if value is None:
         return NOTHING
     if isinstance(value, str):
@@ -61,14 +68,26 @@ def _result(check: Check) -> str:
 
 def gate_title(verdict: Verdict, previous: str | None) -> str:
     """The verdict in words. For a first version, it adds that there is nothing to compare with."""
-    outcome = f"refused{f': {previous} serves on' if previous else ', and nothing is live'}" if verdict.verdict == "refused" else "passed"
+    outcome = (
+        f"refused{f': {previous} serves on' if previous else ', and nothing is live'}"
+        if verdict.verdict == "refused"
+        else "passed"
+    )
     return f"Gate {outcome}" + ("" if previous else "; a first version compares with nothing")
 
 
 def expectation_rows(results: Iterable[ExpectationResult]) -> list[tuple[object, ...]]:
     """One row for each declared rule: source, field, what was declared, checked, broken, found, result."""
     return [
-        (one.source or NOTHING, one.field or NOTHING, one.rule, one.checked, one.broken if one.value is None else None, one.value, state_of_rule(one))
+        (
+            one.source or NOTHING,
+            one.field or NOTHING,
+            one.rule,
+            one.checked,
+            one.broken if one.value is None else None,
+            one.value,
+            state_of_rule(one),
+        )
         for one in results
     ]
 
@@ -84,7 +103,10 @@ def expectations_line(results: Sequence[ExpectationResult]) -> str:
     """The results in a sentence: `12 rules judged, 2 broken by 3 items, 1 warning`."""
     broken = [one for one in results if one.severity == "quarantine" and not one.ok and one.error is None]
     items = sum(one.broken for one in broken)
-    parts = [f"{len(results)} rules judged", f"{len(broken)} broken by {items} item{'' if items == 1 else 's'}" if broken else "no item breaks one"]
+    parts = [
+        f"{len(results)} rules judged",
+        f"{len(broken)} broken by {items} item{'' if items == 1 else 's'}" if broken else "no item breaks one",
+    ]
     for count, what in (
         (sum(one.severity == "warn" and not one.ok for one in results), "warned of"),
         (sum(one.severity == "refuse" and not one.ok for one in results), "refused"),
@@ -95,17 +117,26 @@ def expectations_line(results: Sequence[ExpectationResult]) -> str:
 
 
 def limit_rows(limits: Iterable[LimitReached]) -> list[tuple[str, str, int, str]]:
-    """One row for each limit that cut a crawl short: source, limit, number of known URLs that were not fetched, their folders."""
+    """One row for each limit that cut a crawl short: source, limit, number of known URLs that were not fetched, their
+    folders.
+    """
     return [(one.source, f"limits.{one.limit}", one.known_urls_not_fetched, say_folders(one.folders)) for one in limits]
 
 
 def limits_line(limits: Iterable[LimitReached]) -> str:
-    """The same in a sentence: `site cut short by limits.pages, 55 known URLs not fetched`; empty where no crawl was cut."""
-    return "; ".join(f"{one.source} cut short by limits.{one.limit}, {one.known_urls_not_fetched:,} known URLs not fetched" for one in limits)
+    """The same in a sentence: `site cut short by limits.pages, 55 known URLs not fetched`; empty where no crawl was
+    cut.
+    """
+    return "; ".join(
+        f"{one.source} cut short by limits.{one.limit}, {one.known_urls_not_fetched:,} known URLs not fetched"
+        for one in limits
+    )
 
 
 def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
-    """Lost pages grouped by reason, the most frequent first: reason, number of pages, their folders, an example. The report has each."""
+    """Lost pages grouped by reason, the most frequent first: reason, number of pages, their folders, an example. The
+    report has each.
+    """
     urls: dict[str, list[str]] = {}
     for url, reason in lost_pages(sources):
         urls.setdefault(reason, []).append(url)
@@ -126,13 +157,25 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
 
 def _more_of(page: FailedPage) -> str:
     """What a reason leaves open: the way out of a format, and what an error was, without the address that it names."""
-    said = page.detail if page.reason.startswith("unsupported format") else page.detail.partition(",")[0] if page.reason == "error" else ""
+    said = (
+        page.detail
+        if page.reason.startswith("unsupported format")
+        else page.detail.partition(",")[0]
+        if page.reason == "error"
+        else ""
+    )
     return f": {said}" if said and "://" not in said else ""
 
 
 def not_fetched_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:
-    """One row for each type of documents that a source's pages lead to and that were not fetched: source, type, number, what to declare, examples."""
-    return [(one.source, left.type, left.documents, left.remedy, _some(left.urls)) for one in sources for left in one.not_fetched]
+    """One row for each type of documents that a source's pages lead to and that were not fetched: source, type, number,
+    what to declare, examples.
+    """
+    return [
+        (one.source, left.type, left.documents, left.remedy, _some(left.urls))
+        for one in sources
+        for left in one.not_fetched
+    ]
 
 
 def _not_fetched_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int]]:
@@ -143,9 +186,17 @@ def _not_fetched_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, in
 
 
 def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, int, str]]:
-    """One row for each reason for which text of a source is left out on purpose: source, reason, blocks, characters, share of what is kept and left so."""
+    """One row for each reason for which text of a source is left out on purpose: source, reason, blocks, characters,
+    share of what is kept and left so.
+    """
     return [
-        (one.source, words(reason), amount["blocks"], amount["characters"], f"{amount['characters'] / (one.characters + amount['characters']):.0%}")
+        (
+            one.source,
+            words(reason),
+            amount["blocks"],
+            amount["characters"],
+            f"{amount['characters'] / (one.characters + amount['characters']):.0%}",
+        )
         for one in sources
         for reason, amount in one.left_out.items()
     ]
@@ -170,12 +221,24 @@ def _limit_counters(limits: Iterable[LimitReached]) -> list[tuple[str, object]]:
 
 
 def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
-    """One row for each main text that different pages share, and for the pages of a source of which little was kept; empty where no text may be lost."""
+    """One row for each main text that different pages share, and for the pages of a source of which little was kept;
+    empty where no text may be lost.
+    """
     rows: list[tuple[str, int, str, str]] = []
     for one in sources:
-        rows += [(one.source, text.pages, "the same main text; kept, each with the text that it alone has", _some(text.urls)) for text in one.shared_texts]
+        rows += [
+            (one.source, text.pages, "the same main text; kept, each with the text that it alone has", _some(text.urls))
+            for text in one.shared_texts
+        ]
         if one.pages_with_little_kept:
-            rows.append((one.source, one.pages_with_little_kept, "less than a tenth of the page was kept", _some(one.little_kept)))
+            rows.append(
+                (
+                    one.source,
+                    one.pages_with_little_kept,
+                    "less than a tenth of the page was kept",
+                    _some(one.little_kept),
+                )
+            )
     return rows
 
 
@@ -201,9 +264,15 @@ def _shown(value: Any) -> str | None:
 
 
 def duplicate_rows(report: RunReport) -> list[tuple[str, str, str]]:
-    """One row for each duplicate that the report lists: source, its URL, and the URL of the item that it equals; with ids where the URLs do not differ."""
+    """One row for each duplicate that the report lists: source, its URL, and the URL of the item that it equals; with
+    ids where the URLs do not differ.
+    """
     return [
-        (one.source, _named(one.url, one.document_id, one.equals["url"]), _named(one.equals["url"], one.equals["document_id"], one.url))
+        (
+            one.source,
+            _named(one.url, one.document_id, one.equals["url"]),
+            _named(one.equals["url"], one.equals["document_id"], one.url),
+        )
         for one in report.duplicates
     ]
 
@@ -213,11 +282,16 @@ def _named(url: str, document_id: str, other: str) -> str:
 
 
 def rules_note(report: RunReport) -> str | None:
-    """For a refused run under other rules than the live version's: that these may be the reason. None where mapping and cleaning are the same."""
+    """For a refused run under other rules than the live version's: that these may be the reason. None where mapping and
+    cleaning are the same.
+    """
     changed = [stage for stage in ("mapping", "cleaning") if stage in report.stages_changed]
     if not changed or report.gate is None or report.gate.verdict != "refused":
         return None
-    reason = f"the rules of {' and '.join(changed)} differ from those of {report.previous}, by the declaration or by another release of Almanac"
+    reason = (
+        f"the rules of {' and '.join(changed)} differ from those of {report.previous}, by the declaration or by "
+        "another release of Almanac"
+    )
     return f"{reason}; that alone can shorten texts, change them and lose items"
 
 
@@ -252,7 +326,11 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
         *_counters("pages", plan.pages.model_dump()),
         *_limit_counters(plan.limits_reached),
         *_not_fetched_counters(plan.sources),
-        *([("links of start pages not followed", left)] if (left := sum(one.unfollowed for one in plan.sources)) else []),
+        *(
+            [("links of start pages not followed", left)]
+            if (left := sum(one.unfollowed for one in plan.sources))
+            else []
+        ),
         *_counters("items", plan.items.model_dump(by_alias=True)),
         ("chunks to embed", plan.chunks_to_embed),
         ("tokens to embed", plan.tokens),
@@ -273,13 +351,20 @@ def retrieval_rows(recall: Recall, live: Recall | None, k: int) -> list[tuple[st
         row("found", lambda one: f"{one.questions - len(one.missed)} of {one.questions}"),
         row("missed", lambda one: str(len(one.missed))),
         row("answered, right or wrong", lambda one: f"{one.answered} of {one.questions}"),
-        row("abstained where nothing answers", lambda one: f"{one.abstained} of {one.unanswerable}" if one.unanswerable else None),
+        row(
+            "abstained where nothing answers",
+            lambda one: f"{one.abstained} of {one.unanswerable}" if one.unanswerable else None,
+        ),
     ]
 
 
 def diff_rows(diff: DiffResult) -> list[tuple[str, object]]:
     """The counters of a diff, one in each row."""
-    return [*_counters("items", diff.items), *_counters("chunks", diff.chunks), ("stages that changed", ", ".join(diff.stages) or "none")]
+    return [
+        *_counters("items", diff.items),
+        *_counters("chunks", diff.chunks),
+        ("stages that changed", ", ".join(diff.stages) or "none"),
+    ]
 
 
 def _counters(what: str, counts: Mapping[str, int]) -> list[tuple[str, object]]:
@@ -288,4 +373,6 @@ def _counters(what: str, counts: Mapping[str, int]) -> list[tuple[str, object]]:
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
     """Rows as mappings, as Prefect's table artifacts need them, with a dash for None."""
-    return [{column: NOTHING if cell is None else cell for column, cell in zip(columns, row, strict=True)} for row in rows]
+    return [
+        {column: NOTHING if cell is None else cell for column, cell in zip(columns, row, strict=True)} for row in rows
+    ]

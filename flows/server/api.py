@@ -1,7 +1,8 @@
 """Prefect's API as a child process of one command, used if PREFECT_API_URL names no server.
 
-Prefect's own ephemeral server is not used: it outlives a kill -9 of its parent, and Ctrl-C stops it before the run has reported its end. This child does
-neither, and it starts before the parent imports anything that takes long (`api_ahead`).
+Prefect's own ephemeral server is not used: it outlives a kill -9 of its parent, and Ctrl-C stops it before the run has
+reported its end. This child does neither, and it starts before the parent imports anything that takes long
+(`api_ahead`).
 """
 
 import http.client
@@ -28,7 +29,9 @@ Ready = Callable[[], None]
 
 
 def start_api(data: DataDir) -> Ready:
-    """Starts the API and returns a function that waits until the API answers. Import the flow between the two calls. The API stops with this process."""
+    """Starts the API and returns a function that waits until the API answers. Import the flow between the two calls.
+    The API stops with this process.
+    """
     be_impatient()
     prepare_prefect(data)
     if url := os.environ.get("PREFECT_API_URL"):
@@ -46,8 +49,16 @@ def start_api(data: DataDir) -> Ready:
             if child.poll() is not None or time.monotonic() > deadline:
                 tail = log_path.read_text(errors="replace")[-1000:].strip()
                 free = f"{shutil.disk_usage(log_path.parent).free / 1e6:,.1f} MB of its disk are free"
-                found = f"within {_START_TIMEOUT_S} s" if child.returncode is None else f"and ended with code {child.returncode}"
-                raise OperationalError(f"Prefect's API did not start {found}: {tail or 'it said nothing'}", where=str(log_path), hint=f"run again; {free}")
+                found = (
+                    f"within {_START_TIMEOUT_S} s"
+                    if child.returncode is None
+                    else f"and ended with code {child.returncode}"
+                )
+                raise OperationalError(
+                    f"Prefect's API did not start {found}: {tail or 'it said nothing'}",
+                    where=str(log_path),
+                    hint=f"run again; {free}",
+                )
             time.sleep(0.1)
 
     return wait_until_ready
@@ -69,7 +80,9 @@ def answers(url: str) -> bool:
 
 
 def _status(url: str) -> int | None:
-    """The status of a server's answer; None if nobody is there, the address is none, or what is there speaks no HTTP."""
+    """The status of a server's answer; None if nobody is there, the address is none, or what is there speaks no
+    HTTP.
+    """
     try:
         with urllib.request.urlopen(url, timeout=2) as answer:
             return int(answer.status)

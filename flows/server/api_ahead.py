@@ -1,4 +1,6 @@
-"""Starts the process of Prefect's API. One may be started before its data directory is known: it imports libraries while the command begins, and waits."""
+"""Starts the process of Prefect's API. One may be started before its data directory is known: it imports libraries
+while the command begins, and waits.
+"""
 
 import atexit
 import os
@@ -27,7 +29,9 @@ def start_ahead() -> None:
 
 
 def api_process() -> ApiProcess:
-    """Returns a process that waits for its job: one that was started ahead if there is one. It ends with this process, with or without a job."""
+    """Returns a process that waits for its job: one that was started ahead if there is one. It ends with this process,
+    with or without a job.
+    """
     while _waiting:
         process = _waiting.pop()
         if process.child.poll() is None:

@@ -1,4 +1,6 @@
-"""Prefect's API as one command needs it: Prefect's application, without the work at its start that serves nobody here."""
+"""Prefect's API as one command needs it: Prefect's application, without the work at its start that serves nobody
+here.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,7 +10,8 @@ from typing import Any
 from almanac.core.uncollected import uncollected
 from almanac.flows.server.database import is_migrated, prepare_database
 
-# What a run asks for, in this order. FastAPI makes the routes of each router when it first looks for a path there; of these routers, it looks no further.
+# What a run asks for, in this order. FastAPI makes the routes of each router when it first looks for a path there; of
+# these routers, it looks no further.
 _ASKED = ("/admin", "/csrf-token", "/flows", "/flow_runs", "/artifacts", "/task_runs", "/logs", "/events")
 
 
@@ -19,7 +22,8 @@ def serve_api(listener: socket) -> None:
         from prefect.logging import configuration
         from prefect.server.utilities.server import PrefectRouter
 
-        # Prefect writes all its settings down to set up logging, once as it is imported and once more. Its warnings go to this process's log as they are.
+        # Prefect writes all its settings down to set up logging, once as it is imported and once more. Its warnings go
+        # to this process's log as they are.
         vars(configuration)["setup_logging"] = dict
         _make_routes_late(PrefectRouter)
         from prefect.server.api import server
@@ -37,7 +41,8 @@ def serve_api(listener: socket) -> None:
             # `almanac server` registers the types of blocks that its pages show; a command shows none.
             PREFECT_API_BLOCKS_REGISTER_ON_START: False,
             PREFECT_MEMOIZE_BLOCK_AUTO_REGISTRATION: False,
-            # Events are for automations, of which a command has none; they are three quarters of what a run would leave in the database.
+            # Events are for automations, of which a command has none; they are three quarters of what a run would leave
+            # in the database.
             PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED: False,
             **({PREFECT_API_DATABASE_MIGRATE_ON_START: False} if is_migrated() else {}),
         }
@@ -55,9 +60,11 @@ def _turn(router: Any) -> int:
 
 
 def _make_routes_late(router: Any) -> None:
-    """Has a router make its routes when FastAPI first looks for a path among them, instead of when it is imported: nobody asks for most of Prefect's 180.
+    """Has a router make its routes when FastAPI first looks for a path among them, instead of when it is imported:
+    nobody asks for most of Prefect's 180.
 
-    FastAPI looks at the version of a router's routes before it looks at them. A FastAPI that does not, makes them as ever.
+    FastAPI looks at the version of a router's routes before it looks at them. A FastAPI that does not, makes them as
+    ever.
     """
     if not hasattr(router, "_get_routes_version"):
         return

@@ -1,7 +1,8 @@
-"""The process of Prefect's API: imports what Prefect's server is going to import, reads its job from stdin, and serves until the command ends.
+"""The process of Prefect's API: imports what Prefect's server is going to import, reads its job from stdin, and serves
+until the command ends.
 
-Its job is one line of JSON: `environment`, the variables to run with, and `log`, the file to write to. Prefect reads its settings when it is imported, so that
-only other libraries are imported before there is a job.
+Its job is one line of JSON: `environment`, the variables to run with, and `log`, the file to write to. Prefect reads
+its settings when it is imported, so that only other libraries are imported before there is a job.
 """
 
 import json

@@ -27,18 +27,22 @@ _BLOCK = "almanac-alerts"
 _TAG = "almanac as shipped"  # what carries it and is none of these is taken away
 _SILENCE = timedelta(seconds=3 * HEARTBEAT_S)
 _TO_END = timedelta(hours=1)  # how long after it was due a refresh may end
-_STARTS, _WEEK = 400, timedelta(days=8)  # of a schedule that are looked at: a year of a daily one, and at least a weekend
+# of a schedule that are looked at: a year of a daily one, and at least a weekend
+_STARTS, _WEEK = 400, timedelta(days=8)
 _WATCHED = "almanac.watched"
 _SUCCESSES = frozenset(f"{EVENT}{outcome}" for outcome in ("published", "published_with_rejects", "unchanged", "kept"))
 _OF_A_RUN = "{{ event.payload | tojson }}"
 _OF_A_CRASH = (
-    '{"text": {{ (flow.name ~ ": crashed. " ~ event.resource["prefect.state-message"]) | tojson }}, "kb": {{ flow.name | tojson }}, "outcome": "crashed",'
-    ' "run": {{ flow_run.name | tojson }}, "flow_run": {{ (flow_run.id | string) | tojson }}, "link": {{ (flow_run | ui_url) | tojson }}}'
+    '{"text": {{ (flow.name ~ ": crashed. " ~ event.resource["prefect.state-message"]) | tojson }}, "kb": {{ '
+    'flow.name | tojson }}, "outcome": "crashed",'
+    ' "run": {{ flow_run.name | tojson }}, "flow_run": {{ (flow_run.id | string) | tojson }}, "link": {{ '
+    "(flow_run | ui_url) | tojson }}}"
 )
 
 
 def ensure_automations(declarations: Sequence[Declaration], webhook: str | None, ui: str) -> list[str]:
-    """Creates or updates the automations, and returns their names. Unchanged ones are left alone, because an update resets what they wait for.
+    """Creates or updates the automations, and returns their names. Unchanged ones are left alone, because an update
+    resets what they wait for.
 
     Args:
         webhook: URL that receives a POST with one JSON object for each alert; None for no calls
@@ -47,7 +51,13 @@ def ensure_automations(declarations: Sequence[Declaration], webhook: str | None,
     Operators decide whether an automation is enabled; this function keeps their choice.
     """
     block = _save_block(webhook) if webhook else None
-    wanted = [_gate_refused(block), _failed(block), _zombie(), _crashed(block), *(_stale(one, block, ui) for one in declarations if one.schedule)]
+    wanted = [
+        _gate_refused(block),
+        _failed(block),
+        _zombie(),
+        _crashed(block),
+        *(_stale(one, block, ui) for one in declarations if one.schedule),
+    ]
     with get_client(sync_client=True) as client:
         there = {one.name: one for one in _shipped(client)}
         changed = {automation.name for automation in wanted if _ensure(client, automation, there.get(automation.name))}
@@ -56,7 +66,11 @@ def ensure_automations(declarations: Sequence[Declaration], webhook: str | None,
     for one in declarations:
         if _stale_name(one.name) in changed:
             # From now on a success is waited for, also of a knowledge base that never had one.
-            emit_event(_WATCHED, resource={"prefect.resource.id": f"almanac.watch.{one.name}"}, related=[knowledge_base(one.name)])
+            emit_event(
+                _WATCHED,
+                resource={"prefect.resource.id": f"almanac.watch.{one.name}"},
+                related=[knowledge_base(one.name)],
+            )
     return [automation.name for automation in wanted]
 
 
@@ -77,12 +91,16 @@ def _ensure(client: SyncPrefectClient, wanted: AutomationCore, found: Automation
 
 
 def _meaning(automation: AutomationCore) -> str:
-    """The parts of an automation that this module defines, in a fixed order; ids and times of the server are left out."""
+    """The parts of an automation that this module defines, in a fixed order; ids and times of the server are left
+    out.
+    """
 
     def ordered(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: ordered(one) for key, one in value.items() if key != "id"}
-        return sorted(value, key=str) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+        return (
+            sorted(value, key=str) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+        )
 
     said = automation.model_dump(mode="json", include={"name", "description", "enabled", "tags", "trigger", "actions"})
     return json.dumps({**said, "trigger": ordered(said["trigger"])}, sort_keys=True)
@@ -123,7 +141,10 @@ def _crashed(block: UUID | None) -> AutomationCore:
         name="almanac: crashed",
         description="A run ended without a word, or was found to have no process any more.",
         tags=[_TAG],
-        trigger=_on({"prefect.flow-run.Crashed"}, related={"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.almanac"}),
+        trigger=_on(
+            {"prefect.flow-run.Crashed"},
+            related={"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.almanac"},
+        ),
         actions=_call(block, _OF_A_CRASH),
     )
 
@@ -134,13 +155,17 @@ def _on(events: set[str], *, related: dict[str, str] | None = None) -> EventTrig
 
 
 def _zombie(silence: timedelta = _SILENCE) -> AutomationCore:
-    """Marks runs as crashed whose heartbeats have stopped. Any event of the run counts as a sign of life, because its states have the names of outcomes.
+    """Marks runs as crashed whose heartbeats have stopped. Any event of the run counts as a sign of life, because its
+    states have the names of outcomes.
 
     The state is not forced: if the end of a run is reported late, the server keeps its final state.
     """
     return AutomationCore(
         name="almanac: zombie",
-        description=f"A run of which nothing was heard for {silence.total_seconds():.0f} s has no process any more: it is marked as crashed.",
+        description=(
+            f"A run of which nothing was heard for {silence.total_seconds():.0f} s has no process any more: it is "
+            "marked as crashed."
+        ),
         tags=[_TAG],
         trigger=EventTrigger(
             after={"prefect.flow-run.heartbeat"},
@@ -151,7 +176,11 @@ def _zombie(silence: timedelta = _SILENCE) -> AutomationCore:
             threshold=1,
             within=silence,
         ),
-        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=f"Zombie: nothing was heard of it for {silence.total_seconds():.0f} s.")],
+        actions=[
+            ChangeFlowRunState(
+                state=StateType.CRASHED, message=f"Zombie: nothing was heard of it for {silence.total_seconds():.0f} s."
+            )
+        ],
     )
 
 
@@ -162,13 +191,17 @@ def _stale(declaration: Declaration, block: UUID | None, ui: str) -> AutomationC
     payload = {"text": text, "kb": kb, "outcome": "stale", "run": None, "link": f"{ui}/runs"}
     return AutomationCore(
         name=_stale_name(kb),
-        description=f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule ({declaration.schedule}), and an hour.",
+        description=(
+            f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule "
+            f"({declaration.schedule}), and an hour."
+        ),
         tags=[_TAG],
         trigger=EventTrigger(
             after={*_SUCCESSES, _WATCHED},
             expect=set(_SUCCESSES),
             match_related={"prefect.resource.id": knowledge_base(kb)["prefect.resource.id"]},
-            for_each={"related:knowledge-base:prefect.resource.id"},  # without it, Prefect goes on firing until there is a success
+            # without it, Prefect goes on firing until there is a success
+            for_each={"related:knowledge-base:prefect.resource.id"},
             posture=Posture.Proactive,
             threshold=1,
             within=patience,

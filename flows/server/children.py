@@ -20,7 +20,9 @@ Process = subprocess.Popen[bytes]
 
 
 class Children:
-    """Processes in the project's folder, each in a process group of its own: what is sent to one reaches the processes that it started."""
+    """Processes in the project's folder, each in a process group of its own: what is sent to one reaches the processes
+    that it started.
+    """
 
     def __init__(self, project: Project) -> None:
         self._project = project
@@ -31,11 +33,15 @@ class Children:
         command = [sys.executable, "-P", "-m", module, *arguments]
         errors = None if output is None else subprocess.STDOUT
         with uninterrupted():  # none is started that is not in the list
-            self._started.append(subprocess.Popen(command, cwd=self._project.root, start_new_session=True, stdout=output, stderr=errors))
+            self._started.append(
+                subprocess.Popen(command, cwd=self._project.root, start_new_session=True, stdout=output, stderr=errors)
+            )
         return self._started[-1]
 
     def stop(self) -> None:
-        """Ends all of them, the last one first: the server takes what a run reports at its end, and a worker would kill its runs before they report."""
+        """Ends all of them, the last one first: the server takes what a run reports at its end, and a worker would kill
+        its runs before they report.
+        """
         for child in reversed([one for one in self._started if one.poll() is None]):
             for run in _children_of(child.pid):
                 _end(run)
@@ -44,7 +50,9 @@ class Children:
 
 
 def _end(group: int, reap: Callable[[], object] = lambda: None) -> None:
-    """Ends the processes of a group: by SIGTERM, since SIGINT is ignored where a shell started us in the background, and those that stay by SIGKILL."""
+    """Ends the processes of a group: by SIGTERM, since SIGINT is ignored where a shell started us in the background,
+    and those that stay by SIGKILL.
+    """
     for kind in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(group, kind)
@@ -55,7 +63,9 @@ def _end(group: int, reap: Callable[[], object] = lambda: None) -> None:
 
 
 def _is_alive(group: int) -> bool:
-    """Whether a process of the group runs. Where /proc tells, one that has ended and that nobody waited for does not count."""
+    """Whether a process of the group runs. Where /proc tells, one that has ended and that nobody waited for does not
+    count.
+    """
     if _PROCESSES.is_dir():
         return any(process.group == group and process.state != "Z" for process in _processes())
     try:

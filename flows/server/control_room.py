@@ -1,4 +1,6 @@
-"""Prepares the Prefect server before the worker starts: concurrency limit, automations, and no deployments of undeclared knowledge bases."""
+"""Prepares the Prefect server before the worker starts: concurrency limit, automations, and no deployments of
+undeclared knowledge bases.
+"""
 
 from collections.abc import Iterator
 
@@ -24,7 +26,11 @@ def ensure_resources(ui: str) -> None:
     ensure_embedding_limit()
     webhook = alert_webhook()
     names = ensure_automations(list(_deployed()), webhook, ui)
-    log.info("automations", names=", ".join(names), alerts="by webhook" if webhook else "nobody is called: ALMANAC_ALERT_WEBHOOK is not set")
+    log.info(
+        "automations",
+        names=", ".join(names),
+        alerts="by webhook" if webhook else "nobody is called: ALMANAC_ALERT_WEBHOOK is not set",
+    )
 
 
 def remove_undeclared(declared: set[str]) -> None:
@@ -33,7 +39,10 @@ def remove_undeclared(declared: set[str]) -> None:
         for deployment in client.read_deployments(limit=_PAGE):
             if "almanac" in deployment.tags and deployment.parameters.get("kb") not in declared:
                 client.delete_deployment(deployment.id)
-                log.warning("a deployment whose knowledge base is declared no more is removed", kb=deployment.parameters.get("kb"))
+                log.warning(
+                    "a deployment whose knowledge base is declared no more is removed",
+                    kb=deployment.parameters.get("kb"),
+                )
 
 
 def deployments() -> list[str]:

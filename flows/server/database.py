@@ -1,7 +1,8 @@
 """The SQLite database of Prefect's API: whether it is migrated, and a copy of a migrated one for a new data directory.
 
-Prefect makes a database by its hundred migrations, one after the other, which takes some four seconds. What comes out is the same each time. So the first one
-that is made on a machine is kept, empty, in the user's cache, and each new data directory has a copy.
+Prefect makes a database by its hundred migrations, one after the other, which takes some four seconds. What comes out
+is the same each time. So the first one that is made on a machine is kept, empty, in the user's cache, and each new data
+directory has a copy.
 """
 
 import os
@@ -28,7 +29,8 @@ def prepare_database() -> None:
     place, newest = _database(), _newest_migration()
     if place is not None and place.is_file():
         _take_log_in(place)
-    # SQLite would apply the log of a database that was removed to one that is put in its place; where it finds none, it removes the log.
+    # SQLite would apply the log of a database that was removed to one that is put in its place; where it finds none, it
+    # removes the log.
     if place is None or newest is None or any(place.with_name(f"{place.name}{end}").exists() for end in ("", *_LOGS)):
         return
     with suppress(Exception):
@@ -43,13 +45,17 @@ def prepare_database() -> None:
 
 
 def _take_log_in(place: Path) -> None:
-    """Moves what SQLite has written ahead into the database, and empties that log: an API that is killed leaves up to 4 MB of it."""
+    """Moves what SQLite has written ahead into the database, and empties that log: an API that is killed leaves up to 4
+    MB of it.
+    """
     with suppress(sqlite3.Error), closing(sqlite3.connect(place)) as database:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def is_migrated() -> bool:
-    """Whether the database has Prefect's newest migration. To find that out, Prefect imports all of them, which takes .4 s."""
+    """Whether the database has Prefect's newest migration. To find that out, Prefect imports all of them, which takes
+    .4 s.
+    """
     place, newest = _database(), _newest_migration()
     return place is not None and newest is not None and _is_at(place, newest)
 
@@ -81,9 +87,13 @@ def _is_at(place: Path, migration: str) -> bool:
 
 
 def _is_whole(empty: Path, migration: str) -> bool:
-    """Whether the kept database has this migration, and is not damaged, which would be copied for good. Takes some ten milliseconds."""
+    """Whether the kept database has this migration, and is not damaged, which would be copied for good. Takes some ten
+    milliseconds.
+    """
     flag = "immutable=1"  # in a folder that may be read-only
-    return _says(empty, "SELECT version_num FROM alembic_version", flag) == [(migration,)] and _says(empty, "PRAGMA integrity_check", flag) == [("ok",)]
+    return _says(empty, "SELECT version_num FROM alembic_version", flag) == [(migration,)] and _says(
+        empty, "PRAGMA integrity_check", flag
+    ) == [("ok",)]
 
 
 def _says(place: Path, statement: str, flag: str) -> list[tuple[str]]:
@@ -106,12 +116,20 @@ def _migrate() -> None:
 
 
 def _content_if_empty(place: Path) -> bytes | None:
-    """The database, as the content of a file; None where another command, which found it migrated, has already noted something in it."""
+    """The database, as the content of a file; None where another command, which found it migrated, has already noted
+    something in it.
+    """
     with closing(sqlite3.connect(":memory:")) as copy:
         with closing(sqlite3.connect(place)) as database:
             database.backup(copy)
-        tables = copy.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('alembic_version', 'sqlite_sequence')").fetchall()
-        return None if any(copy.execute(f'SELECT EXISTS (SELECT 1 FROM "{name}")').fetchone()[0] for (name,) in tables) else copy.serialize()
+        tables = copy.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT IN ('alembic_version', 'sqlite_sequence')"
+        ).fetchall()
+        return (
+            None
+            if any(copy.execute(f'SELECT EXISTS (SELECT 1 FROM "{name}")').fetchone()[0] for (name,) in tables)
+            else copy.serialize()
+        )
 
 
 def _copy(empty: Path, place: Path) -> None:

@@ -1,4 +1,6 @@
-"""The deployments of a project: those of its prefect.yaml, and one on its declared schedule for every other declared knowledge base."""
+"""The deployments of a project: those of its prefect.yaml, and one on its declared schedule for every other declared
+knowledge base.
+"""
 
 import asyncio
 import hashlib
@@ -24,7 +26,8 @@ _log = get_logger("almanac.server")
 
 
 def deployment_files(project: Project, data: DataDir, pool: str) -> list[Path]:
-    """The files for `prefect deploy`: the project's own prefect.yaml if there is one, and a generated one. Empty if nothing is declared.
+    """The files for `prefect deploy`: the project's own prefect.yaml if there is one, and a generated one. Empty if
+    nothing is declared.
 
     Raises DeclarationError if the project's own file is not valid YAML.
     """
@@ -37,7 +40,11 @@ def deployment_files(project: Project, data: DataDir, pool: str) -> list[Path]:
         write_file(written, lambda file: YAML(typ="safe").dump({"name": "almanac", "deployments": derived}, file))
         files.append(written)
     if not files:
-        _log.warning("nothing is declared, so nothing is deployed", folder=str(project.knowledge), next="almanac init NAME, and start the server again")
+        _log.warning(
+            "nothing is declared, so nothing is deployed",
+            folder=str(project.knowledge),
+            next="almanac init NAME, and start the server again",
+        )
     return files
 
 
@@ -53,7 +60,9 @@ def _knowledge_bases_of(file: Path) -> set[str]:
         deployments = (YAML(typ="safe").load(file) or {}).get("deployments") or []
         return {str((one.get("parameters") or {}).get("kb")) for one in deployments}
     except Exception as error:
-        raise DeclarationError(f"cannot be read as deployments: {error}", where=str(file), hint="without that file, declarations decide") from error
+        raise DeclarationError(
+            f"cannot be read as deployments: {error}", where=str(file), hint="without that file, declarations decide"
+        ) from error
 
 
 def _deployment(path: Path, pool: str) -> dict[str, Any]:
@@ -73,12 +82,18 @@ def _deployment(path: Path, pool: str) -> dict[str, Any]:
     except AlmanacError as error:
         _log.warning("a declaration cannot be read", file=str(path), error=str(error))
         return deployment
-    schedules = [{"cron": declaration.schedule, "timezone": "UTC", "active": True}] if _is_understood(declaration.schedule, path) else []
+    schedules = (
+        [{"cron": declaration.schedule, "timezone": "UTC", "active": True}]
+        if _is_understood(declaration.schedule, path)
+        else []
+    )
     return {**deployment, "description": declaration.title or declaration.name, "schedules": schedules}
 
 
 def _flow_name(stem: str) -> str:
-    """The flow's name: the file's name, made a Python identifier; where that changes it, a hash keeps names distinct."""
+    """The flow's name: the file's name, made a Python identifier; where that changes it, a hash keeps names
+    distinct.
+    """
     if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", stem):
         return stem
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("_-")
@@ -86,7 +101,9 @@ def _flow_name(stem: str) -> str:
 
 
 def _is_understood(cron: str | None, path: Path) -> bool:
-    """Whether Prefect reads the cron expression as the declaration does. Dialects differ in seconds, `L`, and day of month together with weekday."""
+    """Whether Prefect reads the cron expression as the declaration does. Dialects differ in seconds, `L`, and day of
+    month together with weekday.
+    """
     if cron is None:
         return False
     from prefect.server.schemas.schedules import CronSchedule
@@ -96,9 +113,16 @@ def _is_understood(cron: str | None, path: Path) -> bool:
     try:
         found = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(_COMPARED, start=now))
     except ValueError as error:
-        _log.warning("Prefect does not understand a schedule: its runs start by hand", file=str(path), schedule=cron, error=str(error))
+        _log.warning(
+            "Prefect does not understand a schedule: its runs start by hand",
+            file=str(path),
+            schedule=cron,
+            error=str(error),
+        )
         return False
     if [when.timestamp() for when in found] != [when.timestamp() for when in meant]:
-        _log.warning("Prefect would start runs at other times than declared: they start by hand", file=str(path), schedule=cron)
+        _log.warning(
+            "Prefect would start runs at other times than declared: they start by hand", file=str(path), schedule=cron
+        )
         return False
     return True

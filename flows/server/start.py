@@ -1,7 +1,9 @@
-"""`almanac server`: the Prefect server, a process work pool, the deployments of the project, automations and a worker, until Ctrl-C.
+"""`almanac server`: the Prefect server, a process work pool, the deployments of the project, automations and a worker,
+until Ctrl-C.
 
-The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The server has no login of its own: it stays on loopback.
-If the worker dies, its dead runs are marked and it is started again. A server that is slow to start is waited for as long as it lives.
+The UI is at http://127.0.0.1:4200 (PREFECT_SERVER_API_PORT moves it). The server has no login of its own: it stays on
+loopback. If the worker dies, its dead runs are marked and it is started again. A server that is slow to start is waited
+for as long as it lives.
 """
 
 import os
@@ -37,23 +39,28 @@ _log = get_logger("almanac.server")
 
 
 def run_server(project: Project, data: DataDir) -> int:
-    """Runs server and worker as child processes in the project's folder, until Ctrl-C or SIGTERM. Only kill -9 leaves the children behind.
+    """Runs server and worker as child processes in the project's folder, until Ctrl-C or SIGTERM. Only kill -9 leaves
+    the children behind.
 
-    Returns the exit code of a deployment that failed. Raises KeyboardInterrupt when it is interrupted, and OperationalError if the port is taken, or the server
-    ends by itself.
+    Returns the exit code of a deployment that failed. Raises KeyboardInterrupt when it is interrupted, and
+    OperationalError if the port is taken, or the server ends by itself.
     """
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
     if not (port.isdecimal() and 0 < int(port) < 65536):
-        raise UsageError(f"'{port}' is no port", where="PREFECT_SERVER_API_PORT", hint="a number from 1 to 65535; unset, it is 4200")
+        raise UsageError(
+            f"'{port}' is no port", where="PREFECT_SERVER_API_PORT", hint="a number from 1 to 65535; unset, it is 4200"
+        )
     ui = f"http://127.0.0.1:{port}"
     api = f"{ui}/api"
     prepare_prefect(data)
     use_project(project.root)
-    os.environ["PYTHONSAFEPATH"] = "1"  # the worker starts runs in the project's folder, and nothing in it stands in for a library
+    # the worker starts runs in the project's folder, and nothing in it stands in for a library
+    os.environ["PYTHONSAFEPATH"] = "1"
     os.environ.update(PREFECT_API_URL=api, PREFECT_UI_URL=ui, PREFECT_UI_API_URL=api)
     os.environ.update(PREFECT_WORKER_QUERY_SECONDS=_WORKER_QUERY_S, PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL="INFO")
     _require_free(int(port), api)
-    # A shell that starts us in the background has SIGINT ignored; children would inherit that, and Prefect ends its own with it.
+    # A shell that starts us in the background has SIGINT ignored; children would inherit that, and Prefect ends its own
+    # with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with children_of_project(project) as children:
         server = _Server(children, port)
@@ -82,7 +89,9 @@ def _serve(project: Project, data: DataDir, ui: str, server: "_Server", children
     except httpx.HTTPError as error:
         server.require_alive()
         hint = "is the machine busy, or the disk full? start it again"
-        raise OperationalError(f"the Prefect server lives, and does not answer: {type(error).__name__}: {error}", where=ui, hint=hint) from error
+        raise OperationalError(
+            f"the Prefect server lives, and does not answer: {type(error).__name__}: {error}", where=ui, hint=hint
+        ) from error
     worker = _start_worker(children)
     sys.stderr.write(_guide(ui, deployed))
     while True:
@@ -91,7 +100,9 @@ def _serve(project: Project, data: DataDir, ui: str, server: "_Server", children
             try:
                 mark_dead_runs(_POOL)
             except httpx.HTTPError as error:
-                _log.warning("runs of a worker that died cannot be marked yet", error=f"{type(error).__name__}: {error}")
+                _log.warning(
+                    "runs of a worker that died cannot be marked yet", error=f"{type(error).__name__}: {error}"
+                )
             time.sleep(_WORKER_PAUSE_S)
             worker = _start_worker(children)
         time.sleep(_LOOK_EVERY_S)
@@ -102,10 +113,15 @@ def _start_worker(children: Children) -> Process:
 
 
 def _guide(ui: str, deployed: list[str]) -> str:
-    """What there is to do now. The command works in any terminal as it stands: without the variable, `prefect` would start a server of its own."""
+    """What there is to do now. The command works in any terminal as it stands: without the variable, `prefect` would
+    start a server of its own.
+    """
     prefect = Path(sys.executable).with_name("prefect")
     started = f"PREFECT_API_URL={ui}/api {shlex.quote(str(prefect))} deployment run"
-    lines = [f"deployed: {', '.join(deployed) or 'nothing yet'}", f"watch at {ui} · Ctrl-C ends server, worker and its runs"]
+    lines = [
+        f"deployed: {', '.join(deployed) or 'nothing yet'}",
+        f"watch at {ui} · Ctrl-C ends server, worker and its runs",
+    ]
     if deployed:
         lines.append(f"a run now, from another terminal:\n  {started} {shlex.quote(deployed[0])}")
     return "\n" + "\n".join(lines) + "\n"
@@ -123,17 +139,23 @@ def _carry_out(children: Children, *arguments: str) -> int:
 def _require_free(port: int, api: str) -> None:
     hint = "PREFECT_SERVER_API_PORT=N chooses another port"
     if answers(f"{api}/health"):
-        raise OperationalError("a Prefect server answers here already", where=api, hint=f"use that one, stop it, or: {hint}")
+        raise OperationalError(
+            "a Prefect server answers here already", where=api, hint=f"use that one, stop it, or: {hint}"
+        )
     try:
         with closing(socket.create_server(("127.0.0.1", port))):
             pass
     except OSError as error:
-        raise OperationalError(f"port {port} is not free: {error.strerror}", where=api, hint=f"stop what listens there, or: {hint}") from error
+        raise OperationalError(
+            f"port {port} is not free: {error.strerror}", where=api, hint=f"stop what listens there, or: {hint}"
+        ) from error
 
 
 @contextmanager
 def _patience() -> Iterator[None]:
-    """Has Prefect's clients that start inside the block wait long for an answer; the worker and its runs, which start after it, do not."""
+    """Has Prefect's clients that start inside the block wait long for an answer; the worker and its runs, which start
+    after it, do not.
+    """
     name = "PREFECT_API_REQUEST_TIMEOUT"
     before = os.environ.get(name)
     os.environ.setdefault(name, _SLOW_S)

@@ -6,7 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType, WorkPoolFilter, WorkPoolFilterName
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    WorkPoolFilter,
+    WorkPoolFilterName,
+)
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Crashed
 
@@ -19,7 +25,8 @@ _PAGE = 200
 
 
 def mark_dead_runs(work_pool: str) -> None:
-    """Marks runs of the pool that started on this machine and have no process: as cancelled if that was requested, else as crashed; and those of commands.
+    """Marks runs of the pool that started on this machine and have no process: as cancelled if that was requested, else
+    as crashed; and those of commands.
 
     Call it while no worker serves the pool on this machine; a worker that is just starting a run would lose it.
     """
@@ -37,13 +44,18 @@ def mark_dead_runs(work_pool: str) -> None:
 
 def _mark(client: SyncPrefectClient, run: FlowRun) -> None:
     asked_to_end = run.state is not None and run.state.type == StateType.CANCELLING
-    ended, crashed = "Its process has ended.", "Its process has ended without a word: it was killed, or the machine went down."
+    ended, crashed = (
+        "Its process has ended.",
+        "Its process has ended without a word: it was killed, or the machine went down.",
+    )
     state: State[Any] = Cancelled(message=ended) if asked_to_end else Crashed(message=crashed)
     client.set_flow_run_state(run.id, state, force=True)
 
 
 def _is_alive(run: FlowRun) -> bool:
-    """Whether the process of a run lives, from `host:pid` as Prefect stores it. Processes of other machines count as alive; their heartbeats decide."""
+    """Whether the process of a run lives, from `host:pid` as Prefect stores it. Processes of other machines count as
+    alive; their heartbeats decide.
+    """
     host, _, pid = (run.infrastructure_pid or "").rpartition(":")
     if host and host != socket.gethostname():
         return True

@@ -1,8 +1,8 @@
 """Builds a version directory from processed tables and stored vectors, in a child process. Nothing is embedded here.
 
-Chroma's directory is built in full, or as a delta: a changed copy of the parent's (`index.build.delta`). The same applies to the lexical index
-(`index.lexical.writer`). A build always starts in an empty folder and is never resumed: Chroma writes its index files in place, so the leftovers of a
-killed builder are discarded.
+Chroma's directory is built in full, or as a delta: a changed copy of the parent's (`index.build.delta`). The same
+applies to the lexical index (`index.lexical.writer`). A build always starts in an empty folder and is never resumed:
+Chroma writes its index files in place, so the leftovers of a killed builder are discarded.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,15 @@ from almanac.core.progress import OnProgress
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
 from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
-from almanac.index.build.delta import BuildFacts, DeltaNotPossible, Parent, Rows, find_difference, full_facts, usable_parent
+from almanac.index.build.delta import (
+    BuildFacts,
+    DeltaNotPossible,
+    Parent,
+    Rows,
+    find_difference,
+    full_facts,
+    usable_parent,
+)
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma, copy_file
@@ -43,7 +51,9 @@ if TYPE_CHECKING:
     from almanac.index.lexical.writer import KnownTerms
 
 BUILDER = "almanac.index.build.builder"  # the child's module
-_BESIDE = 20_000  # rows up to which words are indexed beside Chroma, which leaves Python's lock to others; for more, the memory of both would add up
+# rows up to which words are indexed beside Chroma, which leaves Python's lock to others; for more, the memory of both
+# would add up
+_BESIDE = 20_000
 _NOBODY = "nobody"  # an id that no chunk can have, since chunk ids are hexadecimal
 _log = get_logger("almanac.build")
 
@@ -51,8 +61,9 @@ _log = get_logger("almanac.build")
 def build_version(job: BuildJob, *, on_progress: OnProgress | None = None, ahead: Ahead | None = None) -> BuildFacts:
     """Builds `job.version_dir` in a child process, without a manifest; returns how it was built.
 
-    `on_progress(done, total)` is called with numbers of rows added and removed; a child of `ahead` is used where there is one. Raises OperationalError when the
-    directory is not empty or the child dies, DamagedVersion when a vector is missing, StorageError when the disk fails.
+    `on_progress(done, total)` is called with numbers of rows added and removed; a child of `ahead` is used where there
+    is one. Raises OperationalError when the directory is not empty or the child dies, DamagedVersion when a vector is
+    missing, StorageError when the disk fails.
     """
     built: list[BuildFacts] = []
 
@@ -64,7 +75,9 @@ def build_version(job: BuildJob, *, on_progress: OnProgress | None = None, ahead
 
     run_child(BUILDER, job.model_dump_json(), forward, ahead=ahead)
     if len(built) != 1:
-        raise OperationalError("the builder ended without a result", where=str(job.version_dir), hint="a defect: please report it")
+        raise OperationalError(
+            "the builder ended without a result", where=str(job.version_dir), hint="a defect: please report it"
+        )
     [facts] = built
     if facts.why_full:
         tell = _log.warning if facts.parent_damaged else _log.info
@@ -77,7 +90,9 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
     has_tables = job.chunks.parent == job.version_dir
     if not has_tables and job.version_dir.exists() and any(job.version_dir.iterdir()):
         raise OperationalError(
-            "the directory of the new version is not empty", where=str(job.version_dir), hint="an unfinished version is discarded by the next almanac run"
+            "the directory of the new version is not empty",
+            where=str(job.version_dir),
+            hint="an unfinished version is discarded by the next almanac run",
         )
     job.version_dir.mkdir(parents=True, exist_ok=True)
     for source, name in ((job.chunks, CHUNKS), (job.records, RECORDS), (job.documents, DOCUMENTS)):
@@ -128,7 +143,9 @@ def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on
 
 
 def _known_terms(job: BuildJob, table: pa.Table) -> "KnownTerms | None":
-    """The terms of the rows that the new segment has of `job.known_from`; those of a damaged segment are left out, and analyzed again."""
+    """The terms of the rows that the new segment has of `job.known_from`; those of a damaged segment are left out, and
+    analyzed again.
+    """
     from almanac.index.lexical.writer import KnownRows, KnownTerms
 
     ids = table.column("chunk_id").combine_chunks()
@@ -137,9 +154,14 @@ def _known_terms(job: BuildJob, table: pa.Table) -> "KnownTerms | None":
         try:
             segment = segment_in(folder)
             verified_file(folder, segment, f"{LEXICAL}/{TERMS}")
-            places = pc.index_in(ids, value_set=read_table(verified_file(folder, segment, CHUNKS), ["chunk_id"]).column(0).combine_chunks())
+            places = pc.index_in(
+                ids,
+                value_set=read_table(verified_file(folder, segment, CHUNKS), ["chunk_id"]).column(0).combine_chunks(),
+            )
         except DamagedVersion as error:
-            _log.warning("a segment is damaged: its rows are analyzed again", kb=job.kb, segment=folder.name, why=error.message)
+            _log.warning(
+                "a segment is damaged: its rows are analyzed again", kb=job.kb, segment=folder.name, why=error.message
+            )
             continue
         kept = pc.indices_nonzero(pc.is_valid(places)).to_numpy().astype(np.int64)
         sources.append(KnownRows(folder, segment, kept, places.take(pa.array(kept)).to_numpy().astype(np.int64)))
@@ -147,7 +169,9 @@ def _known_terms(job: BuildJob, table: pa.Table) -> "KnownTerms | None":
 
 
 def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: OnProgress) -> BuildFacts:
-    """Builds the version as a delta. Raises DeltaNotPossible, without leaving a Chroma directory, where a full build is cheaper or the parent is damaged."""
+    """Builds the version as a delta. Raises DeltaNotPossible, without leaving a Chroma directory, where a full build is
+    cheaper or the parent is damaged.
+    """
     with ThreadPoolExecutor(1) as thread:
         copied = thread.submit(copy_chroma, parent.folder, parent.manifest, job.version_dir)
         try:
@@ -164,13 +188,19 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
             wait([copied])
             remove(job.version_dir / CHROMA)
             raise
-    with ThreadPoolExecutor(2) as threads, as_disk_full(job.version_dir):  # beside Chroma's changes: all three leave Python's lock to others
-        made = [threads.submit(_make_lexical, job, parent, difference.rows), threads.submit(write_quantized, job.version_dir, matrix)]
+    # beside Chroma's changes: all three leave Python's lock to others
+    with ThreadPoolExecutor(2) as threads, as_disk_full(job.version_dir):
+        made = [
+            threads.submit(_make_lexical, job, parent, difference.rows),
+            threads.submit(write_quantized, job.version_dir, matrix),
+        ]
         try:
             _change(job, difference.rows.removed, rows, on_progress)
         except OSError:
             raise
-        except Exception as error:  # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as well
+        # Chroma raises various types from its Rust core; a fault that is not the copy's will fail the full build as
+        # well
+        except Exception as error:
             wait(made)
             remove(job.version_dir / LEXICAL)
             raise _without_copy(job, f"Chroma cannot change a copy of it: {error}") from error
@@ -180,24 +210,40 @@ def _build_delta(job: BuildJob, parent: Parent, table: pa.Table, on_progress: On
 
 
 def _changed_matrix(job: BuildJob, parent: Parent, rows: Rows, keys: pa.ChunkedArray) -> "Vectors":
-    """Writes the matrix from the parent's vectors and the added ones; where the parent's are damaged, from the vector parts alone."""
+    """Writes the matrix from the parent's vectors and the added ones; where the parent's are damaged, from the vector
+    parts alone.
+    """
     store = VectorStore(job.vectors_root, job.embedder)
     try:
-        return change_matrix(job.version_dir, keys, store, verified_matrix(parent.folder, parent.manifest), rows.kept, rows.places)
+        return change_matrix(
+            job.version_dir, keys, store, verified_matrix(parent.folder, parent.manifest), rows.kept, rows.places
+        )
     except DamagedVersion as error:
-        _log.warning("the parent's vectors are damaged: read from the parts", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
+        _log.warning(
+            "the parent's vectors are damaged: read from the parts",
+            kb=job.kb,
+            parent=job.parent and job.parent.name,
+            why=error.message,
+        )
     return write_matrix(job.version_dir, keys, store)
 
 
 def _make_lexical(job: BuildJob, parent: Parent, rows: Rows) -> None:
-    """Builds the lexical index with the terms of the parent's rows that stay; where they are damaged, all rows are analyzed."""
+    """Builds the lexical index with the terms of the parent's rows that stay; where they are damaged, all rows are
+    analyzed.
+    """
     from almanac.index.lexical.writer import KnownRows, KnownTerms, build_lexical
 
     known = None
     try:
         known = KnownTerms.of([KnownRows(parent.folder, parent.manifest, rows.kept, rows.places)], job.language)
     except DamagedVersion as error:
-        _log.warning("the parent's lexical index is damaged: all rows are analyzed", kb=job.kb, parent=job.parent and job.parent.name, why=error.message)
+        _log.warning(
+            "the parent's lexical index is damaged: all rows are analyzed",
+            kb=job.kb,
+            parent=job.parent and job.parent.name,
+            why=error.message,
+        )
     build_lexical(job.version_dir, job.language, known)
 
 
@@ -225,7 +271,9 @@ def _change(job: BuildJob, removed: pa.LargeStringArray, rows: "_Rows", on_progr
 
 
 class _Rows:
-    """Rows of a segment to add to Chroma, in the order of `numbers`, mapped and not loaded. `matrix` is float32 (n_chunks, dimension), for all its rows."""
+    """Rows of a segment to add to Chroma, in the order of `numbers`, mapped and not loaded. `matrix` is float32
+    (n_chunks, dimension), for all its rows.
+    """
 
     def __init__(self, job: BuildJob, matrix: "Vectors", numbers: RowNumbers) -> None:
         self._mapped = MappedRows(job.version_dir, len(matrix))
@@ -238,14 +286,16 @@ class _Rows:
         numbers = self._numbers[begin:end]
         from almanac.index.chroma.client import add_rows
 
-        add_rows(collection, [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()], self._matrix[numbers])
+        add_rows(
+            collection, [self._mapped.row(number, STORED_COLUMNS) for number in numbers.tolist()], self._matrix[numbers]
+        )
 
 
 def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":
     """HNSW settings for a delta: one flush, after the last of `changes` deleted and added rows.
 
-    Chroma counts the rows of its log over all calls, including deletions of unknown ids. Since the smallest threshold is 2, a single change is followed by
-    the deletion of an unknown id.
+    Chroma counts the rows of its log over all calls, including deletions of unknown ids. Since the smallest threshold
+    is 2, a single change is followed by the deletion of an unknown id.
     """
     threshold = max(2, changes)
     return {"ef_search": EF_SEARCH, "sync_threshold": threshold, "batch_size": min(100, threshold)}
@@ -253,7 +303,11 @@ def _flushed_once_after(changes: int) -> "UpdateHNSWConfiguration":
 
 def _refuse_duplicates(table: pa.Table) -> None:
     counts = pc.value_counts(table.column("chunk_id"))
-    twice = [entry["values"].as_py() for entry in counts if entry["counts"].as_py() > 1][:1] if len(counts) < len(table) else []
+    twice = (
+        [entry["values"].as_py() for entry in counts if entry["counts"].as_py() > 1][:1]
+        if len(counts) < len(table)
+        else []
+    )
     if twice:
         raise OperationalError(f"the chunk id {twice[0]} stands twice", where=CHUNKS, hint="a defect: please report it")
 

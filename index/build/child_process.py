@@ -1,6 +1,7 @@
 """Runs a step in a child process that ends with its parent. The child sends one JSON object per line on stdout.
 
-A process can be started ahead: it imports what steps need, and forks a child for each job (`index.build.forking_child`).
+A process can be started ahead: it imports what steps need, and forks a child for each job
+(`index.build.forking_child`).
 """
 
 import json
@@ -26,10 +27,11 @@ _TAIL = 2000  # characters of stderr in the error
 
 
 class Ahead:
-    """Context manager with a process that is started ahead, imports what several steps need once, and forks a child for each job. It ends with the block.
+    """Context manager with a process that is started ahead, imports what several steps need once, and forks a child for
+    each job. It ends with the block.
 
-    Start it in a thread that lives as long as the block: a child ends with the thread that has started it. It does one job at a time; steps that find it busy
-    get a child of their own.
+    Start it in a thread that lives as long as the block: a child ends with the thread that has started it. It does one
+    job at a time; steps that find it busy get a child of their own.
     """
 
     def __init__(self) -> None:
@@ -64,9 +66,15 @@ class Ahead:
 
 
 def run_child(
-    module: str, job: str, on_message: Callable[[Message], None], *, on_signal: Callable[[str], None] | None = None, ahead: Ahead | None = None
+    module: str,
+    job: str,
+    on_message: Callable[[Message], None],
+    *,
+    on_signal: Callable[[str], None] | None = None,
+    ahead: Ahead | None = None,
 ) -> None:
-    """Runs `python -m module`, sends it the job and passes on its messages as they arrive. The counterpart in the child is `serve_parent`.
+    """Runs `python -m module`, sends it the job and passes on its messages as they arrive. The counterpart in the child
+    is `serve_parent`.
 
     The child is killed when this process ends in any way, and when `on_message` raises.
 
@@ -74,7 +82,8 @@ def run_child(
         module: Full name of the module to run.
         job: One line of JSON.
         on_message: Called with each message of the child.
-        on_signal: Called with the signal's name, such as `SIGSEGV`, when one ended the child; without it, that raises OperationalError.
+        on_signal: Called with the signal's name, such as `SIGSEGV`, when one ended the child; without it, that raises
+            OperationalError.
         ahead: A process that was started ahead with this module, which forks the child.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr.
@@ -109,7 +118,8 @@ class _Child:
             text=True,
             encoding="utf-8",
             start_new_session=True,
-            # HNSW writes uninitialised memory into its files, which might contain a text that was taken down. This makes glibc overwrite freed memory.
+            # HNSW writes uninitialised memory into its files, which might contain a text that was taken down. This
+            # makes glibc overwrite freed memory.
             env={**os.environ, "MALLOC_PERTURB_": "165"},
         )
 
@@ -118,7 +128,9 @@ class _Child:
         """Whether `end` was called."""
         return self._stderr.closed
 
-    def run(self, module: str, job: str, on_message: Callable[[Message], None], on_signal: Callable[[str], None] | None) -> None:
+    def run(
+        self, module: str, job: str, on_message: Callable[[Message], None], on_signal: Callable[[str], None] | None
+    ) -> None:
         """Has the job done. Arguments and errors as in `run_child`."""
         error, code = self._converse(job, on_message)
         if error is not None:
@@ -129,11 +141,21 @@ class _Child:
             hint = "the disk is full or failing: free space or mend it, then run again"
             raise StorageError(f"{module} ended with signal SIGBUS", where=module, hint=hint)
         elif code != 0:
-            hint = "run again; if it is killed again, look for who does: a machine without free memory kills" if code < 0 else "a defect: please report it"
-            raise OperationalError(f"{module} ended with {how_it_ended(code)}: {self._tail() or 'nothing on stderr'}", where=module, hint=hint)
+            hint = (
+                "run again; if it is killed again, look for who does: a machine without free memory kills"
+                if code < 0
+                else "a defect: please report it"
+            )
+            raise OperationalError(
+                f"{module} ended with {how_it_ended(code)}: {self._tail() or 'nothing on stderr'}",
+                where=module,
+                hint=hint,
+            )
 
     def _converse(self, job: str, on_message: Callable[[Message], None]) -> tuple[Message | None, int]:
-        """Sends the job and passes on messages; returns the error that the child told and the code with which it ended."""
+        """Sends the job and passes on messages; returns the error that the child told and the code with which it
+        ended.
+        """
         process, error = self._process, None
         assert process.stdout is not None
         tell_job(process, job)
@@ -150,12 +172,20 @@ class _Child:
         return error, process.wait()
 
     def _tail(self) -> str:
-        """The end of what was written to stderr, from where it is read without moving the place at which children write."""
+        """The end of what was written to stderr, from where it is read without moving the place at which children
+        write.
+        """
         written = os.fstat(self._stderr.fileno()).st_size
-        return os.pread(self._stderr.fileno(), 4 * _TAIL, max(0, written - 4 * _TAIL)).decode(errors="replace")[-_TAIL:].strip()
+        return (
+            os.pread(self._stderr.fileno(), 4 * _TAIL, max(0, written - 4 * _TAIL))
+            .decode(errors="replace")[-_TAIL:]
+            .strip()
+        )
 
     def kill(self) -> None:
-        """Kills the process where it still runs. Its children hear of it by their parent's death, or by the end of their stdin."""
+        """Kills the process where it still runs. Its children hear of it by their parent's death, or by the end of
+        their stdin.
+        """
         if self._process.poll() is None:
             self._process.kill()
         if self._process.stdin is not None:
@@ -164,7 +194,9 @@ class _Child:
             self._process.stdin = None
 
     def end(self) -> None:
-        """Kills the process where it still runs, waits until its children have ended, too, and frees its pipes. Harmless after the first time."""
+        """Kills the process where it still runs, waits until its children have ended, too, and frees its pipes.
+        Harmless after the first time.
+        """
         if self.is_over:
             return
         self.kill()
@@ -173,7 +205,9 @@ class _Child:
 
 
 def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
-    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits the process."""
+    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits
+    the process.
+    """
     from almanac.core.settings import quiet_engines
 
     quiet_engines()
@@ -184,7 +218,9 @@ def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None
 
 
 def keep_stdout() -> int:
-    """Returns a descriptor of the pipe to the parent, which carries only messages: libraries print to stdout, and that is redirected to stderr."""
+    """Returns a descriptor of the pipe to the parent, which carries only messages: libraries print to stdout, and that
+    is redirected to stderr.
+    """
     pipe = os.dup(1)
     os.dup2(2, 1)
     return pipe
@@ -209,5 +245,7 @@ def do_job(work: Callable[[str, Callable[[Message], None]], None], job: str, pip
 
 
 def _revive(error: Message) -> AlmanacError:
-    classes = {cls("").kind: cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, AlmanacError)}
+    classes = {
+        cls("").kind: cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, AlmanacError)
+    }
     return classes.get(error["kind"], OperationalError)(error["message"], where=error["where"], hint=error["hint"])

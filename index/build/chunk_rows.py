@@ -37,4 +37,5 @@ def _read(path: Path, numbers: npt.NDArray[np.int64], columns: Sequence[str]) ->
             if last > first:
                 batches.append(batch.select(list(columns)).take(pa.array(numbers[first:last] - begin)))
             begin += len(batch)
-    return pa.Table.from_batches(batches, schema=schema).combine_chunks()  # otherwise each `take` would combine them again
+    # otherwise each `take` would combine them again
+    return pa.Table.from_batches(batches, schema=schema).combine_chunks()

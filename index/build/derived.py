@@ -1,6 +1,7 @@
 """Parameters of search that are derived from a version's chunks and kept in its manifest.
 
-They depend on the set of chunks alone, never on the order of rows, which differs between a delta and a full build of the same content.
+They depend on the set of chunks alone, never on the order of rows, which differs between a delta and a full build of
+the same content.
 """
 
 import json
@@ -28,8 +29,8 @@ _COLUMNS = ["chunk_id", "metadata"]
 def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = None) -> Derived:
     """Derives the parameters of a chunks table. Raises DamagedVersion where it cannot be read.
 
-    How well the embedder covers a language is measured on the 100 chunks of smallest id: ids are hashes, so this is a random sample, and the same one in
-    whatever order the rows come.
+    How well the embedder covers a language is measured on the 100 chunks of smallest id: ids are hashes, so this is a
+    random sample, and the same one in whatever order the rows come.
 
     Args:
         chunks: Path of the table.
@@ -40,9 +41,14 @@ def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = No
     found: list[tuple[Digests, npt.NDArray[np.int32]]] = []
     for batch in read_batches(chunks, _COLUMNS, rows=_BATCH):
         languages = _languages(batch.column("metadata"))
-        codes = np.array([numbers.setdefault(language, len(numbers)) for language in languages.dictionary.to_pylist()], dtype=np.int32)
+        codes = np.array(
+            [numbers.setdefault(language, len(numbers)) for language in languages.dictionary.to_pylist()],
+            dtype=np.int32,
+        )
         found.append((digests_of(batch.column("chunk_id"), _ID), codes[languages.indices.to_numpy()]))
-    ids, spoken = (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (digests_of([]), np.zeros(0))
+    ids, spoken = (
+        (np.concatenate(columns) for columns in zip(*found, strict=True)) if found else (digests_of([]), np.zeros(0))
+    )
     fits = {}
     for language in sorted(numbers):
         if known is not None:
@@ -58,7 +64,9 @@ def derive(chunks: Path, embed: Embed, *, known: Mapping[str, float] | None = No
 
 
 def _languages(metadata: pa.ChunkedArray) -> pa.DictionaryArray:
-    """The `language` in each row's metadata, a JSON text; "" where there is none. Equal metadata, as of one document's chunks, is parsed once."""
+    """The `language` in each row's metadata, a JSON text; "" where there is none. Equal metadata, as of one document's
+    chunks, is parsed once.
+    """
     encoded = metadata.combine_chunks().dictionary_encode()
     found = [str(json.loads(text).get("language") or "") for text in encoded.dictionary.to_pylist()]
     return pa.DictionaryArray.from_arrays(encoded.indices, pa.array(found, pa.string()))

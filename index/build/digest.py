@@ -17,18 +17,22 @@ _STEP = 10_000  # rows hashed at a time
 
 
 def digest_of(chunks: pa.Table | Batches, fingerprint: str, *, scratch: Path | None = None) -> str:
-    """Returns the hex SHA-256 over the sorted chunk ids, each with its vector key (`text_sha256`) and metadata, and over the embedder's fingerprint.
+    """Returns the hex SHA-256 over the sorted chunk ids, each with its vector key (`text_sha256`) and metadata, and
+    over the embedder's fingerprint.
 
-    A chunk id is a hash of the chunk's text, position and metadata, which `verify` checks row by row, so the digest covers everything visible to a reader
-    except `fetched_at`.
+    A chunk id is a hash of the chunk's text, position and metadata, which `verify` checks row by row, so the digest
+    covers everything visible to a reader except `fetched_at`.
 
     Args:
-        chunks: Table with at least the columns `DIGESTED`, in any row order; or what reads such a table in batches, of which only the ids are held in memory.
+        chunks: Table with at least the columns `DIGESTED`, in any row order; or what reads such a table in batches, of
+            which only the ids are held in memory.
         fingerprint: Fingerprint of the version's embedder.
         scratch: Folder for the temporary file of a large table, as in `reordered`.
     """
     ids = [batch.column("chunk_id").cast(pa.large_string()) for batch in _batches(chunks, ["chunk_id"])]
-    order = pc.sort_indices(pa.chunked_array([chunk for column in ids for chunk in column.chunks], pa.large_string())).to_numpy()
+    order = pc.sort_indices(
+        pa.chunked_array([chunk for column in ids for chunk in column.chunks], pa.large_string())
+    ).to_numpy()
     del ids
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))

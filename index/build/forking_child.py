@@ -1,11 +1,13 @@
-"""A process that imports what steps need, once, and forks a child for each job: `python -m almanac.index.build.forking_child MODULE…`.
+"""A process that imports what steps need, once, and forks a child for each job: `python -m
+almanac.index.build.forking_child MODULE…`.
 
-Builder and verifier each take a second and a half of processor time to import Chroma. They stay processes of their own, which share no client, no file and no
-thread: this one opens nothing and waits for the child that it has forked, before it reads the next job. It has one thread of Python's; those of OpenBLAS and
-of Arrow's allocator know of forks.
+Builder and verifier each take a second and a half of processor time to import Chroma. They stay processes of their own,
+which share no client, no file and no thread: this one opens nothing and waits for the child that it has forked, before
+it reads the next job. It has one thread of Python's; those of OpenBLAS and of Arrow's allocator know of forks.
 
-A job is a line of JSON, {"module", "job"}. The child answers on the same pipe as one that was started does, and is followed by a line that tells its exit code,
-negative for a signal. It ends with this process, which ends with its parent.
+A job is a line of JSON, {"module", "job"}. The child answers on the same pipe as one that was started does, and is
+followed by a line that tells its exit code, negative for a signal. It ends with this process, which ends with its
+parent.
 """
 
 import json
@@ -37,7 +39,8 @@ def main() -> None:
         if child == 0:
             _become(ours, json.loads(line), pipe)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        os.write(pipe, f"\n{json.dumps({ENDED: code})}\n".encode())  # on a line of its own, whatever the child was saying
+        # on a line of its own, whatever the child was saying
+        os.write(pipe, f"\n{json.dumps({ENDED: code})}\n".encode())
 
 
 def _become(parent: int, asked: dict[str, str], pipe: int) -> NoReturn:

@@ -25,4 +25,5 @@ class BuildJob(BaseModel):
     vectors_root: AbsolutePath  # folder of the vector store
     embedder: EmbedderInfo
     parent: AbsolutePath | None = None  # directory of a version to build a delta from; None for a full build
-    known_from: list[AbsolutePath] = []  # folders of segments whose analyzed terms are taken over for the rows that they share; for a full build
+    # folders of segments whose analyzed terms are taken over for the rows that they share; for a full build
+    known_from: list[AbsolutePath] = []

@@ -1,8 +1,9 @@
-"""Plans a version of several segments: compares the run's tables with the parent's, chooses segments to merge, and stages new ones.
+"""Plans a version of several segments: compares the run's tables with the parent's, chooses segments to merge, and
+stages new ones.
 
-Rows are compared by `KEYS`, which are equal for equal rows only. What the parent has and the run has not, is deleted; what the run has and the parent has not,
-goes into new segments, together with the rows of segments that are merged, which the run's tables have, too. Of these tables, only the row groups with such
-rows are read in full.
+Rows are compared by `KEYS`, which are equal for equal rows only. What the parent has and the run has not, is deleted;
+what the run has and the parent has not, goes into new segments, together with the rows of segments that are merged,
+which the run's tables have, too. Of these tables, only the row groups with such rows are read in full.
 """
 
 from collections.abc import Iterator
@@ -49,7 +50,9 @@ class PlanJob(BaseModel):
 
 
 class Plan(BaseModel):
-    """The segments of the new version, those of them that have to be made, and the parent's segments whose rows these take over."""
+    """The segments of the new version, those of them that have to be made, and the parent's segments whose rows these
+    take over.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -76,7 +79,8 @@ class _Kept:
 
 
 def plan_version(job: PlanJob) -> Plan:
-    """Compares and stages; writes the tables of new segments and the deletions of kept ones. Raises StorageError where the disk fails.
+    """Compares and stages; writes the tables of new segments and the deletions of kept ones. Raises StorageError where
+    the disk fails.
 
     Costs a second or two for a million chunks, and some 500 bytes of memory for each while it compares.
     """
@@ -95,7 +99,10 @@ def _planned(job: PlanJob) -> Plan:
     for table, path in paths.items():
         is_new[table], where[table] = _compared(path, table, job.index_dir, kept)
     sizes = [Size(one.name, one.chunks, int(one.stays[CHUNKS].sum())) for one in kept]
-    added, removed = int(is_new[CHUNKS].sum()), sum(len(one.live[CHUNKS]) for one in kept) - sum(size.live for size in sizes)
+    added, removed = (
+        int(is_new[CHUNKS].sum()),
+        sum(len(one.live[CHUNKS]) for one in kept) - sum(size.live for size in sizes),
+    )
     if job.merge_all:
         merged = {size.name for size in sizes if size.chunks < job.limit or size.live < size.chunks}
         merged = merged if len(merged) > 1 or any(size.live < size.chunks for size in sizes) else set()
@@ -128,7 +135,9 @@ def _usable_parent(job: PlanJob) -> tuple[Manifest | None, str | None]:
 
 
 def _rows_of(job: PlanJob, use: SegmentUse) -> _Kept | None:
-    """The parent's rows of a segment, none of them compared yet; None for a segment that is damaged or made in another way: its rows count as new."""
+    """The parent's rows of a segment, none of them compared yet; None for a segment that is damaged or made in another
+    way: its rows count as new.
+    """
     folder = segment_dir(job.index_dir, use.segment)
     try:
         if read_segment(job.index_dir, use.segment).lineage.get("making") != job.spec.making:
@@ -137,27 +146,46 @@ def _rows_of(job: PlanJob, use: SegmentUse) -> _Kept | None:
             raise DamagedVersion("a segment is damaged", where=str(folder))
         assert job.parent is not None
         live = {
-            table: np.setdiff1d(np.arange(rows_in(folder / table), dtype=np.int64), deleted_rows(job.parent, use.segment, table), assume_unique=True)
+            table: np.setdiff1d(
+                np.arange(rows_in(folder / table), dtype=np.int64),
+                deleted_rows(job.parent, use.segment, table),
+                assume_unique=True,
+            )
             for table in KEYS
         }
     except DamagedVersion as error:
-        _log.warning("a segment of the parent is damaged, and made anew", kb=job.spec.kb, segment=use.segment, why=error.message)
+        _log.warning(
+            "a segment of the parent is damaged, and made anew", kb=job.spec.kb, segment=use.segment, why=error.message
+        )
         return None
     return _Kept(use.segment, use.chunks, live, {})
 
 
-def _compared(path: Path, table: str, index_dir: Path, kept: list[_Kept]) -> tuple[npt.NDArray[np.bool_], dict[str, RowNumbers]]:
+def _compared(
+    path: Path, table: str, index_dir: Path, kept: list[_Kept]
+) -> tuple[npt.NDArray[np.bool_], dict[str, RowNumbers]]:
     """Compares a table of the run with the parent's rows, and notes in `kept` which of these stay.
 
-    Returns which rows of the run's table are new, bool (rows,), and by segment the row numbers in the run's table of the segment's rows that stay.
+    Returns which rows of the run's table are new, bool (rows,), and by segment the row numbers in the run's table of
+    the segment's rows that stay.
     """
     now = keys_of(read_table(path, list(KEYS[table])), table).combine_chunks()
     is_new = np.ones(len(now), dtype=np.bool_)
     where: dict[str, RowNumbers] = {}
-    before = [keys_of(read_table(segment_dir(index_dir, one.name) / table, list(KEYS[table])), table).take(pa.array(one.live[table])) for one in kept]
+    before = [
+        keys_of(read_table(segment_dir(index_dir, one.name) / table, list(KEYS[table])), table).take(
+            pa.array(one.live[table])
+        )
+        for one in kept
+    ]
     if not kept:
         return is_new, where
-    places = pc.fill_null(pc.index_in(pa.chunked_array([chunk for one in before for chunk in one.chunks], pa.large_string()), value_set=now), -1)
+    places = pc.fill_null(
+        pc.index_in(
+            pa.chunked_array([chunk for one in before for chunk in one.chunks], pa.large_string()), value_set=now
+        ),
+        -1,
+    )
     places = places.to_numpy().astype(np.int64)
     begin = 0
     for one in kept:
@@ -177,14 +205,26 @@ def _use(job: PlanJob, one: _Kept) -> SegmentUse:
     folder = segment_dir(job.index_dir, one.name)
     gone = {table: one.gone(table, rows_in(folder / table)) for table in KEYS}
     assert job.parent is not None
-    write_deletions(job.version_dir, job.index_dir, one.name, gone, known=job.parent, known_rows=deleted_rows(job.parent, one.name, CHUNKS))
+    write_deletions(
+        job.version_dir,
+        job.index_dir,
+        one.name,
+        gone,
+        known=job.parent,
+        known_rows=deleted_rows(job.parent, one.name, CHUNKS),
+    )
     return SegmentUse(segment=one.name, chunks=one.chunks, deleted=len(gone[CHUNKS]))
 
 
 def _staged(job: PlanJob, paths: dict[str, Path], wanted: dict[str, npt.NDArray[np.bool_]]) -> Iterator[StagedSegment]:
-    """Stages the wanted rows as segments of even size. Items are spread over the segments in proportion to the chunks."""
+    """Stages the wanted rows as segments of even size. Items are spread over the segments in proportion to the
+    chunks.
+    """
     total = int(wanted[CHUNKS].sum())
-    items = {table: _Share(_selected(paths[table], wanted[table]), int(wanted[table].sum())) for table in (RECORDS, DOCUMENTS)}
+    items = {
+        table: _Share(_selected(paths[table], wanted[table]), int(wanted[table].sum()))
+        for table in (RECORDS, DOCUMENTS)
+    }
     batches, most, begun = _selected(paths[CHUNKS], wanted[CHUNKS]), rows_each(total, job.limit), 0
     waiting = next(batches, None)
     if waiting is None and not any(share.total for share in items.values()):

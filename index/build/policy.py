@@ -1,8 +1,9 @@
 """Which segments a refresh merges, and into how many the rows of new segments are divided.
 
-A refresh writes its additions as a new segment. Merging keeps segments few, since each costs a search of its own, and deletions bounded, since deleted rows
-still cost memory, disk and time. What is merged is written anew, so that both are done seldom: with 1 % of a million chunks changed a night, a chunk is
-written anew after 12 nights, after 12 times as long, and when a quarter of its segment is deleted.
+A refresh writes its additions as a new segment. Merging keeps segments few, since each costs a search of its own, and
+deletions bounded, since deleted rows still cost memory, disk and time. What is merged is written anew, so that both are
+done seldom: with 1 % of a million chunks changed a night, a chunk is written anew after 12 nights, after 12 times as
+long, and when a quarter of its segment is deleted.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,8 @@ import pyarrow.parquet as pq
 _MOST_DELETED = 0.25  # share of a segment's rows; with more, it is merged
 _MOST_ALIKE = 12  # segments of one order of magnitude; with more, they are merged, and with them the smaller ones
 _LARGEST = 2  # times the chunks of a version that is one segment
-MOST_BYTES = 256 << 20  # of the columns of a segment's chunks, beyond which another one is begun: far below the 2 GiB of an Arrow column
+# of the columns of a segment's chunks, beyond which another one is begun: far below the 2 GiB of an Arrow column
+MOST_BYTES = 256 << 20
 
 _MOST_BYTES_ALONE = 1 << 30  # of all columns of the chunks of a version that is a single segment
 
@@ -28,7 +30,9 @@ class Size(NamedTuple):
 
 
 def fits_one_segment(chunks: Path, limit: int) -> bool:
-    """Whether a version of these chunks is a single segment: few enough, none of whose columns comes near the 2 GiB of an Arrow column."""
+    """Whether a version of these chunks is a single segment: few enough, none of whose columns comes near the 2 GiB of
+    an Arrow column.
+    """
     stored = pq.read_metadata(chunks)
     size = sum(stored.row_group(group).total_byte_size for group in range(stored.num_row_groups))
     return bool(stored.num_rows <= limit and size <= _MOST_BYTES_ALONE)
@@ -54,7 +58,9 @@ def to_merge(segments: Sequence[Size], added: int, limit: int) -> set[str]:
 
 
 def rows_each(rows: int, limit: int) -> int:
-    """Returns the number of rows of each new segment for so many rows: at most twice `limit`, in equal shares, and at least two segments above `limit`."""
+    """Returns the number of rows of each new segment for so many rows: at most twice `limit`, in equal shares, and at
+    least two segments above `limit`.
+    """
     segments = max(-(-rows // (_LARGEST * limit)), 2 if rows > limit else 1)
     return max(1, -(-rows // segments))
 

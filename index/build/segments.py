@@ -30,7 +30,8 @@ from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.manifest import FORMAT, Counts, EmbedderInfo
 
 _SCHEMAS = {CHUNKS: CHUNK_SCHEMA, RECORDS: ITEM_SCHEMA, DOCUMENTS: ITEM_SCHEMA}
-_ITEM_KEY = ("source", "kind", "document_id", "content_sha256", "raw_sha256", "fetched_at")  # `content_sha256` covers all that a reader sees
+# `content_sha256` covers all that a reader sees
+_ITEM_KEY = ("source", "kind", "document_id", "content_sha256", "raw_sha256", "fetched_at")
 _CHUNK_KEY = ("chunk_id", "fetched_at")  # the id covers the rest
 KEYS = {CHUNKS: _CHUNK_KEY, RECORDS: _ITEM_KEY, DOCUMENTS: _ITEM_KEY}
 
@@ -49,12 +50,23 @@ class SegmentSpec(BaseModel):
     @property
     def making(self) -> str:
         """Fingerprint of how segments are made: those of another one have to be made again."""
-        made = [FORMAT, self.kb, self.collection, self.language, self.embedder.fingerprint, row_layout(), quantized_layout(), analyzer_fingerprint()]
+        made = [
+            FORMAT,
+            self.kb,
+            self.collection,
+            self.language,
+            self.embedder.fingerprint,
+            row_layout(),
+            quantized_layout(),
+            analyzer_fingerprint(),
+        ]
         return sha256(canonical_json(made))[:16]
 
 
 class StagedSegment(BaseModel):
-    """A segment whose tables are written. `folder` is the hidden folder that has them; None where an equal segment is in its place already."""
+    """A segment whose tables are written. `folder` is the hidden folder that has them; None where an equal segment is
+    in its place already.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -68,7 +80,9 @@ class StagedSegment(BaseModel):
 
 
 class Stager:
-    """Context manager that writes the tables of a segment into a hidden folder, in batches. `rows` and `bytes` count chunks and the bytes of their columns."""
+    """Context manager that writes the tables of a segment into a hidden folder, in batches. `rows` and `bytes` count
+    chunks and the bytes of their columns.
+    """
 
     def __init__(self, index_dir: Path, spec: SegmentSpec) -> None:
         self._index_dir, self._spec = index_dir, spec
@@ -94,8 +108,12 @@ class Stager:
             remove(self._folder)
 
     def finish(self) -> StagedSegment:
-        """Returns the segment of these rows. Call it after the block. Where an intact segment of that name is in its place, the staged tables are removed."""
-        hashed = sha256("\n".join([self._spec.making, *(line for name in _SCHEMAS for line in (name, *sorted(self._keys[name])))]))[:32]
+        """Returns the segment of these rows. Call it after the block. Where an intact segment of that name is in its
+        place, the staged tables are removed.
+        """
+        hashed = sha256(
+            "\n".join([self._spec.making, *(line for name in _SCHEMAS for line in (name, *sorted(self._keys[name])))])
+        )[:32]
         counts = Counts(records=len(self._keys[RECORDS]), documents=len(self._keys[DOCUMENTS]), chunks=self.rows)
         if is_intact(self._index_dir, hashed):
             remove(self._folder)
@@ -104,7 +122,9 @@ class Stager:
 
 
 def keys_of(batch: pa.Table, name: str) -> pa.ChunkedArray:
-    """Returns a text for each row of a table that is equal for equal rows only: ids and hashes, joined by line feeds."""
+    """Returns a text for each row of a table that is equal for equal rows only: ids and hashes, joined by line
+    feeds.
+    """
     columns = [batch.column(column).cast(pa.large_string()) for column in KEYS[name]]
     return pc.binary_join_element_wise(*columns, pa.scalar("\n", pa.large_string()), null_handling="replace")
 
@@ -125,13 +145,17 @@ def is_intact(index_dir: Path, name: str) -> bool:
         if not is_sealed(folder):
             return False
         segment = read_segment(index_dir, name)
-        return altered_file(folder, segment.files) is None and (not segment.counts.chunks or misfit(folder, segment.counts.chunks) is None)
+        return altered_file(folder, segment.files) is None and (
+            not segment.counts.chunks or misfit(folder, segment.counts.chunks) is None
+        )
     except DamagedVersion:
         return False
 
 
 def unused_folder(index_dir: Path, what: str) -> Path:
-    """Makes a hidden folder for a segment in the making; leftovers are removed by the next writer (`discard_unfinished`)."""
+    """Makes a hidden folder for a segment in the making; leftovers are removed by the next writer
+    (`discard_unfinished`).
+    """
     for number in count(1):
         folder = index_dir / SEGMENTS / f".{what}.{number}"
         try:
@@ -143,9 +167,16 @@ def unused_folder(index_dir: Path, what: str) -> Path:
 
 
 def write_deletions(
-    folder: Path, index_dir: Path, segment: str, rows: Mapping[str, RowNumbers], *, known: Path | None = None, known_rows: RowNumbers | None = None
+    folder: Path,
+    index_dir: Path,
+    segment: str,
+    rows: Mapping[str, RowNumbers],
+    *,
+    known: Path | None = None,
+    known_rows: RowNumbers | None = None,
 ) -> None:
-    """Writes which rows of a segment the version in `folder` has deleted: row numbers by table, and the statistics of the deleted chunks' terms.
+    """Writes which rows of a segment the version in `folder` has deleted: row numbers by table, and the statistics of
+    the deleted chunks' terms.
 
     Args:
         folder: Folder of the version, not sealed yet.
@@ -160,6 +191,16 @@ def write_deletions(
     chunks = rows.get(CHUNKS)
     if chunks is not None and len(chunks):
         (folder / DELETED).mkdir(parents=True, exist_ok=True)
-        earlier = known / deleted_terms_file(segment) if known is not None and known_rows is not None and len(known_rows) else None
+        earlier = (
+            known / deleted_terms_file(segment)
+            if known is not None and known_rows is not None and len(known_rows)
+            else None
+        )
         lexical = segment_dir(index_dir, segment) / LEXICAL
-        write_deleted_terms(folder / deleted_terms_file(segment), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), chunks, earlier, known_rows)
+        write_deleted_terms(
+            folder / deleted_terms_file(segment),
+            TermsFile(lexical / TERMS, lexical_facts(lexical).rows),
+            chunks,
+            earlier,
+            known_rows,
+        )

@@ -34,7 +34,8 @@ class ChromaPanic(Exception):
 
 @contextmanager
 def open_client(version_dir: Path) -> Iterator[ClientAPI]:
-    """Opens a client on a version's Chroma directory and closes it at the end of the block: a client that is only dereferenced keeps its files open.
+    """Opens a client on a version's Chroma directory and closes it at the end of the block: a client that is only
+    dereferenced keeps its files open.
 
     Panics of Chroma, also those inside the block, are raised as ChromaPanic.
     """
@@ -63,14 +64,18 @@ def as_damaged_index() -> Iterator[None]:
 
 
 def _forget_failed(path: str) -> None:
-    """Drops a system that failed to start from Chroma's cache, which would otherwise pass it to the next client on that path, even for an intact version."""
+    """Drops a system that failed to start from Chroma's cache, which would otherwise pass it to the next client on that
+    path, even for an intact version.
+    """
     if path not in SharedSystemClient._identifier_to_refcount:
         SharedSystemClient._identifier_to_system.pop(path, None)
 
 
 @contextmanager
 def as_disk_full(folder: Path) -> Iterator[None]:
-    """Converts a failure of Chroma into OSError (ENOSPC) where less than 16 MiB are free: Chroma itself does not report a full disk as the cause."""
+    """Converts a failure of Chroma into OSError (ENOSPC) where less than 16 MiB are free: Chroma itself does not report
+    a full disk as the cause.
+    """
     try:
         yield
     except Exception as error:
@@ -88,10 +93,14 @@ def require_database(version_dir: Path) -> None:
     """Raises DamagedVersion where Chroma's database is missing: its client would silently create an empty one."""
     database = version_dir / CHROMA / DATABASE
     if not database.is_file():
-        raise DamagedVersion("Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac run KB")
+        raise DamagedVersion(
+            "Chroma's database is missing", where=str(database), hint="almanac rollback KB, or almanac run KB"
+        )
 
 
-def create_collection(client: ClientAPI, name: str, kb: str, embedder: EmbedderInfo, batches: Sequence[tuple[int, int]]) -> Collection:
+def create_collection(
+    client: ClientAPI, name: str, kb: str, embedder: EmbedderInfo, batches: Sequence[tuple[int, int]]
+) -> Collection:
     """Returns a new collection, to which rows are added in these batches, given as (begin, end)."""
     return client.create_collection(
         name,
@@ -108,7 +117,9 @@ def add_rows(collection: Collection, rows: Sequence[dict[str, Any]], vectors: Ve
     """
     documents, metadatas = [document_of(row) for row in rows], list[Metadata](map(metadata_of, rows))
     try:
-        collection.add(ids=[row["chunk_id"] for row in rows], embeddings=vectors, documents=documents, metadatas=metadatas)
+        collection.add(
+            ids=[row["chunk_id"] for row in rows], embeddings=vectors, documents=documents, metadatas=metadatas
+        )
     except OSError:
         raise
     except Exception as error:  # Chroma raises various types from its Rust core, and names no row
@@ -118,7 +129,9 @@ def add_rows(collection: Collection, rows: Sequence[dict[str, Any]], vectors: Ve
 
 
 def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
-    """The error for the first row that Chroma does not take by itself, into a collection in memory; None where it takes all of them."""
+    """The error for the first row that Chroma does not take by itself, into a collection in memory; None where it takes
+    all of them.
+    """
     client = chromadb.EphemeralClient(settings=Settings(anonymized_telemetry=False))
     scratch = client.get_or_create_collection("refused", embedding_function=None)
 
@@ -126,7 +139,12 @@ def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
 
     def refusal(document: str, metadata: Metadata) -> str | None:
         try:
-            scratch.add(ids=[str(next(numbers))], embeddings=np.ones((1, 1), dtype=np.float32), documents=[document], metadatas=[metadata])
+            scratch.add(
+                ids=[str(next(numbers))],
+                embeddings=np.ones((1, 1), dtype=np.float32),
+                documents=[document],
+                metadatas=[metadata],
+            )
         except Exception as error:
             return str(error)
         return None
@@ -136,11 +154,21 @@ def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
             if (why := refusal(document_of(row), metadata_of(row))) is not None:
                 what = "text"
                 if refusal(document_of(row), {"kind": "text"}) is None:
-                    what = next((f"field {key}" for key, value in metadata_of(row).items() if refusal("", {key: value}) is not None), "fields together")
+                    what = next(
+                        (
+                            f"field {key}"
+                            for key, value in metadata_of(row).items()
+                            if refusal("", {key: value}) is not None
+                        ),
+                        "fields together",
+                    )
                 return OperationalError(
                     f"Chroma refuses the {what} of {row['document_id']}: {why}",
                     where=f"source {row['source']}, {row['url']}",
-                    hint="leave the field out by `metadata` of the source, or the item by a rule of `validate`; and please report it, with the value",
+                    hint=(
+                        "leave the field out by `metadata` of the source, or the item by a rule of `validate`; "
+                        "and please report it, with the value"
+                    ),
                 )
     finally:
         client.delete_collection("refused")
@@ -148,11 +176,18 @@ def _refused(rows: Sequence[dict[str, Any]]) -> OperationalError | None:
 
 
 def _flushed_by_each_add(rows: int) -> CreateHNSWConfiguration:
-    """HNSW settings for a full build: cosine distance, and a flush after each `add` of `rows` or more rows, the last one included.
+    """HNSW settings for a full build: cosine distance, and a flush after each `add` of `rows` or more rows, the last
+    one included.
 
-    Rows that Chroma has not flushed are replayed from its log at every opening: 0.7 s for 5,000 rows instead of 0.03 s, and the log stays in the database
-    (37 instead of 20 MB). A kill between two flushes can leave a collection unusable, which is why builds are not resumed. The smallest threshold that
-    Chroma accepts is 2.
+    Rows that Chroma has not flushed are replayed from its log at every opening: 0.7 s for 5,000 rows instead of 0.03 s,
+    and the log stays in the database (37 instead of 20 MB). A kill between two flushes can leave a collection unusable,
+    which is why builds are not resumed. The smallest threshold that Chroma accepts is 2.
     """
     threshold = max(2, rows)
-    return {"space": "cosine", "ef_search": EF_SEARCH, "max_neighbors": NEIGHBORS, "sync_threshold": threshold, "batch_size": min(100, threshold)}
+    return {
+        "space": "cosine",
+        "ef_search": EF_SEARCH,
+        "max_neighbors": NEIGHBORS,
+        "sync_threshold": threshold,
+        "batch_size": min(100, threshold),
+    }

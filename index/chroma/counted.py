@@ -1,4 +1,5 @@
-"""Tells in a millisecond whether another program has changed Chroma's database since it was built: by counts, without reading rows.
+"""Tells in a millisecond whether another program has changed Chroma's database since it was built: by counts, without
+reading rows.
 
 `index.verify` compares every row, and `index.chroma.pages` every page: 100 MB for 20,000 rows.
 """
@@ -12,14 +13,16 @@ from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.schemas.errors import storage_error
 
 _COUNT = "SELECT count(*) FROM embeddings"
-# Each change gets a number, which the text index notes at once, the vector index once it is flushed, as it is at the end of a build.
+# Each change gets a number, which the text index notes at once, the vector index once it is flushed, as it is at the
+# end of a build.
 _CHANGES = "SELECT seq_id FROM max_seq_id UNION SELECT max(seq_id) FROM embeddings_queue"
 _PATIENCE_S = 0.2
 _UNFLUSHED = 1  # rows, up to which Chroma writes no vector index
 
 
 def misfit(version_dir: Path, rows: int) -> str | None:
-    """Says what does not fit in the database of a folder that was built with `rows` rows; None where all fits, or another program has locked it.
+    """Says what does not fit in the database of a folder that was built with `rows` rows; None where all fits, or
+    another program has locked it.
 
     Raises StorageError where it may not be read.
     """

@@ -1,6 +1,8 @@
-"""Erases what Chroma's index files hold of its process's memory: an index has room for 100 rows at least, and Chroma writes unused room to disk as it finds it.
+"""Erases what Chroma's index files hold of its process's memory: an index has room for 100 rows at least, and Chroma
+writes unused room to disk as it finds it.
 
-There may be anything in it that the process had read before: texts that a takedown erases, or keys. (chroma-core/chroma, issue 7688; Chroma 1.5.9.)
+There may be anything in it that the process had read before: texts that a takedown erases, or keys.
+(chroma-core/chroma, issue 7688; Chroma 1.5.9.)
 """
 
 import struct
@@ -11,7 +13,8 @@ from almanac.index.chroma.rows import CHROMA
 from almanac.schemas.errors import OperationalError
 
 _HEADER, _ROWS, _LENGTHS, _FLUSHED = "header.bin", "data_level0.bin", "length.bin", "index_metadata.pickle"
-_FIELDS = struct.Struct("<iQQQQ")  # the first ones of the header: format, place of the links in a row, rows there is room for, rows, bytes of a row
+# the first ones of the header: format, place of the links in a row, rows there is room for, rows, bytes of a row
+_FIELDS = struct.Struct("<iQQQQ")
 _LENGTH = 4  # bytes of a vector's length
 
 
@@ -27,7 +30,9 @@ def erase_unused(version_dir: Path) -> None:
 
 
 def erase_unflushed(version_dir: Path) -> None:
-    """As `erase_unused`, but only in indexes that Chroma has never flushed, those of a single row: it writes their files anew whenever it opens them."""
+    """As `erase_unused`, but only in indexes that Chroma has never flushed, those of a single row: it writes their
+    files anew whenever it opens them.
+    """
     for folder in _indexes(version_dir):
         if not (folder / _FLUSHED).exists() and _rows_in(folder)[0] == 0:
             _erase_from(folder / _ROWS, 0)
@@ -60,4 +65,6 @@ def _erase_from(path: Path, begin: int) -> None:
 
 
 def _unknown_layout(path: Path) -> OperationalError:
-    return OperationalError("Chroma's index file is not laid out as one of Chroma 1.5.9", where=str(path), hint="a defect: please report it")
+    return OperationalError(
+        "Chroma's index file is not laid out as one of Chroma 1.5.9", where=str(path), hint="a defect: please report it"
+    )

@@ -1,4 +1,5 @@
-"""Makes segments: a child builds a staged one from its tables, another one verifies it, and the sealed folder gets its name.
+"""Makes segments: a child builds a staged one from its tables, another one verifies it, and the sealed folder gets its
+name.
 
 A segment that is in its place is complete. After a kill, those that were finished are found by their names.
 """
@@ -36,7 +37,8 @@ def make_segments(
     on_progress: OnProgress = ignore,
     ahead: Ahead | None = None,
 ) -> None:
-    """Builds, verifies and seals the staged segments that are new, one on each core at a time, and puts them in their places.
+    """Builds, verifies and seals the staged segments that are new, one on each core at a time, and puts them in their
+    places.
 
     Args:
         index_dir: The knowledge base's index directory.
@@ -47,8 +49,8 @@ def make_segments(
         on_progress: Called with (chunks done, chunks in total) over all segments.
         ahead: Children that were started ahead, to be used.
 
-    Raises DamagedVersion where a vector is missing or verification finds a problem, OperationalError where a child dies, StorageError where the disk fails,
-    RunLocked where `lease` was lost.
+    Raises DamagedVersion where a vector is missing or verification finds a problem, OperationalError where a child
+    dies, StorageError where the disk fails, RunLocked where `lease` was lost.
     """
     new = [one for one in staged if one.folder is not None]
     total = sum(one.counts.chunks for one in new)
@@ -76,8 +78,12 @@ def make_segments(
             raise
 
 
-def make_segment_in_own_folder(index_dir: Path, spec: SegmentSpec, one: StagedSegment, *, known_from: Sequence[str] = ()) -> None:
-    """Makes a staged segment, whose tables stay as they are: another process may do so at the same time. Arguments and errors as in `make_segments`."""
+def make_segment_in_own_folder(
+    index_dir: Path, spec: SegmentSpec, one: StagedSegment, *, known_from: Sequence[str] = ()
+) -> None:
+    """Makes a staged segment, whose tables stay as they are: another process may do so at the same time. Arguments and
+    errors as in `make_segments`.
+    """
     folder = unused_folder(index_dir, "made")
     try:
         _make(index_dir, spec, one, folder, known_from, None, ignore, None)
@@ -136,7 +142,9 @@ def _make(
 
 
 def put_in_place(index_dir: Path, name: str, folder: Path) -> None:
-    """Gives a sealed segment in a hidden folder its name; one that is there, since it was damaged, is exchanged in one step and removed."""
+    """Gives a sealed segment in a hidden folder its name; one that is there, since it was damaged, is exchanged in one
+    step and removed.
+    """
     place = segment_dir(index_dir, name)
     if place.exists():
         exchange(folder, place)

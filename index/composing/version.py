@@ -28,12 +28,17 @@ class SegmentedBuild(BaseModel):
 
 
 def build_segmented(
-    job: PlanJob, plan: Plan | None = None, *, lease: Lease | None = None, on_progress: OnProgress = ignore, ahead: Ahead | None = None
+    job: PlanJob,
+    plan: Plan | None = None,
+    *,
+    lease: Lease | None = None,
+    on_progress: OnProgress = ignore,
+    ahead: Ahead | None = None,
 ) -> SegmentedBuild:
     """Builds the version's folder, without a manifest, and puts its new segments in their places, sealed.
 
-    A kill leaves finished segments, which the next build of the same content finds. A `plan` of this job may have been made before,
-    and a process be started `ahead`. Raises as `make_segments`.
+    A kill leaves finished segments, which the next build of the same content finds. A `plan` of this job may have been
+    made before, and a process be started `ahead`. Raises as `make_segments`.
     """
     with nullcontext(ahead) if ahead else Ahead() as ahead:
         ahead.start(BUILDER, VERIFIER)  # it imports Chroma while the version is planned
@@ -42,8 +47,21 @@ def build_segmented(
         if plan.why_full:
             _log.info("all segments are built", kb=job.spec.kb, why=plan.why_full)
         if plan.merged:
-            _log.info("segments are merged", kb=job.spec.kb, segments=len(plan.merged), chunks=sum(one.counts.chunks for one in plan.staged))
-        make_segments(job.index_dir, job.spec, plan.staged, known_from=plan.merged, lease=lease, on_progress=on_progress, ahead=ahead)
+            _log.info(
+                "segments are merged",
+                kb=job.spec.kb,
+                segments=len(plan.merged),
+                chunks=sum(one.counts.chunks for one in plan.staged),
+            )
+        make_segments(
+            job.index_dir,
+            job.spec,
+            plan.staged,
+            known_from=plan.merged,
+            lease=lease,
+            on_progress=on_progress,
+            ahead=ahead,
+        )
     written = sum(one.counts.chunks for one in plan.staged)
     kind = "full" if written == sum(use.live for use in plan.segments) else "segments"
     facts = BuildFacts(

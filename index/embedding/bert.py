@@ -1,4 +1,5 @@
-"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, and the mean of the last one is the vector.
+"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, and the
+mean of the last one is the vector.
 
 Gives what the sentence-transformers model that it is made of gives, in float32 to some 1e-7.
 """
@@ -42,12 +43,16 @@ class Bert:
         tokenizer.enable_truncation(longest)
         self._tokenizer = tokenizer
         self._words = weights["embeddings.word_embeddings.weight"]
-        self._places = weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
+        self._places = (
+            weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
+        )
         self._weights, self._config = weights, config
 
     @classmethod
     def of(cls, model: Any) -> Self | None:
-        """Takes the weights of a sentence-transformers model. None where it is another architecture, lies on a GPU, or is too large."""
+        """Takes the weights of a sentence-transformers model. None where it is another architecture, lies on a GPU, or
+        is too large.
+        """
         parts = list(model)
         if not _is_usual(parts) or model.truncate_dim is not None:
             return None
@@ -55,23 +60,39 @@ class Bert:
         weights = {name: value.detach().numpy() for name, value in bert.state_dict().items()}
         if sum(value.nbytes for name, value in weights.items() if name.startswith("encoder.")) > _MOST_BYTES:
             return None
-        return cls(Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str()), model.max_seq_length, weights, bert.config.to_dict())
+        return cls(
+            Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str()),
+            model.max_seq_length,
+            weights,
+            bert.config.to_dict(),
+        )
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Reads a bundled model, each of which is such a BERT. Its embeddings stay in the file, and processes share what they read of them."""
-        config, sentences = (json.loads((folder / name).read_text()) for name in ("config.json", "sentence_bert_config.json"))
-        return cls(Tokenizer.from_file(str(folder / TOKENIZER)), sentences["max_seq_length"], _mapped(folder / WEIGHTS), config)
+        """Reads a bundled model, each of which is such a BERT. Its embeddings stay in the file, and processes share
+        what they read of them.
+        """
+        config, sentences = (
+            json.loads((folder / name).read_text()) for name in ("config.json", "sentence_bert_config.json")
+        )
+        return cls(
+            Tokenizer.from_file(str(folder / TOKENIZER)), sentences["max_seq_length"], _mapped(folder / WEIGHTS), config
+        )
 
     def encoder(self, engine: Engine) -> Encode:
-        """Returns what encodes texts by an engine. Of a text, what exceeds the model's length is left out. Safe to share among threads."""
+        """Returns what encodes texts by an engine. Of a text, what exceeds the model's length is left out. Safe to
+        share among threads.
+        """
         return partial(self._encoded, engine(self._weights, self._config))
 
     def _encoded(self, layers: Layers, texts: Sequence[str]) -> _Array:
         pieces = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
-        vectors = np.zeros((len(pieces), self._words.shape[1]), dtype=np.float32)  # as it stays for a text without word pieces
+        # as it stays for a text without word pieces
+        vectors = np.zeros((len(pieces), self._words.shape[1]), dtype=np.float32)
         passes = list(_passes([len(ids) for ids in pieces], layers.padding))
-        for rows, means in zip(passes, layers.means([self._embedded(pieces[row]) for row in rows] for rows in passes), strict=True):
+        for rows, means in zip(
+            passes, layers.means([self._embedded(pieces[row]) for row in rows] for rows in passes), strict=True
+        ):
             vectors[rows] = means
         vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
@@ -82,7 +103,9 @@ class Bert:
 
 
 def _passes(lengths: Sequence[int], most_padding: Callable[[int], int]) -> Iterator[list[int]]:
-    """Rows of texts that go through the model together, the longest first: of like length, as far as padding to the first costs more than another pass."""
+    """Rows of texts that go through the model together, the longest first: of like length, as far as padding to the
+    first costs more than another pass.
+    """
     rows: list[int] = []
     padding = 0
     for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda one: -lengths[one]):
@@ -98,15 +121,24 @@ def _passes(lengths: Sequence[int], most_padding: Callable[[int], int]) -> Itera
 
 
 def _is_usual(parts: list[Any]) -> bool:
-    """Whether a model consists of BERT in float32 on the processor, as it was published, and the mean of what it gives."""
+    """Whether a model consists of BERT in float32 on the processor, as it was published, and the mean of what it
+    gives.
+    """
     import torch
     from transformers import BertModel
 
     bert = getattr(parts[0], "model", None)
-    if type(bert) is not BertModel or [type(part).__name__ for part in parts[1:]] not in (["Pooling"], ["Pooling", "Normalize"]):
+    if type(bert) is not BertModel or [type(part).__name__ for part in parts[1:]] not in (
+        ["Pooling"],
+        ["Pooling", "Normalize"],
+    ):
         return False
     config, pooling = bert.config, parts[1].get_config_dict()
-    is_bert = config.hidden_act == "gelu" and getattr(config, "position_embedding_type", "absolute") == "absolute" and not config.is_decoder
+    is_bert = (
+        config.hidden_act == "gelu"
+        and getattr(config, "position_embedding_type", "absolute") == "absolute"
+        and not config.is_decoder
+    )
     is_mean = pooling["pooling_mode"] == "mean" and pooling["include_prompt"]
     return bool(is_bert and is_mean and bert.device.type == "cpu" and bert.dtype == torch.float32)
 
@@ -122,4 +154,7 @@ def _mapped(path: Path) -> dict[str, _Array]:
     header = json.loads(content[8 : 8 + size].tobytes())
     header.pop("__metadata__", None)
     places = {name: (said["data_offsets"], said["shape"]) for name, said in header.items() if said["dtype"] == "F32"}
-    return {name: content[8 + size + begin : 8 + size + end].view("<f4").reshape(shape) for name, ((begin, end), shape) in places.items()}
+    return {
+        name: content[8 + size + begin : 8 + size + end].view("<f4").reshape(shape)
+        for name, ((begin, end), shape) in places.items()
+    }

@@ -1,6 +1,8 @@
-"""The layers of BERT as graphs of ONNX, which engines read: from the sum of a text's embeddings to what the last layer gives.
+"""The layers of BERT as graphs of ONNX, which engines read: from the sum of a text's embeddings to what the last layer
+gives.
 
-`padded_graph` takes texts padded to the longest one. `packed_graph` takes their word pieces one after the other, and pads them for attention alone.
+`padded_graph` takes texts padded to the longest one. `packed_graph` takes their word pieces one after the other, and
+pads them for attention alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,8 @@ _Array = npt.NDArray[np.float32]
 
 
 def padded_graph(weights: Mapping[str, _Array], config: Mapping[str, Any]) -> ModelProto:
-    """Returns the layers: from `embedded`, float32 (texts, word pieces, width), and `mask`, int32 (texts, word pieces), to float32 of the first shape.
+    """Returns the layers: from `embedded`, float32 (texts, word pieces, width), and `mask`, int32 (texts, word pieces),
+    to float32 of the first shape.
 
     Args:
         weights: Of the layers, by their names in transformers.
@@ -26,22 +29,36 @@ def padded_graph(weights: Mapping[str, _Array], config: Mapping[str, Any]) -> Mo
     graph = _Graph(weights, config)
 
     def attended(x: str, layer: str) -> str:
-        inputs = [x, graph.weight(f"{layer}joined.weight", graph.joined(layer, "weight").T), graph.joined_bias(layer), "mask"]
+        inputs = [
+            x,
+            graph.weight(f"{layer}joined.weight", graph.joined(layer, "weight").T),
+            graph.joined_bias(layer),
+            "mask",
+        ]
         return graph.node("Attention", inputs, f"{layer}attended", _FUSED, num_heads=config["num_attention_heads"])
 
     def added(product: str, bias: str, to: str, norm: Sequence[str], name: str) -> str:
-        return graph.node("SkipLayerNormalization", [product, to, *norm, bias], name, _FUSED, epsilon=config["layer_norm_eps"])
+        return graph.node(
+            "SkipLayerNormalization", [product, to, *norm, bias], name, _FUSED, epsilon=config["layer_norm_eps"]
+        )
 
     last = graph.layers(attended, added)
-    return graph.model({"embedded": (TensorProto.FLOAT, ["texts", "pieces", config["hidden_size"]]), "mask": (TensorProto.INT32, ["texts", "pieces"])}, last)
+    return graph.model(
+        {
+            "embedded": (TensorProto.FLOAT, ["texts", "pieces", config["hidden_size"]]),
+            "mask": (TensorProto.INT32, ["texts", "pieces"]),
+        },
+        last,
+    )
 
 
 def packed_graph(weights: Mapping[str, _Array], config: Mapping[str, Any]) -> ModelProto:
     """Returns the layers: from `embedded`, float32 (word pieces of all texts, width), to float32 of that shape.
 
-    Attention works on a grid of all texts, padded to the longest one. `places`, int64 (texts, longest), has the row of `embedded` for each place of the grid,
-    any row for padding; `mask`, int32 of that shape, is 1 for a word piece and 0 for padding; `pieces`, int64 (word pieces), are the flat indices in the grid
-    of all word pieces, in the order of `embedded`.
+    Attention works on a grid of all texts, padded to the longest one. `places`, int64 (texts, longest), has the row of
+    `embedded` for each place of the grid, any row for padding; `mask`, int32 of that shape, is 1 for a word piece and 0
+    for padding; `pieces`, int64 (word pieces), are the flat indices in the grid of all word pieces, in the order of
+    `embedded`.
 
     Args:
         weights: Of the layers, by their names in transformers.
@@ -51,11 +68,17 @@ def packed_graph(weights: Mapping[str, _Array], config: Mapping[str, Any]) -> Mo
     flat = graph.weight("flat", np.array([-1, config["hidden_size"]]))
 
     def attended(x: str, layer: str) -> str:
-        product = graph.node("MatMul", [x, graph.weight(f"{layer}joined.weight", graph.joined(layer, "weight").T)], f"{layer}joined.product")
+        product = graph.node(
+            "MatMul",
+            [x, graph.weight(f"{layer}joined.weight", graph.joined(layer, "weight").T)],
+            f"{layer}joined.product",
+        )
         padded = graph.node("Gather", [product, "places"], f"{layer}padded", axis=0)
         parts = graph.nodes("Split", [padded], [f"{layer}{part}" for part in _PARTS], axis=-1)
         inputs = [*parts, graph.joined_bias(layer), "mask"]
-        grid = graph.node("MultiHeadAttention", inputs, f"{layer}attended.padded", _FUSED, num_heads=config["num_attention_heads"])
+        grid = graph.node(
+            "MultiHeadAttention", inputs, f"{layer}attended.padded", _FUSED, num_heads=config["num_attention_heads"]
+        )
         rows = graph.node("Reshape", [grid, flat], f"{layer}attended.rows")
         return graph.node("Gather", [rows, "pieces"], f"{layer}attended", axis=0)
 
@@ -90,7 +113,9 @@ class _Graph:
     def node(self, operator: str, inputs: Sequence[str], output: str, domain: str = "", **attributes: Any) -> str:
         return self.nodes(operator, inputs, [output], domain, **attributes)[0]
 
-    def nodes(self, operator: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: Any) -> Sequence[str]:
+    def nodes(
+        self, operator: str, inputs: Sequence[str], outputs: Sequence[str], domain: str = "", **attributes: Any
+    ) -> Sequence[str]:
         self._nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
         return outputs
 
@@ -101,12 +126,15 @@ class _Graph:
     def joined_bias(self, layer: str) -> str:
         return self.weight(f"{layer}joined.bias", self.joined(layer, "bias"))
 
-    def layers(self, attended: Callable[[str, str], str], added: Callable[[str, str, str, Sequence[str], str], str]) -> str:
+    def layers(
+        self, attended: Callable[[str, str], str], added: Callable[[str, str, str, Sequence[str], str], str]
+    ) -> str:
         """Adds all layers, and returns the name of what the last one gives.
 
         Args:
             attended: Adds the attention of a layer, from what the layer before gives and the layer's name.
-            added: Adds a sum that is normalised, from a product, its bias, what is added to it, weight and bias of the norm, and the name for the result.
+            added: Adds a sum that is normalised, from a product, its bias, what is added to it, weight and bias of the
+                norm, and the name for the result.
         """
 
         def part(x: str, to: str, name: str) -> str:
@@ -127,10 +155,14 @@ class _Graph:
         inputs = [helper.make_tensor_value_info(name, *of) for name, of in taken.items()]
         output = helper.make_tensor_value_info(given, *next(iter(taken.values())))
         graph = helper.make_graph(self._nodes, "bert", inputs, [output], self._kept)
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)], ir_version=8)
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid(_FUSED, 1)], ir_version=8
+        )
 
     def _of(self, name: str) -> str:
         return self.weight(name, self._weights[name])
 
     def _product(self, x: str, name: str) -> str:
-        return self.node("MatMul", [x, self.weight(f"{name}.weight", self._weights[f"{name}.weight"].T)], f"{name}.product")
+        return self.node(
+            "MatMul", [x, self.weight(f"{name}.weight", self._weights[f"{name}.weight"].T)], f"{name}.product"
+        )

@@ -1,4 +1,5 @@
-"""The layers of BERT by two engines: onnxruntime, which is ready sooner, for questions; OpenVINO, which takes less for each text, for documents.
+"""The layers of BERT by two engines: onnxruntime, which is ready sooner, for questions; OpenVINO, which takes less for
+each text, for documents.
 
 Both give the mean of the last layer over the word pieces of a text.
 """
@@ -19,13 +20,16 @@ from almanac.core.settings import quiet_engines
 from almanac.index.embedding.bert_graph import packed_graph, padded_graph
 
 _PADDING = 16  # word pieces of padding that cost less than another pass
-_ATTENDED = 8192  # where only attention sees padding: word pieces of padding, times those of the longest text, that cost less than another pass
+# where only attention sees padding: word pieces of padding, times those of the longest text, that cost less than
+# another pass
+_ATTENDED = 8192
 _LOADING = Lock()
 
 _Array = npt.NDArray[np.float32]
 _Weights = Mapping[str, _Array]
 _Config = Mapping[str, Any]
-Embedded = Sequence[_Array]  # texts that go through the layers together, the longest first: each the sum of its embeddings, (word pieces, width)
+# texts that go through the layers together, the longest first: each the sum of its embeddings, (word pieces, width)
+Embedded = Sequence[_Array]
 
 
 class Layers(Protocol):
@@ -35,11 +39,14 @@ class Layers(Protocol):
         """Returns how much padding to the length of the longest text costs less than another pass, in word pieces."""
 
     def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:
-        """Yields what the last layer gives for each pass, in order: the means over the word pieces of each text, float32 (texts, width)."""
+        """Yields what the last layer gives for each pass, in order: the means over the word pieces of each text,
+        float32 (texts, width).
+        """
 
 
 class OnnxLayers:
-    """In float32 by onnxruntime: it is imported in a tenth of the time that torch takes, and computes with Python's lock free.
+    """In float32 by onnxruntime: it is imported in a tenth of the time that torch takes, and computes with Python's
+    lock free.
 
     Only attention pads texts; all else, which takes the time, sees their word pieces one after the other.
     """
@@ -51,10 +58,14 @@ class OnnxLayers:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = _threads(), 1
         options.log_severity_level = 3
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC  # beyond, it joins nodes again that are quicker apart
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # threads that wait for each other leave the cores to others
+        # beyond, it joins nodes again that are quicker apart
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+        # threads that wait for each other leave the cores to others
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         graph = packed_graph(weights, config)
-        self._session = onnxruntime.InferenceSession(graph.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        self._session = onnxruntime.InferenceSession(
+            graph.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
 
     def padding(self, longest: int) -> int:
         return _ATTENDED // longest
@@ -77,7 +88,9 @@ class OnnxLayers:
 
 
 class OpenVinoLayers:
-    """By OpenVINO, in bfloat16 or float32: some passes at once, each on one core or a few, while the next ones are prepared."""
+    """By OpenVINO, in bfloat16 or float32: some passes at once, each on one core or a few, while the next ones are
+    prepared.
+    """
 
     def __init__(self, weights: _Weights, config: _Config, *, is_half: bool) -> None:
         with _LOADING:
@@ -88,7 +101,9 @@ class OpenVinoLayers:
             "INFERENCE_NUM_THREADS": _threads(),
             "ENABLE_CPU_PINNING": False,  # several processes would be bound to the same cores
         }
-        self._layers = core.compile_model(core.read_model(padded_graph(weights, config).SerializeToString()), "CPU", told)
+        self._layers = core.compile_model(
+            core.read_model(padded_graph(weights, config).SerializeToString()), "CPU", told
+        )
         self._at_once = int(self._layers.get_property("OPTIMAL_NUMBER_OF_INFER_REQUESTS"))
 
     def padding(self, longest: int) -> int:  # noqa: ARG002  # it costs as much in texts of any length
@@ -96,7 +111,8 @@ class OpenVinoLayers:
 
     def means(self, passes: Iterable[Embedded]) -> Iterator[_Array]:
         idle = [self._layers.create_infer_request() for _ in range(self._at_once)]
-        running: deque[tuple[Any, dict[str, Any], list[int]]] = deque()  # with what it reads, which is not copied, and the lengths of its texts
+        # with what it reads, which is not copied, and the lengths of its texts
+        running: deque[tuple[Any, dict[str, Any], list[int]]] = deque()
         try:
             for texts in passes:
                 if not idle:
@@ -117,8 +133,9 @@ class OpenVinoLayers:
 def _open_vino() -> Any:
     """OpenVINO's core, kept until the process ends.
 
-    Its plugin gives the thread that loads it a stack for signal handlers, and frees that with the last model. In another thread it frees the stack without
-    taking it back, and the next signal, such as Ctrl-C, ends the process with a crash. So does a second core, which is why loading takes a lock.
+    Its plugin gives the thread that loads it a stack for signal handlers, and frees that with the last model. In
+    another thread it frees the stack without taking it back, and the next signal, such as Ctrl-C, ends the process with
+    a crash. So does a second core, which is why loading takes a lock.
     """
     quiet_engines()
     import openvino  # type: ignore[import-untyped]  # ships no types
@@ -142,6 +159,8 @@ def _means(request: Any, lengths: Sequence[int]) -> _Array:
 
 
 def _threads() -> int:
-    """As many as this process may have, as torch counts them; named, so that onnxruntime binds none of them to a core."""
+    """As many as this process may have, as torch counts them; named, so that onnxruntime binds none of them to a
+    core.
+    """
     said = os.environ.get("OMP_NUM_THREADS", "")
     return int(said) if said.isdecimal() and int(said) > 0 else processors()

@@ -24,16 +24,28 @@ from almanac.schemas.manifest import EmbedderInfo
 if TYPE_CHECKING:
     from almanac.index.embedding.bert import Bert, Encode
 
-__all__ = ["Embedder", "LocalEmbedder", "RemoteEmbedder", "ScoreThresholds", "Vectors", "checked_vectors", "describe_embedder", "load_embedder"]
+__all__ = [
+    "Embedder",
+    "LocalEmbedder",
+    "RemoteEmbedder",
+    "ScoreThresholds",
+    "Vectors",
+    "checked_vectors",
+    "describe_embedder",
+    "load_embedder",
+]
 
 Vectors = npt.NDArray[np.float32]
-_REQUESTS = {"cpu": 32, "cuda": 1024}  # texts in one forward pass; longer ones gain nothing on a CPU, and shorter ones leave a GPU idle
+# texts in one forward pass; longer ones gain nothing on a CPU, and shorter ones leave a GPU idle
+_REQUESTS = {"cpu": 32, "cuda": 1024}
 _UNIT = 1e-6  # tolerance for unit length
 _TOKENISED = 512  # texts tokenised at once to measure their lengths: padded to the longest, 3 MB
 
 
 class Embedder(Protocol):
-    """Converts texts to vectors. Both methods return unit vectors, float32 (n, dimension), in the order of `texts`; n may be 0."""
+    """Converts texts to vectors. Both methods return unit vectors, float32 (n, dimension), in the order of `texts`; n
+    may be 0.
+    """
 
     @property
     def info(self) -> EmbedderInfo: ...
@@ -55,31 +67,39 @@ class RemoteEmbedder(Embedder, Protocol):
         """Tokens billed so far."""
 
     def embed_each(self, texts: Sequence[str]) -> tuple[Vectors, dict[int, str]]:
-        """Returns the vectors of the accepted documents, float32 (n, dimension), in order, and row → reason for the refused ones."""
+        """Returns the vectors of the accepted documents, float32 (n, dimension), in order, and row → reason for the
+        refused ones.
+        """
 
 
 def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: bool = False) -> Embedder:
-    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one half a second to two.
+    """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one
+    half a second to two.
 
-    `for_queries` gives vectors that differ by some 1e-7 at most: for questions, and for sentences that are compared with them and not kept.
-    An API's declared rate limits are shared by all processes with the same `data`; None stands for the data directory that the environment determines.
-    Raises DeclarationError where a local model cannot be loaded, CredentialRefused where an API's key is missing.
+    `for_queries` gives vectors that differ by some 1e-7 at most: for questions, and for sentences that are compared
+    with them and not kept. An API's declared rate limits are shared by all processes with the same `data`; None stands
+    for the data directory that the environment determines. Raises DeclarationError where a local model cannot be
+    loaded, CredentialRefused where an API's key is missing.
     """
-    return MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed, for_queries=for_queries)
+    return (
+        MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed, for_queries=for_queries)
+    )
 
 
 class LocalEmbedder:
     """A sentence-transformers model on this machine, on a GPU where available. Safe to share among threads.
 
-    Documents are embedded in the declared precision, in float32 where this machine lacks bfloat16; queries in float32, so that they are alike everywhere, and
-    together with those that other threads ask for meanwhile. On a processor the usual BERT is computed without torch (`Bert`), any other model by its library.
+    Documents are embedded in the declared precision, in float32 where this machine lacks bfloat16; queries in float32,
+    so that they are alike everywhere, and together with those that other threads ask for meanwhile. On a processor the
+    usual BERT is computed without torch (`Bert`), any other model by its library.
     """
 
     def __init__(self, embed: Embed, *, for_queries: bool = False) -> None:
         self._embed = resolve(embed)
         self._info = describe_embedder(self._embed)
         self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
-        self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+        # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+        self._lock = threading.Lock()
         self._for_queries = for_queries
         _spare_cores()
         if self._encoder is None:
@@ -158,7 +178,9 @@ class LocalEmbedder:
         found, name = model.get_embedding_dimension(), self._embed.model
         if found != self._info.dimension:
             raise DeclarationError(
-                f"embed.model: '{name}' declares dimension {self._info.dimension} and produces {found}", where=name, hint="save the model again"
+                f"embed.model: '{name}' declares dimension {self._info.dimension} and produces {found}",
+                where=name,
+                hint="save the model again",
             )
         return model
 
@@ -183,10 +205,12 @@ class LocalEmbedder:
 
 
 def _longest_first(model: Any, texts: Sequence[str], size: int) -> npt.NDArray[np.intp]:
-    """Returns the order of texts, longest first in word pieces, that needs the least padding within requests of this size.
+    """Returns the order of texts, longest first in word pieces, that needs the least padding within requests of this
+    size.
 
-    `encode` itself sorts by characters, which leaves a quarter of the model's input as padding for mixed languages, and an eighth for English; sorted by
-    word pieces it is a hundredth. Counting word pieces takes a hundredth of the time of embedding.
+    `encode` itself sorts by characters, which leaves a quarter of the model's input as padding for mixed languages, and
+    an eighth for English; sorted by word pieces it is a hundredth. Counting word pieces takes a hundredth of the time
+    of embedding.
     """
     if len(texts) <= size:
         return np.arange(len(texts))
@@ -206,17 +230,21 @@ def _word_pieces(features: Any, texts: Sequence[str]) -> npt.NDArray[np.int64]:
 def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> Vectors:
     """Returns the vectors of `texts` as float32 (n, dimension) of unit length.
 
-    Raises OperationalError, with the hash of the text concerned, for a wrong number or dimension of vectors, and for a zero or non-finite vector.
+    Raises OperationalError, with the hash of the text concerned, for a wrong number or dimension of vectors, and for a
+    zero or non-finite vector.
     """
     array = np.asarray(vectors, dtype=np.float32)
     if array.ndim != 2 or len(array) != len(texts):
         first = f", the first with sha256 {sha256(texts[0])}" if texts else ""
         raise OperationalError(
-            f"{len(texts)} texts were sent{first}; the answer has the shape {array.shape}", where=info.model, hint="run again; completed parts are kept"
+            f"{len(texts)} texts were sent{first}; the answer has the shape {array.shape}",
+            where=info.model,
+            hint="run again; completed parts are kept",
         )
     if array.shape[1] != info.dimension:
         raise OperationalError(
-            f"a vector of dimension {array.shape[1]} instead of {info.dimension} for the text with sha256 {sha256(texts[0])}",
+            f"a vector of dimension {array.shape[1]} instead of {info.dimension} for the text with sha256 "
+            f"{sha256(texts[0])}",
             where=info.model,
             hint="the model has changed: check embed.model",
         )
@@ -240,7 +268,8 @@ def checked_vectors(vectors: Any, texts: Sequence[str], info: EmbedderInfo) -> V
 def _spare_cores() -> None:
     from threadpoolctl import threadpool_limits
 
-    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block the model's: a query takes 110 ms instead of 20.
+    # NumPy's BLAS threads busy-wait for a tenth of a second after each product and block the model's: a query takes 110
+    # ms instead of 20.
     threadpool_limits(1, user_api="blas")
 
 
@@ -264,7 +293,11 @@ def _load_model(embed: Embed, *, is_half: bool) -> Any:
             model_kwargs={"torch_dtype": torch.float32},
         )
     except Exception as error:  # transformers raises many unrelated types for a folder that it cannot read
-        raise DeclarationError(f"embed.model: '{embed.model}' cannot be loaded: {error}", where=str(folder.path), hint="save the model again") from error
+        raise DeclarationError(
+            f"embed.model: '{embed.model}' cannot be loaded: {error}",
+            where=str(folder.path),
+            hint="save the model again",
+        ) from error
     if is_half:
         model[0].to(torch.bfloat16).register_forward_hook(_pool_in_single_precision)
     return model
@@ -273,8 +306,12 @@ def _load_model(embed: Embed, *, is_half: bool) -> Any:
 def _pool_in_single_precision(_module: Any, _inputs: Any, features: Any) -> Any:
     """Casts the layers' outputs to float32, so that only the layers run in bfloat16.
 
-    The cosine to vectors made in float32 throughout is .9999; with mean pooling in bfloat16 it is .996, and lengths are off.
+    The cosine to vectors made in float32 throughout is .9999; with mean pooling in bfloat16 it is .996, and lengths are
+    off.
     """
     import torch
 
-    return {name: value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value for name, value in features.items()}
+    return {
+        name: value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16 else value
+        for name, value in features.items()
+    }

@@ -1,4 +1,6 @@
-"""Embedding by Mistral's API or a compatible server. Every vector is validated, and a refused text does not block the others."""
+"""Embedding by Mistral's API or a compatible server. Every vector is validated, and a refused text does not block the
+others.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -32,12 +34,19 @@ _Vectors = npt.NDArray[np.float32]  # (n, dimension)
 def describe_mistral(embed: Embed) -> EmbedderInfo:
     """Returns the identity of a Mistral embedder, without a request.
 
-    The server is part of the fingerprint, since two servers may use one name for different weights; `same_as` declares that they are the same.
+    The server is part of the fingerprint, since two servers may use one name for different weights; `same_as` declares
+    that they are the same.
     """
     server = embed.same_as or embed.server_url or MISTRAL_URL
     assert embed.dimension is not None
     query, document = embed.prompts.query or "", embed.prompts.document or ""
-    made_by = {"provider": embed.provider, "model": embed.model, "server": server, "dimension": embed.dimension, "normalise": True}
+    made_by = {
+        "provider": embed.provider,
+        "model": embed.model,
+        "server": server,
+        "dimension": embed.dimension,
+        "normalise": True,
+    }
     fingerprint = sha256(canonical_json({**made_by, "document_prompt": document} if document else made_by))[:16]
     return EmbedderInfo(
         provider=embed.provider, model=embed.model, revision=server, dimension=embed.dimension, fingerprint=fingerprint,
@@ -48,11 +57,12 @@ def describe_mistral(embed: Embed) -> EmbedderInfo:
 class MistralEmbedder:
     """Embedder behind Mistral's API; texts are packed into requests. Safe to share among threads.
 
-    `tokens` counts the tokens billed so far, estimated where the server does not report them. Raises CredentialRefused where the key is missing, and in
-    its methods the errors of `MistralApi.call`.
+    `tokens` counts the tokens billed so far, estimated where the server does not report them. Raises CredentialRefused
+    where the key is missing, and in its methods the errors of `MistralApi.call`.
     """
 
-    def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+    # frozen
+    def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
         self._info = describe_mistral(embed)
         limit = shared_limit(data, embed.server_url, embed.model, embed.requests_per_second, embed.tokens_per_minute)
         self._api = MistralApi(embed.server_url, limit, timeout_s=embed.timeout_s, retry=retry)
@@ -72,23 +82,33 @@ class MistralEmbedder:
         return self._embed_all(texts, self._info.document_prompt)
 
     def embed_queries(self, texts: Sequence[str]) -> _Vectors:
-        """Embeds queries like documents, except for a declared prompt and fewer attempts: mistral-embed does not distinguish the two."""
+        """Embeds queries like documents, except for a declared prompt and fewer attempts: mistral-embed does not
+        distinguish the two.
+        """
         return self._embed_all(texts, self._info.query_prompt, attempts=_ATTEMPTS_FOR_A_QUESTION)
 
     def _embed_all(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> _Vectors:
         vectors, refused = self._embed_each(texts, prompt, attempts=attempts)
         for row, reason in refused.items():
-            raise OperationalError(f"the text with sha256 {sha256(texts[row])} is refused: {reason}", where=self._api.server, hint="shorten or change the text")
+            raise OperationalError(
+                f"the text with sha256 {sha256(texts[row])} is refused: {reason}",
+                where=self._api.server,
+                hint="shorten or change the text",
+            )
         return vectors
 
     def embed_each(self, texts: Sequence[str]) -> tuple[_Vectors, dict[int, str]]:
-        """Returns the vectors of the accepted texts, float32 (n, dimension), in order, and row → reason for the refused ones.
+        """Returns the vectors of the accepted texts, float32 (n, dimension), in order, and row → reason for the refused
+        ones.
 
-        A text counts as refused when it fails in a request of its own while a known good text passes; where that fails as well, the error is raised.
+        A text counts as refused when it fails in a request of its own while a known good text passes; where that fails
+        as well, the error is raised.
         """
         return self._embed_each(texts, self._info.document_prompt)
 
-    def _embed_each(self, texts: Sequence[str], prompt: str, *, attempts: int | None = None) -> tuple[_Vectors, dict[int, str]]:
+    def _embed_each(
+        self, texts: Sequence[str], prompt: str, *, attempts: int | None = None
+    ) -> tuple[_Vectors, dict[int, str]]:
         sent = [(prompt + text).encode("utf-8", "replace").decode() for text in texts]
         counts = [estimate_tokens(text) for text in sent]
         vectors = np.zeros((len(texts), self._info.dimension), dtype=np.float32)
@@ -101,28 +121,38 @@ class MistralEmbedder:
                 self._divide(sent, rows, failure, vectors, refused)
         return vectors[[row for row in range(len(texts)) if row not in refused]], refused
 
-    def _divide(self, texts: Sequence[str], rows: list[int], failure: Unanswered, vectors: _Vectors, refused: dict[int, str]) -> None:
+    def _divide(
+        self, texts: Sequence[str], rows: list[int], failure: Unanswered, vectors: _Vectors, refused: dict[int, str]
+    ) -> None:
         """Repeats a failed request in parts, down to single texts, and fills `vectors` and `refused`.
 
-        Where the response showed which rows failed, the remaining rows are sent together and each failed row alone; otherwise the request is halved.
+        Where the response showed which rows failed, the remaining rows are sent together and each failed row alone;
+        otherwise the request is halved.
         """
         if len(rows) == 1:
             refused[rows[0]] = failure.finding
             return
         if 0 < len(failure.rows) < len(rows):
-            parts = [[row for place, row in enumerate(rows) if place not in failure.rows], *([rows[place]] for place in sorted(failure.rows))]
+            parts = [
+                [row for place, row in enumerate(rows) if place not in failure.rows],
+                *([rows[place]] for place in sorted(failure.rows)),
+            ]
         else:
             parts = [rows[: len(rows) // 2], rows[len(rows) // 2 :]]
         for part in parts:
             try:
-                vectors[part] = self._request([texts[row] for row in part], attempts=None if len(part) == 1 else _ATTEMPTS_TO_DIVIDE)
+                vectors[part] = self._request(
+                    [texts[row] for row in part], attempts=None if len(part) == 1 else _ATTEMPTS_TO_DIVIDE
+                )
             except Unanswered as inner:
                 if len(part) == 1:  # checked again: by now the server itself may have gone down
                     self._require_that_others_pass(inner)
                 self._divide(texts, part, inner, vectors, refused)
 
     def _require_that_others_pass(self, failure: Unanswered) -> None:
-        """Embeds a known good text, and raises the original error if that fails too: the cause is then not the content, but for example an unknown model."""
+        """Embeds a known good text, and raises the original error if that fails too: the cause is then not the content,
+        but for example an unknown model.
+        """
         try:
             self._request([_PROBE])
         except Unanswered:
@@ -142,13 +172,15 @@ class MistralEmbedder:
     def _checked(self, rows: list[_Row], texts: Sequence[str]) -> _Vectors:
         """Returns the vectors in the order of `texts`, float32 of unit length.
 
-        Raises AnswerMalformed with the rows whose vectors are unusable, and DeclarationError where all vectors have a dimension other than the declared one.
+        Raises AnswerMalformed with the rows whose vectors are unusable, and DeclarationError where all vectors have a
+        dimension other than the declared one.
         """
         vectors = _in_order(rows, len(texts))
         lengths = {len(vector) for vector in vectors if vector}
         if len(lengths) == 1 and lengths != {self._info.dimension}:
             raise DeclarationError(
-                f"embed.dimension: {self._info.model} makes vectors of dimension {lengths.pop()}, not {self._info.dimension}",
+                f"embed.dimension: {self._info.model} makes vectors of dimension {lengths.pop()}, not "
+                f"{self._info.dimension}",
                 where=self._api.server,
                 hint="write embed.dimension, or check embed.model",
             )
@@ -181,7 +213,9 @@ def _in_order(rows: list[_Row], count: int) -> list[list[float] | None]:
 
 
 class _Lenient(BaseModel):
-    """The required part of a response. The SDK also requires an `id`, which responses of OpenAI and of several compatible servers do not have."""
+    """The required part of a response. The SDK also requires an `id`, which responses of OpenAI and of several
+    compatible servers do not have.
+    """
 
     model_config = ConfigDict(strict=True)
 
@@ -198,7 +232,9 @@ class _Lenient(BaseModel):
 
 
 def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row], int | None]:
-    """Sends one request; returns (index, vector) pairs in the order received, and the tokens billed, None where the server does not report them."""
+    """Sends one request; returns (index, vector) pairs in the order received, and the tokens billed, None where the
+    server does not report them.
+    """
     from mistralai.client.errors import ResponseValidationError
 
     try:
@@ -210,7 +246,9 @@ def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row
             lenient = _Lenient.model_validate_json(error.body)
         except ValidationError:
             raise error from None
-        return [(one.index, one.embedding) for one in lenient.data], _billed(lenient.usage.prompt_tokens if lenient.usage else None)
+        return [(one.index, one.embedding) for one in lenient.data], _billed(
+            lenient.usage.prompt_tokens if lenient.usage else None
+        )
     return [(one.index, one.embedding) for one in answer.data], _billed(answer.usage.prompt_tokens)
 
 

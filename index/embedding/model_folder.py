@@ -24,7 +24,8 @@ _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # their names in fingerpr
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
 _NOT_SETTINGS = ("data_config.json",)  # a list of training data, without effect on vectors
-_OF_QUESTIONS, _OF_TEXTS = ("query",), ("document", "passage", "corpus")  # prompt names, in the order in which sentence-transformers looks for them
+# prompt names, in the order in which sentence-transformers looks for them
+_OF_QUESTIONS, _OF_TEXTS = ("query",), ("document", "passage", "corpus")
 
 
 class PromptPair(NamedTuple):
@@ -38,7 +39,8 @@ class PromptPair(NamedTuple):
 class ModelFolder:
     """A model's folder and the name by which it was declared.
 
-    `digests`, relative path → SHA-256, are those of all files of a folder whose content is known: hashing 470 MB takes half a second.
+    `digests`, relative path → SHA-256, are those of all files of a folder whose content is known: hashing 470 MB takes
+    half a second.
     """
 
     name: str
@@ -46,56 +48,82 @@ class ModelFolder:
     digests: Mapping[str, str] = field(default_factory=dict)
 
     def revision(self) -> str:
-        """SHA-256 of the weights: of the file if there is only one, else of the hashes of all files. Raises DeclarationError where there are none."""
+        """SHA-256 of the weights: of the file if there is only one, else of the hashes of all files. Raises
+        DeclarationError where there are none.
+        """
         if WEIGHTS in self.digests:
             return self.digests[WEIGHTS]
         files = sorted({file for pattern in _WEIGHTS for file in self.path.rglob(pattern)})
         if not files:
             raise DeclarationError(
-                f"embed.model: '{self.name}' has no weights", where=str(self.path), hint="it needs model.safetensors; save it with SentenceTransformer.save()"
+                f"embed.model: '{self.name}' has no weights",
+                where=str(self.path),
+                hint="it needs model.safetensors; save it with SentenceTransformer.save()",
             )
-        hashes = {str(file.relative_to(self.path)): _hash_file(file, file.stat().st_mtime_ns, file.stat().st_size) for file in files}
+        hashes = {
+            str(file.relative_to(self.path)): _hash_file(file, file.stat().st_mtime_ns, file.stat().st_size)
+            for file in files
+        }
         return next(iter(hashes.values())) if len(hashes) == 1 else sha256(canonical_json(hashes))
 
     def settings(self) -> str:
         """SHA-256 of tokenizer, pooling and prompt files: with other settings, the same weights give other vectors."""
         if self.digests:
-            return sha256(canonical_json({path: digest for path, digest in self.digests.items() if Path(path).suffix in _SETTINGS}))
-        files = sorted(f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file())
+            return sha256(
+                canonical_json(
+                    {path: digest for path, digest in self.digests.items() if Path(path).suffix in _SETTINGS}
+                )
+            )
+        files = sorted(
+            f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file()
+        )
         return sha256(canonical_json({str(f.relative_to(self.path)): file_sha256(f) for f in files}))
 
     def dimension(self) -> int:
-        """Dimension of the model's vectors, from the last module that changes it, else from the transformer. Raises DeclarationError where it is unknown."""
+        """Dimension of the model's vectors, from the last module that changes it, else from the transformer. Raises
+        DeclarationError where it is unknown.
+        """
         dimension = self._config("config.json").get("hidden_size")
         for module in self._modules():
             config = self._config(module.get("path") or ".", "config.json")
             kind = str(module.get("type", "")).rpartition(".")[2]
             if kind == "Pooling":
-                dimension = (config.get("embedding_dimension") or config["word_embedding_dimension"]) * _pooling_modes(config)
+                dimension = (config.get("embedding_dimension") or config["word_embedding_dimension"]) * _pooling_modes(
+                    config
+                )
             elif kind == "Dense":
                 dimension = config["out_features"]
         if not isinstance(dimension, int):
             raise DeclarationError(
-                f"embed.model: the dimension of '{self.name}' cannot be told", where=str(self.path), hint="is it a sentence-transformers folder?"
+                f"embed.model: the dimension of '{self.name}' cannot be told",
+                where=str(self.path),
+                hint="is it a sentence-transformers folder?",
             )
         return dimension
 
     def max_seq_length(self) -> int | None:
         """Maximum input length in word pieces, beyond which texts are cut; None where no file declares it."""
         declared = self._config("sentence_bert_config.json").get("max_seq_length")
-        limits = [self._config("config.json").get("max_position_embeddings"), self._config("tokenizer_config.json").get("model_max_length")]
+        limits = [
+            self._config("config.json").get("max_position_embeddings"),
+            self._config("tokenizer_config.json").get("model_max_length"),
+        ]
         known = [int(n) for n in limits if n is not None]
         return declared or (min(known) if known else None)
 
     def prompts(self) -> PromptPair:
-        """Returns the prompts that the model was trained with: those with the usual names, else its default prompt for both.
+        """Returns the prompts that the model was trained with: those with the usual names, else its default prompt for
+        both.
 
-        An empty prompt counts as none. `encode_document` of sentence-transformers 6.2 would use neither `passage` nor the default prompt, because an empty
-        `document`, which it adds itself and also writes into saved models, takes precedence. The prompt is therefore always passed to it explicitly.
+        An empty prompt counts as none. `encode_document` of sentence-transformers 6.2 would use neither `passage` nor
+        the default prompt, because an empty `document`, which it adds itself and also writes into saved models, takes
+        precedence. The prompt is therefore always passed to it explicitly.
         """
         config = self._config("config_sentence_transformers.json")
         named, default = config.get("prompts") or {}, config.get("default_prompt_name")
-        query, document = (next((named[name] for name in names if named.get(name)), "") for names in (_OF_QUESTIONS, _OF_TEXTS))
+        query, document = (
+            next((named[name] for name in names if named.get(name)), "") for names in (_OF_QUESTIONS, _OF_TEXTS)
+        )
         if default is not None and not query and not document:
             query = document = named[default] or ""
         if not isinstance(query, str) or not isinstance(document, str):
@@ -112,17 +140,21 @@ class ModelFolder:
 
 
 def bundled_for(language: str) -> tuple[str, str]:
-    """Returns the bundled model that knows a language (a BCP 47 tag, or auto for several), and the reason, for people."""
+    """Returns the bundled model that knows a language (a BCP 47 tag, or auto for several), and the reason, for
+    people.
+    """
     if language.lower().partition("-")[0] in ("en", "eng"):
         return _MINILM, f"knows English, small and fast; {MULTILINGUAL_E5.name} knows a hundred languages"
     return MULTILINGUAL_E5.name, f"knows a hundred languages, at twice the time; {_MINILM} knows English alone"
 
 
 def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
-    """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are not resolved.
+    """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are
+    not resolved.
 
-    `reading` names large files that the caller is about to read, of which a damaged one must not go unnoticed; see `unpacked`, which may also raise
-    StorageError. Raises DeclarationError where the folder is not a model's, or the bundled model is not installed.
+    `reading` names large files that the caller is about to read, of which a damaged one must not go unnoticed; see
+    `unpacked`, which may also raise StorageError. Raises DeclarationError where the folder is not a model's, or the
+    bundled model is not installed.
     """
     if embed.model == MULTILINGUAL_E5.name:
         return ModelFolder(embed.model, unpacked(MULTILINGUAL_E5, reading), MULTILINGUAL_E5.files)
@@ -139,7 +171,9 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
 
 
 def require_models(embed: Embed) -> None:
-    """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`; an API, `mistral`."""
+    """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`;
+    an API, `mistral`.
+    """
     if embed.provider == "mistral":
         require_extra("mistral", "embed.provider: mistral")
     elif embed.model not in BUNDLED:
@@ -150,12 +184,18 @@ def _minilm_folder() -> Path:
     """Where a build of the package has put it (setup.py)."""
     folder = installation() / "index" / "embedding" / "minilm"
     if not (folder / WEIGHTS).is_file():
-        raise DeclarationError(f"embed.model: '{_MINILM}' is missing from this installation", where=str(folder), hint="make setup; or install the wheel again")
+        raise DeclarationError(
+            f"embed.model: '{_MINILM}' is missing from this installation",
+            where=str(folder),
+            hint="make setup; or install the wheel again",
+        )
     return folder
 
 
 def prompts_of(embed: Embed) -> PromptPair:
-    """Returns the prompts for queries and documents: as declared, else those in the model's folder. Raises DeclarationError where that cannot be read."""
+    """Returns the prompts for queries and documents: as declared, else those in the model's folder. Raises
+    DeclarationError where that cannot be read.
+    """
     declared = embed.prompts
     if embed.provider != "local" or (declared.query is not None and declared.document is not None):
         return PromptPair(declared.query or "", declared.document or "")
@@ -164,14 +204,23 @@ def prompts_of(embed: Embed) -> PromptPair:
         own = folder.prompts()
     except (OSError, LookupError, ValueError, TypeError, AttributeError) as error:
         where = str(folder.path / "config_sentence_transformers.json")
-        raise DeclarationError(f"embed.model: the prompts of '{embed.model}' cannot be read: {error!r}", where=where, hint="declare embed.prompts") from error
-    return PromptPair(own.query if declared.query is None else declared.query, own.document if declared.document is None else declared.document)
+        raise DeclarationError(
+            f"embed.model: the prompts of '{embed.model}' cannot be read: {error!r}",
+            where=where,
+            hint="declare embed.prompts",
+        ) from error
+    return PromptPair(
+        own.query if declared.query is None else declared.query,
+        own.document if declared.document is None else declared.document,
+    )
 
 
 def describe_embedder(embed: Embed) -> EmbedderInfo:
-    """Returns the same as `load_embedder(embed).info` without loading the model or sending a request: 0.1 s for 90 MB of weights.
+    """Returns the same as `load_embedder(embed).info` without loading the model or sending a request: 0.1 s for 90 MB
+    of weights.
 
-    `precision: auto` is resolved for this machine (`precision.resolve`). Raises DeclarationError where the model cannot be read.
+    `precision: auto` is resolved for this machine (`precision.resolve`). Raises DeclarationError where the model cannot
+    be read.
     """
     if embed.provider == "mistral":
         return describe_mistral(embed)
@@ -190,7 +239,11 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
             **({"document_prompt": prompts.document} if prompts.document else {}),
         }
     except (OSError, KeyError, ValueError, TypeError) as error:
-        raise DeclarationError(f"embed.model: '{embed.model}' cannot be read: {error!r}", where=str(folder.path), hint="save the model again") from error
+        raise DeclarationError(
+            f"embed.model: '{embed.model}' cannot be read: {error!r}",
+            where=str(folder.path),
+            hint="save the model again",
+        ) from error
     fingerprint = sha256(canonical_json(made_by))[:16]
     return EmbedderInfo(
         provider=embed.provider, model=embed.model, revision=revision, dimension=dimension, fingerprint=fingerprint,

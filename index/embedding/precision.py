@@ -1,4 +1,6 @@
-"""The precision in which texts are embedded: bfloat16 where the hardware has it. Where it has not, it is emulated, and slower than float32."""
+"""The precision in which texts are embedded: bfloat16 where the hardware has it. Where it has not, it is emulated, and
+slower than float32.
+"""
 
 import re
 from pathlib import Path
@@ -17,7 +19,8 @@ _NATIVE = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel from Cooper Lake and AMD 
 
 
 def resolve(embed: Embed, built: EmbedderInfo | None = None) -> Embed:
-    """Returns the embedder with `precision: auto` resolved: to that of a version's vectors, else to bfloat16 where this machine has it.
+    """Returns the embedder with `precision: auto` resolved: to that of a version's vectors, else to bfloat16 where this
+    machine has it.
 
     A knowledge base therefore keeps the precision of its first build, whichever machine refreshes it.
     """
@@ -30,7 +33,8 @@ def resolve(embed: Embed, built: EmbedderInfo | None = None) -> Embed:
 
 
 def require_precision(embed: Embed) -> None:
-    """Warns where this machine lacks bfloat16, the embedder is resolved to it, and `reuse: tolerant` is declared: then float32 stands in for it.
+    """Warns where this machine lacks bfloat16, the embedder is resolved to it, and `reuse: tolerant` is declared: then
+    float32 stands in for it.
 
     Raises DeclarationError, with the processor or GPU found, where `reuse` is exact.
     """
@@ -39,15 +43,22 @@ def require_precision(embed: Embed) -> None:
     name, is_native = _found()
     if is_native:
         return
-    lacking = f"bfloat16 needs a processor with avx512_bf16, amx_bf16 or Arm's bf16, or a GPU of capability 8.0; found {name}"
+    lacking = (
+        f"bfloat16 needs a processor with avx512_bf16, amx_bf16 or Arm's bf16, or a GPU of capability 8.0; found {name}"
+    )
     if embed.reuse == "exact":
         raise DeclarationError(
             lacking,
             where="embed.precision",
-            hint="run on a machine that has it; or write reuse: tolerant, and this one embeds new texts in float32 beside the vectors that are there; "
+            hint="run on a machine that has it; or write reuse: tolerant, and this one embeds new texts in float32 "
+            "beside the vectors that are there; "
             "or precision: float32, which runs everywhere and embeds every text anew",
         )
-    log.warning("float32_for_bfloat16", found=name, effect="texts embedded here have a cosine of about .9999 to what bfloat16 gives")
+    log.warning(
+        "float32_for_bfloat16",
+        found=name,
+        effect="texts embedded here have a cosine of about .9999 to what bfloat16 gives",
+    )
 
 
 def has_bfloat16() -> bool:
@@ -59,7 +70,9 @@ def _found() -> tuple[str, bool]:
 
 
 def has_gpu() -> bool:
-    """Whether torch can use a GPU. It is not imported where the system has no driver for one, and need not be installed."""
+    """Whether torch can use a GPU. It is not imported where the system has no driver for one, and need not be
+    installed.
+    """
     if not _GPU_DRIVER.exists() or missing_package("models") is not None:
         return False
     import torch

@@ -1,8 +1,9 @@
 """Reads weights of a BERT model in 4 bits, from a file that begins with `E5S1`.
 
-The file is little-endian: magic, u32 version, the model's sizes, tables of a tokenizer (not read here), then a directory of tensors: name, kind, number of
-weights, place. A tensor is stored as float32, or as blocks of 18 bytes for 32 weights: a float16 scale, then 16 bytes whose low halves are weights 0 to 15 and
-whose high halves are weights 16 to 31. A weight is (half - 8) * scale, which float32 holds exactly.
+The file is little-endian: magic, u32 version, the model's sizes, tables of a tokenizer (not read here), then a
+directory of tensors: name, kind, number of weights, place. A tensor is stored as float32, or as blocks of 18 bytes for
+32 weights: a float16 scale, then 16 bytes whose low halves are weights 0 to 15 and whose high halves are weights 16 to
+31. A weight is (half - 8) * scale, which float32 holds exactly.
 """
 
 import struct
@@ -39,7 +40,9 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Where a tensor lies in the file: `kind` 0 for float32, 1 for blocks; `count` weights in `size` bytes from `offset`."""
+    """Where a tensor lies in the file: `kind` 0 for float32, 1 for blocks; `count` weights in `size` bytes from
+    `offset`.
+    """
 
     kind: int
     count: int
@@ -48,7 +51,9 @@ class Tensor:
 
 
 class Q4Weights:
-    """The sizes and tensors of a file's content. Raises ValueError where that is not such a file, or not a whole one."""
+    """The sizes and tensors of a file's content. Raises ValueError where that is not such a file, or not a whole
+    one.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -64,8 +69,14 @@ class Q4Weights:
         self.tensors = dict(_tensor(reader) for _ in range(reader.one("i")))
         for name, tensor in self.tensors.items():
             expected = tensor.count * 4 if tensor.kind == _FLOAT32 else tensor.count // _BLOCK * _BLOCK_BYTES
-            if tensor.kind not in (_FLOAT32, _BLOCKS) or (tensor.kind == _BLOCKS and tensor.count % _BLOCK) or tensor.size != expected:
-                raise ValueError(f"its tensor {name} has {tensor.count} weights of kind {tensor.kind} in {tensor.size} bytes")
+            if (
+                tensor.kind not in (_FLOAT32, _BLOCKS)
+                or (tensor.kind == _BLOCKS and tensor.count % _BLOCK)
+                or tensor.size != expected
+            ):
+                raise ValueError(
+                    f"its tensor {name} has {tensor.count} weights of kind {tensor.kind} in {tensor.size} bytes"
+                )
             if tensor.offset + tensor.size > len(content):
                 raise ValueError(f"it ends before its tensor {name}")
 

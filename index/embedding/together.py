@@ -1,4 +1,6 @@
-"""Embeds together what is asked at the same time by several threads: a pass over eight questions costs three quarters of eight passes."""
+"""Embeds together what is asked at the same time by several threads: a pass over eight questions costs three quarters
+of eight passes.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -16,16 +18,19 @@ _MOST = 8  # askers whose texts go into one pass, the others wait for the next o
 @dataclass(eq=False, slots=True)
 class _Asker:
     texts: Sequence[str]
-    may_go_on: threading.Event = field(default_factory=threading.Event)  # either served, or the one who makes the next pass
+    # either served, or the one who makes the next pass
+    may_go_on: threading.Event = field(default_factory=threading.Event)
     vectors: _Vectors | None = None
     error: BaseException | None = None
 
 
 class EmbedTogether:
-    """Calls `encode` from one thread at a time, with the texts of all threads that asked while the last call was running. Who asks alone waits for nobody.
+    """Calls `encode` from one thread at a time, with the texts of all threads that asked while the last call was
+    running. Who asks alone waits for nobody.
 
     Args:
-        encode: Gives the vectors of texts, float32 (n, dimension), in their order. What it raises, all threads of that call raise.
+        encode: Gives the vectors of texts, float32 (n, dimension), in their order. What it raises, all threads of that
+            call raise.
     """
 
     def __init__(self, encode: Callable[[Sequence[str]], _Vectors]) -> None:
@@ -60,7 +65,8 @@ class EmbedTogether:
         try:
             with self._lock:
                 now, self._waiting = self._waiting[:_MOST], self._waiting[_MOST:]
-            texts = list(dict.fromkeys(text for one in now for text in one.texts))  # the first answers need sentences of the same passages
+            # the first answers need sentences of the same passages
+            texts = list(dict.fromkeys(text for one in now for text in one.texts))
             vectors, at = self._encode(texts), {text: number for number, text in enumerate(texts)}
             for one in now:
                 one.vectors = vectors[[at[text] for text in one.texts]]

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def load_tokenizer(embed: Embed) -> "Tokenizer | None":
-    """Returns the declared model's tokenizer, without truncation or padding; None for an API, or where the model's folder has no tokenizer.json."""
+    """Returns the declared model's tokenizer, without truncation or padding; None for an API, or where the model's
+    folder has no tokenizer.json.
+    """
     path = find_model(embed, reading=[TOKENIZER]).path / TOKENIZER if embed.provider == "local" else None
     return _load(path, path.stat().st_mtime_ns) if path is not None and path.is_file() else None
 

@@ -16,7 +16,8 @@ _BATCH = 1000
 
 
 def count_tokens(embed: Embed, texts: Iterable[str]) -> int | None:
-    """Returns the total number of tokens of `texts`, each with its prompt and before truncation; None where the local model has no tokenizer.json.
+    """Returns the total number of tokens of `texts`, each with its prompt and before truncation; None where the local
+    model has no tokenizer.json.
 
     For an API the number is an upper estimate, since its tokenizer is not available locally.
     """
@@ -28,19 +29,24 @@ def count_tokens(embed: Embed, texts: Iterable[str]) -> int | None:
 
 
 def count_truncated(embed: Embed, texts: Iterable[str]) -> int | None:
-    """Returns how many texts the model truncates; None where its limit or tokenizer is unknown. 1,000 chunks of 600 characters take 0.2 s."""
+    """Returns how many texts the model truncates; None where its limit or tokenizer is unknown. 1,000 chunks of 600
+    characters take 0.2 s.
+    """
     limit = max_tokens(embed)
     lengths = None if limit is None else _lengths(embed, texts)
     return None if limit is None or lengths is None else sum(length > limit for length in lengths)
 
 
-def count_truncated_chunks(embed: Embed, chunks: Batches, since: Batches | None = None, known: int | None = None) -> int | None:
+def count_truncated_chunks(
+    embed: Embed, chunks: Batches, since: Batches | None = None, known: int | None = None
+) -> int | None:
     """Returns how many chunks the model truncates; None where its limit or tokenizer is unknown.
 
     Args:
         embed: The declared embedder.
         chunks: Reads the chunks.
-        since: Reads earlier chunks, whose count is `known`. Given both, only texts that differ between them are tokenised.
+        since: Reads earlier chunks, whose count is `known`. Given both, only texts that differ between them are
+            tokenised.
         known: Number of truncated chunks in `since`.
     """
     texts = _Texts(chunks)
@@ -78,14 +84,17 @@ def max_tokens(embed: Embed) -> int | None:
 
 
 def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
-    """Returns the (start, end) character offsets of each token of a text, in order, without special tokens and white space.
+    """Returns the (start, end) character offsets of each token of a text, in order, without special tokens and white
+    space.
 
     Raises DeclarationError where there is no tokenizer.
     """
     tokenizer = load_tokenizer(embed)
     if tokenizer is None:
         hint = "unit: characters, or words"
-        raise DeclarationError(f"chunk.unit: tokens: the tokenizer of '{embed.model}' is not on this machine", where=embed.model, hint=hint)
+        raise DeclarationError(
+            f"chunk.unit: tokens: the tokenizer of '{embed.model}' is not on this machine", where=embed.model, hint=hint
+        )
     offsets = tokenizer.encode(text, add_special_tokens=False).offsets
     # SentencePiece has the space before a word as part of its first piece; nobody means it where a text is cut.
     spans = ((end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in offsets)
@@ -97,7 +106,11 @@ def _lengths(embed: Embed, texts: Iterable[str]) -> Iterator[int] | None:
     if tokenizer is None:
         return None
     prompt = prompts_of(embed).document
-    return (len(found.ids) for batch in _batches(prompt + text for text in texts) for found in tokenizer.encode_batch_fast(batch))
+    return (
+        len(found.ids)
+        for batch in _batches(prompt + text for text in texts)
+        for found in tokenizer.encode_batch_fast(batch)
+    )
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:

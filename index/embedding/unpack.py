@@ -1,4 +1,6 @@
-"""Unpacks 4-bit weights and a tokenizer into a folder that sentence-transformers loads. The bytes written depend on the two files alone."""
+"""Unpacks 4-bit weights and a tokenizer into a folder that sentence-transformers loads. The bytes written depend on the
+two files alone.
+"""
 
 import hashlib
 import json
@@ -44,12 +46,16 @@ def unpack_model(weights: bytes, tokenizer: bytes, folder: Path) -> dict[str, st
         tokenizer: Content of its tokenizer.json.
         folder: A folder of the caller's own, which appears in its place when it is complete.
 
-    Raises ValueError where `weights` is not such a file, or not of a BERT model; OSError where the folder cannot be written.
+    Raises ValueError where `weights` is not such a file, or not of a BERT model; OSError where the folder cannot be
+    written.
     """
     packed = Q4Weights(weights)
     targets = _targets(packed.sizes)
     _require_all(packed, targets)
-    digests = {path: _write(folder / path, content) for path, content in {**_settings(packed.sizes), TOKENIZER: tokenizer}.items()}
+    digests = {
+        path: _write(folder / path, content)
+        for path, content in {**_settings(packed.sizes), TOKENIZER: tokenizer}.items()
+    }
     digest = hashlib.sha256()
 
     def write_weights(file: IO[bytes]) -> None:
@@ -81,8 +87,13 @@ def _targets(sizes: Sizes) -> list[_Target]:
             shape = shapes.get(short, (hidden, hidden))
             targets.append(_Target(f"encoder.layer.{layer}.{name}.weight", shape, f"l{layer}.{short}.w"))
             targets.append(_Target(f"encoder.layer.{layer}.{name}.bias", shape[:1], f"l{layer}.{short}.b"))
-    # BERT's pooler, which mean pooling leaves alone: without it, transformers reports at each loading that it is missing.
-    return [*targets, _Target("pooler.dense.weight", (hidden, hidden), None), _Target("pooler.dense.bias", (hidden,), None)]
+    # BERT's pooler, which mean pooling leaves alone: without it, transformers reports at each loading that it is
+    # missing.
+    return [
+        *targets,
+        _Target("pooler.dense.weight", (hidden, hidden), None),
+        _Target("pooler.dense.bias", (hidden,), None),
+    ]
 
 
 def _require_all(packed: Q4Weights, targets: list[_Target]) -> None:
@@ -99,9 +110,11 @@ def _require_all(packed: Q4Weights, targets: list[_Target]) -> None:
 
 
 def _safetensors(packed: Q4Weights, targets: list[_Target]) -> Iterator[bytes]:
-    """Yields a safetensors file in parts of a few megabytes: u64 length of a JSON header, the header, the tensors one after the other.
+    """Yields a safetensors file in parts of a few megabytes: u64 length of a JSON header, the header, the tensors one
+    after the other.
 
-    The safetensors library would want all 470 MB in memory twice, and promises no bytes: another version may order the header in another way.
+    The safetensors library would want all 470 MB in memory twice, and promises no bytes: another version may order the
+    header in another way.
     """
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     end = 0
@@ -121,7 +134,9 @@ def _zeros(target: _Target) -> Iterator[Weights]:
 
 
 def _settings(sizes: Sizes) -> dict[str, bytes]:
-    """Relative path → content of the small files: what kind of model it is, how texts become its input, and its output a vector."""
+    """Relative path → content of the small files: what kind of model it is, how texts become its input, and its output
+    a vector.
+    """
     module = "sentence_transformers.models"
     settings: dict[str, Any] = {
         "config.json": {
@@ -144,8 +159,16 @@ def _settings(sizes: Sizes) -> dict[str, bytes]:
             {"idx": 2, "name": "2", "path": "2_Normalize", "type": f"{module}.Normalize"},
         ],
         "sentence_bert_config.json": {"max_seq_length": min(_MAX_TOKENS, sizes.positions), "do_lower_case": False},
-        "1_Pooling/config.json": {"word_embedding_dimension": sizes.hidden, "pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False},
-        "config_sentence_transformers.json": {"prompts": _PROMPTS, "default_prompt_name": None, "similarity_fn_name": "cosine"},
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": sizes.hidden,
+            "pooling_mode_mean_tokens": True,
+            "pooling_mode_cls_token": False,
+        },
+        "config_sentence_transformers.json": {
+            "prompts": _PROMPTS,
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        },
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "model_max_length": min(_MAX_TOKENS, sizes.positions),

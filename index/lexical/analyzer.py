@@ -1,7 +1,8 @@
 """Text analysis of the lexical index: splits chunks and queries into terms, for any script and language.
 
-Most words become one term. A code, an address or a compound (`TO1101`, `80 km/h`, `e-mail`) becomes one term as a whole and one per part, so that either
-matches. Runs of text in scripts written without spaces become single characters and character bigrams.
+Most words become one term. A code, an address or a compound (`TO1101`, `80 km/h`, `e-mail`) becomes one term as a whole
+and one per part, so that either matches. Runs of text in scripts written without spaces become single characters and
+character bigrams.
 """
 
 import threading
@@ -18,10 +19,14 @@ from cachetools import LRUCache, cached
 from almanac.core.invisible import without_invisible
 
 _SPACELESS = r"[[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}ー〇ﾞﾟ]&&[\p{L}〇]]"
-_LETTER = rf"[[\p{{L}}\p{{N}}]--{_SPACELESS}--[¼-¾⅐-⅟↉]]"  # without fractions: `½` would merge with the number before it
+# without fractions: `½` would merge with the number before it
+_LETTER = rf"[[\p{{L}}\p{{N}}]--{_SPACELESS}--[¼-¾⅐-⅟↉]]"
 _REST = rf"[{_LETTER}\p{{M}}\u200D]"
 _JOINT = r"""(?:['’‘ʹ＇.@/&_+·\-‐‑\u200C׳״]|(?<=\p{Nd})[,:](?=\p{Nd})|(?<=\p{Hebrew})"(?=\p{Hebrew}))"""
-_WORDS = regex.compile(rf"(?V1)(?:{_SPACELESS}\p{{M}}*+){{1,256}}|{_LETTER}{_REST}{{0,255}}+(?:{_JOINT}{_LETTER}{_REST}{{0,63}}+){{0,15}}(?:\+\+|\#)?")
+_WORDS = regex.compile(
+    rf"(?V1)(?:{_SPACELESS}\p{{M}}*+){{1,256}}|{_LETTER}{_REST}{{0,255}}+(?:{_JOINT}{_LETTER}{_REST}{{0,63}}+){{0,"
+    rf"15}}(?:\+\+|\#)?"
+)
 _IS_SPACELESS = regex.compile(rf"(?V1){_SPACELESS}")
 _FIRST_SPACELESS = "\u0e00"  # code points below Thai belong to scripts with spaces, which settles most words quickly
 
@@ -40,28 +45,39 @@ _HEBREW = regex.compile(r"\p{Hebrew}")
 _ARABIC = regex.compile(r"\p{Arabic}")
 _MARKS = regex.compile(r"\p{Mn}")
 _POINTS = regex.compile(r"[\u0591-\u05BD\u05BF\u05C1\u05C2\u05C4\u05C5\u05C7]")  # Hebrew vowels and accents
-_ARABIC_SIGNS = regex.compile(r"[\u0610-\u061A\u0640\u064B-\u065F\u0670\u06D6-\u06ED]")  # vowels, and the tatweel, which lengthens words
+# vowels, and the tatweel, which lengthens words
+_ARABIC_SIGNS = regex.compile(r"[\u0610-\u061A\u0640\u064B-\u065F\u0670\u06D6-\u06ED]")
 _ARABIC_LETTERS = str.maketrans("أإآٱىیةک", "ااااييهك")
-_UNDECOMPOSED = str.maketrans({"đ": "d", "ð": "d", "ø": "o", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"})
-_PREFIXES = frozenset("משהוכלב")  # Hebrew prefixes written together with the next word: from, that, the, and, as, to, in
+_UNDECOMPOSED = str.maketrans(
+    {"đ": "d", "ð": "d", "ø": "o", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
+)
+# Hebrew prefixes written together with the next word: from, that, the, and, as, to, in
+_PREFIXES = frozenset("משהוכלב")
 _TONES = frozenset("\u0300\u0301\u0303\u0309\u0323")
 
 _LONGEST = 64  # characters of a term; longer terms are cut
 _MOST_PARTS = 8  # compounds with more parts, such as addresses, get no term as a whole
 _KEPT = 1 << 16  # cached lumps (runs of text without white space); about 25 MB
-_REMEMBERED = 10_000_000  # bytes that whole texts and their terms take, about, in whatever script: without spaces, each character makes two terms
+# bytes that whole texts and their terms take, about, in whatever script: without spaces, each character makes two terms
+_REMEMBERED = 10_000_000
 _OF_TEXT, _OF_CHARACTER, _OF_TERM = 400, 2, 80  # bytes
 _LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
 _STEMMERS = {
-    "ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish", "nl": "dutch", "en": "english", "eo": "esperanto",
-    "et": "estonian", "fi": "finnish", "fr": "french", "de": "german", "el": "greek", "hi": "hindi", "hu": "hungarian", "id": "indonesian", "ga": "irish",
-    "it": "italian", "lt": "lithuanian", "ne": "nepali", "no": "norwegian", "fa": "persian", "pl": "polish", "pt": "portuguese", "ro": "romanian",
+    "ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish", "nl": "dutch",
+    "en": "english", "eo": "esperanto",
+    "et": "estonian", "fi": "finnish", "fr": "french", "de": "german", "el": "greek", "hi": "hindi", "hu": "hungarian",
+    "id": "indonesian", "ga": "irish",
+    "it": "italian", "lt": "lithuanian", "ne": "nepali", "no": "norwegian", "fa": "persian", "pl": "polish",
+    "pt": "portuguese", "ro": "romanian",
     "ru": "russian", "sr": "serbian", "es": "spanish", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
 }  # fmt: skip
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he", "ji": "yi", "in": "id"}
 # Languages in which words in Latin letters are foreign, mostly English, and therefore stemmed as English.
-_NOT_LATIN = regex.compile("am|ar|as|be|bg|bn|dv|dz|el|fa|gu|he|hi|hy|ja|ka|kk|km|kn|ko|ky|lo|mk|ml|mn|mr|my|ne|or|pa|ps|ru|sd|si|ta|te|tg|th|ti|uk|ur|yi|zh")
+_NOT_LATIN = regex.compile(
+    "am|ar|as|be|bg|bn|dv|dz|el|fa|gu|he|hi|hy|ja|ka|kk|km|kn|ko|ky|lo|mk|ml|mn|mr|my|ne|or|pa|ps|ru|sd|si|ta|te|t"
+    "g|th|ti|uk|ur|yi|zh"
+)
 # Elided words that are joined to the next word by an apostrophe, per language: they are dropped.
 _ELISIONS = {
     "fr": regex.compile("[cdjlmnst]|(?:jus|lors|puis|quoi|pres)?qu"),
@@ -75,14 +91,16 @@ _ELISIONS = {
 def tokens(text: str, language: str) -> list[str]:
     """Returns the terms of a query, in the order of its words; no term contains a space.
 
-    `language` is a BCP 47 tag; words of a language without a stemmer are not stemmed. Case and canonical equivalence (NFC, NFD) make no difference.
+    `language` is a BCP 47 tag; words of a language without a stemmer are not stemmed. Case and canonical equivalence
+    (NFC, NFD) make no difference.
     """
     tag = primary_tag(language)
     return _read(text, tag, _terms_of)
 
 
 def stored_tokens(text: str, language: str) -> list[str]:
-    """Returns the terms of a chunk: those of `tokens`, and those of its Latin and Greek words typed without diacritics (for Vietnamese see `folded_tokens`).
+    """Returns the terms of a chunk: those of `tokens`, and those of its Latin and Greek words typed without diacritics
+    (for Vietnamese see `folded_tokens`).
 
     Both are needed because stemmers depend on diacritics: French `musée` becomes `mus`, and `musee` becomes `muse`.
     """
@@ -91,7 +109,9 @@ def stored_tokens(text: str, language: str) -> list[str]:
 
 
 def folded_tokens(text: str) -> list[str]:
-    """Returns the terms and term pairs of a Vietnamese text with diacritics removed, to match queries typed without them."""
+    """Returns the terms and term pairs of a Vietnamese text with diacritics removed, to match queries typed without
+    them.
+    """
     found = tokens(text, "und")
     return [*found, *_pairs(found)]
 
@@ -102,7 +122,9 @@ class _Remembered(NamedTuple):
 
 
 def remembered_tokens(text: str, language: str, *, folded: bool) -> tuple[str, ...]:
-    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: questions meet the same chunks and sentences."""
+    """Returns `folded_tokens` or `tokens` of a text that is likely to be asked for again: questions meet the same
+    chunks and sentences.
+    """
     return _remembered(text, language, folded).terms
 
 
@@ -119,25 +141,32 @@ def is_folded(text: str) -> bool:
 
 
 def has_folded(language: str) -> bool:
-    """Whether texts of the language are also indexed by `folded_tokens`: true for Vietnamese, whose words differ by marks that people often omit."""
+    """Whether texts of the language are also indexed by `folded_tokens`: true for Vietnamese, whose words differ by
+    marks that people often omit.
+    """
     return primary_tag(language) == "vi"
 
 
 def primary_tag(language: str) -> str:
-    """Returns the primary subtag of a BCP 47 tag, with deprecated codes replaced: `pt-BR` gives `pt`, `iw` gives `he`."""
+    """Returns the primary subtag of a BCP 47 tag, with deprecated codes replaced: `pt-BR` gives `pt`, `iw` gives
+    `he`.
+    """
     tag = language.partition("-")[0].partition("_")[0].lower()
     return _ALSO_CALLED.get(tag, tag)
 
 
 def fold(text: str) -> str:
-    """Removes diacritics: `điện` becomes `dien`. Lower-case letters without a Unicode decomposition are replaced by their usual spelling, `ø` by `o`."""
+    """Removes diacritics: `điện` becomes `dien`. Lower-case letters without a Unicode decomposition are replaced by
+    their usual spelling, `ø` by `o`.
+    """
     bare: str = _MARKS.sub("", unicodedata.normalize("NFD", text))
     return bare.translate(_UNDECOMPOSED)
 
 
 def _read(text: str, tag: str, terms_of: Callable[[str, str], tuple[str, ...]]) -> list[str]:
     found: list[str] = []
-    # Lumps between white space repeat often and never split a word, so their terms are cached: 0.3 instead of 1.7 microseconds per word.
+    # Lumps between white space repeat often and never split a word, so their terms are cached: 0.3 instead of 1.7
+    # microseconds per word.
     for lump in unicodedata.normalize("NFC", without_invisible(text)).split():
         found += terms_of(lump, tag) if len(lump) <= _LUMP else terms_of.__wrapped__(lump, tag)  # type: ignore[attr-defined]
     return [*found, *_pairs(found)] if tag == "vi" else found
@@ -156,7 +185,9 @@ def _grams(run: str) -> list[str]:
 
 @lru_cache(_KEPT)
 def _terms_of(lump: str, tag: str) -> tuple[str, ...]:
-    return tuple(term for word in _words_of(lump) for term in (_grams(word) if _is_run(word) else _terms_of_word(word, tag)))
+    return tuple(
+        term for word in _words_of(lump) for term in (_grams(word) if _is_run(word) else _terms_of_word(word, tag))
+    )
 
 
 @lru_cache(_KEPT)
@@ -199,7 +230,9 @@ def _terms_of_word(word: str, tag: str) -> list[str]:
 
 
 def _terms_of_number(whole: str, decimals: str | None, unit: str) -> list[str]:
-    """Normalises a number with separators: `1,000.50` and `1.000,50` give the same term. A unit or currency behind it (`1.000.000đ`) is a second term."""
+    """Normalises a number with separators: `1,000.50` and `1.000,50` give the same term. A unit or currency behind it
+    (`1.000.000đ`) is a second term.
+    """
     digits = "".join(character for character in whole if character.isdigit())
     number = f"{digits}.{decimals}" if decimals else digits
     return [number, fold(unit)] if unit else [number]
@@ -210,12 +243,15 @@ def _plain(word: str, tag: str) -> str:
     if tag in ("tr", "az"):
         word = word.replace("I", "ı").replace("İ", "i")
     word = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word.replace("\u200d", "")).casefold())
-    word = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0], digit[0])), word)  # digits newer than Python's Unicode data stay
+    # digits newer than Python's Unicode data stay
+    word = _OTHER_DIGITS.sub(lambda digit: str(unicodedata.digit(digit[0], digit[0])), word)
     return str(_INSIDE_HEBREW.sub("", _APOSTROPHES.sub("'", word)))
 
 
 def _whole(word: str, parts: list[str], tag: str) -> str:
-    """Returns the term for a compound as a whole; empty where it would serve no query, as for compounds of more than 8 parts."""
+    """Returns the term for a compound as a whole; empty where it would serve no query, as for compounds of more than 8
+    parts.
+    """
     if _DECIMAL.fullmatch(word):
         return ".".join(parts)
     if _INITIALS.fullmatch(word):
@@ -236,7 +272,8 @@ def _terms_of_part(part: str, tag: str) -> list[str]:
         pieces = _PIECES.findall(part)
         return [fold(part.replace("'", "")), *(map(fold, pieces) if 1 <= len(pieces) <= 4 else ())]
     if apostrophe and len(head) <= 2 and len(tail) > 2:
-        return [_stemmed(part, tag), _stemmed(tail, tag)]  # a foreign name such as d'Orsay in a language without elision
+        # a foreign name such as d'Orsay in a language without elision
+        return [_stemmed(part, tag), _stemmed(tail, tag)]
     if _HEBREW.search(part):
         bare = _POINTS.sub("", part)
         return [bare, bare[1:]] if len(bare) > 3 and bare[0] in _PREFIXES else [bare]
@@ -260,7 +297,9 @@ def _stemmed(word: str, tag: str) -> str:
 
 
 def _with_tone_last(syllable: str) -> str:
-    """Moves the tone mark of a Vietnamese syllable to its end, since two conventions place it differently: `hòa` and `hoà`."""
+    """Moves the tone mark of a Vietnamese syllable to its end, since two conventions place it differently: `hòa` and
+    `hoà`.
+    """
     marks = unicodedata.normalize("NFD", syllable)
     tone = "".join(mark for mark in marks if mark in _TONES)
     return unicodedata.normalize("NFC", "".join(mark for mark in marks if mark not in _TONES)) + tone

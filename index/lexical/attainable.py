@@ -17,9 +17,11 @@ _CHARACTER = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\
 def attainable_score(analyzed: "AnalyzedQuery", query: str) -> float:
     """BM25 score of a text of average length in which each word of a query stands once; 0 for a query without words.
 
-    The best score of a search, divided by it, is about the share of the query that the texts contain: with BM25's usual parameters, a term that stands once in
-    a text of average length scores its inverse document frequency. A word counts with those of its terms that occur in the index or, where none does, as one
-    term that no text has. Pairs (of Vietnamese syllables, of characters in scripts without spaces) count only where they occur: most neighbours are no word.
+    The best score of a search, divided by it, is about the share of the query that the texts contain: with BM25's usual
+    parameters, a term that stands once in a text of average length scores its inverse document frequency. A word counts
+    with those of its terms that occur in the index or, where none does, as one term that no text has. Pairs (of
+    Vietnamese syllables, of characters in scripts without spaces) count only where they occur: most neighbours are no
+    word.
 
     Args:
         analyzed: The query, analyzed for one language of the index.
@@ -33,5 +35,7 @@ def attainable_score(analyzed: "AnalyzedQuery", query: str) -> float:
         for word in (*([character] for character in characters), others):
             if word and not any(term in counts for term in word):
                 counts[word[0]] = 0
-    scores = sorted((math.log(1 + (analyzed.rows - count + 0.5) / (count + 0.5)) for count in counts.values()), reverse=True)
+    scores = sorted(
+        (math.log(1 + (analyzed.rows - count + 0.5) / (count + 0.5)) for count in counts.values()), reverse=True
+    )
     return sum(scores[:_MOST_TERMS])

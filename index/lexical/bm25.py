@@ -1,7 +1,8 @@
 """BM25 as tantivy computes it, but in double precision, and with statistics of the caller's choice.
 
-A term scores idf · 2.2 · tf / (tf + 1.2 · (.25 + .75 · length / average length)) in a row. The length is the row's number of terms, rounded down to one of 256
-values, as tantivy stores it in a byte; the average is of exact lengths, over all rows.
+A term scores idf · 2.2 · tf / (tf + 1.2 · (.25 + .75 · length / average length)) in a row. The length is the row's
+number of terms, rounded down to one of 256 values, as tantivy stores it in a byte; the average is of exact lengths,
+over all rows.
 """
 
 import math
@@ -62,7 +63,9 @@ class RowTerms:
         known = columns >= 0
         return places[known], columns[known]
 
-    def _equal(self, places: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], terms: Sequence[bytes]) -> npt.NDArray[np.bool_]:
+    def _equal(
+        self, places: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64], terms: Sequence[bytes]
+    ) -> npt.NDArray[np.bool_]:
         """Whether the term at each place is the given term of that number, compared eight bytes at a time."""
         lengths = np.array([len(term) for term in terms])
         same: npt.NDArray[np.bool_] = self._ends[places] - self._starts[places] == lengths[numbers]
@@ -70,12 +73,15 @@ class RowTerms:
         for begin in range(0, int(lengths.max(initial=0)), 8):
             left = np.flatnonzero(same & (lengths[numbers] > begin))
             words = np.array([prefix_of(term[begin:]) for term in terms], np.uint64)
-            same[left] = words[numbers[left]] == prefixes_of(data, self._starts[places[left]] + begin, lengths[numbers[left]] - begin)
+            same[left] = words[numbers[left]] == prefixes_of(
+                data, self._starts[places[left]] + begin, lengths[numbers[left]] - begin
+            )
         return same
 
 
 def bm25_scores(rows: RowTerms, weights: dict[str, float], average: float) -> npt.NDArray[np.float64]:
-    """Returns the score of each row, 0 where no term occurs. Equal rows have equal scores to the last bit, whatever rows stand beside them.
+    """Returns the score of each row, 0 where no term occurs. Equal rows have equal scores to the last bit, whatever
+    rows stand beside them.
 
     Args:
         rows: The rows' terms.
@@ -103,7 +109,9 @@ def most_of(weights: Iterable[float]) -> float:
 
 @lru_cache(1 << 12)
 def tantivy_idf(count: int, rows: int) -> float:
-    """Returns what tantivy makes of `idf` in single precision: for a term of almost all rows it differs in the fifth digit."""
+    """Returns what tantivy makes of `idf` in single precision: for a term of almost all rows it differs in the fifth
+    digit.
+    """
     ratio = (np.float32(rows - count) + np.float32(0.5)) / (np.float32(count) + np.float32(0.5))
     return float(np.log(np.float32(1) + ratio))
 
@@ -121,7 +129,8 @@ def most_understated(longest: int, average: float, exact: float) -> float:
     Args:
         longest: Number of terms of the longest row.
         average: Mean number of terms of the rows that tantivy knows, deleted ones included.
-        exact: Mean number of terms of live rows. Where it is greater, rows are shorter in comparison: the longest one that has a term once gains most.
+        exact: Mean number of terms of live rows. Where it is greater, rows are shorter in comparison: the longest one
+            that has a term once gains most.
     """
     if exact <= average or not average:
         return _ROUNDING

@@ -1,6 +1,8 @@
-"""Statistics of the deleted rows of a segment, which BM25 leaves out: number of rows, number of terms, and for each term the deleted rows that contain it.
+"""Statistics of the deleted rows of a segment, which BM25 leaves out: number of rows, number of terms, and for each
+term the deleted rows that contain it.
 
-An uncompressed Arrow IPC file of one batch, ordered by field and by the bytes of terms, mapped into memory and searched by bisection.
+An uncompressed Arrow IPC file of one batch, ordered by field and by the bytes of terms, mapped into memory and searched
+by bisection.
 """
 
 import json
@@ -20,7 +22,8 @@ from almanac.index.lexical.terms import FIELDS, LANGUAGE, TermsFile, as_damaged_
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 
-_FACTS = b"facts"  # metadata of the schema: JSON of `rows`, `languages` (rows of each), and `terms` and `entries` of each field
+# metadata of the schema: JSON of `rows`, `languages` (rows of each), and `terms` and `entries` of each field
+_FACTS = b"facts"
 _SCHEMA = pa.schema([("prefix", pa.uint64()), ("term", pa.large_string()), ("rows", pa.int64())])
 _AT_A_TIME = 10_000  # rows in memory
 
@@ -57,7 +60,10 @@ class DeletedTerms:
             if len(self._batch) != all_:
                 raise ValueError(f"it does not have {all_} entries")
             prefix, term, rows = (column.buffers() for column in self._batch.columns)
-            self._prefixes, self._counts = np.frombuffer(prefix[1], np.uint64, all_), np.frombuffer(rows[1], np.int64, all_)
+            self._prefixes, self._counts = (
+                np.frombuffer(prefix[1], np.uint64, all_),
+                np.frombuffer(rows[1], np.int64, all_),
+            )
             self._starts, self._text = np.frombuffer(term[1], np.int64, all_ + 1), memoryview(term[2] or b"")
 
     def counts(self, name: str, terms: WantedTerms) -> list[int]:
@@ -84,7 +90,9 @@ class DeletedTerms:
         return bytes(self._text[self._starts[place] : self._starts[place + 1]])
 
 
-def write_deleted_terms(path: Path, terms: TermsFile, rows: RowNumbers, known: Path | None = None, known_rows: RowNumbers | None = None) -> None:
+def write_deleted_terms(
+    path: Path, terms: TermsFile, rows: RowNumbers, known: Path | None = None, known_rows: RowNumbers | None = None
+) -> None:
     """Writes the statistics of deleted rows, atomically.
 
     Args:
@@ -145,7 +153,9 @@ def _counted(texts: pa.LargeStringArray) -> tuple[pa.Table, int]:
     lists = pc.split_pattern(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.large_string()), texts), " ")
     encoded = lists.flatten().dictionary_encode()
     codes = encoded.indices.to_numpy().astype(np.int64)
-    pairs = np.unique(pc.list_parent_indices(lists).to_numpy().astype(np.int64) * max(len(encoded.dictionary), 1) + codes)
+    pairs = np.unique(
+        pc.list_parent_indices(lists).to_numpy().astype(np.int64) * max(len(encoded.dictionary), 1) + codes
+    )
     rows = np.bincount(pairs % max(len(encoded.dictionary), 1), minlength=len(encoded.dictionary))
     return pa.table({"term": encoded.dictionary, "rows": rows.astype(np.int64)}), len(codes)
 
@@ -153,9 +163,17 @@ def _counted(texts: pa.LargeStringArray) -> tuple[pa.Table, int]:
 def _sorted(tables: Sequence[pa.Table]) -> pa.Table:
     """Adds up what several tables count, ordered by the bytes of terms, with the terms' first eight bytes."""
     none = pa.table({"term": pa.array([], pa.large_string()), "rows": pa.array([], pa.int64())})
-    table = pa.concat_tables([none, *tables]).group_by("term").aggregate([("rows", "sum")]).sort_by("term").combine_chunks()
+    table = (
+        pa.concat_tables([none, *tables]).group_by("term").aggregate([("rows", "sum")]).sort_by("term").combine_chunks()
+    )
     terms = table.column("term").combine_chunks()
-    terms = terms if isinstance(terms, pa.Array) else terms.chunk(0) if terms.num_chunks else pa.array([], pa.large_string())
+    terms = (
+        terms
+        if isinstance(terms, pa.Array)
+        else terms.chunk(0)
+        if terms.num_chunks
+        else pa.array([], pa.large_string())
+    )
     return pa.table([_prefixes(terms), terms, table.column("rows_sum")], schema=_SCHEMA)
 
 

@@ -39,12 +39,18 @@ class LexicalFacts(BaseModel):
 
 
 def lexical_facts(folder: Path) -> LexicalFacts:
-    """Reads the metadata of the lexical index in `folder`. Raises DamagedVersion where it is missing or cannot be read."""
+    """Reads the metadata of the lexical index in `folder`. Raises DamagedVersion where it is missing or cannot be
+    read.
+    """
     try:
         return LexicalFacts.model_validate_json((folder / FACTS).read_bytes())
     except FileNotFoundError as error:
-        raise DamagedVersion("there is no lexical index", where=str(folder), hint="almanac run KB builds a version that has one") from error
+        raise DamagedVersion(
+            "there is no lexical index", where=str(folder), hint="almanac run KB builds a version that has one"
+        ) from error
     except ValidationError as error:
         raise DamagedVersion(
-            f"{FACTS} cannot be read", where=str(folder), hint="almanac verify KB says what is wrong; almanac run KB builds a new version"
+            f"{FACTS} cannot be read",
+            where=str(folder),
+            hint="almanac verify KB says what is wrong; almanac run KB builds a new version",
         ) from error

@@ -1,7 +1,9 @@
-"""Proposals from all segments of a lexical index, by one searcher or, of many rows, by two, each of half of the rows, which two threads ask.
+"""Proposals from all segments of a lexical index, by one searcher or, of many rows, by two, each of half of the rows,
+which two threads ask.
 
-tantivy weighs terms and lengths by the statistics of a searcher's own rows. `Union.query` mends the weights of terms. For lengths, what is left is bounded by
-`bm25.most_understated`: proposals of different searchers are compared by the most that their exact scores may be.
+tantivy weighs terms and lengths by the statistics of a searcher's own rows. `Union.query` mends the weights of terms.
+For lengths, what is left is bounded by `bm25.most_understated`: proposals of different searchers are compared by the
+most that their exact scores may be.
 """
 
 from collections.abc import Collection, Sequence
@@ -30,7 +32,8 @@ class Places(NamedTuple):
 
 
 class Proposals:
-    """Rows that may be the best, in descending order of the most that their scores by the query may be. Of some thousand, mostly few are looked at.
+    """Rows that may be the best, in descending order of the most that their scores by the query may be. Of some
+    thousand, mostly few are looked at.
 
     Args:
         hits: What tantivy found in each half, best first.
@@ -39,7 +42,10 @@ class Proposals:
 
     def __init__(self, hits: Sequence[Sequence[TantivyHit]], understated: Sequence[float]) -> None:
         self._hits = hits
-        scores = [factor * np.fromiter((score for score, _ in some), np.float64, len(some)) for some, factor in zip(hits, understated, strict=True)]
+        scores = [
+            factor * np.fromiter((score for score, _ in some), np.float64, len(some))
+            for some, factor in zip(hits, understated, strict=True)
+        ]
         self._begins = np.cumsum([0, *(len(some) for some in hits)])
         most = np.concatenate(scores)
         self._order = np.argsort(-most, kind="stable")
@@ -53,7 +59,10 @@ class Proposals:
         chosen = self._order[begin:end]
         halves = np.searchsorted(self._begins, chosen, side="right") - 1
         numbers = chosen - self._begins[halves]
-        return Places(halves, [self._hits[half][number][1] for half, number in zip(halves.tolist(), numbers.tolist(), strict=True)])
+        return Places(
+            halves,
+            [self._hits[half][number][1] for half, number in zip(halves.tolist(), numbers.tolist(), strict=True)],
+        )
 
 
 class _Half(NamedTuple):
@@ -83,7 +92,9 @@ class Halves:
             if len(numbers):
                 some = [parts[number] for number in numbers.tolist()]
                 union = Union([part.folder for part in some])
-                self._halves.append(_Half(union, numbers, {name: _most_understated(some, name, averages[name]) for name in FIELDS}))
+                self._halves.append(
+                    _Half(union, numbers, {name: _most_understated(some, name, averages[name]) for name in FIELDS})
+                )
         self.count = len(self._halves)
         self.rows = sum(half.union.rows for half in self._halves)
 
@@ -126,7 +137,9 @@ class Halves:
         return Proposals(hits, understated), max(ends, default=0.0)
 
     def rows_at(self, places: Places) -> tuple[RowNumbers, RowNumbers]:
-        """Returns for rows the number of the part that each is of, and its number in the chunks table there, int64 (n,) both."""
+        """Returns for rows the number of the part that each is of, and its number in the chunks table there, int64 (n,)
+        both.
+        """
         parts, rows = np.zeros(len(places.halves), np.int64), np.zeros(len(places.halves), np.int64)
         for number, half in enumerate(self._halves):
             if len(at := np.flatnonzero(places.halves == number)):
@@ -137,7 +150,11 @@ class Halves:
     def first_rows(self) -> tuple[list[str], Places]:
         """Returns a row of each of tantivy's segments: their chunk ids, and where they are."""
         of_halves = [half.union.first_places() for half in self._halves]
-        ids = [chunk_id for half, places in zip(self._halves, of_halves, strict=True) for chunk_id in half.union.ids_at(places)]
+        ids = [
+            chunk_id
+            for half, places in zip(self._halves, of_halves, strict=True)
+            for chunk_id in half.union.ids_at(places)
+        ]
         halves = np.repeat(np.arange(len(of_halves)), [len(places) for places in of_halves])
         return ids, Places(halves, [address for places in of_halves for address in places])
 
@@ -148,4 +165,6 @@ class Halves:
 
 def _most_understated(parts: Sequence[OpenPart], name: str, exact: float) -> float:
     longest = max((part.facts.longest[name] for part in parts), default=0)
-    return most_understated(longest, sum(part.facts.terms[name] for part in parts) / max(sum(part.facts.rows for part in parts), 1), exact)
+    return most_understated(
+        longest, sum(part.facts.terms[name] for part in parts) / max(sum(part.facts.rows for part in parts), 1), exact
+    )

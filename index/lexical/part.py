@@ -26,6 +26,8 @@ class OpenPart:
         self.terms = TermsFile(self.folder / TERMS, self.facts.rows)
         self.deleted = DeletedTerms(part.deleted_terms) if part.deleted_terms else None
         self.live_rows = self.facts.rows - (self.deleted.rows if self.deleted else 0)
-        self.live_terms = {name: self.facts.terms[name] - (self.deleted.terms[name] if self.deleted else 0) for name in FIELDS}
+        self.live_terms = {
+            name: self.facts.terms[name] - (self.deleted.terms[name] if self.deleted else 0) for name in FIELDS
+        }
         self.live_languages = Counter[str](self.facts.languages)
         self.live_languages.subtract(self.deleted.languages if self.deleted else {})

@@ -1,4 +1,6 @@
-"""All rows of a small index by term, in memory: scores every row that has a term of a query in less time than it takes to ask tantivy for some."""
+"""All rows of a small index by term, in memory: scores every row that has a term of a query in less time than it takes
+to ask tantivy for some.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +12,8 @@ import pyarrow.compute as pc
 from almanac.index.lexical.bm25 import K1, length_norms
 from almanac.index.vectors.keys import RowNumbers
 
-MOST_ROWS, MOST_TERMS = 5000, 1_000_000  # of an index that is worth it: a third of a second to read, and 10 MB; in chunks of 1 KB, 5000 have 750,000 terms
+# of an index that is worth it: a third of a second to read, and 10 MB; in chunks of 1 KB, 5000 have 750,000 terms
+MOST_ROWS, MOST_TERMS = 5000, 1_000_000
 
 
 class Postings:
@@ -23,7 +26,10 @@ class Postings:
 
     def __init__(self, texts: Sequence[bytes | memoryview], average: float) -> None:
         split = pc.split_pattern(pa.array([bytes(text) for text in texts], pa.large_binary()), " ")
-        terms, rows = split.flatten(), np.repeat(np.arange(len(texts)), split.value_lengths().to_numpy(zero_copy_only=False))
+        terms, rows = (
+            split.flatten(),
+            np.repeat(np.arange(len(texts)), split.value_lengths().to_numpy(zero_copy_only=False)),
+        )
         some = pc.not_equal(terms, b"").to_numpy(zero_copy_only=False)  # a row without terms is an empty text
         coded, rows = terms.filter(pa.array(some)).dictionary_encode(), rows[some]
         lengths = np.bincount(rows, minlength=len(texts))
@@ -43,7 +49,9 @@ class Postings:
         for term, weight in weights.items():
             number = self._numbers.get(term.encode())
             if number is not None:
-                rows, counts = (some[self._begins[number] : self._begins[number + 1]] for some in (self._rows, self._counts))
+                rows, counts = (
+                    some[self._begins[number] : self._begins[number + 1]] for some in (self._rows, self._counts)
+                )
                 scores[rows] += weight * (K1 + 1) * (counts / (counts + self._norms[rows]))
         return scores
 

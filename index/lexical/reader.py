@@ -1,8 +1,10 @@
-"""Read access to a lexical index of one or several segments: BM25 search, with the query analyzed once per language of the index.
+"""Read access to a lexical index of one or several segments: BM25 search, with the query analyzed once per language of
+the index.
 
-tantivy proposes rows, by statistics that include deleted ones. Every score that is returned is computed here, from the rows' terms and the statistics of live
-rows, so that the same content ranks the same whatever its segments. A bound on how much tantivy understates a score tells how many proposals are enough for the
-best rows to be among them. Of an index of few rows that is read for many queries, all are scored instead (`postings`).
+tantivy proposes rows, by statistics that include deleted ones. Every score that is returned is computed here, from the
+rows' terms and the statistics of live rows, so that the same content ranks the same whatever its segments. A bound on
+how much tantivy understates a score tells how many proposals are enough for the best rows to be among them. Of an index
+of few rows that is read for many queries, all are scored instead (`postings`).
 """
 
 import heapq
@@ -29,25 +31,39 @@ Hit = tuple[str, float]
 Mask = npt.NDArray[np.bool_]
 _Scores = dict[int, float]  # by row
 
-_SPARE = 50  # extra rows requested beyond k, for ties at the cut-off and for what tantivy ranks otherwise: a second search costs ten times as much
-_FOR_DELETED = 5  # rows that are looked at besides where some are deleted: a tenth of a million is, and not of any ten the same share
-_FEW = 500  # up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
-_DEEPER, _FAR = (8, 4), 1000  # factors by which the number of requested rows grows while they are not enough: up to so many, and beyond
+# extra rows requested beyond k, for ties at the cut-off and for what tantivy ranks otherwise: a second search costs ten
+# times as much
+_SPARE = 50
+# rows that are looked at besides where some are deleted: a tenth of a million is, and not of any ten the same share
+_FOR_DELETED = 5
+# up to this many allowed ids are scored one by one, in 3 ms; with more, hits of the whole index are filtered
+_FEW = 500
+# factors by which the number of requested rows grows while they are not enough: up to so many, and beyond
+_DEEPER, _FAR = (8, 4), 1000
 _AT_A_TIME = 5000  # rows whose terms are in memory; some 40 MB
 _ROUNDED = 1 - 1e-5  # a score that much below another one may equal it in 6 digits
 _KEPT = 10_000  # document frequencies in memory
 _QUERIES = 64  # queries in memory, as analyzed: steps of one search ask for theirs several times
 _LONGEST_KEPT = 200  # characters of a term whose frequency is kept: a letter with a thousand marks is one, too
-# To go through the rows of frequent terms takes nearly all of a search, so they are left out where that changes no hit. Shares of the rarest term's weight:
+# To go through the rows of frequent terms takes nearly all of a search, so they are left out where that changes no hit.
+# Shares of the rarest term's weight:
 _NEGLIGIBLE = 0.03  # what terms add to a score, all together, that tantivy does not score by; our own scores have them
-_TYPICAL = 1.3  # what a row with the rarest term scores at least, presumably: then rows without any of the rarest terms need not be looked at
-_RARE = 0.03  # share of all places of a query's terms up to which the rarest terms are so looked for; more of them cost more than all terms together
-_NARROW = 4  # no terms are left out where fewer than one row in so many is wanted: it then takes longest to tell which of the proposed rows are
+# what a row with the rarest term scores at least, presumably: then rows without any of the rarest terms need not be
+# looked at
+_TYPICAL = 1.3
+# share of all places of a query's terms up to which the rarest terms are so looked for; more of them cost more than all
+# terms together
+_RARE = 0.03
+# no terms are left out where fewer than one row in so many is wanted: it then takes longest to tell which of the
+# proposed rows are
+_NARROW = 4
 _MOST_TERMS = 128  # per query; of more terms, the rarest decide the ranking almost alone
 
 
 class TableRows(NamedTuple):
-    """The rows of the parts' chunks tables, numbered through all parts. A chunk id may stand in several parts; at most one of its rows is live."""
+    """The rows of the parts' chunks tables, numbered through all parts. A chunk id may stand in several parts; at most
+    one of its rows is live.
+    """
 
     size: int
     locate: Callable[[Sequence[str]], RowNumbers]  # chunk ids → their live rows, -1 for an id without one
@@ -58,7 +74,11 @@ class TableRows(NamedTuple):
     def of(cls, ids: Sequence[str]) -> "TableRows":
         """The rows of one part without deletions, from all chunk ids in the order of its table."""
         row_of = {chunk_id: row for row, chunk_id in enumerate(ids)}
-        return cls(len(ids), lambda some: np.array([row_of.get(chunk_id, -1) for chunk_id in some], np.int64), lambda rows: [ids[row] for row in rows.tolist()])
+        return cls(
+            len(ids),
+            lambda some: np.array([row_of.get(chunk_id, -1) for chunk_id in some], np.int64),
+            lambda rows: [ids[row] for row in rows.tolist()],
+        )
 
 
 class AnalyzedQuery(NamedTuple):
@@ -82,17 +102,21 @@ class _Counts(NamedTuple):
 
 
 class LexicalIndex:
-    """A snapshot of the lexical index of one or several segments; later changes of their folders are not seen. Safe to share among threads."""
+    """A snapshot of the lexical index of one or several segments; later changes of their folders are not seen. Safe to
+    share among threads.
+    """
 
     def __init__(self, parts: Sequence[LexicalPart], table: TableRows, beside: Beside | None = None) -> None:
-        """Opens the index of the segments' folders, whose rows are those of `table`, in the order of the parts; `beside` searches half of many rows.
+        """Opens the index of the segments' folders, whose rows are those of `table`, in the order of the parts;
+        `beside` searches half of many rows.
 
         Raises DamagedVersion where a file is missing, cannot be read, or has other rows.
         """
         self._parts = [OpenPart(part) for part in parts]
         self._deleted = [part.deleted for part in self._parts if part.deleted]
         self._table = table
-        self._starts = np.array([0, *accumulate(part.facts.rows for part in self._parts)], np.int64)  # first row of each part, and the number of all rows
+        # first row of each part, and the number of all rows
+        self._starts = np.array([0, *accumulate(part.facts.rows for part in self._parts)], np.int64)
         self._rows = sum(part.live_rows for part in self._parts)
         totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
         self._averages = {name: total / max(self._rows, 1) for name, total in totals.items()}
@@ -100,23 +124,35 @@ class LexicalIndex:
         self._postings: dict[str, Postings] = {}  # by field
         for what, rows in (("the lexical index", self._halves.rows), ("the table", table.size)):
             if rows != self._starts[-1]:
-                raise DamagedVersion(f"{what} has {rows} rows instead of {self._starts[-1]}", where=str(self._parts[0].folder), hint=REBUILD)
+                raise DamagedVersion(
+                    f"{what} has {rows} rows instead of {self._starts[-1]}",
+                    where=str(self._parts[0].folder),
+                    hint=REBUILD,
+                )
         with as_damaged_lexical(self._parts[0].folder):
             ids, places = self._halves.first_rows()
             is_of_them = ids == table.ids(self._rows_at(places))
         if not is_of_them:
-            raise DamagedVersion("the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD)
+            raise DamagedVersion(
+                "the lexical index is that of other rows", where=str(self._parts[0].folder), hint=REBUILD
+            )
         self._kept: dict[tuple[str, str], _Counts] = {}
         self._analyzed: dict[str, list[AnalyzedQuery]] = {}
-        self._languages = sorted({language for part in self._parts for language in part.facts.languages if self._is_live(language)})
+        self._languages = sorted(
+            {language for part in self._parts for language in part.facts.languages if self._is_live(language)}
+        )
 
     def read_around(self) -> None:
-        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        """Has the system read what lies around each page that is asked for, and no longer each by itself
+        (`core.mapped`).
+        """
         for part in self._parts:
             part.terms.read_around()
 
     def map_pages(self) -> None:
-        """Maps the pages of rows' terms that are in memory (`core.mapped`); those of an index of few rows are read. Raises DamagedVersion."""
+        """Maps the pages of rows' terms that are in memory (`core.mapped`); those of an index of few rows are read.
+        Raises DamagedVersion.
+        """
         for part in self._parts:
             part.terms.map_pages()
         for name in FIELDS:
@@ -127,13 +163,14 @@ class LexicalIndex:
     def search(self, query: str, k: int, ids: Collection[str] | Mask | None = None) -> list[Hit]:
         """Returns the k best rows as (chunk_id, BM25 score of 6 digits), highest score first, ties by id.
 
-        Terms are combined with OR, without operator syntax. In an index of several languages, each analysis of the query is searched, and a row keeps its
-        highest score.
+        Terms are combined with OR, without operator syntax. In an index of several languages, each analysis of the
+        query is searched, and a row keeps its highest score.
 
         Args:
             query: The words to search for.
             k: Maximum number of hits.
-            ids: Restricts the search to these chunks, or to the rows of a mask over all of them; None searches all rows.
+            ids: Restricts the search to these chunks, or to the rows of a mask over all of them; None searches all
+                rows.
         """
         if k < 1 or (ids is not None and not len(ids)):
             return []
@@ -157,7 +194,9 @@ class LexicalIndex:
         return sorted(ranked, key=lambda hit: (-hit[1], hit[0]))[:k]
 
     def readings(self, query: str) -> list[AnalyzedQuery]:
-        """Returns the query analyzed for each language of the index, with the document frequency of each term; deleted rows do not count."""
+        """Returns the query analyzed for each language of the index, with the document frequency of each term; deleted
+        rows do not count.
+        """
         found = self._analyzed.get(query)
         if found is None:
             plain = is_folded(query)
@@ -166,17 +205,28 @@ class LexicalIndex:
         return list(found)
 
     def finds(self, query: str, chunk_id: str) -> bool:
-        """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong together."""
+        """Whether a row is found by a query both by tantivy and by its stored terms: verifies that its parts belong
+        together.
+        """
         rows = self._with_terms(self._rows_of([chunk_id]))
-        return any(self._scores(name, weights, rows) and self._halves.has(chunk_id, name, list(weights)) for name, weights in self._readings(query))
+        return any(
+            self._scores(name, weights, rows) and self._halves.has(chunk_id, name, list(weights))
+            for name, weights in self._readings(query)
+        )
 
     def _reading(self, query: str, language: str, folded: bool) -> AnalyzedQuery:
         terms = folded_tokens(query) if folded else tokens(query, language)
-        return AnalyzedQuery(language, folded, self._frequencies(FOLDED if folded else BODY, tuple(dict.fromkeys(terms))), self._rows)
+        return AnalyzedQuery(
+            language, folded, self._frequencies(FOLDED if folded else BODY, tuple(dict.fromkeys(terms))), self._rows
+        )
 
     def _readings(self, query: str) -> Iterator[tuple[str, dict[str, float]]]:
-        """Yields each different analysis of the query as field and the idf of each term that occurs: of more than 128 terms, of the 128 rarest."""
-        readings = {(FOLDED if one.is_folded else BODY, tuple(one.frequencies)): one.frequencies for one in self.readings(query)}
+        """Yields each different analysis of the query as field and the idf of each term that occurs: of more than 128
+        terms, of the 128 rarest.
+        """
+        readings = {
+            (FOLDED if one.is_folded else BODY, tuple(one.frequencies)): one.frequencies for one in self.readings(query)
+        }
         for name, terms in sorted(readings):
             counts = {term: count for term, count in readings[name, terms].items() if count}
             if len(counts) > _MOST_TERMS:
@@ -195,10 +245,17 @@ class LexicalIndex:
         if not unknown:
             return [counts for counts in found if counts is not None]
         wanted = WantedTerms.of(unknown)
-        deleted = [sum(counts) for counts in zip([0] * len(unknown), *(one.counts(name, wanted) for one in self._deleted), strict=True)]
-        counted = ((term, self._halves.frequencies(name, term), gone) for term, gone in zip(unknown, deleted, strict=True))
+        deleted = [
+            sum(counts)
+            for counts in zip([0] * len(unknown), *(one.counts(name, wanted) for one in self._deleted), strict=True)
+        ]
+        counted = (
+            (term, self._halves.frequencies(name, term), gone) for term, gone in zip(unknown, deleted, strict=True)
+        )
         new = {(name, term): _Counts(counts, sum(counts) - gone) for term, counts, gone in counted}
-        self._kept = (self._kept if len(self._kept) < _KEPT else {}) | {key: counts for key, counts in new.items() if len(key[1]) <= _LONGEST_KEPT}
+        self._kept = (self._kept if len(self._kept) < _KEPT else {}) | {
+            key: counts for key, counts in new.items() if len(key[1]) <= _LONGEST_KEPT
+        }
         return [new[name, term] if counts is None else counts for term, counts in zip(terms, found, strict=True)]
 
     def _is_live(self, language: str) -> bool:
@@ -206,7 +263,9 @@ class LexicalIndex:
         return any(part.facts.language == language or part.live_languages[language] > 0 for part in self._parts)
 
     def _top(self, name: str, weights: dict[str, float], k: int, wanted: Mask | None) -> _Scores:
-        """Returns row → score of the k best rows among those wanted, of all that tie with the last one, and of some others."""
+        """Returns row → score of the k best rows among those wanted, of all that tie with the last one, and of some
+        others.
+        """
         if name in self._postings:
             scores = self._postings[name].scores(weights)
             rows = rows_of_best(scores, self._among(np.flatnonzero(scores), wanted), k, _ROUNDED)
@@ -222,7 +281,9 @@ class LexicalIndex:
             if is_narrow or len(needed) == len(weights):
                 break
             found = self._proposed(name, weights, counts, needed, deciding, k, wanted)
-            if len(found) >= k and _ROUNDED * _kth(found, k) > most_of(weight for term, weight in weights.items() if term not in needed):
+            if len(found) >= k and _ROUNDED * _kth(found, k) > most_of(
+                weight for term, weight in weights.items() if term not in needed
+            ):
                 return found
         return self._proposed(name, weights, counts, tuple(weights), tuple(weights), k, wanted)
 
@@ -239,7 +300,8 @@ class LexicalIndex:
         """Returns `_top`, among rows that have one of the needed terms; tantivy orders them by the scored terms."""
         query = self._halves.query(name, {term: (weights[term], counts[term]) for term in scored}, needed)
         others = most_of(weight for term, weight in weights.items() if term not in scored)
-        among = 1 if wanted is None else self._halves.rows // max(int(np.count_nonzero(wanted)), 1) + 1  # so many rows, of which one is wanted
+        # so many rows, of which one is wanted
+        among = 1 if wanted is None else self._halves.rows // max(int(np.count_nonzero(wanted)), 1) + 1
         limit = (k // self._halves.count + _SPARE) * among
         # So many rows usually have k live ones, which tell how much the others have to score.
         most_first = int(k * among * self._halves.rows / max(self._rows, 1)) + _FOR_DELETED * bool(self._deleted)
@@ -249,7 +311,9 @@ class LexicalIndex:
         while True:
             proposals, beyond = self._halves.proposals(name, query, limit)
             begin, size = 0, min(most_first, _AT_A_TIME)
-            while begin < (end := min(begin + size, int(np.searchsorted(-proposals.most, others - least, side="right")))):
+            while begin < (
+                end := min(begin + size, int(np.searchsorted(-proposals.most, others - least, side="right")))
+            ):
                 rows = self._rows_at(proposals.places(begin, end))
                 new = np.setdiff1d(rows, seen)
                 seen = np.concatenate([seen, new])
@@ -276,7 +340,9 @@ class LexicalIndex:
         parts, rows = self._halves.rows_at(places)
         found: RowNumbers = self._starts[parts] + rows
         if (found >= self._starts[parts + 1]).any():
-            raise DamagedVersion("the lexical index has a row that is in no table", where=str(self._parts[0].folder), hint=REBUILD)
+            raise DamagedVersion(
+                "the lexical index has a row that is in no table", where=str(self._parts[0].folder), hint=REBUILD
+            )
         return found
 
     def _among(self, rows: RowNumbers, wanted: Mask | None) -> RowNumbers:
@@ -288,7 +354,11 @@ class LexicalIndex:
     def _with_terms(self, rows: RowNumbers) -> "_Rows":
         """Rows, ascending, with their terms."""
         bounds = np.searchsorted(rows, self._starts).tolist()
-        places = [(self._parts[part], rows[begin:end] - self._starts[part]) for part, (begin, end) in enumerate(pairwise(bounds)) if begin < end]
+        places = [
+            (self._parts[part], rows[begin:end] - self._starts[part])
+            for part, (begin, end) in enumerate(pairwise(bounds))
+            if begin < end
+        ]
         return _Rows(rows, places)
 
     def _scores(self, name: str, weights: dict[str, float], rows: "_Rows") -> _Scores:
@@ -307,12 +377,16 @@ class _Rows:
     def terms(self, name: str) -> RowTerms:
         """Returns the terms of a field, in the order of the rows."""
         if name not in self._terms:
-            self._terms[name] = RowTerms([text for part, numbers in self._places for text in part.terms.texts(name, numbers)])
+            self._terms[name] = RowTerms(
+                [text for part, numbers in self._places for text in part.terms.texts(name, numbers)]
+            )
         return self._terms[name]
 
 
 def _without_frequent(weights: dict[str, float], score: float) -> tuple[str, ...]:
-    """The terms, rarest first, without the most frequent ones, as many as add less than `score` to any row's, all together."""
+    """The terms, rarest first, without the most frequent ones, as many as add less than `score` to any row's, all
+    together.
+    """
     terms = sorted(weights, key=lambda term: -weights[term])
     while terms and (score := score - most_of([weights[terms[-1]]])) > 0:
         terms.pop()

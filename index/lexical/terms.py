@@ -1,8 +1,9 @@
-"""The terms of each row of a lexical index, kept beside it: written by the builder, mapped into memory to read single rows.
+"""The terms of each row of a lexical index, kept beside it: written by the builder, mapped into memory to read single
+rows.
 
-`terms.arrow` is an uncompressed Arrow IPC file with the terms of each row of chunks.parquet, in its order, joined by spaces; `folded` is null where the
-language has no such terms, and `language` is the one that the row was analyzed for. Every batch but the last has 2,000 rows, so that a row's place follows
-from its number.
+`terms.arrow` is an uncompressed Arrow IPC file with the terms of each row of chunks.parquet, in its order, joined by
+spaces; `folded` is null where the language has no such terms, and `language` is the one that the row was analyzed for.
+Every batch but the last has 2,000 rows, so that a row's place follows from its number.
 """
 
 from collections import Counter
@@ -32,7 +33,9 @@ Terms = tuple[str, str | None]  # of a row, for each field
 
 
 class TermsWriter:
-    """Writes the terms of rows; a context manager. `rows`, `languages`, `terms` and `longest` are those of `LexicalFacts`."""
+    """Writes the terms of rows; a context manager. `rows`, `languages`, `terms` and `longest` are those of
+    `LexicalFacts`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -58,14 +61,19 @@ class TermsWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with self._file:
             if kind is None and self._waiting:
                 self._write(len(self._waiting))
             self._writer.close()
 
     def _write(self, count: int) -> None:
-        columns = [pa.array([row[number] for row in self._waiting[:count]], pa.large_string()) for number in range(len(TERMS_SCHEMA))]
+        columns = [
+            pa.array([row[number] for row in self._waiting[:count]], pa.large_string())
+            for number in range(len(TERMS_SCHEMA))
+        ]
         self._writer.write_batch(pa.record_batch(columns, schema=TERMS_SCHEMA))
         del self._waiting[:count]
 
@@ -78,10 +86,14 @@ class _Column(NamedTuple):
 
 
 class TermsFile:
-    """The terms of rows by their numbers, memory-mapped: opening reads a few hundred bytes, and a row its own pages. Safe to share among threads."""
+    """The terms of rows by their numbers, memory-mapped: opening reads a few hundred bytes, and a row its own pages.
+    Safe to share among threads.
+    """
 
     def __init__(self, path: Path, rows: int) -> None:
-        """Opens the file of an index of `rows` rows. Raises DamagedVersion where it is missing, truncated, or has another number of batches."""
+        """Opens the file of an index of `rows` rows. Raises DamagedVersion where it is missing, truncated, or has
+        another number of batches.
+        """
         self._path, self.rows = path, rows
         with as_damaged_terms(path):
             self._whole = map_file(path)
@@ -94,7 +106,9 @@ class TermsFile:
         self._columns: dict[tuple[int, str], _Column] = {}
 
     def texts(self, name: str, rows: RowNumbers) -> list[memoryview]:
-        """Returns the UTF-8 terms of rows, separated by spaces, in the order of `rows`. Raises DamagedVersion for a row that the file does not have."""
+        """Returns the UTF-8 terms of rows, separated by spaces, in the order of `rows`. Raises DamagedVersion for a row
+        that the file does not have.
+        """
         found: list[memoryview] = []
         with as_damaged_terms(self._path):
             for number in rows.tolist():
@@ -104,7 +118,9 @@ class TermsFile:
         return found
 
     def read_around(self) -> None:
-        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        """Has the system read what lies around each page that is asked for, and no longer each by itself
+        (`core.mapped`).
+        """
         read_around(self._whole)
 
     def map_pages(self) -> None:
@@ -115,7 +131,9 @@ class TermsFile:
             map_pages_in_memory(self._path, self._whole)
 
     def batches(self, rows: RowNumbers) -> Iterator[tuple[RowNumbers, pa.RecordBatch]]:
-        """Yields the given rows, which are ascending, as (row numbers, terms): one batch of at most 2,000 rows for each batch of the file that has any."""
+        """Yields the given rows, which are ascending, as (row numbers, terms): one batch of at most 2,000 rows for each
+        batch of the file that has any.
+        """
         with as_damaged_terms(self._path):
             bounds = np.flatnonzero(np.diff(rows // BATCH)) + 1
             for numbers in np.split(rows, bounds) if len(rows) else ():
@@ -125,7 +143,9 @@ class TermsFile:
                 yield numbers, batch.take(pa.array(numbers % BATCH))
 
     def _column(self, number: int, name: str) -> _Column:
-        """Reads a batch's column as views that check bounds: whatever a damaged file says, nothing is read outside of it."""
+        """Reads a batch's column as views that check bounds: whatever a damaged file says, nothing is read outside of
+        it.
+        """
         array = self._batch(number).column(FIELDS.index(name))
         _, starts, data = array.buffers()
         text = memoryview(data or b"").cast("B")  # Arrow's bytes are signed: beyond ASCII, they equal no other bytes
@@ -148,14 +168,19 @@ def as_damaged_terms(path: Path) -> Iterator[None]:
     except PermissionError as error:
         raise storage_error(error, path) from error
     except (pa.ArrowException, OSError, ValueError, IndexError, KeyError) as error:
-        raise DamagedVersion(f"{path.name} of the lexical index cannot be read: {error}", where=str(path), hint=REBUILD) from error
+        raise DamagedVersion(
+            f"{path.name} of the lexical index cannot be read: {error}", where=str(path), hint=REBUILD
+        ) from error
 
 
 _MASKS = np.array([(1 << 8 * length) - 1 for length in range(9)], np.uint64)
 
 
-def prefixes_of(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Returns the first eight bytes of UTF-8 terms as numbers that order like the terms; shorter terms are padded with zeros.
+def prefixes_of(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """Returns the first eight bytes of UTF-8 terms as numbers that order like the terms; shorter terms are padded with
+    zeros.
 
     Eight bytes of `data` have to follow each start.
     """

@@ -1,7 +1,7 @@
 """Writes the lexical index of a segment with tantivy.
 
-An index is always written in full, and nothing in it changes afterwards. What costs time is the analysis of texts, so its result is kept beside the index: it
-is taken over for the rows that stay the same, and scores are computed from it.
+An index is always written in full, and nothing in it changes afterwards. What costs time is the analysis of texts, so
+its result is kept beside the index: it is taken over for the rows that stay the same, and scores are computed from it.
 """
 
 import json
@@ -34,9 +34,11 @@ UNDETERMINED = "und"
 _HEAP = 48 << 20  # bytes of tantivy's write buffer, after which a segment of its own is written
 _ROWS = 2000  # rows in memory at a time
 _LONGEST_TERM = 65_530  # bytes; tantivy ignores longer terms
-_LEAST_KNOWN = 12  # characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance
+# characters of a value that is not indexed again; a shorter one, such as "yes", may stand in the text by chance
+_LEAST_KNOWN = 12
 _FEW_DIGITS = 6  # an id of more digits is typed by nobody who does not mean it
-# Ids that a program made: a long run of letters and digits in lower case, or a UUID. Codes that people type are short, in capitals, or in words.
+# Ids that a program made: a long run of letters and digits in lower case, or a UUID. Codes that people type are short,
+# in capitals, or in words.
 _GENERATED = re.compile(r"(?=.*\d)(?=.*[a-z])[A-Za-z\d]{12,}|(?i:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12})")
 _ADDRESS = re.compile(r"[a-z][a-z\d+.-]*://\S+", re.IGNORECASE)
 
@@ -72,7 +74,9 @@ class KnownTerms:
         return cls(found)
 
     def between(self, begin: int, end: int) -> dict[int, Terms]:
-        """Returns the known terms of the rows `begin` to `end` of the new segment, end excluded, by their offset from `begin`."""
+        """Returns the known terms of the rows `begin` to `end` of the new segment, end excluded, by their offset from
+        `begin`.
+        """
         found: dict[int, Terms] = {}
         for terms, kept, places in self._sources:
             first, last = np.searchsorted(kept, [begin, end])
@@ -86,7 +90,9 @@ class KnownTerms:
 
 
 def lexical_schema() -> tantivy.Schema:
-    """Schema of the index: the row's number in chunks.parquet; the chunk id as a term, for filters, and as two integers; terms with counts, no positions."""
+    """Schema of the index: the row's number in chunks.parquet; the chunk id as a term, for filters, and as two
+    integers; terms with counts, no positions.
+    """
     builder = tantivy.SchemaBuilder()
     builder.add_text_field(ID, tokenizer_name="raw", index_option="basic")
     builder.add_unsigned_field(ID_HIGH, fast=True)
@@ -115,7 +121,9 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
             others = pa.array([number for number in range(len(batch)) if number not in already], pa.int64())
             newly = (analyzed(row, language) for row in batch.take(others).to_pylist())
             terms = [already.get(number) or next(newly) for number in range(len(batch))]
-            for row, (chunk_id, of_row) in enumerate(zip(batch.column("chunk_id").to_pylist(), terms, strict=True), start=begin):
+            for row, (chunk_id, of_row) in enumerate(
+                zip(batch.column("chunk_id").to_pylist(), terms, strict=True), start=begin
+            ):
                 writer.add_document(_document(row, chunk_id, *of_row))
             kept.add(terms, [language_of(metadata, language) for metadata in batch.column("metadata").to_pylist()])
             begin += len(batch)
@@ -125,28 +133,36 @@ def build_lexical(version_dir: Path, language: str, known: KnownTerms | None = N
         path.unlink()
     languages = dict(sorted(kept.languages.items())) if kept.rows or language == AUTO else {language: 0}
     facts = LexicalFacts(
-        analyzer=analyzer_fingerprint(), language=language, languages=languages, rows=kept.rows, terms=kept.terms, longest=kept.longest
+        analyzer=analyzer_fingerprint(), language=language, languages=languages, rows=kept.rows, terms=kept.terms,
+        longest=kept.longest
     )  # fmt: skip
     write_file(folder / FACTS, facts.model_dump_json() + "\n")
-    for path in folder.iterdir():  # tantivy makes its list of segments for its owner alone, and a reader may be another user
+    # tantivy makes its list of segments for its owner alone, and a reader may be another user
+    for path in folder.iterdir():
         path.chmod((folder / FACTS).stat().st_mode)
 
 
 @contextmanager
 def as_damaged_lexical(folder: Path) -> Iterator[None]:
-    """Converts tantivy's read errors into DamagedVersion, including panics of its Rust core, which `except Exception` does not catch."""
+    """Converts tantivy's read errors into DamagedVersion, including panics of its Rust core, which `except Exception`
+    does not catch.
+    """
     try:
         yield
     except PermissionError as error:
         raise storage_error(error, Path(error.filename or folder)) from error
     except BaseException as error:
         if isinstance(error, ValueError | OSError) or type(error).__name__ == "PanicException":
-            raise DamagedVersion(f"the lexical index cannot be read: {error}", where=str(folder), hint=REBUILD) from error
+            raise DamagedVersion(
+                f"the lexical index cannot be read: {error}", where=str(folder), hint=REBUILD
+            ) from error
         raise
 
 
 def language_of(metadata: str, declared: str) -> str:
-    """Returns the language for the analysis of a chunk: the declared one; for `auto`, the one in its metadata (a JSON text), else `und`."""
+    """Returns the language for the analysis of a chunk: the declared one; for `auto`, the one in its metadata (a JSON
+    text), else `und`.
+    """
     if declared != AUTO:
         return declared
     found = json.loads(metadata).get("language")
@@ -154,17 +170,21 @@ def language_of(metadata: str, declared: str) -> str:
 
 
 def indexed_text(row: dict[str, Any]) -> str:
-    """Returns the text that is indexed for a chunk: title, embedded text, and what the passage of a record adds to them."""
+    """Returns the text that is indexed for a chunk: title, embedded text, and what the passage of a record adds to
+    them.
+    """
     title, text = row["title"], row["embedded_text"]
     said = text if not title or text.startswith(title) else f"{title}\n{text}"
-    return said if row["passage"] is None else "\n".join([said, *_added(row["passage"], said, title, row["document_id"])])
+    return (
+        said if row["passage"] is None else "\n".join([said, *_added(row["passage"], said, title, row["document_id"])])
+    )
 
 
 def _added(passage: str, said: str, title: str, document_id: str) -> Iterator[str]:
     """The fields of a passage that the text does not hold, with their labels.
 
-    Left out are addresses, whose words are those of a path, and ids that nobody types: one of a few digits, for "12" asks for twelve of something and not for
-    record 12, and one such as pb90a9e1eb82a.
+    Left out are addresses, whose words are those of a path, and ids that nobody types: one of a few digits, for "12"
+    asks for twelve of something and not for record 12, and one such as pb90a9e1eb82a.
     """
     said = " ".join(said.split())
     for part in parts_of(passage):
@@ -187,7 +207,9 @@ def analyzed(row: dict[str, Any], declared: str) -> Terms:
 
 
 def _joined(terms: list[str]) -> str:
-    """Joins terms by single spaces as tantivy takes them apart: by spaces inside a term, too, and without terms of more than 65,530 bytes."""
+    """Joins terms by single spaces as tantivy takes them apart: by spaces inside a term, too, and without terms of more
+    than 65,530 bytes.
+    """
     text = " ".join(terms)
     if "  " in text or text[:1] == " " or text[-1:] == " " or len(text) > _LONGEST_TERM // 4:
         return " ".join(term for term in text.split(" ") if term and len(term.encode()) <= _LONGEST_TERM)

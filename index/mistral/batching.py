@@ -1,9 +1,10 @@
 """Packs texts into requests that stay within the provider's limits on tokens and inputs.
 
-Mistral's tokenizer is not available locally, so token counts are upper estimates. Its vocabulary of 32,000 pieces falls back to single bytes: a text never
-has more tokens than UTF-8 bytes, and every character that is not an ASCII letter is counted by its bytes. A run of ASCII letters counts a third of its
-length, rounded up: "tarification" is 4. Words of English, French and Vietnamese take fewer tokens; random letters may take more, in which case the server
-refuses the request and it is halved.
+Mistral's tokenizer is not available locally, so token counts are upper estimates. Its vocabulary of 32,000 pieces falls
+back to single bytes: a text never has more tokens than UTF-8 bytes, and every character that is not an ASCII letter is
+counted by its bytes. A run of ASCII letters counts a third of its length, rounded up: "tarification" is 4. Words of
+English, French and Vietnamese take fewer tokens; random letters may take more, in which case the server refuses the
+request and it is halved.
 """
 
 import re
@@ -24,7 +25,9 @@ def estimate_tokens(text: str) -> int:
     return _MARKS + letters + len(rest.encode("utf-8", "surrogatepass")) - words
 
 
-def pack_requests(tokens: Sequence[int], *, max_tokens: int = MAX_TOKENS, max_inputs: int = MAX_INPUTS) -> Iterator[list[int]]:
+def pack_requests(
+    tokens: Sequence[int], *, max_tokens: int = MAX_TOKENS, max_inputs: int = MAX_INPUTS
+) -> Iterator[list[int]]:
     """Yields the row numbers of each request, in order.
 
     A text with more than `max_tokens` gets a request of its own: whether it is accepted is left to the server.

@@ -1,7 +1,9 @@
-"""Requests to Mistral's API or a compatible server: classification of failures, retries, and errors that never reveal the key.
+"""Requests to Mistral's API or a compatible server: classification of failures, retries, and errors that never reveal
+the key.
 
-Retries are done here and not by Mistral's SDK, which would honour a Retry-After of any length. The SDK is also prevented from following redirects, which
-would send the key and the texts to another host, from logging headers (MISTRAL_DEBUG) and from sending telemetry (MISTRAL_SDK_TELEMETRY).
+Retries are done here and not by Mistral's SDK, which would honour a Retry-After of any length. The SDK is also
+prevented from following redirects, which would send the key and the texts to another host, from logging headers
+(MISTRAL_DEBUG) and from sending telemetry (MISTRAL_SDK_TELEMETRY).
 """
 
 import itertools
@@ -21,7 +23,15 @@ from almanac.core.retry_after import read_retry_after
 from almanac.core.settings import DataDir, mistral_api_key
 from almanac.index.mistral.rate_limit import RateLimit
 from almanac.index.mistral.retry import Retry
-from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, RateLimited, Retriable, Unreachable
+from almanac.schemas.errors import (
+    AlmanacError,
+    CredentialRefused,
+    DeclarationError,
+    OperationalError,
+    RateLimited,
+    Retriable,
+    Unreachable,
+)
 from almanac.schemas.hashing import sha256
 
 if TYPE_CHECKING:
@@ -39,7 +49,9 @@ T = TypeVar("T")
 
 
 class AnswerMalformed(Exception):
-    """A response that does not match the request. `rows` are the inputs whose results are unusable; empty where the response as a whole is."""
+    """A response that does not match the request. `rows` are the inputs whose results are unusable; empty where the
+    response as a whole is.
+    """
 
     def __init__(self, finding: str, rows: Collection[int] = ()) -> None:
         super().__init__(finding)
@@ -50,7 +62,8 @@ class AnswerMalformed(Exception):
 class Unanswered(Exception):
     """No usable response after all attempts, possibly because of the content sent.
 
-    `error` is the error to raise once the content is ruled out; `finding` describes the failure; `rows` are as in `AnswerMalformed`.
+    `error` is the error to raise once the content is ruled out; `finding` describes the failure; `rows` are as in
+    `AnswerMalformed`.
     """
 
     def __init__(self, error: AlmanacError, finding: str, rows: Collection[int] = ()) -> None:
@@ -71,7 +84,15 @@ class _Failure:
         rows: Inputs whose results are unusable.
     """
 
-    def __init__(self, error: AlmanacError, *, attempts: int = 1, retry_after: str | None = None, may_be_content: bool = False, rows: Collection[int] = ()):
+    def __init__(
+        self,
+        error: AlmanacError,
+        *,
+        attempts: int = 1,
+        retry_after: str | None = None,
+        may_be_content: bool = False,
+        rows: Collection[int] = (),
+    ):
         self.error = error
         self.attempts = attempts
         self.retry_after = retry_after
@@ -92,7 +113,16 @@ class MistralApi:
     Raises CredentialRefused when MISTRAL_API_KEY is missing or cannot be sent in a header.
     """
 
-    def __init__(self, server_url: str | None, limit: RateLimit, *, timeout_s: float = 60.0, retry: Retry = Retry(), section: str = "embed") -> None:  # noqa: B008  # frozen
+    # frozen
+    def __init__(
+        self,
+        server_url: str | None,
+        limit: RateLimit,
+        *,
+        timeout_s: float = 60.0,
+        retry: Retry = Retry(),  # noqa: B008
+        section: str = "embed",
+    ) -> None:
         self._section = section
         self._again = "run again" if section == "embed" else "ask again"
         self._kept = "; what was embedded is kept" if section == "embed" else ""
@@ -112,8 +142,9 @@ class MistralApi:
             tokens: Estimated tokens of the request, for the rate limit.
             attempts: Maximum number of attempts; None leaves it to the kind of failure.
 
-        Raises Unanswered where the content may be at fault (400, 413, 422, 500, malformed responses), and otherwise an AlmanacError: CredentialRefused
-        (401, 403), DeclarationError (404, 405, redirects), Retriable (408, 409, 425, 429, other 5xx), Unreachable, OperationalError.
+        Raises Unanswered where the content may be at fault (400, 413, 422, 500, malformed responses), and otherwise an
+        AlmanacError: CredentialRefused (401, 403), DeclarationError (404, 405, redirects), Retriable (408, 409, 425,
+        429, other 5xx), Unreachable, OperationalError.
         """
         for attempt in itertools.count():
             self._require_key()
@@ -127,7 +158,13 @@ class MistralApi:
                     raise Unanswered(failure.error, failure.error.message, failure.rows)
                 raise failure.error
             delay_s = self._retry.delay_s(attempt, failure.retry_after)
-            _log.info("request_tried_again", server=self.server, attempt=attempt + 1, in_s=round(delay_s, 2), finding=failure.error.message)
+            _log.info(
+                "request_tried_again",
+                server=self.server,
+                attempt=attempt + 1,
+                in_s=round(delay_s, 2),
+                finding=failure.error.message,
+            )
             time.sleep(delay_s)
         raise AssertionError("unreachable")
 
@@ -143,14 +180,19 @@ class MistralApi:
         if isinstance(error, errors.MistralError):
             if 200 <= error.status_code < 300:
                 kind = error.headers.get("content-type", "no type")
-                return self._malformed(f"its answer is not what the API says ({self._said(kind)}): {self._said(error.body)}")
+                return self._malformed(
+                    f"its answer is not what the API says ({self._said(kind)}): {self._said(error.body)}"
+                )
             return self._refused(error.status_code, self._said(error.body), error.headers)
         if isinstance(error, httpx2.DecodingError | UnicodeDecodeError):
             return self._malformed(f"its answer cannot be decoded: {self._masked(str(error))}")
         if isinstance(error, httpx2.HTTPError | httpx2.StreamError | errors.NoResponseError):
             what = self._masked(str(error)) or "no answer"
             hint = f"check the network and {self._section}.server_url; then {self._again}"
-            return _Failure(Unreachable(f"{type(error).__name__}: {what}", where=self.server, hint=hint), attempts=self._retry.attempts)
+            return _Failure(
+                Unreachable(f"{type(error).__name__}: {what}", where=self.server, hint=hint),
+                attempts=self._retry.attempts,
+            )
         raise error
 
     def _malformed(self, finding: str, rows: Collection[int] = ()) -> _Failure:
@@ -163,13 +205,23 @@ class MistralApi:
         may_be_content = status in _ABOUT_THE_CONTENT
         if status in (401, 403):
             return _Failure(
-                CredentialRefused(finding, where=self.server, hint="MISTRAL_API_KEY holds the key; is it one of this server, and allowed the model?")
+                CredentialRefused(
+                    finding,
+                    where=self.server,
+                    hint="MISTRAL_API_KEY holds the key; is it one of this server, and allowed the model?",
+                )
             )
         if 300 <= status < 400:
             to = self._masked(headers.get("location", "nowhere"))
-            return _Failure(DeclarationError(f"the server redirects to {to}", where=self.server, hint="declare the final address as server_url"))
+            return _Failure(
+                DeclarationError(
+                    f"the server redirects to {to}", where=self.server, hint="declare the final address as server_url"
+                )
+            )
         if status in (404, 405):
-            return _Failure(DeclarationError(finding, where=self.server, hint="check server_url (without /v1) and model"))
+            return _Failure(
+                DeclarationError(finding, where=self.server, hint="check server_url (without /v1) and model")
+            )
         if status == 429:
             told = read_retry_after(headers.get("retry-after"))
             wait = f"in {math.ceil(told):,} s, as it says" if told is not None and math.isfinite(told) else "later"
@@ -179,11 +231,21 @@ class MistralApi:
             return _Failure(limited, attempts=self._retry.attempts, retry_after=headers.get("retry-after"))
         if status in _WORTH_ANOTHER_TRY or status >= 500:
             error = Retriable(finding, where=self.server, hint=f"{self._again} later{self._kept}")
-            return _Failure(error, attempts=self._retry.attempts, retry_after=headers.get("retry-after"), may_be_content=may_be_content)
-        return _Failure(OperationalError(finding, where=self.server, hint="check model and server_url; the server says why"), may_be_content=may_be_content)
+            return _Failure(
+                error,
+                attempts=self._retry.attempts,
+                retry_after=headers.get("retry-after"),
+                may_be_content=may_be_content,
+            )
+        return _Failure(
+            OperationalError(finding, where=self.server, hint="check model and server_url; the server says why"),
+            may_be_content=may_be_content,
+        )
 
     def _said(self, body: str) -> str:
-        """Extracts the message from an error body: one line of printable characters, at most 300, with the key masked."""
+        """Extracts the message from an error body: one line of printable characters, at most 300, with the key
+        masked.
+        """
         try:
             told: Any = from_json(body)  # ValueError for JSON that is nested too deeply
         except ValueError:
@@ -194,7 +256,8 @@ class MistralApi:
                 break
             told = inner
         text = self._masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
-        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())  # no terminal control sequences
+        # no terminal control sequences
+        text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
         return text[:_SAID] + ("…" if len(text) > _SAID else "") or "nothing"
 
     @staticmethod
@@ -207,19 +270,30 @@ class MistralApi:
         key = mistral_api_key()
         if key is None:
             raise CredentialRefused(
-                "there is no key", where="MISTRAL_API_KEY", hint="export MISTRAL_API_KEY=…; any text works for a server without authentication"
+                "there is no key",
+                where="MISTRAL_API_KEY",
+                hint="export MISTRAL_API_KEY=…; any text works for a server without authentication",
             )
         if not _KEY.fullmatch(key):
             raise CredentialRefused(
-                "is not a valid key: it contains a space, a line break or a letter beyond ASCII (its value is not shown)", where="MISTRAL_API_KEY"
+                "is not a valid key: it contains a space, a line break or a letter beyond ASCII (its value is not "
+                "shown)",
+                where="MISTRAL_API_KEY",
             )
 
 
-def shared_limit(data: DataDir | None, server_url: str | None, model: str, requests_per_second: float | None, tokens_per_minute: float | None) -> RateLimit:
+def shared_limit(
+    data: DataDir | None,
+    server_url: str | None,
+    model: str,
+    requests_per_second: float | None,
+    tokens_per_minute: float | None,
+) -> RateLimit:
     """Returns the rate limit of one model on one server, shared by all processes that use the data directory.
 
     Args:
-        data: Data directory that holds the limit's file; None for the one that the environment or the project determines.
+        data: Data directory that holds the limit's file; None for the one that the environment or the project
+            determines.
         server_url: The server's base URL; None for Mistral's own.
         model: Name of the model: each has a limit of its own.
         requests_per_second: Maximum rate of requests; None for no limit.
@@ -243,7 +317,8 @@ def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral
         api_key=_key,
         server_url=server,
         client=http,
-        async_client=httpx2.AsyncClient(verify=trusted),  # never opened; the SDK's default one would start an event loop when it is disposed of
+        # never opened; the SDK's default one would start an event loop when it is disposed of
+        async_client=httpx2.AsyncClient(verify=trusted),
         timeout_ms=round(1000 * timeout_s),
         debug_logger=NoOpLogger(),
     )
@@ -258,7 +333,8 @@ def _key() -> str:
 def _bounded(response: "httpx2.Response", deadline: float) -> "httpx2.SyncByteStream":
     """Wraps a response body with a deadline (`time.monotonic` seconds) and a maximum size.
 
-    httpx limits only the wait for each part, so a server that sends one byte a second would keep a request open for ever.
+    httpx limits only the wait for each part, so a server that sends one byte a second would keep a request open for
+    ever.
     """
     import httpx2
 

@@ -1,7 +1,7 @@
 """Rate limit shared by all processes of a data directory: a leaky bucket stored in a file and guarded by a lock.
 
-A caller reserves the next free moment under the lock and waits for it without the lock. A process killed while it has the lock releases it at once; one
-killed while it waits wastes only its own turn.
+A caller reserves the next free moment under the lock and waits for it without the lock. A process killed while it has
+the lock releases it at once; one killed while it waits wastes only its own turn.
 """
 
 import fcntl
@@ -14,12 +14,15 @@ from pathlib import Path
 
 from almanac.core.durable import write_file
 
-_LONGEST_QUEUE_S = 3600.0  # a reserved moment further ahead than this was written before the clock was set back, and is ignored
+# a reserved moment further ahead than this was written before the clock was set back, and is ignored
+_LONGEST_QUEUE_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Limits requests per second and tokens per minute, each None for no limit. Instances with the same `path` share one limit, across processes."""
+    """Limits requests per second and tokens per minute, each None for no limit. Instances with the same `path` share
+    one limit, across processes.
+    """
 
     path: Path
     requests_per_second: float | None = None
@@ -47,7 +50,9 @@ class RateLimit:
         return min(max(by_request, by_tokens), _LONGEST_QUEUE_S)
 
     def _read(self) -> float:
-        """Returns the next free moment in clock seconds; 0.0, which is in the past, where the file is missing or damaged."""
+        """Returns the next free moment in clock seconds; 0.0, which is in the past, where the file is missing or
+        damaged.
+        """
         try:
             return float(self.path.read_text())
         except (OSError, ValueError):

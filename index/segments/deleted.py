@@ -1,6 +1,8 @@
-"""The rows of its segments that a version has deleted, by table: sorted row numbers in `deleted/<segment>.<table>.npy` of the version's folder.
+"""The rows of its segments that a version has deleted, by table: sorted row numbers in `deleted/<segment>.<table>.npy`
+of the version's folder.
 
-Beside them, `deleted/<segment>.terms.arrow` has the statistics of the deleted chunks' terms (`index.lexical.deleted`). Without deletions, there is no file.
+Beside them, `deleted/<segment>.terms.arrow` has the statistics of the deleted chunks' terms (`index.lexical.deleted`).
+Without deletions, there is no file.
 """
 
 from pathlib import Path
@@ -27,7 +29,9 @@ def deleted_terms_file(segment: str) -> str:
 
 
 def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
-    """Returns the row numbers of a segment's table that the version in `folder` has deleted, int64, ascending. Raises DamagedVersion if unreadable."""
+    """Returns the row numbers of a segment's table that the version in `folder` has deleted, int64, ascending. Raises
+    DamagedVersion if unreadable.
+    """
     path = folder / deleted_file(segment, table)
     try:
         found: RowNumbers = load_array(path)
@@ -36,14 +40,18 @@ def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:
     except PermissionError as error:
         raise storage_error(error, path) from error
     except (OSError, ValueError) as error:
-        raise DamagedVersion(f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT) from error
+        raise DamagedVersion(
+            f"the list of deleted rows cannot be read: {error}", where=str(path), hint=_HINT
+        ) from error
     if found.ndim != 1 or found.dtype != np.int64:
         raise DamagedVersion("the list of deleted rows is no list of row numbers", where=str(path), hint=_HINT)
     return found
 
 
 def write_deleted_rows(folder: Path, segment: str, table: str, rows: RowNumbers) -> None:
-    """Writes the deleted row numbers of a segment's table; without any, nothing. The version's folder is synced as a whole when it is sealed."""
+    """Writes the deleted row numbers of a segment's table; without any, nothing. The version's folder is synced as a
+    whole when it is sealed.
+    """
     if len(rows):
         (folder / DELETED).mkdir(parents=True, exist_ok=True)
         np.save(folder / deleted_file(segment, table), np.sort(rows).astype(np.int64))

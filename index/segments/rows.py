@@ -1,7 +1,8 @@
-"""`rows.arrow` and `by_id.npy`: the rows of a segment as they are read for an answer, mapped into memory and not loaded.
+"""`rows.arrow` and `by_id.npy`: the rows of a segment as they are read for an answer, mapped into memory and not
+loaded.
 
-`rows.arrow` has the columns of chunks.parquet but `embedded_text`, uncompressed, in the order of its rows. `by_id.npy` has the row numbers, int32, in the order
-of chunk ids, so that a row is found by bisection.
+`rows.arrow` has the columns of chunks.parquet but `embedded_text`, uncompressed, in the order of its rows. `by_id.npy`
+has the row numbers, int32, in the order of chunk ids, so that a row is found by bisection.
 """
 
 from bisect import bisect_right
@@ -14,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from almanac.core.mapped import bytes_of, load_array, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
+from almanac.core.mapped import (
+    bytes_of,
+    load_array,
+    map_file,
+    map_pages_in_memory,
+    read_ahead,
+    read_around,
+    read_singly,
+)
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, read_batches
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion, storage_error
@@ -28,7 +37,11 @@ _READ = 2000  # rows read at a time
 _MOST = 16  # one row in so many is asked for: then most pages are
 _WORDS = ID_LENGTH // 8
 ROWS_SCHEMA = pa.schema(
-    [(field.name, pa.large_string() if pa.types.is_string(field.type) else field.type) for field in CHUNK_SCHEMA if field.name != "embedded_text"]
+    [
+        (field.name, pa.large_string() if pa.types.is_string(field.type) else field.type)
+        for field in CHUNK_SCHEMA
+        if field.name != "embedded_text"
+    ]
 )
 COLUMNS = tuple(ROWS_SCHEMA.names)
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}
@@ -87,7 +100,12 @@ class MappedRows:
             self._batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
             self._by_id: npt.NDArray[np.int32] = load_array(folder / BY_ID, mapped=count > 0)
             self._starts = np.cumsum([0, *(len(batch) for batch in self._batches)], dtype=np.int64)
-            if reader.schema != ROWS_SCHEMA or self._starts[-1] != count or self._by_id.shape != (count,) or self._by_id.dtype != np.int32:
+            if (
+                reader.schema != ROWS_SCHEMA
+                or self._starts[-1] != count
+                or self._by_id.shape != (count,)
+                or self._by_id.dtype != np.int32
+            ):
                 raise ValueError(f"not the {count} rows of the segment")
             self._place_ids(whole)
         except PermissionError as error:
@@ -103,7 +121,11 @@ class MappedRows:
         self._first_word = np.zeros(len(self._batches), dtype=np.int64)
         for number, batch in enumerate(self._batches):
             _, ends, texts = batch.column(0).buffers()
-            if np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist() != [0, ID_LENGTH * len(batch)] or (texts.address - begin) % 8:
+            if (
+                np.frombuffer(ends, dtype=np.int64, count=len(batch) + 1)[[0, -1]].tolist()
+                != [0, ID_LENGTH * len(batch)]
+                or (texts.address - begin) % 8
+            ):
                 raise ValueError("an id is no chunk id")
             self._first_word[number] = (texts.address - begin) // 8
         self._begins = self._starts[:-1].tolist()
@@ -127,14 +149,18 @@ class MappedRows:
         return found
 
     def find(self, ids: _Ids) -> RowNumbers:
-        """Returns the row number of each chunk id, int64 (n,), -1 for one that the segment has not. `ids` are bytes of 32 hex digits each."""
+        """Returns the row number of each chunk id, int64 (n,), -1 for one that the segment has not. `ids` are bytes of
+        32 hex digits each.
+        """
         found = np.full(len(ids), _MISSING, dtype=np.int64)
         if not len(self) or not len(ids):
             return found
         wanted = _beginnings(np.ascontiguousarray(ids).view(np.uint64)[::_WORDS])
         places = np.searchsorted(self._begin_of_id, wanted)
         left = np.arange(len(ids))
-        while len(left := left[places[left] < len(self)]) and len(left := left[self._begin_of_id[places[left]] == wanted[left]]):
+        while len(left := left[places[left] < len(self)]) and len(
+            left := left[self._begin_of_id[places[left]] == wanted[left]]
+        ):
             rows = self._by_id[places[left]].astype(np.int64)
             is_same = self._ids(rows) == ids[left]
             found[left[is_same]] = rows[is_same]
@@ -144,14 +170,18 @@ class MappedRows:
 
     @cached_property
     def _begin_of_id(self) -> npt.NDArray[np.uint64]:
-        """The first eight digits of each id, as a number, in the order of ids: NumPy bisects these a hundred times as quickly as ids."""
+        """The first eight digits of each id, as a number, in the order of ids: NumPy bisects these a hundred times as
+        quickly as ids.
+        """
         places = zip(self._first_word.tolist(), self._batches, strict=True)
         read_ahead(self._by_id, *(self._words[first : first + _WORDS * len(batch)] for first, batch in places))
         numbers = np.searchsorted(self._starts, self._by_id, side="right") - 1
         return _beginnings(self._words[self._first_word[numbers] + _WORDS * (self._by_id - self._starts[numbers])])
 
     def read_around(self) -> None:
-        """Has the system read what lies around each page that is asked for, and no longer each by itself (`core.mapped`)."""
+        """Has the system read what lies around each page that is asked for, and no longer each by itself
+        (`core.mapped`).
+        """
         read_around(self._words)
 
     def map_pages(self) -> None:
@@ -167,7 +197,9 @@ class MappedRows:
         return {name: batch.column(_PLACES[name])[place].as_py() for name in names}
 
     def batches(self, names: Sequence[str], chosen: npt.NDArray[np.bool_] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yields columns of the rows of a mask, bool (n,), or of all, in order. Batches of which all rows are chosen are not copied."""
+        """Yields columns of the rows of a mask, bool (n,), or of all, in order. Batches of which all rows are chosen
+        are not copied.
+        """
         for number, batch in enumerate(self._batches):
             columns = batch.select(list(names))
             mask = None if chosen is None else chosen[self._starts[number] : self._starts[number + 1]]

@@ -1,6 +1,7 @@
 """Segments on disk: names, manifests, and removal of those that no version names.
 
-`<index_dir>/segments/<name>/segment.json` makes a folder a segment. Its name is a hash of its content, so that equal content is built once.
+`<index_dir>/segments/<name>/segment.json` makes a folder a segment. Its name is a hash of its content, so that equal
+content is built once.
 """
 
 import json
@@ -41,18 +42,27 @@ def is_sealed(folder: Path) -> bool:
 
 
 def read_segment(index_dir: Path, name: str) -> Segment:
-    """Returns the manifest of a segment. Raises DamagedVersion where it is missing, cannot be read or has another format."""
+    """Returns the manifest of a segment. Raises DamagedVersion where it is missing, cannot be read or has another
+    format.
+    """
     return segment_in(segment_dir(index_dir, name))
 
 
 def segment_in(folder: Path, *, called: Path | None = None) -> Segment:
-    """Returns the manifest of the segment in `folder`, such as a pinned one; `called` is its public path for messages. Raises as `read_segment`."""
-    where, hint = str((called or folder) / SEGMENT), "almanac verify KB says what is wrong; almanac run KB builds a new version"
+    """Returns the manifest of the segment in `folder`, such as a pinned one; `called` is its public path for messages.
+    Raises as `read_segment`.
+    """
+    where, hint = (
+        str((called or folder) / SEGMENT),
+        "almanac verify KB says what is wrong; almanac run KB builds a new version",
+    )
     try:
         stored = json.loads((folder / SEGMENT).read_text(encoding="utf-8"))
         if stored.get("format") != FORMAT:
             raise (OtherFormat if isinstance(stored.get("format"), int) else DamagedVersion)(
-                f"a segment has format {stored.get('format')!r}, and this almanac reads format {FORMAT}", where=where, hint=hint
+                f"a segment has format {stored.get('format')!r}, and this almanac reads format {FORMAT}",
+                where=where,
+                hint=hint,
             )
         return Segment.model_validate(stored)
     except FileNotFoundError as error:
@@ -62,9 +72,11 @@ def segment_in(folder: Path, *, called: Path | None = None) -> Segment:
 
 
 def discard_unfinished_segments(index_dir: Path) -> None:
-    """Removes folders of segments that were not finished, and leftovers of exchanged ones. Only the holder of the writer lock may call it.
+    """Removes folders of segments that were not finished, and leftovers of exchanged ones. Only the holder of the
+    writer lock may call it.
 
-    A segment that a version names is damaged where it is not sealed, and stays: its tables may be all that is left of them.
+    A segment that a version names is damaged where it is not sealed, and stays: its tables may be all that is left of
+    them.
     """
     for folder in _folders(index_dir):
         if folder.name.startswith("."):
@@ -76,9 +88,9 @@ def discard_unfinished_segments(index_dir: Path) -> None:
 def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[list[str], int]:
     """Removes the segments that no version names; returns their names and the bytes freed.
 
-    Versions that were replaced while a reader has them pinned count, too, unless `at_once`: then what such a reader has pinned loses its name, and goes with
-    `discard_unfinished_segments` as soon as it is released. Where a manifest cannot be read, nothing is removed. Only the holder of the writer lock may call
-    it.
+    Versions that were replaced while a reader has them pinned count, too, unless `at_once`: then what such a reader has
+    pinned loses its name, and goes with `discard_unfinished_segments` as soon as it is released. Where a manifest
+    cannot be read, nothing is removed. Only the holder of the writer lock may call it.
     """
     named = _named(index_dir, "v*" if at_once else "*")
     if named is None:
@@ -96,7 +108,9 @@ def remove_unnamed_segments(index_dir: Path, *, at_once: bool = False) -> tuple[
 
 
 def _named(index_dir: Path, versions: str) -> set[str] | None:
-    """The segments that manifests of any format name, of versions whose names match a pattern; None where a manifest cannot be read."""
+    """The segments that manifests of any format name, of versions whose names match a pattern; None where a manifest
+    cannot be read.
+    """
     found: set[str] = set()
     for path in (index_dir / "versions").glob(f"{versions}/manifest.json"):
         try:
@@ -105,7 +119,9 @@ def _named(index_dir: Path, versions: str) -> set[str] | None:
         except FileNotFoundError:  # removed meanwhile
             continue
         except (OSError, ValueError) as error:
-            _log.warning("segments are left: a version does not say which it needs", manifest=str(path), error=str(error))
+            _log.warning(
+                "segments are left: a version does not say which it needs", manifest=str(path), error=str(error)
+            )
             return None
     return found
 

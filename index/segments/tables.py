@@ -1,4 +1,6 @@
-"""The tables of a version, whether it is one segment or consists of several: the rows of all of them, in order, without the deleted ones."""
+"""The tables of a version, whether it is one segment or consists of several: the rows of all of them, in order, without
+the deleted ones.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,9 @@ _log = get_logger("almanac.segments")
 
 @dataclass(frozen=True)
 class TablePart:
-    """A Parquet table of a segment, and its rows that are not part of the version, ascending. `segment` is None where the version is its own segment."""
+    """A Parquet table of a segment, and its rows that are not part of the version, ascending. `segment` is None where
+    the version is its own segment.
+    """
 
     path: Path
     segment: str | None
@@ -40,7 +44,8 @@ class TablePart:
 
 @dataclass(frozen=True)
 class StoredTables:
-    """The tables of a version in `folder`, found by its manifest, of which the outline is enough: another release may have written it.
+    """The tables of a version in `folder`, found by its manifest, of which the outline is enough: another release may
+    have written it.
 
     Missing and damaged files raise DamagedVersion when they are read.
     """
@@ -50,12 +55,18 @@ class StoredTables:
     manifest: Manifest | Outline
 
     def parts(self, table: str) -> list[TablePart]:
-        """Returns the parts of a table, in the order of rows; those that are not on disk are left out, as where a knowledge base has no such table."""
+        """Returns the parts of a table, in the order of rows; those that are not on disk are left out, as where a
+        knowledge base has no such table.
+        """
         if not self.manifest.segments:
             found = [TablePart(self.folder / table, None, np.zeros(0, dtype=np.int64))]
         else:
             found = [
-                TablePart(segment_dir(self.index_dir, use.segment) / table, use.segment, deleted_rows(self.folder, use.segment, table))
+                TablePart(
+                    segment_dir(self.index_dir, use.segment) / table,
+                    use.segment,
+                    deleted_rows(self.folder, use.segment, table),
+                )
                 for use in self.manifest.segments
             ]
         return [part for part in found if part.path.is_file() or not self._may_lack(table)]
@@ -83,7 +94,9 @@ class StoredTables:
         return pa.concat_tables([part.read(columns) for part in self.parts(table)])
 
     def text_lengths(self, table: str, rows: Collection[int]) -> dict[int, int]:
-        """Row number → characters in the column `text`, for rows numbered as `batches` yields them. Raises as `core.tables.text_lengths`."""
+        """Row number → characters in the column `text`, for rows numbered as `batches` yields them. Raises as
+        `core.tables.text_lengths`.
+        """
         lengths: dict[int, int] = {}
         wanted, begin = np.array(sorted(rows), dtype=np.int64), 0
         for part in self.parts(table):
@@ -107,10 +120,15 @@ class VersionTables(StoredTables):
         return cls(folder.parent.parent, folder, manifest)
 
     def folders(self) -> list[tuple[Path, Sealed]]:
-        """Returns the folders that hold the version's rows, with their manifests: its own, or those of its segments. Raises DamagedVersion if unreadable."""
+        """Returns the folders that hold the version's rows, with their manifests: its own, or those of its segments.
+        Raises DamagedVersion if unreadable.
+        """
         if not self.manifest.segments:
             return [(self.folder, self.manifest)]
-        return [(segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment)) for use in self.manifest.segments]
+        return [
+            (segment_dir(self.index_dir, use.segment), read_segment(self.index_dir, use.segment))
+            for use in self.manifest.segments
+        ]
 
     def readable_folders(self) -> list[tuple[Path, Sealed]]:
         """As `folders`, without segments whose manifests cannot be read."""

@@ -1,7 +1,8 @@
-"""Compaction: the live version's segments are merged into few without deleted rows, and published as a new version of the same content.
+"""Compaction: the live version's segments are merged into few without deleted rows, and published as a new version of
+the same content.
 
-Like a promotion in place: nothing is embedded, and the gate's verdict stands. A version that is a single segment is built in full where deltas have left
-holes in it.
+Like a promotion in place: nothing is embedded, and the gate's verdict stands. A version that is a single segment is
+built in full where deltas have left holes in it.
 """
 
 import time
@@ -40,11 +41,14 @@ from almanac.schemas.reports import CompactResult, SegmentCounts
 _log = get_logger("almanac.compact")
 
 
-def compact_version(index_dir: Path, limit: int, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> CompactResult:
-    """Merges the segments of the live version, and publishes the result as a new version unless another one has gone live meanwhile.
+def compact_version(
+    index_dir: Path, limit: int, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore
+) -> CompactResult:
+    """Merges the segments of the live version, and publishes the result as a new version unless another one has gone
+    live meanwhile.
 
-    Where there is nothing to merge, nothing changes. The caller has the writer lock and is inside `vectors_in_use`. A kill leaves the live version as it
-    is; segments that were finished are found again by their content.
+    Where there is nothing to merge, nothing changes. The caller has the writer lock and is inside `vectors_in_use`. A
+    kill leaves the live version as it is; segments that were finished are found again by their content.
 
     Args:
         index_dir: The knowledge base's index directory.
@@ -53,7 +57,8 @@ def compact_version(index_dir: Path, limit: int, vectors_root: Path, *, lease: L
         lease: The writer's lock, checked before anything is written that counts.
         on_progress: Called with (chunks done, chunks in total).
 
-    Raises NothingPublished before the first publication, DamagedVersion where a table, a list of deleted rows or the result is not what the manifest says.
+    Raises NothingPublished before the first publication, DamagedVersion where a table, a list of deleted rows or the
+    result is not what the manifest says.
     """
     started = time.perf_counter()
     live = resolve_version(index_dir)
@@ -61,7 +66,9 @@ def compact_version(index_dir: Path, limit: int, vectors_root: Path, *, lease: L
     new = _finished_before(index_dir, manifest, vectors_root)
     if new is None and _is_due(manifest, limit):
         new = _merged(index_dir, manifest, limit, vectors_root, lease, on_progress)
-    is_live = new is None or publish_after(index_dir, new.version, live, override=override_of(index_dir, live), lease=lease)
+    is_live = new is None or publish_after(
+        index_dir, new.version, live, override=override_of(index_dir, live), lease=lease
+    )
     return CompactResult(
         kb=manifest.kb,
         version=live if new is None else new.version,
@@ -77,7 +84,11 @@ def _finished_before(index_dir: Path, manifest: Manifest, vectors_root: Path) ->
     """The newest version that an earlier compaction of this one made and did not publish, if it is intact."""
     for other in reversed(list_versions(index_dir)):
         if other.digest == manifest.digest and other.lineage.get("compacted") == _origin(manifest):
-            return other if not verify_version(version_dir(index_dir, other.version), other, vectors_root, other.embedder) else None
+            return (
+                other
+                if not verify_version(version_dir(index_dir, other.version), other, vectors_root, other.embedder)
+                else None
+            )
     return None
 
 
@@ -101,14 +112,18 @@ def _is_due(manifest: Manifest, limit: int) -> bool:
 
 
 def _has_holes(manifest: Manifest) -> bool:
-    """Whether Chroma's index has the slots of rows that deltas have deleted, as far as the manifest says how it was built."""
+    """Whether Chroma's index has the slots of rows that deltas have deleted, as far as the manifest says how it was
+    built.
+    """
     try:
         return BuildFacts.model_validate(manifest.lineage.get("build")).deltas > 0
     except ValidationError:
         return False
 
 
-def _merged(index_dir: Path, manifest: Manifest, limit: int, vectors_root: Path, lease: Lease | None, on_progress: OnProgress) -> Manifest | None:
+def _merged(
+    index_dir: Path, manifest: Manifest, limit: int, vectors_root: Path, lease: Lease | None, on_progress: OnProgress
+) -> Manifest | None:
     """Builds, verifies and finishes the new version; returns its manifest, None where the same segments come out."""
     folder = version_dir(index_dir, next_version(index_dir))
     staged = unused_folder(index_dir, "tables")
@@ -121,7 +136,8 @@ def _merged(index_dir: Path, manifest: Manifest, limit: int, vectors_root: Path,
         new = _as_new_version(manifest, folder.name, facts, segments)
         if problems := verify_whole(folder, new) if segments else verify_folder(folder, new, vectors_root):
             raise DamagedVersion(
-                f"{manifest.version} cannot be compacted: {problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more",
+                f"{manifest.version} cannot be compacted: {problems[0].kind} at {problems[0].where}, and "
+                f"{len(problems) - 1} more",
                 where=str(folder),
                 hint=f"almanac verify KB {manifest.version} says whether it is damaged; it serves on",
             )
@@ -132,12 +148,21 @@ def _merged(index_dir: Path, manifest: Manifest, limit: int, vectors_root: Path,
         raise
     finally:
         remove(staged)
-    _log.info("compacted", kb=manifest.kb, version=manifest.version, to=finished.version, segments=len(manifest.segments), now=len(segments))
+    _log.info(
+        "compacted",
+        kb=manifest.kb,
+        version=manifest.version,
+        to=finished.version,
+        segments=len(manifest.segments),
+        now=len(segments),
+    )
     return finished
 
 
 def _stage_tables(index_dir: Path, manifest: Manifest, staged: Path, vectors_root: Path) -> None:
-    """Writes the live rows of all segments as the tables of one, after a check of what they are read from, and restores vectors that the store has lost."""
+    """Writes the live rows of all segments as the tables of one, after a check of what they are read from, and restores
+    vectors that the store has lost.
+    """
     tables = VersionTables.of(version_dir(index_dir, manifest.version), manifest)
     read_deletions(tables.folder, manifest)
     for folder, sealed in tables.folders():
@@ -150,16 +175,41 @@ def _stage_tables(index_dir: Path, manifest: Manifest, staged: Path, vectors_roo
 
 
 def _build(
-    index_dir: Path, manifest: Manifest, folder: Path, staged: Path, limit: int, vectors_root: Path, lease: Lease | None, on_progress: OnProgress
+    index_dir: Path,
+    manifest: Manifest,
+    folder: Path,
+    staged: Path,
+    limit: int,
+    vectors_root: Path,
+    lease: Lease | None,
+    on_progress: OnProgress,
 ) -> tuple[BuildFacts, list[SegmentUse]]:
-    """Builds the folder of the new version, as a single segment or, above the limit, as several; no segments are returned for a single one."""
+    """Builds the folder of the new version, as a single segment or, above the limit, as several; no segments are
+    returned for a single one.
+    """
     paths = {"chunks": staged / CHUNKS, "records": staged / RECORDS, "documents": staged / DOCUMENTS}
-    common = {"kb": manifest.kb, "collection": manifest.collection, "language": manifest.language, "embedder": manifest.embedder, "vectors_root": vectors_root}
+    common = {
+        "kb": manifest.kb,
+        "collection": manifest.collection,
+        "language": manifest.language,
+        "embedder": manifest.embedder,
+        "vectors_root": vectors_root,
+    }
     if fits_one_segment(staged / CHUNKS, limit):
         known = [segment_dir(index_dir, use.segment) for use in manifest.segments]
-        return build_version(BuildJob(version_dir=folder, known_from=known, **paths, **common), on_progress=on_progress), []
+        return build_version(
+            BuildJob(version_dir=folder, known_from=known, **paths, **common), on_progress=on_progress
+        ), []
     parent = version_dir(index_dir, manifest.version)
-    job = PlanJob(index_dir=index_dir, version_dir=folder, spec=SegmentSpec(**common), limit=limit, parent=parent, merge_all=True, **paths)
+    job = PlanJob(
+        index_dir=index_dir,
+        version_dir=folder,
+        spec=SegmentSpec(**common),
+        limit=limit,
+        parent=parent,
+        merge_all=True,
+        **paths,
+    )
     built = build_segmented(job, lease=lease, on_progress=on_progress)
     return built.facts, list(built.segments)
 
@@ -167,5 +217,12 @@ def _build(
 def _as_new_version(manifest: Manifest, name: str, facts: BuildFacts, segments: list[SegmentUse]) -> Manifest:
     lineage = {**manifest.lineage, "build": facts.model_dump(), "compacted": _origin(manifest)}
     return manifest.model_copy(
-        update={"version": name, "parent": manifest.version, "created_at": utc_now(), "lineage": lineage, "segments": segments, "files": []}
+        update={
+            "version": name,
+            "parent": manifest.version,
+            "created_at": utc_now(),
+            "lineage": lineage,
+            "segments": segments,
+            "files": [],
+        }
     )

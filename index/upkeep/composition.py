@@ -1,4 +1,6 @@
-"""The own folder of a version of segments, which has its lists of deleted rows: read with a check, and replaced in one step."""
+"""The own folder of a version of segments, which has its lists of deleted rows: read with a check, and replaced in one
+step.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,19 +26,30 @@ Deletions = Mapping[str, Mapping[str, RowNumbers]]  # segment → table → row 
 
 
 def read_deletions(folder: Path, manifest: Manifest) -> Deletions:
-    """Returns the rows of its segments that the version in `folder` has deleted. Raises DamagedVersion where a list is missing or was altered.
+    """Returns the rows of its segments that the version in `folder` has deleted. Raises DamagedVersion where a list is
+    missing or was altered.
 
     Nothing else says which rows they are.
     """
     for stored in manifest.files:
         path = folder / stored.path
-        if path.suffix == ".npy" and stored.path.startswith(f"{DELETED}/") and (not path.is_file() or file_sha256(path) != stored.sha256):
+        if (
+            path.suffix == ".npy"
+            and stored.path.startswith(f"{DELETED}/")
+            and (not path.is_file() or file_sha256(path) != stored.sha256)
+        ):
             raise DamagedVersion(
-                f"{stored.path} of {manifest.version} {'was altered' if path.is_file() else 'is missing'}, and nothing else says which rows it has deleted",
+                f"{stored.path} of {manifest.version} {'was altered' if path.is_file() else 'is missing'}, and "
+                "nothing else says which rows it has deleted",
                 where=str(path),
-                hint="almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the file back from a backup",
+                hint=(
+                    "almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the "
+                    "file back from a backup"
+                ),
             )
-    return {use.segment: {table: deleted_rows(folder, use.segment, table) for table in TABLES} for use in manifest.segments}
+    return {
+        use.segment: {table: deleted_rows(folder, use.segment, table) for table in TABLES} for use in manifest.segments
+    }
 
 
 def recompose(
@@ -47,7 +60,8 @@ def recompose(
     complete: Callable[[VersionTables], Manifest] | None = None,
     lease: Lease | None = None,
 ) -> Manifest:
-    """Writes the own folder of a version of segments anew, verifies the whole and exchanges the folder; returns the manifest.
+    """Writes the own folder of a version of segments anew, verifies the whole and exchanges the folder; returns the
+    manifest.
 
     Args:
         index_dir: The knowledge base's index directory.
@@ -68,16 +82,22 @@ def recompose(
             composed = complete(VersionTables(index_dir, beside, composed))
         if problems := verify_whole(beside, composed):
             raise DamagedVersion(
-                f"{manifest.version} cannot be put together from its segments: {problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more",
+                f"{manifest.version} cannot be put together from its segments: {problems[0].kind} at "
+                f"{problems[0].where}, and {len(problems) - 1} more",
                 where=str(folder),
-                hint=f"almanac verify KB {manifest.version} lists what is missing or altered; almanac run KB builds a new version",
+                hint=(
+                    f"almanac verify KB {manifest.version} lists what is missing or altered; almanac run KB "
+                    "builds a new version"
+                ),
             )
         return seal(beside, composed, lease=lease)
 
 
 @contextmanager
 def replacing(folder: Path) -> Iterator[Path]:
-    """Yields a hidden path beside a folder, and exchanges what the block has put there with the folder, in one step; after an error, it is removed."""
+    """Yields a hidden path beside a folder, and exchanges what the block has put there with the folder, in one step;
+    after an error, it is removed.
+    """
     beside = hidden_folder(folder)
     try:
         yield beside

@@ -1,4 +1,6 @@
-"""Erases the content of takedowns from versions: from a version that is a single segment, and from the segments of others, also rows deleted there."""
+"""Erases the content of takedowns from versions: from a version that is a single segment, and from the segments of
+others, also rows deleted there.
+"""
 
 from pathlib import Path
 
@@ -33,18 +35,23 @@ from almanac.schemas.manifest import Counts, Derived, Manifest, SegmentUse
 _DERIVED_FROM = ["chunk_id", "text_sha256", "metadata", "text"]
 
 
-def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, embed: Embed, *, lease: Lease | None = None) -> UrlContent:
-    """Replaces a version by one without the content of a takedown; returns that content. A version without such content is not touched.
+def forget_in_version(
+    index_dir: Path, version: str, takedown: Takedown, vectors_root: Path, embed: Embed, *, lease: Lease | None = None
+) -> UrlContent:
+    """Replaces a version by one without the content of a takedown; returns that content. A version without such content
+    is not touched.
 
-    The replacement is built in full, because Chroma's files retain deleted rows; of a version of segments, that is done for each segment that has such
-    content, once for all versions that share it, and also where the version has deleted it already. A version that becomes empty stays, and returns no hits.
+    The replacement is built in full, because Chroma's files retain deleted rows; of a version of segments, that is done
+    for each segment that has such content, once for all versions that share it, and also where the version has deleted
+    it already. A version that becomes empty stays, and returns no hits.
 
     Args:
         index_dir: The knowledge base's index directory.
         version: Name of the version.
         takedown: The URLs to remove.
         vectors_root: Folder of the vector store.
-        embed: The declared embedder, from whose tokenizer the parameters of search are derived anew where the version was built with it.
+        embed: The declared embedder, from whose tokenizer the parameters of search are derived anew where the version
+            was built with it.
         lease: The writer's lock.
 
     Raises DamagedVersion where a table of the version, or of one of its segments, is damaged or a vector is missing.
@@ -52,13 +59,16 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
     folder, manifest = version_dir(index_dir, version), read_manifest(index_dir, version)
     if manifest.segments:
         return _forget_in_segments(index_dir, manifest, takedown, vectors_root, embed, lease=lease)
-    require_tables(folder, manifest)  # a table that is lost may have had the content, which Chroma's files then still have
+    # a table that is lost may have had the content, which Chroma's files then still have
+    require_tables(folder, manifest)
     found = find_in_tables(folder, takedown.urls)
     if not found.items and not found.chunks:
         return found
     tables = hidden_folder(folder)
     try:
-        rows = {name: rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()}
+        rows = {
+            name: rewrite(folder / name, tables / name, takedown.urls) for name in TABLES if (folder / name).is_file()
+        }
         cleaned = manifest.model_copy(
             update={
                 "digest": digest_of(batches_of(tables / CHUNKS), manifest.embedder.fingerprint, scratch=tables),
@@ -74,7 +84,15 @@ def forget_in_version(index_dir: Path, version: str, takedown: Takedown, vectors
     return found
 
 
-def _forget_in_segments(index_dir: Path, manifest: Manifest, takedown: Takedown, vectors_root: Path, embed: Embed, *, lease: Lease | None = None) -> UrlContent:
+def _forget_in_segments(
+    index_dir: Path,
+    manifest: Manifest,
+    takedown: Takedown,
+    vectors_root: Path,
+    embed: Embed,
+    *,
+    lease: Lease | None = None,
+) -> UrlContent:
     deletions = read_deletions(version_dir(index_dir, manifest.version), manifest)
     found, affected = UrlContent(), []
     for use in manifest.segments:
@@ -103,24 +121,39 @@ def _forget_in_segments(index_dir: Path, manifest: Manifest, takedown: Takedown,
 
 
 def _without_content(
-    index_dir: Path, manifest: Manifest, affected: list[str], takedown: Takedown, vectors_root: Path, lease: Lease | None
+    index_dir: Path,
+    manifest: Manifest,
+    affected: list[str],
+    takedown: Takedown,
+    vectors_root: Path,
+    lease: Lease | None,
 ) -> dict[str, StagedSegment]:
-    """Makes the segments that take the places of those affected, by the names of these. One that another version needed already is found."""
+    """Makes the segments that take the places of those affected, by the names of these. One that another version needed
+    already is found.
+    """
     language, embedder = manifest.language, manifest.embedder
-    spec = SegmentSpec(kb=manifest.kb, collection=manifest.collection, language=language, embedder=embedder, vectors_root=vectors_root)
+    spec = SegmentSpec(
+        kb=manifest.kb, collection=manifest.collection, language=language, embedder=embedder, vectors_root=vectors_root
+    )
     made: dict[str, StagedSegment] = {}
     for name in affected:
         folder = segment_dir(index_dir, name)
-        restore_vectors(VectorStore(vectors_root, embedder), keys_in(folder / CHUNKS), folder, read_segment(index_dir, name))
+        restore_vectors(
+            VectorStore(vectors_root, embedder), keys_in(folder / CHUNKS), folder, read_segment(index_dir, name)
+        )
         made[name] = stage_segment(index_dir, spec, {table: rest_of(folder / table, takedown.urls) for table in TABLES})
-    make_segments(index_dir, spec, list({one.name: one for one in made.values()}.values()), known_from=affected, lease=lease)
+    make_segments(
+        index_dir, spec, list({one.name: one for one in made.values()}.values()), known_from=affected, lease=lease
+    )
     return made
 
 
 def _renamed(
     index_dir: Path, manifest: Manifest, deletions: Deletions, cleaned: dict[str, StagedSegment], takedown: Takedown
 ) -> tuple[list[SegmentUse], dict[str, dict[str, RowNumbers]]]:
-    """The segments of the version after the takedown, with their deleted rows; those of which nothing is live are left out, but for the last one."""
+    """The segments of the version after the takedown, with their deleted rows; those of which nothing is live are left
+    out, but for the last one.
+    """
     rest: dict[str, dict[str, RowNumbers]] = {}
     counts: dict[str, Counts] = {}
     for use in manifest.segments:
@@ -129,21 +162,34 @@ def _renamed(
         rows = {
             table: deletions[use.segment][table]
             if new is None
-            else _renumbered(segment_dir(index_dir, use.segment) / table, segment_dir(index_dir, name) / table, deletions[use.segment][table], takedown)
+            else _renumbered(
+                segment_dir(index_dir, use.segment) / table,
+                segment_dir(index_dir, name) / table,
+                deletions[use.segment][table],
+                takedown,
+            )
             for table in TABLES
         }
         # Two segments may have become equal: a row of them is live if it was in either.
-        rest[name] = {table: np.intersect1d(rows[table], rest[name][table]) for table in TABLES} if name in rest else rows
+        rest[name] = (
+            {table: np.intersect1d(rows[table], rest[name][table]) for table in TABLES} if name in rest else rows
+        )
         counts[name] = read_segment(index_dir, name).counts
-    live = [name for name in rest if any(getattr(counts[name], field) > len(rest[name][table]) for field, table in _COUNTED)] or list(rest)[:1]
-    return [SegmentUse(segment=name, chunks=counts[name].chunks, deleted=len(rest[name][CHUNKS])) for name in live], {name: rest[name] for name in live}
+    live = [
+        name for name in rest if any(getattr(counts[name], field) > len(rest[name][table]) for field, table in _COUNTED)
+    ] or list(rest)[:1]
+    return [SegmentUse(segment=name, chunks=counts[name].chunks, deleted=len(rest[name][CHUNKS])) for name in live], {
+        name: rest[name] for name in live
+    }
 
 
 _COUNTED = (("chunks", CHUNKS), ("records", RECORDS), ("documents", DOCUMENTS))
 
 
 def _renumbered(before: Path, after: Path, deleted: RowNumbers, takedown: Takedown) -> RowNumbers:
-    """The numbers of deleted rows in the table that takes the place of another one, by what the rows are: their order may be another one."""
+    """The numbers of deleted rows in the table that takes the place of another one, by what the rows are: their order
+    may be another one.
+    """
     if not len(deleted):
         return deleted
     name = before.name
@@ -151,7 +197,9 @@ def _renumbered(before: Path, after: Path, deleted: RowNumbers, takedown: Takedo
     kept = keys_of(rows.filter(pc.invert(is_under(rows.column("url"), takedown.urls))), name)
     places = pc.index_in(kept, value_set=keys_of(read_table(after, list(KEYS[name])), name).combine_chunks())
     if places.null_count:
-        raise OperationalError("a deleted row is lost in a segment without a takedown", where=str(after), hint="a defect: please report it")
+        raise OperationalError(
+            "a deleted row is lost in a segment without a takedown", where=str(after), hint="a defect: please report it"
+        )
     numbers: RowNumbers = np.unique(places.to_numpy().astype(np.int64))
     return numbers
 
@@ -169,7 +217,9 @@ def _derived_of(tables: VersionTables, manifest: Manifest, embed: Embed) -> Deri
 
 
 def _derived_anew(chunks: Path, manifest: Manifest, embed: Embed) -> Derived:
-    """Parameters of search for what is left of a version. Those of its languages stay as they are where the declared embedder is another one, or gone."""
+    """Parameters of search for what is left of a version. Those of its languages stay as they are where the declared
+    embedder is another one, or gone.
+    """
     try:
         is_declared = describe_embedder(resolve(embed, manifest.embedder)).fingerprint == manifest.embedder.fingerprint
     except AlmanacError:

@@ -1,4 +1,6 @@
-"""Export of a version to one stock Chroma directory, which any `chromadb` opens, whatever segments the version consists of."""
+"""Export of a version to one stock Chroma directory, which any `chromadb` opens, whatever segments the version consists
+of.
+"""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -39,10 +41,12 @@ class ExportJob(BaseModel):
 
 
 def export_chroma(index_dir: Path, version: str, out: Path) -> ExportedChroma:
-    """Writes all chunks of a version, with their vectors and metadata, as one collection into the directory `out`, which appears when it is complete.
+    """Writes all chunks of a version, with their vectors and metadata, as one collection into the directory `out`,
+    which appears when it is complete.
 
-    The collection has the name and the rows that a version of a single segment has. Raises UsageError where `out` is not an empty or new directory,
-    DamagedVersion where a file of the version differs from its manifest, StorageError where the disk fails.
+    The collection has the name and the rows that a version of a single segment has. Raises UsageError where `out` is
+    not an empty or new directory, DamagedVersion where a file of the version differs from its manifest, StorageError
+    where the disk fails.
     """
     out = out.absolute()
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
@@ -55,19 +59,28 @@ def export_chroma(index_dir: Path, version: str, out: Path) -> ExportedChroma:
         try:
             beside.mkdir()
             if manifest.segments:
-                # In a child, whose freed memory is overwritten: Chroma's index files take over what is left in memory, such as a text that is deleted.
-                run_child("almanac.index.upkeep.export_chroma", ExportJob(index_dir=index_dir, version=version, target=beside).model_dump_json(), _unexpected)
+                # In a child, whose freed memory is overwritten: Chroma's index files take over what is left in memory,
+                # such as a text that is deleted.
+                run_child(
+                    "almanac.index.upkeep.export_chroma",
+                    ExportJob(index_dir=index_dir, version=version, target=beside).model_dump_json(),
+                    _unexpected,
+                )
             else:
                 copy_chroma(folder, manifest, beside)
             _require_count(beside, manifest)
             move(beside / CHROMA, out)
         finally:
             remove(beside)
-    return ExportedChroma(kb=manifest.kb, version=version, out=str(out), collection=manifest.collection, chunks=manifest.counts.chunks)
+    return ExportedChroma(
+        kb=manifest.kb, version=version, out=str(out), collection=manifest.collection, chunks=manifest.counts.chunks
+    )
 
 
 def _unexpected(message: Message) -> None:
-    raise OperationalError(f"the export sent {message}", where="almanac.index.upkeep.export_chroma", hint="a defect: please report it")
+    raise OperationalError(
+        f"the export sent {message}", where="almanac.index.upkeep.export_chroma", hint="a defect: please report it"
+    )
 
 
 def _write_collection(job: ExportJob) -> None:
@@ -104,7 +117,9 @@ def _batches(parts: Iterator[_Rows], sizes: Sequence[int]) -> Iterator[_Rows]:
         while sum(map(len, vectors)) < size:
             table, its_vectors = next(parts, (None, None))
             if table is None or its_vectors is None:
-                raise DamagedVersion("the segments have fewer chunks than the version", hint="almanac verify KB says what is wrong")
+                raise DamagedVersion(
+                    "the segments have fewer chunks than the version", hint="almanac verify KB says what is wrong"
+                )
             tables.append(table)
             vectors.append(its_vectors)
         joined, every = pa.concat_tables(tables), np.concatenate(vectors)
@@ -118,7 +133,8 @@ def _require_count(folder: Path, manifest: Manifest) -> None:
         [[rows, different]] = opened.execute("SELECT count(*), count(DISTINCT embedding_id) FROM embeddings").fetchall()
     if not rows == different == manifest.counts.chunks:
         raise DamagedVersion(
-            f"{rows} rows were exported, {different} of them different, and {manifest.version} has {manifest.counts.chunks}",
+            f"{rows} rows were exported, {different} of them different, and {manifest.version} has "
+            f"{manifest.counts.chunks}",
             where=str(folder),
             hint="almanac verify KB VERSION says what is wrong",
         )

@@ -1,4 +1,6 @@
-"""Promotion: copies a verified version, with its tables and vectors, from one data directory to another, such as from staging to production."""
+"""Promotion: copies a verified version, with its tables and vectors, from one data directory to another, such as from
+staging to production.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,9 +47,11 @@ _log = get_logger("almanac.promote")
 
 
 def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, go_live: bool = True) -> PromoteResult:
-    """Verifies a version in `source`, copies it with its vectors to `target`, verifies the copy and publishes it, under the target's writer lock.
+    """Verifies a version in `source`, copies it with its vectors to `target`, verifies the copy and publishes it, under
+    the target's writer lock.
 
-    If the target already has a complete version with the same content, that one is verified and published instead; if it is live already, nothing changes.
+    If the target already has a complete version with the same content, that one is verified and published instead; if
+    it is live already, nothing changes.
 
     Args:
         source: Data directory that has the version.
@@ -56,18 +60,27 @@ def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, 
         version: Name of the version in `source`; it may get another one in `target`.
         go_live: Whether to publish the version there.
 
-    Raises GateRefused for a version that the gate refused and that was not published by an override, DamagedVersion where a verification finds problems,
-    UsageError where the directories are the same or the version contains items taken down in `target`, RunLocked while the target is being written.
+    Raises GateRefused for a version that the gate refused and that was not published by an override, DamagedVersion
+    where a verification finds problems, UsageError where the directories are the same or the version contains items
+    taken down in `target`, RunLocked while the target is being written.
     """
     if source.root == target.root or (target.root.exists() and source.root.samefile(target.root)):
-        raise UsageError("the version is in that data directory already", where=str(target.root), hint="--to names another one, such as production's")
+        raise UsageError(
+            "the version is in that data directory already",
+            where=str(target.root),
+            hint="--to names another one, such as production's",
+        )
     manifest = read_manifest(source.index(kb), version)
     override = override_of(source.index(kb), version)
     _require_passed(manifest, override, source.index(kb))
     target.require_writable()
     pin = pin_version(source.index(kb), version)
     try:
-        with writer_lock(target.index(kb), "promote") as lease, vectors_in_use(source.vectors), vectors_in_use(target.vectors):
+        with (
+            writer_lock(target.index(kb), "promote") as lease,
+            vectors_in_use(source.vectors),
+            vectors_in_use(target.vectors),
+        ):
             _require_whole(version_dir(source.index(kb), version), manifest, source)
             promoted = _take_over(source, target, pin, manifest, lease)
             live = read_pointer(target.index(kb))
@@ -76,7 +89,12 @@ def promote_version(source: DataDir, target: DataDir, kb: str, version: str, *, 
     finally:
         pin.close()
     return PromoteResult(
-        kb=kb, version=version, promoted=promoted, to=str(target.root), published=read_pointer(target.index(kb)) == promoted, digest=manifest.digest
+        kb=kb,
+        version=version,
+        promoted=promoted,
+        to=str(target.root),
+        published=read_pointer(target.index(kb)) == promoted,
+        digest=manifest.digest,
     )
 
 
@@ -97,7 +115,8 @@ def _require_none(problems: Sequence[Problem], sealed: Manifest | Segment, folde
     if problems:
         version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
         raise DamagedVersion(
-            f"{sealed.called} differs from what it should be in {len(problems)} places; the first: {problems[0].kind} at {problems[0].where}",
+            f"{sealed.called} differs from what it should be in {len(problems)} places; the first: "
+            f"{problems[0].kind} at {problems[0].where}",
             where=str(folder),
             hint=f"almanac verify KB {version} lists them; almanac rebuild KB {version} mends all but its tables",
         )
@@ -132,7 +151,9 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
 
 
 def _copy_segments(source: DataDir, target: DataDir, manifest: Manifest, lease: Lease) -> None:
-    """Copies the segments that the target lacks or has damaged, with their vectors; each is verified, and sealed there."""
+    """Copies the segments that the target lacks or has damaged, with their vectors; each is verified, and sealed
+    there.
+    """
     index_dir = target.index(manifest.kb)
     for use in manifest.segments:
         if is_intact(index_dir, use.segment):
@@ -154,8 +175,12 @@ def _copy_segments(source: DataDir, target: DataDir, manifest: Manifest, lease: 
             pin.close()
 
 
-def _copy_engines(source: DataDir, target: DataDir, origin: Path, new: Manifest | Segment, listed: Sealed, folder: Path) -> None:
-    """Copies Chroma's directory, the lexical index and the vectors of the tables in `folder`, then verifies the folder. `listed` has the files of `origin`."""
+def _copy_engines(
+    source: DataDir, target: DataDir, origin: Path, new: Manifest | Segment, listed: Sealed, folder: Path
+) -> None:
+    """Copies Chroma's directory, the lexical index and the vectors of the tables in `folder`, then verifies the folder.
+    `listed` has the files of `origin`.
+    """
     _copy_vectors(source, target, origin, listed)
     copy_chroma(origin, listed, folder)
     copy_lexical(origin, listed, folder)
@@ -167,7 +192,9 @@ def _copy_engines(source: DataDir, target: DataDir, origin: Path, new: Manifest 
 
 
 def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
-    """Returns a complete version with the same content: the live one if it qualifies, else the newest; None where there is none."""
+    """Returns a complete version with the same content: the live one if it qualifies, else the newest; None where there
+    is none.
+    """
     live = read_pointer(index_dir)
     same = [one for one in list_versions(index_dir) if _content_of(one) == _content_of(manifest)]
     return max(same, key=lambda one: (one.version == live, version_number(one.version)), default=None)
@@ -178,7 +205,12 @@ def _content_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
-    origin = {"version": manifest.version, "digest": manifest.digest, "run_id": manifest.run_id, "created_at": manifest.created_at}
+    origin = {
+        "version": manifest.version,
+        "digest": manifest.digest,
+        "run_id": manifest.run_id,
+        "created_at": manifest.created_at,
+    }
     return manifest.model_copy(
         update={
             "version": name,
@@ -191,7 +223,8 @@ def _as_version_of(target: DataDir, name: str, manifest: Manifest) -> Manifest:
 
 
 def _refuse_forgotten(source: DataDir, index_dir: Path, folder: Path, manifest: Manifest) -> None:
-    """Raises UsageError where the version contains items that were taken down in the target: a promotion must not bring them back.
+    """Raises UsageError where the version contains items that were taken down in the target: a promotion must not bring
+    them back.
 
     Rows that it has deleted count, since its segments still have them.
     """
@@ -199,7 +232,8 @@ def _refuse_forgotten(source: DataDir, index_dir: Path, folder: Path, manifest: 
     found = find_in_version(source.index(manifest.kb), folder, manifest, forgotten) if forgotten else None
     if found is not None and found.items:
         raise UsageError(
-            f"{manifest.version} holds {len(found.items)} items that were taken down there; the first: {min(found.items)[1]}",
+            f"{manifest.version} holds {len(found.items)} items that were taken down there; the first: "
+            f"{min(found.items)[1]}",
             where=str(index_dir),
             hint="almanac forget KB URL takes them down here, too; then promote the version again",
         )

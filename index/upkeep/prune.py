@@ -1,4 +1,6 @@
-"""Retention: removes versions beyond the declared number, segments that no version names any more, and vectors that no remaining version or run needs."""
+"""Retention: removes versions beyond the declared number, segments that no version names any more, and vectors that no
+remaining version or run needs.
+"""
 
 import json
 import time
@@ -18,7 +20,14 @@ from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import override_of, pointer_lock, publications
-from almanac.index.versions.store import MANIFEST, discard_unfinished, read_manifest, read_pointer, version_dir, version_names
+from almanac.index.versions.store import (
+    MANIFEST,
+    discard_unfinished,
+    read_manifest,
+    read_pointer,
+    version_dir,
+    version_names,
+)
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, DamagedVersion
 from almanac.schemas.reports import PruneResult
@@ -29,10 +38,13 @@ _SEGMENT = "segment.json"  # what a segment has for a manifest
 _log = get_logger("almanac.prune")
 
 
-def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[str] = (), lease: Lease | None = None) -> PruneResult:
+def prune(
+    data: DataDir, declaration: Declaration, *, keep_vectors: Collection[str] = (), lease: Lease | None = None
+) -> PruneResult:
     """Applies the declared retention to versions, then to segments and vectors; returns what was removed.
 
-    The caller has the writer lock and must not be inside `vectors_in_use`: while any process of any knowledge base is, no vectors are removed.
+    The caller has the writer lock and must not be inside `vectors_in_use`: while any process of any knowledge base is,
+    no vectors are removed.
 
     Args:
         data: The data directory.
@@ -68,14 +80,21 @@ def prune(data: DataDir, declaration: Declaration, *, keep_vectors: Collection[s
 
 
 def expired_versions(index_dir: Path, keep: int) -> list[str]:
-    """Returns the versions beyond the `keep` newest, oldest first; never the live version, the one published last, or the three newest.
+    """Returns the versions beyond the `keep` newest, oldest first; never the live version, the one published last, or
+    the three newest.
 
-    Refused versions count for nothing: they stay as long as they are among the three newest, to be looked at and published by hand, and displace none that
-    one can roll back to. Otherwise a site that is refused every night would fill the disk.
+    Refused versions count for nothing: they stay as long as they are among the three newest, to be looked at and
+    published by hand, and displace none that one can roll back to. Otherwise a site that is refused every night would
+    fill the disk.
     """
     names, count = version_names(index_dir), max(keep, _LAST)
     others = [name for name in names if not _was_refused(index_dir, name)]
-    stay = {*names[-_LAST:], *others[-count:], read_pointer(index_dir), *(one.version for one in publications(index_dir)[-1:])}
+    stay = {
+        *names[-_LAST:],
+        *others[-count:],
+        read_pointer(index_dir),
+        *(one.version for one in publications(index_dir)[-1:]),
+    }
     return [name for name in names if name not in stay]
 
 
@@ -101,9 +120,11 @@ def _prune_vectors(data: DataDir, keep: Collection[str], limit_s: float) -> tupl
 
 
 class Needs:
-    """Vector keys that are needed by versions and segments of all knowledge bases, and by the tables of their latest and unfinished runs.
+    """Vector keys that are needed by versions and segments of all knowledge bases, and by the tables of their latest
+    and unfinished runs.
 
-    The tables are read one at a time when keys are asked for; of those with the same content, by the hash in their manifest, one is read.
+    The tables are read one at a time when keys are asked for; of those with the same content, by the hash in their
+    manifest, one is read.
 
     Args:
         overlook_unreadable: Whether to skip tables that cannot be read. Otherwise what is asked of them is not known.
@@ -116,7 +137,8 @@ class Needs:
     def of(self, fingerprint: str) -> DigestSet | None:
         """Returns the keys that are needed of one embedder; None where a table cannot be read that may be of it.
 
-        A table whose embedder is not known counts for each. Memory: 32 bytes for each distinct key, and one table's keys.
+        A table whose embedder is not known counts for each. Memory: 32 bytes for each distinct key, and one table's
+        keys.
         """
         needed = DigestSet(digests_of([]))
         return needed if self._read(needed.add, fingerprint) else None
@@ -165,7 +187,9 @@ def _staged(data: DataDir) -> list[Path]:
 
 
 def _facts_beside(chunks: Path) -> tuple[str | None, str | None]:
-    """The embedder's fingerprint and the table's hash, by the manifest of any format beside a chunks table; each None where it is not there."""
+    """The embedder's fingerprint and the table's hash, by the manifest of any format beside a chunks table; each None
+    where it is not there.
+    """
     for name in (MANIFEST, _SEGMENT):
         try:
             manifest = json.loads(chunks.with_name(name).read_text(encoding="utf-8"))
@@ -173,7 +197,9 @@ def _facts_beside(chunks: Path) -> tuple[str | None, str | None]:
         except (OSError, ValueError, KeyError, TypeError):
             continue
         try:
-            return fingerprint, next((str(file["sha256"]) for file in manifest["files"] if file["path"] == CHUNKS), None)
+            return fingerprint, next(
+                (str(file["sha256"]) for file in manifest["files"] if file["path"] == CHUNKS), None
+            )
         except (KeyError, TypeError):
             return fingerprint, None
     return None, None

@@ -1,4 +1,5 @@
-"""Rebuilds a version's Chroma directory, lexical index and matrix from its tables and the vector store; of a version of segments, those that are damaged.
+"""Rebuilds a version's Chroma directory, lexical index and matrix from its tables and the vector store; of a version of
+segments, those that are damaged.
 
 Each folder is built beside the one that it replaces and exchanged with it in one atomic step.
 """
@@ -26,12 +27,16 @@ from almanac.schemas.manifest import Manifest, Sealed, Segment
 from almanac.schemas.reports import RebuildResult
 
 
-def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> RebuildResult:
-    """Repairs any damage to a version except to its tables and lists of deleted rows. Nothing is embedded; digest and tables stay the same.
+def rebuild_version(
+    index_dir: Path, version: str, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore
+) -> RebuildResult:
+    """Repairs any damage to a version except to its tables and lists of deleted rows. Nothing is embedded; digest and
+    tables stay the same.
 
     Vectors that the vector store has lost are taken from the version itself.
 
-    Readers continue with the files that they have open; a kill leaves either the old or the new directory in place, complete.
+    Readers continue with the files that they have open; a kill leaves either the old or the new directory in place,
+    complete.
 
     Args:
         index_dir: The knowledge base's index directory.
@@ -40,7 +45,8 @@ def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease:
         lease: The writer's lock, checked before the manifest is written.
         on_progress: Called with (rows done, rows in total).
 
-    Raises DamagedVersion where a table differs from the manifest, or a vector is missing in both places, since both are needed for the rebuild.
+    Raises DamagedVersion where a table differs from the manifest, or a vector is missing in both places, since both are
+    needed for the rebuild.
     """
     started = time.perf_counter()
     manifest = read_manifest(index_dir, version)
@@ -48,13 +54,25 @@ def rebuild_version(index_dir: Path, version: str, vectors_root: Path, *, lease:
         rebuild_segments(index_dir, manifest, vectors_root, lease=lease, on_progress=on_progress)
     else:
         require_tables(version_dir(index_dir, version), manifest)
-        replace_version(index_dir, manifest, version_dir(index_dir, version), vectors_root, lease=lease, on_progress=on_progress)
+        replace_version(
+            index_dir, manifest, version_dir(index_dir, version), vectors_root, lease=lease, on_progress=on_progress
+        )
     seconds = round(time.perf_counter() - started, 3)
-    return RebuildResult(kb=manifest.kb, version=version, digest=manifest.digest, chunks=manifest.counts.chunks, seconds=seconds)
+    return RebuildResult(
+        kb=manifest.kb, version=version, digest=manifest.digest, chunks=manifest.counts.chunks, seconds=seconds
+    )
 
 
-def rebuild_segments(index_dir: Path, manifest: Manifest, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore) -> None:
-    """Rebuilds the damaged segments of a version; all of them where nothing at all is damaged. Then the version's own files are written anew.
+def rebuild_segments(
+    index_dir: Path,
+    manifest: Manifest,
+    vectors_root: Path,
+    *,
+    lease: Lease | None = None,
+    on_progress: OnProgress = ignore,
+) -> None:
+    """Rebuilds the damaged segments of a version; all of them where nothing at all is damaged. Then the version's own
+    files are written anew.
 
     Arguments and errors as `rebuild_version`. What other versions share of these segments is mended with them.
     """
@@ -79,17 +97,42 @@ def rebuild_segments(index_dir: Path, manifest: Manifest, vectors_root: Path, *,
 
 
 def replace_version(
-    index_dir: Path, manifest: Manifest, tables: Path, vectors_root: Path, *, lease: Lease | None = None, on_progress: OnProgress = ignore
+    index_dir: Path,
+    manifest: Manifest,
+    tables: Path,
+    vectors_root: Path,
+    *,
+    lease: Lease | None = None,
+    on_progress: OnProgress = ignore,
 ) -> None:
-    """Builds a version for `manifest` from the tables in the folder `tables`, verifies it and exchanges it with the existing version of that name.
+    """Builds a version for `manifest` from the tables in the folder `tables`, verifies it and exchanges it with the
+    existing version of that name.
 
     Raises DamagedVersion where the build or its verification fails; the existing version then stays in place.
     """
-    _replace(version_dir(index_dir, manifest.version), read_manifest(index_dir, manifest.version), manifest, tables, vectors_root, lease, on_progress)
+    _replace(
+        version_dir(index_dir, manifest.version),
+        read_manifest(index_dir, manifest.version),
+        manifest,
+        tables,
+        vectors_root,
+        lease,
+        on_progress,
+    )
 
 
-def _replace(folder: Path, before: Sealed, sealed: Manifest | Segment, tables: Path, vectors_root: Path, lease: Lease | None, on_progress: OnProgress) -> None:
-    """Builds a folder anew as `sealed` says, and exchanges it. `before` is the present manifest of `folder`, from which lost vectors are restored."""
+def _replace(
+    folder: Path,
+    before: Sealed,
+    sealed: Manifest | Segment,
+    tables: Path,
+    vectors_root: Path,
+    lease: Lease | None,
+    on_progress: OnProgress,
+) -> None:
+    """Builds a folder anew as `sealed` says, and exchanges it. `before` is the present manifest of `folder`, from which
+    lost vectors are restored.
+    """
     given = {name: tables / name for name in TABLES if (tables / name).is_file()}
     with replacing(folder) as beside:
         job = BuildJob(
@@ -124,12 +167,17 @@ def _build_beside(job: BuildJob, sealed: Manifest | Segment, lease: Lease | None
         facts = build_version(job, on_progress=on_progress)
         built = sealed.model_copy(update={"files": [], "lineage": {**sealed.lineage, "build": facts.model_dump()}})
         if problems := verify_folder(job.version_dir, built, job.vectors_root):
-            raise DamagedVersion(f"{problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more", where=str(job.version_dir))
+            raise DamagedVersion(
+                f"{problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more", where=str(job.version_dir)
+            )
     except DamagedVersion as error:
         raise DamagedVersion(
             f"{sealed.called} cannot be built again: {error.message}",
             where=error.where,
-            hint=f"almanac verify KB {version} lists what is missing or altered; almanac run KB builds a new version, and embeds what that one needs",
+            hint=(
+                f"almanac verify KB {version} lists what is missing or altered; almanac run KB builds a new "
+                "version, and embeds what that one needs"
+            ),
         ) from error
     seal(job.version_dir, built, lease=lease)
 
@@ -143,7 +191,11 @@ def require_tables(folder: Path, manifest: Sealed) -> None:
         found = file_sha256(path) if path.is_file() else None
         if found != stored.sha256:
             raise DamagedVersion(
-                f"{stored.path} of {manifest.called} {'was altered' if found else 'is missing'}, and a version is made from its tables",
+                f"{stored.path} of {manifest.called} {'was altered' if found else 'is missing'}, and a version is "
+                "made from its tables",
                 where=str(path),
-                hint="almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the file back from a backup",
+                hint=(
+                    "almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the "
+                    "file back from a backup"
+                ),
             )

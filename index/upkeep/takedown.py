@@ -1,7 +1,8 @@
 """Takedowns: the list of forgotten URLs.
 
-`<index_dir>/forgotten.jsonl` has one line per takedown. The line is written before anything is erased and marked as done at the end, so that a takedown
-interrupted by a kill is completed by the next run or takedown. Listed URLs are never fetched again, and no item is made from them.
+`<index_dir>/forgotten.jsonl` has one line per takedown. The line is written before anything is erased and marked as
+done at the end, so that a takedown interrupted by a kill is completed by the next run or takedown. Listed URLs are
+never fetched again, and no item is made from them.
 """
 
 import json
@@ -31,7 +32,9 @@ class Takedown(BaseModel):
 
 
 def takedowns(index_dir: Path) -> list[Takedown]:
-    """Returns all takedowns in file order. Raises StorageError for an unreadable line, since the URLs that it forbids are unknown."""
+    """Returns all takedowns in file order. Raises StorageError for an unreadable line, since the URLs that it forbids
+    are unknown.
+    """
     path = index_dir / _RECORD
     if not path.is_file():
         return []
@@ -40,8 +43,13 @@ def takedowns(index_dir: Path) -> list[Takedown]:
         try:
             found += [_takedown_in(line)] if line.strip() else []
         except ValueError as error:
-            hint = f"bring the file back from a backup; or remove the line, and then almanac forget KB URL --anyway for the URL that it names: {line[:_SHOWN]}"
-            raise StorageError("a takedown cannot be read, and what it forbids is not known", where=f"{path}:{number}", hint=hint) from error
+            hint = (
+                "bring the file back from a backup; or remove the line, and then almanac forget KB URL --anyway "
+                f"for the URL that it names: {line[:_SHOWN]}"
+            )
+            raise StorageError(
+                "a takedown cannot be read, and what it forbids is not known", where=f"{path}:{number}", hint=hint
+            ) from error
     return found
 
 

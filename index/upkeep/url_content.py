@@ -34,15 +34,19 @@ class UrlContent:
 
 
 def versions_to_clean(index_dir: Path) -> list[str]:
-    """Returns all versions in the order of cleaning: the live one, which is being served, then the others, newest first."""
+    """Returns all versions in the order of cleaning: the live one, which is being served, then the others, newest
+    first.
+    """
     live = read_pointer(index_dir)
     return sorted(version_names(index_dir), key=lambda version: (version != live, -version_number(version)))
 
 
 def table_folders(index_dir: Path) -> list[Path]:
-    """Returns the folders that have tables of versions: the versions that are a single segment, and all segments, with every row that they ever had.
+    """Returns the folders that have tables of versions: the versions that are a single segment, and all segments, with
+    every row that they ever had.
 
-    A version whose manifest cannot be read counts as a single segment. Segments that a version names are among them even if they are gone.
+    A version whose manifest cannot be read counts as a single segment. Segments that a version names are among them
+    even if they are gone.
     """
     found, segments = [], {path.parent: None for path in sorted((index_dir / SEGMENTS).glob(f"*/{SEGMENT}"))}
     for version in versions_to_clean(index_dir):
@@ -57,7 +61,9 @@ def table_folders(index_dir: Path) -> list[Path]:
 
 
 def find_in_version(index_dir: Path, folder: Path, manifest: Manifest, urls: Collection[str]) -> UrlContent:
-    """Returns the content of these URLs in a version, and in rows of its segments that it has deleted. Raises DamagedVersion as `find_in_tables`."""
+    """Returns the content of these URLs in a version, and in rows of its segments that it has deleted. Raises
+    DamagedVersion as `find_in_tables`.
+    """
     found = UrlContent()
     for tables in [segment_dir(index_dir, use.segment) for use in manifest.segments] or [folder]:
         found.add(find_in_tables(tables, urls))
@@ -65,12 +71,16 @@ def find_in_version(index_dir: Path, folder: Path, manifest: Manifest, urls: Col
 
 
 def find_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
-    """Returns the content of these URLs in the tables of a folder: of a version, a segment or the latest run. Raises DamagedVersion where one is unreadable."""
+    """Returns the content of these URLs in the tables of a folder: of a version, a segment or the latest run. Raises
+    DamagedVersion where one is unreadable.
+    """
     found = UrlContent()
     for name in (RECORDS, DOCUMENTS):
         if (folder / name).is_file():
             for rows in _under(folder / name, ["source", "document_id", "url"], urls):
-                found.items |= set(zip(rows.column("source").to_pylist(), rows.column("document_id").to_pylist(), strict=True))
+                found.items |= set(
+                    zip(rows.column("source").to_pylist(), rows.column("document_id").to_pylist(), strict=True)
+                )
     if (folder / CHUNKS).is_file():
         for rows in _under(folder / CHUNKS, ["chunk_id", "text_sha256", "url"], urls):
             found.chunks |= set(rows.column("chunk_id").to_pylist())
@@ -89,7 +99,9 @@ def urls_in_tables(folder: Path) -> Iterator[str]:
 
 
 def forget_in_tables(folder: Path, urls: Collection[str]) -> UrlContent:
-    """Removes the content of these URLs from the latest run's tables and returns it. If a table cannot be read, all are removed; the next run writes them."""
+    """Removes the content of these URLs from the latest run's tables and returns it. If a table cannot be read, all are
+    removed; the next run writes them.
+    """
     found = UrlContent()
     try:
         found = find_in_tables(folder, urls)

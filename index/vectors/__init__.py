@@ -1,1 +1,3 @@
-"""Vectors on disk: content-addressed Parquet parts keyed by the hash of the text, and one row-aligned matrix in each version."""
+"""Vectors on disk: content-addressed Parquet parts keyed by the hash of the text, and one row-aligned matrix in each
+version.
+"""

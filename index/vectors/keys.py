@@ -21,7 +21,8 @@ def keys_in(chunks: Path) -> pa.LargeStringArray:
 
 
 class VectorKeys:
-    """Keys of all vector parts in a folder, as 32 bytes each and their place. 100,000 keys in 200 parts are read in 0.15 s.
+    """Keys of all vector parts in a folder, as 32 bytes each and their place. 100,000 keys in 200 parts are read in
+    0.15 s.
 
     Parts are read when they are needed, the newest first: what a refresh looks for was embedded just before.
     """
@@ -36,7 +37,9 @@ class VectorKeys:
         self._dropped: set[Path] = set()
 
     def find(self, keys: Digests) -> tuple[list[Path], RowNumbers, RowNumbers]:
-        """Locates keys: returns the parts' paths, the part number of each key and its row in that part, both int64 (n,) and -1 for an unknown key."""
+        """Locates keys: returns the parts' paths, the part number of each key and its row in that part, both int64 (n,)
+        and -1 for an unknown key.
+        """
         self._settle()
         places = self._sorted.find(keys)
         some = _AT_FIRST
@@ -78,7 +81,11 @@ class VectorKeys:
         self._settle()
 
     def _starts(self) -> RowNumbers:
-        return np.cumsum([0, *self._lengths.values()], dtype=np.int64)[:-1] if self._lengths else np.zeros(0, dtype=np.int64)
+        return (
+            np.cumsum([0, *self._lengths.values()], dtype=np.int64)[:-1]
+            if self._lengths
+            else np.zeros(0, dtype=np.int64)
+        )
 
     def _settle(self) -> None:
         """Takes in the parts that were added and lets go of those that were dropped."""
@@ -86,7 +93,10 @@ class VectorKeys:
             return
         kept = np.empty(len(self._sorted), dtype=self._sorted.digests.dtype)
         kept[self._sorted.rows] = self._sorted.digests  # the keys in the order of parts and rows
-        before = {path: kept[start : start + length] for (path, length), start in zip(self._lengths.items(), self._starts().tolist(), strict=True)}
+        before = {
+            path: kept[start : start + length]
+            for (path, length), start in zip(self._lengths.items(), self._starts().tolist(), strict=True)
+        }
         every = {path: keys for path, keys in before.items() if path not in self._dropped} | self._added
         self._lengths = {path: len(keys) for path, keys in every.items()}
         self._added, self._dropped = {}, set()

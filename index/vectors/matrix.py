@@ -1,6 +1,7 @@
 """`vectors.npy`: float32 (n_chunks, dimension), row-aligned with chunks.parquet, memory-mapped.
 
-Of it, 6,000 vectors are read and compared in 2 ms; Chroma takes 40 µs to return a stored vector, and 90 ms for a filtered search at 100,000 rows.
+Of it, 6,000 vectors are read and compared in 2 ms; Chroma takes 40 µs to return a stored vector, and 90 ms for a
+filtered search at 100,000 rows.
 """
 
 from pathlib import Path
@@ -26,11 +27,15 @@ _ROWS = 10_000  # rows copied at a time
 
 
 def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
-    """Returns the unit vectors of the version in `folder`, float32 (rows, dimension), in the order of chunks.parquet. The file is memory-mapped, not loaded.
+    """Returns the unit vectors of the version in `folder`, float32 (rows, dimension), in the order of chunks.parquet.
+    The file is memory-mapped, not loaded.
 
     Raises DamagedVersion where the file is missing, is not a NumPy array, or has another shape or type.
     """
-    path, hint = folder / MATRIX, "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
+    path, hint = (
+        folder / MATRIX,
+        "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version",
+    )
     try:
         found: Vectors = load_array(path, mapped=rows > 0)
     except PermissionError as error:
@@ -38,12 +43,15 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
     except (OSError, ValueError) as error:
         raise DamagedVersion(f"the vectors cannot be read: {error}", where=str(path), hint=hint) from error
     if found.shape != (rows, dimension) or found.dtype != np.float32:
-        raise DamagedVersion(f"the vectors have the shape {found.shape} instead of {(rows, dimension)}", where=str(path), hint=hint)
+        raise DamagedVersion(
+            f"the vectors have the shape {found.shape} instead of {(rows, dimension)}", where=str(path), hint=hint
+        )
     return found
 
 
 def write_matrix(folder: Path, keys: Texts, store: "VectorStore") -> "Vectors":
-    """Writes the matrix of a version from the vector parts, one row per key in the order of `keys`, and returns it memory-mapped.
+    """Writes the matrix of a version from the vector parts, one row per key in the order of `keys`, and returns it
+    memory-mapped.
 
     Raises DamagedVersion with the first key that has no vector.
     """
@@ -52,8 +60,11 @@ def write_matrix(folder: Path, keys: Texts, store: "VectorStore") -> "Vectors":
     return out
 
 
-def change_matrix(folder: Path, keys: Texts, store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers) -> "Vectors":
-    """Writes the matrix of a delta build: like `write_matrix`, but copies unchanged rows from the parent version's matrix.
+def change_matrix(
+    folder: Path, keys: Texts, store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers
+) -> "Vectors":
+    """Writes the matrix of a delta build: like `write_matrix`, but copies unchanged rows from the parent version's
+    matrix.
 
     Args:
         folder: Directory of the new version.
@@ -69,12 +80,20 @@ def change_matrix(folder: Path, keys: Texts, store: "VectorStore", parent: "Vect
     is_added = np.ones(len(keys), dtype=np.bool_)
     is_added[kept] = False
     added = np.flatnonzero(is_added)
-    store.read_into(keys.take(pa.array(added)) if isinstance(keys, pa.Array | pa.ChunkedArray) else [keys[number] for number in added.tolist()], out, added)
+    store.read_into(
+        keys.take(pa.array(added))
+        if isinstance(keys, pa.Array | pa.ChunkedArray)
+        else [keys[number] for number in added.tolist()],
+        out,
+        added,
+    )
     return out
 
 
 def verified_matrix(folder: Path, manifest: Sealed) -> "Vectors":
-    """Returns the matrix of the version in `folder` after comparing its SHA-256 with the manifest. Raises DamagedVersion where they differ."""
+    """Returns the matrix of the version in `folder` after comparing its SHA-256 with the manifest. Raises
+    DamagedVersion where they differ.
+    """
     verified_file(folder, manifest, MATRIX)
     return open_matrix(folder, manifest.counts.chunks, manifest.embedder.dimension)
 

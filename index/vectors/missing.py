@@ -1,6 +1,7 @@
 """Embeds the texts that have no vector yet, in checkpoints: a text whose part is on disk is never embedded again.
 
-The texts are first staged in a table, in the order in which they are embedded. Each checkpoint then reads its row group, embeds it and writes one part.
+The texts are first staged in a table, in the order in which they are embedded. Each checkpoint then reads its row
+group, embeds it and writes one part.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +22,8 @@ from almanac.index.vectors.store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
 
 CHECKPOINT = 500  # texts per checkpoint, at most
-_LEAST_SHARE = 8  # of a checkpoint, a smaller one has an eighth at least: each costs a tenth of a second beside its texts
+# of a checkpoint, a smaller one has an eighth at least: each costs a tenth of a second beside its texts
+_LEAST_SHARE = 8
 _LEFT_SHARE = 4  # of the texts that are left, a checkpoint has a quarter at most, so that two workers end together
 _BATCH = 2000  # rows read at a time
 _SHOWN_EVERY = 128  # texts embedded between two progress reports: four forward passes
@@ -30,7 +32,9 @@ _SCHEMA = pa.schema([("text_sha256", pa.string()), ("text", pa.string())])
 
 @dataclass(frozen=True)
 class StagedTexts:
-    """Counts of a staged table: `texts` to embed, in `checkpoints` row groups. `cached` are the other rows of the chunks table, which need no embedding."""
+    """Counts of a staged table: `texts` to embed, in `checkpoints` row groups. `cached` are the other rows of the
+    chunks table, which need no embedding.
+    """
 
     texts: int
     checkpoints: int
@@ -48,18 +52,21 @@ class EmbeddedPart:
     refused: dict[str, str] = field(default_factory=dict)  # key of each refused text → the embedder's reason
 
 
-def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int = CHECKPOINT, is_shared: bool = False) -> StagedTexts:
+def stage_missing(
+    chunks: Path, store: VectorStore, to: Path, *, checkpoint: int = CHECKPOINT, is_shared: bool = False
+) -> StagedTexts:
     """Stages the texts without a vector for `embed_checkpoint`, each once, longest first.
 
-    Sorting by length gives a checkpoint texts of similar length, which need little padding, and puts the slowest checkpoint before the first estimate of the
-    remaining time. The texts are not held in memory together.
+    Sorting by length gives a checkpoint texts of similar length, which need little padding, and puts the slowest
+    checkpoint before the first estimate of the remaining time. The texts are not held in memory together.
 
     Args:
         chunks: Path of the chunks table.
         store: Vector store that decides which texts are missing.
         to: Path of the staging table to write.
         checkpoint: Texts per row group.
-        is_shared: Whether several workers embed. The last row groups are then smaller and smaller, or one worker would embed while the others have ended.
+        is_shared: Whether several workers embed. The last row groups are then smaller and smaller, or one worker would
+            embed while the others have ended.
     """
     keys, read = keys_in(chunks), batches_of(chunks, rows=_BATCH)
     rows = store.absent(keys)
@@ -72,7 +79,9 @@ def stage_missing(chunks: Path, store: VectorStore, to: Path, *, checkpoint: int
     checkpoints = 0
     with TableWriter(to, _SCHEMA) as writer:
         columns = ["text_sha256", "embedded_text"]
-        batches = ((table.rename_columns(_SCHEMA.names), placed[places]) for table, places in read_rows(read, columns, rows))
+        batches = (
+            (table.rename_columns(_SCHEMA.names), placed[places]) for table, places in read_rows(read, columns, rows)
+        )
         for texts in reordered(batches, len(rows), checkpoint, scratch=to.parent):
             while len(texts):
                 left = len(rows) - writer.rows
@@ -104,7 +113,9 @@ def embed_checkpoint(
     Raises EmbedderMismatch where `store` belongs to another embedder, and the embedder's own errors.
     """
     if embedder.info.fingerprint != store.fingerprint:
-        raise EmbedderMismatch(f"the vectors are of embedder {store.fingerprint}, not {embedder.info.fingerprint}", where=str(store.folder))
+        raise EmbedderMismatch(
+            f"the vectors are of embedder {store.fingerprint}, not {embedder.info.fingerprint}", where=str(store.folder)
+        )
     keys, texts = _read_checkpoint(staged, number)
     billed_before = embedder.tokens if isinstance(embedder, RemoteEmbedder) else 0
     taken: list[str] = []
@@ -123,7 +134,9 @@ def embed_checkpoint(
 
 
 def _embed(embedder: Embedder, texts: list[str]) -> tuple[Vectors, Mapping[int, str]]:
-    """Returns the vectors of the accepted texts, float32 (n, dimension), in order, and row → reason for the refused ones."""
+    """Returns the vectors of the accepted texts, float32 (n, dimension), in order, and row → reason for the refused
+    ones.
+    """
     if not isinstance(embedder, RemoteEmbedder):
         return checked_vectors(embedder.embed_documents(texts), texts, embedder.info), {}
     vectors, reasons = embedder.embed_each(texts)

@@ -1,7 +1,9 @@
-"""The rows of largest cosine to a query, in one segment or several: all rows of small ones are compared, and of large ones those that may be among the nearest.
+"""The rows of largest cosine to a query, in one segment or several: all rows of small ones are compared, and of large
+ones those that may be among the nearest.
 
-Of a large segment, the quantised vectors give an estimate of each row's product with the query (`index.vectors.quantized`). Rows are read and compared in the
-order of their estimates, until even one whose estimate is too low by the mean error and four standard deviations would not be among the nearest.
+Of a large segment, the quantised vectors give an estimate of each row's product with the query
+(`index.vectors.quantized`). Rows are read and compared in the order of their estimates, until even one whose estimate
+is too low by the mean error and four standard deviations would not be among the nearest.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,13 +23,17 @@ from almanac.index.vectors.quantized import Quantized
 
 _BLOCK = 20_000  # rows copied at a time
 _SINGLE_PRECISION = 1e-5  # rows whose product is this close to the last hit's are compared in double precision
-# Of 21,000 sentences with MiniLM and 12,000 with multilingual-e5, and 300 others as questions, this misses none of the ten and of the fifty nearest; 3.5 misses
-# none and 1 of the 15,000 fifty nearest.
+# Of 21,000 sentences with MiniLM and 12,000 with multilingual-e5, and 300 others as questions, this misses none of the
+# ten and of the fifty nearest; 3.5 misses none and 1 of the 15,000 fifty nearest.
 _DEVIATIONS = 4.0
 _SPARE = 50  # estimates beyond k whose rows are compared at first, to see how far estimates are off
 _MORE = 4  # times k: rows that are listed at first; and times as many as before, where that is not enough
-_LEAST = 200  # rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as many
-_SHARE = 4  # part of a segment's rows up to which estimates are listed; from there on, and where no more rows pass a filter, comparing all is as quick
+# rows that are listed at least; of a segment that has most of the rows, where most of the nearest are, four times as
+# many
+_LEAST = 200
+# part of a segment's rows up to which estimates are listed; from there on, and where no more rows pass a filter,
+# comparing all is as quick
+_SHARE = 4
 _MANY = 200_000  # rows from which on other threads list some: to hand over takes a tenth of a millisecond
 _AT_ONCE = 150_000  # rows that are handed over at once, at least: a third of a millisecond
 _NO_ROWS: RowNumbers = np.zeros(0, dtype=np.int64)
@@ -54,8 +60,11 @@ class Rows:
 
 
 @contextmanager
-def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-    """Context manager with what gives the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best first, ties by id.
+def seek_nearest(
+    segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None
+) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+    """Context manager with what gives the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best
+    first, ties by id.
 
     Args:
         segments: The rows, by segment.
@@ -75,7 +84,9 @@ def seek_nearest(segments: Sequence[Rows], vector: Vectors, k: int, *, beside: B
 
     works = [partial(listed, some) for some in _grouped(segments, _AT_ONCE)]
     with ExitStack() as given:
-        listing: list[Callable[[], list[_Compared]]] = [*works] if beside is None or every < _MANY else [given.enter_context(beside(work)) for work in works]
+        listing: list[Callable[[], list[_Compared]]] = (
+            [*works] if beside is None or every < _MANY else [given.enter_context(beside(work)) for work in works]
+        )
         yield lambda: _nearest([one for some in listing for one in some()], vector, k)
 
 
@@ -107,8 +118,9 @@ def _nearest(compared: "Sequence[_Compared]", vector: Vectors, k: int) -> list[t
 
 
 def _compare_all_that_may_be_near(compared: "Sequence[_Compared]", k: int) -> None:
-    """Copies of a text have one estimate and one error, from which nothing follows for other rows. So each estimate counts once, fifty are looked at before
-    any conclusion, and errors are taken to spread no less than those of rows from all over a segment do.
+    """Copies of a text have one estimate and one error, from which nothing follows for other rows. So each estimate
+    counts once, fifty are looked at before any conclusion, and errors are taken to spread no less than those of rows
+    from all over a segment do.
     """
     errors = _NO_PRODUCTS  # products of rows that were compared, less their estimates
     spread = max((one.spread for one in compared), default=0.0)
@@ -147,26 +159,36 @@ def _is_first(estimates: Vectors) -> npt.NDArray[np.bool_]:
 
 
 class _Compared:
-    """The rows of a segment that are compared with the query, with their products; and `listed` ones that only have `estimates`, best first."""
+    """The rows of a segment that are compared with the query, with their products; and `listed` ones that only have
+    `estimates`, best first.
+    """
 
     def __init__(self, among: Rows, unit: Vectors, k: int, *, has_most: bool) -> None:
         self.among, self._unit = among, unit
         self.rows, self.products = _NO_ROWS, _NO_PRODUCTS
         self.listed, self.estimates = _NO_ROWS, _NO_PRODUCTS
-        self.beyond: float | None = None  # the largest estimate that a row in neither list may have; None where there is no such row
-        self.spread = 0.0 if among.quantized is None else among.quantized.spread(unit, among.vectors)  # standard deviation of errors of estimates
+        # the largest estimate that a row in neither list may have; None where there is no such row
+        self.beyond: float | None = None
+        # standard deviation of errors of estimates
+        self.spread = 0.0 if among.quantized is None else among.quantized.spread(unit, among.vectors)
         self._count = max(_MORE * k, _LEAST) * (_MORE if has_most else 1) * len(among.vectors) // among.count
         self._list()
 
     def compare(self, reach: float) -> Vectors:
-        """Compares the listed rows whose estimate is at least so much; returns by how much products exceed estimates, once for each estimate, float32 (n,)."""
+        """Compares the listed rows whose estimate is at least so much; returns by how much products exceed estimates,
+        once for each estimate, float32 (n,).
+        """
         if not len(self.estimates) or self.estimates[0] < reach:
             return _NO_PRODUCTS
         count = len(self.estimates) - int(self.estimates[::-1].searchsorted(reach))
         rows, estimates = self.listed[:count], self.estimates[:count]
         self.listed, self.estimates = self.listed[count:], self.estimates[count:]
         products = np.take(self.among.vectors, rows, axis=0) @ self._unit
-        self.rows, self.products = (rows, products) if not len(self.rows) else (np.concatenate([self.rows, rows]), np.concatenate([self.products, products]))
+        self.rows, self.products = (
+            (rows, products)
+            if not len(self.rows)
+            else (np.concatenate([self.rows, rows]), np.concatenate([self.products, products]))
+        )
         errors: Vectors = (products - estimates)[_is_first(estimates)]
         return errors
 
@@ -200,5 +222,7 @@ class _Compared:
             self.products = products if mask is None else products[mask]
         else:
             spans = range(0, len(self.rows), _BLOCK)
-            self.products = np.concatenate([np.take(vectors, self.rows[begin : begin + _BLOCK], axis=0) @ self._unit for begin in spans])
+            self.products = np.concatenate(
+                [np.take(vectors, self.rows[begin : begin + _BLOCK], axis=0) @ self._unit for begin in spans]
+            )
         self.listed, self.estimates, self.beyond = _NO_ROWS, _NO_PRODUCTS, None

@@ -1,7 +1,7 @@
 """Removal of vectors that are no longer needed, and the lock that protects vectors in use.
 
-Vector parts are shared by all knowledge bases, and a running job may rely on a vector before any version lists it. Every process that reads vectors
-therefore takes a shared lock, and vectors are removed only under the exclusive one.
+Vector parts are shared by all knowledge bases, and a running job may rely on a vector before any version lists it.
+Every process that reads vectors therefore takes a shared lock, and vectors are removed only under the exclusive one.
 """
 
 import errno
@@ -29,7 +29,8 @@ _log = get_logger("almanac.vectors")
 
 @contextmanager
 def vectors_in_use(root: Path) -> Iterator[None]:
-    """Prevents the removal of vectors inside the block. Needed by a run from embedding to publishing, and wherever a version is built or verified.
+    """Prevents the removal of vectors inside the block. Needed by a run from embedding to publishing, and wherever a
+    version is built or verified.
 
     Where nothing can be written, nobody removes anything either: a snapshot that is mounted read-only needs no lock.
     """
@@ -47,7 +48,9 @@ def vectors_in_use(root: Path) -> Iterator[None]:
 
 @contextmanager
 def vectors_unused(root: Path, *, patience_s: float = 0.0) -> Iterator[bool]:
-    """Yields whether the exclusive lock on vectors was obtained within `patience_s` seconds. If so, `vectors_in_use` blocks until the end of the block."""
+    """Yields whether the exclusive lock on vectors was obtained within `patience_s` seconds. If so, `vectors_in_use`
+    blocks until the end of the block.
+    """
     with _use_file(root) as descriptor:
         deadline = time.monotonic() + patience_s
         while not (unused := _try_exclusive(descriptor)) and time.monotonic() < deadline:
@@ -56,7 +59,9 @@ def vectors_unused(root: Path, *, patience_s: float = 0.0) -> Iterator[bool]:
 
 
 def _use_file(root: Path) -> AbstractContextManager[int]:
-    """The file that is locked, open until the end of the block: for reading alone where it is there already, which takes no permission to write."""
+    """The file that is locked, open until the end of the block: for reading alone where it is there already, which
+    takes no permission to write.
+    """
     try:
         descriptor = os.open(root / _USE, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -82,28 +87,34 @@ def _try_exclusive(descriptor: int) -> bool:
 
 
 def forget_vectors(root: Path, keys: pa.Array) -> int:
-    """Removes the vectors of these keys for every embedder, and all damaged parts; returns the number of vectors removed. Call inside `vectors_unused`."""
+    """Removes the vectors of these keys for every embedder, and all damaged parts; returns the number of vectors
+    removed. Call inside `vectors_unused`.
+    """
     gone = 0
     for folder in _folders(root):
         rest = _Rest(folder)
         sweep(folder.glob(TEMPORARY))
         for path in sorted(folder.glob("*.parquet")):
             gone += rest.keep(path, lambda column: pc.invert(pc.is_in(column, value_set=keys)))[0]
-        for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:  # a damaged part may contain any key; an index is made again
+        # a damaged part may contain any key; an index is made again
+        for path in [*folder.glob("*.damaged"), *folder.glob("*.index")]:
             remove(path)
     return gone
 
 
 def prune_vectors(root: Path, needed: Callable[[str], DigestSet | None], older_than_s: float) -> tuple[int, int]:
-    """Removes old vectors that are not needed; returns the number of vectors removed and the bytes freed. Call inside `vectors_unused`.
+    """Removes old vectors that are not needed; returns the number of vectors removed and the bytes freed. Call inside
+    `vectors_unused`.
 
-    Vectors of a part that are still needed are written to a new part before the old one is removed, so a kill loses nothing.
+    Vectors of a part that are still needed are written to a new part before the old one is removed, so a kill loses
+    nothing.
 
     Args:
         root: Folder of the vector store.
-        needed: Returns the keys to keep for an embedder's fingerprint; None where they are not known, and all of its vectors stay. Called only for
-            embedders with a part that is old enough.
-        older_than_s: Unix time in seconds; only parts written before it are considered. A part from the future counts as written now.
+        needed: Returns the keys to keep for an embedder's fingerprint; None where they are not known, and all of its
+            vectors stay. Called only for embedders with a part that is old enough.
+        older_than_s: Unix time in seconds; only parts written before it are considered. A part from the future counts
+            as written now.
     """
     gone, freed = 0, 0
     for folder in _folders(root):
@@ -136,19 +147,24 @@ def _folders(root: Path) -> list[Path]:
 
 
 class _Rest:
-    """Rewrites the parts of one embedder without some of their rows; the remaining rows are written to a new part before the old one is removed."""
+    """Rewrites the parts of one embedder without some of their rows; the remaining rows are written to a new part
+    before the old one is removed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._store: VectorStore | None = None
 
     def keep(self, path: Path, chosen: Callable[[pa.Array], pa.Array]) -> tuple[int, int]:
-        """Keeps only the rows of a part for which `chosen`, called with the key column, is true; returns the vectors removed and the bytes freed."""
+        """Keeps only the rows of a part for which `chosen`, called with the key column, is true; returns the vectors
+        removed and the bytes freed.
+        """
         try:
             table = pq.read_table(path, page_checksum_verification=True).combine_chunks()
             mask = chosen(table.column("text_sha256"))
         except (pa.ArrowException, KeyError, OSError) as error:
-            _log.warning("vector_part_unreadable", part=str(path), error=str(error))  # VectorStore moves it aside when it reads the vectors
+            # VectorStore moves it aside when it reads the vectors
+            _log.warning("vector_part_unreadable", part=str(path), error=str(error))
             return 0, 0
         kept = pc.sum(mask).as_py() or 0
         if kept == table.num_rows:

@@ -1,7 +1,8 @@
 """Vector store: content-addressed Parquet parts, written once and shared by all knowledge bases.
 
-`<root>/<embedder fingerprint>/<sha256 of the file>.parquet` has the columns `text_sha256` and `vector`. A part that exists is complete: it is the
-checkpoint of embedding, and every version can be rebuilt from the parts. The file's name verifies its content.
+`<root>/<embedder fingerprint>/<sha256 of the file>.parquet` has the columns `text_sha256` and `vector`. A part that
+exists is complete: it is the checkpoint of embedding, and every version can be rebuilt from the parts. The file's name
+verifies its content.
 """
 
 import hashlib
@@ -27,11 +28,12 @@ _log = get_logger("almanac.vectors")
 
 
 class VectorStore:
-    """Vectors of one embedder, keyed by the SHA-256 of the embedded text. Only the keys are kept in memory, 40 bytes each.
+    """Vectors of one embedder, keyed by the SHA-256 of the embedded text. Only the keys are kept in memory, 40 bytes
+    each.
 
     Keys are given as a list, or as a column of a table, of which no Python object is made for each.
-    A part found to be damaged is renamed to `*.damaged`, with a warning, and its keys count as missing from then on. A read error of the disk raises
-    StorageError.
+    A part found to be damaged is renamed to `*.damaged`, with a warning, and its keys count as missing from then on. A
+    read error of the disk raises StorageError.
     """
 
     def __init__(self, root: Path, info: EmbedderInfo) -> None:
@@ -51,7 +53,9 @@ class VectorStore:
         return sorted(path.name for path in self.folder.glob("*.parquet"))
 
     def missing(self, keys: Iterable[str]) -> list[str]:
-        """Returns the keys without a vector, each once, in the order of first occurrence. For many keys, see `absent`."""
+        """Returns the keys without a vector, each once, in the order of first occurrence. For many keys, see
+        `absent`.
+        """
         wanted = list(keys)
         return [wanted[row] for row in self.absent(wanted)]
 
@@ -63,13 +67,21 @@ class VectorStore:
         return np.sort(firsts[parts < 0])
 
     def write_part(self, keys: Sequence[str], vectors: Vectors) -> Path:
-        """Writes a part atomically and returns its path. `keys` are unique, one for each row of `vectors`, float32 (n, dimension); else ValueError."""
+        """Writes a part atomically and returns its path. `keys` are unique, one for each row of `vectors`, float32 (n,
+        dimension); else ValueError.
+        """
         if len(set(keys)) != len(keys) or vectors.shape != (len(keys), self.dimension):
-            raise ValueError(f"{len(keys)} keys, {len(set(keys))} of them different, for vectors of the shape {vectors.shape}")
+            raise ValueError(
+                f"{len(keys)} keys, {len(set(keys))} of them different, for vectors of the shape {vectors.shape}"
+            )
         flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        table = pa.Table.from_arrays([pa.array(list(keys), pa.string()), pa.FixedSizeListArray.from_arrays(flat, self.dimension)], schema=self._schema)
+        table = pa.Table.from_arrays(
+            [pa.array(list(keys), pa.string()), pa.FixedSizeListArray.from_arrays(flat, self.dimension)],
+            schema=self._schema,
+        )
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_page_checksum=True)  # reading only the keys does not verify the file's hash
+        # reading only the keys does not verify the file's hash
+        pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_page_checksum=True)
         content = memoryview(sink.getvalue())
         path = self.folder / f"{hashlib.sha256(content).hexdigest()}.parquet"
         write_file(path, lambda file: file.write(content))
@@ -78,7 +90,9 @@ class VectorStore:
         return path
 
     def read(self, keys: Texts) -> Vectors:
-        """Returns the vectors in the order of `keys`, float32 (n, dimension). Raises DamagedVersion with the first key that has no vector."""
+        """Returns the vectors in the order of `keys`, float32 (n, dimension). Raises DamagedVersion with the first key
+        that has no vector.
+        """
         out = np.empty((len(keys), self.dimension), dtype=np.float32)
         self.read_into(keys, out)
         return out
@@ -111,7 +125,8 @@ class VectorStore:
         return [int(number) for number in np.flatnonzero(np.isin(part_numbers, chosen))]
 
     def read_into(self, keys: Texts, out: Vectors, at: RowNumbers | None = None) -> None:
-        """Fills `out`, float32 (n, dimension), with the vectors of `keys`, in their order; each part is read once. Raises as `read`.
+        """Fills `out`, float32 (n, dimension), with the vectors of `keys`, in their order; each part is read once.
+        Raises as `read`.
 
         `at`: the row of `out` for each key; None is the key's own place.
         """
@@ -127,7 +142,11 @@ class VectorStore:
             out[group if at is None else at[group]] = part[rows[group]]
 
     def _no_vector(self, key: str) -> DamagedVersion:
-        return DamagedVersion(f"no vector for the text with sha256 {key}", where=str(self.folder), hint="almanac run KB embeds what is missing")
+        return DamagedVersion(
+            f"no vector for the text with sha256 {key}",
+            where=str(self.folder),
+            hint="almanac run KB embeds what is missing",
+        )
 
     @property
     def _keys(self) -> VectorKeys:
@@ -140,7 +159,9 @@ class VectorStore:
         return None if keys is None else digests_of(keys)
 
     def _read_keys(self, path: Path) -> pa.ChunkedArray | None:
-        """Reads only the key column of a part; None where it is gone, and where it is damaged, in which case it is moved aside."""
+        """Reads only the key column of a part; None where it is gone, and where it is damaged, in which case it is
+        moved aside.
+        """
         try:
             with open_table(path) as file:
                 self._require_schema(file)
@@ -152,7 +173,9 @@ class VectorStore:
             return None
 
     def _read_vectors(self, path: Path) -> Vectors | None:
-        """Reads the vectors of a part after comparing its SHA-256 with its name; None, and the part is moved aside, where it is damaged."""
+        """Reads the vectors of a part after comparing its SHA-256 with its name; None, and the part is moved aside,
+        where it is damaged.
+        """
         try:
             content = path.read_bytes()
             if (found := hashlib.sha256(content).hexdigest()) != path.stem:
@@ -171,9 +194,14 @@ class VectorStore:
             raise pa.ArrowInvalid(f"columns are {file.schema_arrow.names} of {file.schema_arrow.types}")
 
     def _put_aside(self, path: Path, error: Exception) -> None:
-        """Renames a damaged part: its keys have no vector from then on. Raises StorageError where the disk failed, not the file."""
-        if isinstance(error, OSError) and error.errno is not None:  # pyarrow's own OSErrors, for damaged content, have no errno
-            raise StorageError(f"a vector part cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk") from error
+        """Renames a damaged part: its keys have no vector from then on. Raises StorageError where the disk failed, not
+        the file.
+        """
+        # pyarrow's own OSErrors, for damaged content, have no errno
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(
+                f"a vector part cannot be read: {error.strerror}", where=str(path), hint="check permissions and disk"
+            ) from error
         aside = path.with_name(f"{path.name}.damaged")
         move(path, aside)
         if self._known is not None:

@@ -1,7 +1,8 @@
 """Verification of a delta build: all added rows in full, and a sample of the rows copied from the parent.
 
-The parent was verified when it was built, and its index files were compared with its manifest when they were copied, so the copy is not read in full
-again. All chunk ids are compared; of the copied rows a sample is read, a different one with each delta.
+The parent was verified when it was built, and its index files were compared with its manifest when they were copied, so
+the copy is not read in full again. All chunk ids are compared; of the copied rows a sample is read, a different one
+with each delta.
 """
 
 from collections.abc import Callable
@@ -47,7 +48,8 @@ def check_changed(
     problems: ProblemCollector,
     meanwhile: Callable[[], object],
 ) -> Changed | None:
-    """Checks the added and sampled rows of a delta's chunks table against their hashes and returns them; None, with a problem, when it cannot be read.
+    """Checks the added and sampled rows of a delta's chunks table against their hashes and returns them; None, with a
+    problem, when it cannot be read.
 
     Args:
         version_dir: Directory of the new version.
@@ -59,7 +61,9 @@ def check_changed(
         meanwhile: Called in this thread while the table is checked in another one.
     """
     with ThreadPoolExecutor(1) as thread:
-        checked = thread.submit(_check_table, version_dir / CHUNKS, since, manifest, VectorStore(vectors_root, embedder), embedder, problems)
+        checked = thread.submit(
+            _check_table, version_dir / CHUNKS, since, manifest, VectorStore(vectors_root, embedder), embedder, problems
+        )
         meanwhile()
         try:
             return checked.result()
@@ -70,7 +74,14 @@ def check_changed(
     return None
 
 
-def _check_table(path: Path, since: Path, manifest: Manifest | None, store: VectorStore, embedder: EmbedderInfo, problems: ProblemCollector) -> Changed:
+def _check_table(
+    path: Path,
+    since: Path,
+    manifest: Manifest | None,
+    store: VectorStore,
+    embedder: EmbedderInfo,
+    problems: ProblemCollector,
+) -> Changed:
     parent = manifest_in(since, since.parent.parent, since.name)
     require_schema(pq.read_schema(path))
     table = read_table(path, [*DIGESTED, "fetched_at"])
@@ -78,14 +89,18 @@ def _check_table(path: Path, since: Path, manifest: Manifest | None, store: Vect
         check_digest(table, manifest, embedder, problems)
     before = read_table(verified_file(since, parent, CHUNKS), ["chunk_id", "fetched_at"])
     compared = compare_rows(before, table)
-    numbers = np.union1d(compared.added, _sample(compared.kept, table, store, (parent.lineage.get("build") or {}).get("deltas", 0)))
+    numbers = np.union1d(
+        compared.added, _sample(compared.kept, table, store, (parent.lineage.get("build") or {}).get("deltas", 0))
+    )
     rows = ChunkRows(path, numbers, CHUNK_SCHEMA.names).slice(0, len(numbers))
     check_hashes(rows.to_pylist(), problems)
     return Changed(table, rows)
 
 
 def _sample(inherited: RowNumbers, table: pa.Table, store: VectorStore, turn: int) -> RowNumbers:
-    """Draws a sample of the copied rows, spread over vector parts; successive values of `turn` use different parts, until every part was used."""
+    """Draws a sample of the copied rows, spread over vector parts; successive values of `turn` use different parts,
+    until every part was used.
+    """
     if len(inherited) <= _SAMPLE:
         return inherited
     keys = table.column("text_sha256").take(pa.array(inherited))

@@ -25,7 +25,9 @@ UNREADABLE = (pa.ArrowException, OSError, ValueError, TypeError, KeyError)
 
 
 def check_files(version_dir: Path, manifest: Sealed, problems: ProblemCollector) -> list[str]:
-    """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash. Returns the listed files that differ."""
+    """Checks the manifest against its hash file, if it is written already, and each listed file's presence and hash.
+    Returns the listed files that differ.
+    """
     differing = []
     name, hash_name = (SEGMENT, SEGMENT_HASH) if isinstance(manifest, Segment) else (MANIFEST, MANIFEST_HASH)
     if (version_dir / name).is_file():
@@ -72,8 +74,12 @@ def hash_line(path: Path) -> str:
     return f"{file_sha256(path)}  {path.name}\n"
 
 
-def check_chunks(version_dir: Path, manifest: Sealed | None, embedder: EmbedderInfo, problems: ProblemCollector) -> pa.Table | None:
-    """Checks each chunk against its own hashes and the table against the manifest; returns its columns `DIGESTED`, or None when it cannot be read."""
+def check_chunks(
+    version_dir: Path, manifest: Sealed | None, embedder: EmbedderInfo, problems: ProblemCollector
+) -> pa.Table | None:
+    """Checks each chunk against its own hashes and the table against the manifest; returns its columns `DIGESTED`, or
+    None when it cannot be read.
+    """
     path = version_dir / CHUNKS
     if not path.is_file():
         if manifest is None or CHUNKS not in {stored.path for stored in manifest.files}:

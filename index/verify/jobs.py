@@ -21,7 +21,9 @@ class VerifyJob(BaseModel):
 
 
 class CompositionJob(BaseModel):
-    """The input of a verification of what a version makes of its segments; see `verify_composition` and `index.verify.segments`."""
+    """The input of a verification of what a version makes of its segments; see `verify_composition` and
+    `index.verify.segments`.
+    """
 
     task: Literal["composition"] = "composition"
     index_dir: Path

@@ -1,4 +1,6 @@
-"""Verification of the lexical index: the same rows as the chunks table, and sampled rows that are found by their own words."""
+"""Verification of the lexical index: the same rows as the chunks table, and sampled rows that are found by their own
+words.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -31,7 +33,11 @@ def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector
             counted, found = Counter(listed), dict(zip(union.rows_at(places)[1].tolist(), listed, strict=True))
             missing = [chunk_id for chunk_id in ids if chunk_id not in counted]
             foreign = sorted((counted - Counter(ids)).keys())
-            misplaced = [] if missing or foreign else [chunk_id for row, chunk_id in enumerate(ids) if found.get(row) != chunk_id]
+            misplaced = (
+                []
+                if missing or foreign
+                else [chunk_id for row, chunk_id in enumerate(ids) if found.get(row) != chunk_id]
+            )
             for kind, wrong in (("row_missing", missing), ("row_foreign", foreign), ("row_altered", misplaced)):
                 for chunk_id in wrong:
                     problems.add(kind, f"{LEXICAL}: {chunk_id}")
@@ -42,10 +48,16 @@ def check_lexical(version_dir: Path, table: pa.Table, problems: ProblemCollector
 
 
 def _probe(index: LexicalIndex, version_dir: Path, rows: int, problems: ProblemCollector) -> None:
-    """Checks 16 rows, spread evenly over the table: each is found by its own text, unless it has no term, and its terms are those of its text."""
+    """Checks 16 rows, spread evenly over the table: each is found by its own text, unless it has no term, and its terms
+    are those of its text.
+    """
     facts = lexical_facts(version_dir / LEXICAL)
     numbers = np.unique(np.linspace(0, rows - 1, num=min(_PROBES, rows), dtype=np.int64))
-    stored = TermsFile(version_dir / LEXICAL / TERMS, facts.rows).texts(BODY, numbers) if facts.analyzer == analyzer_fingerprint() else []
+    stored = (
+        TermsFile(version_dir / LEXICAL / TERMS, facts.rows).texts(BODY, numbers)
+        if facts.analyzer == analyzer_fingerprint()
+        else []
+    )
     for number, row in enumerate(ChunkRows(version_dir / CHUNKS, numbers, COLUMNS).slice(0, len(numbers)).to_pylist()):
         where = f"{LEXICAL}: {row['chunk_id']}"
         text, (terms, _) = indexed_text(row), analyzed(row, facts.language)

@@ -1,4 +1,6 @@
-"""Verification of the rows that readers map into memory (`rows.arrow`, `by_id.npy`) against the chunks table that they are copied from."""
+"""Verification of the rows that readers map into memory (`rows.arrow`, `by_id.npy`) against the chunks table that they
+are copied from.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,10 +34,19 @@ def check_mapped_rows(version_dir: Path, table: pa.Table, some: pa.Table | None,
         mapped = pa.Table.from_batches(batches, ROWS_SCHEMA)
         ids = table.column("chunk_id").cast(pa.large_string())
         if not mapped.column("chunk_id").equals(ids):
-            problems.add("row_altered", f"{ROWS}: chunk ids", f"{mapped.num_rows} rows", f"the {len(ids)} of {CHUNKS}, in its order")
+            problems.add(
+                "row_altered",
+                f"{ROWS}: chunk ids",
+                f"{mapped.num_rows} rows",
+                f"the {len(ids)} of {CHUNKS}, in its order",
+            )
             return
         for numbers, rows in _compared(version_dir, ids, some):
-            _check_same(mapped.slice(numbers[0], len(numbers)) if some is None else mapped.take(pa.array(numbers)), rows, problems)
+            _check_same(
+                mapped.slice(numbers[0], len(numbers)) if some is None else mapped.take(pa.array(numbers)),
+                rows,
+                problems,
+            )
         _check_order(version_dir, ids, problems)
     except (AlmanacError, OSError, ValueError, EOFError, pa.ArrowException) as error:
         problems.add("unreadable", ROWS, error.message if isinstance(error, AlmanacError) else error)

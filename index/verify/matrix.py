@@ -15,7 +15,8 @@ from almanac.index.vectors.quantized import QUANTIZED, Quantized, has_quantized
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 
-TOLERANCE = 1e-5  # of a cosine: Chroma normalises vectors again, and a text embedded in another batch differs in its last bits
+# of a cosine: Chroma normalises vectors again, and a text embedded in another batch differs in its last bits
+TOLERANCE = 1e-5
 _BATCH = 5000
 
 
@@ -27,7 +28,14 @@ class KeptVectors(Protocol):
     def __getitem__(self, keys: list[str]) -> Vectors: ...
 
 
-def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept: KeptVectors, dimension: int, problems: ProblemCollector) -> None:
+def check_matrix(
+    version_dir: Path,
+    table: pa.Table,
+    some: pa.Table | None,
+    kept: KeptVectors,
+    dimension: int,
+    problems: ProblemCollector,
+) -> None:
     """Compares rows of the matrix with the stored vectors of their keys.
 
     Args:
@@ -50,7 +58,10 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
         compared = [
             (number, chunk_id, key)
             for number, chunk_id, key in zip(
-                numbers.slice(begin, _BATCH).to_pylist(), part.column("chunk_id").to_pylist(), part.column("text_sha256").to_pylist(), strict=True
+                numbers.slice(begin, _BATCH).to_pylist(),
+                part.column("chunk_id").to_pylist(),
+                part.column("text_sha256").to_pylist(),
+                strict=True,
             )
             if key in kept and number is not None
         ]
@@ -61,7 +72,9 @@ def check_matrix(version_dir: Path, table: pa.Table, some: pa.Table | None, kept
 
 
 def check_quantized(version_dir: Path, rows: int, dimension: int, problems: ProblemCollector) -> None:
-    """Compares what was quantised with all rows of the matrix, where that can be read; `check_matrix` tells where not."""
+    """Compares what was quantised with all rows of the matrix, where that can be read; `check_matrix` tells where
+    not.
+    """
     if not has_quantized(rows):
         return
     with suppress(DamagedVersion):
@@ -74,8 +87,12 @@ def check_quantized(version_dir: Path, rows: int, dimension: int, problems: Prob
 
 
 def cosines_of(ours: npt.NDArray[np.floating], theirs: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
-    """Returns the cosines of two (n, dimension) arrays row by row, float64 (n,); NaN where a vector is zero or not finite."""
+    """Returns the cosines of two (n, dimension) arrays row by row, float64 (n,); NaN where a vector is zero or not
+    finite.
+    """
     ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        cosines: npt.NDArray[np.float64] = np.einsum("ij,ij->i", ours, theirs) / (np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1))
+        cosines: npt.NDArray[np.float64] = np.einsum("ij,ij->i", ours, theirs) / (
+            np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+        )
     return cosines

@@ -13,8 +13,8 @@ _SHOWN = 200  # characters of a value shown in a problem
 class ProblemCollector:
     """Passes on problems as they are found, at most 100 of each kind, with values cut to 200 characters.
 
-    `inside` is the public path of what is verified, relative to the knowledge base's index, such as `segments/NAME/`; it precedes all places but those of
-    the vector store, which is outside of it.
+    `inside` is the public path of what is verified, relative to the knowledge base's index, such as `segments/NAME/`;
+    it precedes all places but those of the vector store, which is outside of it.
     """
 
     def __init__(self, send: Callable[[Problem], None], inside: str = "") -> None:

@@ -1,4 +1,6 @@
-"""Verification of Chroma against the chunks table and the vector store: the same rows, with the same texts, metadata and vectors."""
+"""Verification of Chroma against the chunks table and the vector store: the same rows, with the same texts, metadata
+and vectors.
+"""
 
 import os
 import shutil
@@ -43,13 +45,15 @@ def check_rows(
     embedder: EmbedderInfo,
     problems: ProblemCollector,
 ) -> None:
-    """Compares Chroma with the chunks table, its vectors and those of `vectors.npy` with the vector store, and queries a few rows by their own vector.
+    """Compares Chroma with the chunks table, its vectors and those of `vectors.npy` with the vector store, and queries
+    a few rows by their own vector.
 
     Args:
         version_dir: Directory of the version.
         name: Name of the collection; None where it is not known.
         table: Chunk ids and vector keys of all rows, in the order of chunks.parquet.
-        some: Rows of the chunks table to compare in full, of which a delta's verification gives a part; None compares all.
+        some: Rows of the chunks table to compare in full, of which a delta's verification gives a part; None compares
+            all.
         vectors_root: Folder of the vector store.
         embedder: The version's embedder.
         problems: Collects the problems.
@@ -68,13 +72,25 @@ def check_rows(
                 return
             collection = open_collection(client, wanted)
             _check_space(collection, problems)
-            # Requesting all ids and their count from Chroma takes 2.4 s for 100,000 rows, reading them from its database 0.1 s.
+            # Requesting all ids and their count from Chroma takes 2.4 s for 100,000 rows, reading them from its
+            # database 0.1 s.
             listed = collection.get(include=[])["ids"] if some is None else _stored_ids(version_dir / CHROMA / DATABASE)
-            missing = _check_ids(pa.array(listed, pa.string()), collection.count() if some is None else len(listed), table.column("chunk_id"), problems)
+            missing = _check_ids(
+                pa.array(listed, pa.string()),
+                collection.count() if some is None else len(listed),
+                table.column("chunk_id"),
+                problems,
+            )
             del listed
             give_back()  # ids that were compared
             for rows in _in_batches(version_dir / CHUNKS, some):
-                _check_batch(collection, [row for row in rows if row["chunk_id"] not in missing], expected, embedder.dimension, problems)
+                _check_batch(
+                    collection,
+                    [row for row in rows if row["chunk_id"] not in missing],
+                    expected,
+                    embedder.dimension,
+                    problems,
+                )
             _probe(collection, compared, missing, expected, problems)
         erase_unflushed(version_dir)
         if some is None:
@@ -109,7 +125,9 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
 
 @contextmanager
 def _writable(version_dir: Path) -> Iterator[Path]:
-    """The folder, or where its Chroma may only be read, as in a snapshot, another one with a copy of that: Chroma writes whenever it is opened."""
+    """The folder, or where its Chroma may only be read, as in a snapshot, another one with a copy of that: Chroma
+    writes whenever it is opened.
+    """
     folder = version_dir / CHROMA
     if all(os.access(path, os.W_OK) for path in (folder, folder / DATABASE)):
         yield version_dir
@@ -121,7 +139,9 @@ def _writable(version_dir: Path) -> Iterator[Path]:
         yield Path(scratch)
 
 
-def _expected_vectors(keys: list[str], vectors_root: Path, embedder: EmbedderInfo, problems: ProblemCollector) -> _Expected:
+def _expected_vectors(
+    keys: list[str], vectors_root: Path, embedder: EmbedderInfo, problems: ProblemCollector
+) -> _Expected:
     store = VectorStore(vectors_root, embedder)
     while True:
         missing = set(store.missing(keys))
@@ -166,7 +186,13 @@ def _without(ids: pa.Array | pa.ChunkedArray, others: pa.Array | pa.ChunkedArray
     return set(ids.filter(pc.invert(pc.is_in(ids, value_set=others))).to_pylist())
 
 
-def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected: _Expected, dimension: int, problems: ProblemCollector) -> None:
+def _check_batch(
+    collection: "Collection",
+    rows: list[dict[str, Any]],
+    expected: _Expected,
+    dimension: int,
+    problems: ProblemCollector,
+) -> None:
     if not rows:
         return
     got = collection.get(ids=[row["chunk_id"] for row in rows], include=["documents", "metadatas", "embeddings"])
@@ -182,21 +208,32 @@ def _check_batch(collection: "Collection", rows: list[dict[str, Any]], expected:
         if documents[number] != document_of(row):
             problems.add("row_altered", f"{chunk_id}: document {item}", documents[number], document_of(row))
         metadata, wanted = dict(metadatas[number] or {}), metadata_of(row)
-        for key in sorted({k for k in metadata.keys() | wanted.keys() if metadata.get(k) != wanted.get(k) or type(metadata.get(k)) is not type(wanted.get(k))}):
+        for key in sorted(
+            {
+                k
+                for k in metadata.keys() | wanted.keys()
+                if metadata.get(k) != wanted.get(k) or type(metadata.get(k)) is not type(wanted.get(k))
+            }
+        ):
             problems.add("row_altered", f"{chunk_id}: metadata.{key} {item}", metadata.get(key), wanted.get(key))
     known = [row for row in rows if row["text_sha256"] in expected]
     if known:
-        cosines = cosines_of(expected[[row["text_sha256"] for row in known]], vectors[[place[row["chunk_id"]] for row in known]])
+        cosines = cosines_of(
+            expected[[row["text_sha256"] for row in known]], vectors[[place[row["chunk_id"]] for row in known]]
+        )
         for row, cosine in zip(known, cosines.tolist(), strict=True):
             if not cosine >= 1 - TOLERANCE:  # NaN is no match either
                 problems.add("vector_altered", row["chunk_id"], round(cosine, 6), 1.0)
 
 
-def _probe(collection: "Collection", table: pa.Table, missing: set[str], expected: _Expected, problems: ProblemCollector) -> None:
+def _probe(
+    collection: "Collection", table: pa.Table, missing: set[str], expected: _Expected, problems: ProblemCollector
+) -> None:
     """Checks that Chroma's search finds rows by their own vectors: some of those sampled, spread evenly.
 
-    It need not find all. HNSW links the rows of a dense cluster (equal texts, pages of one template) only to one another, and what was reached through them is
-    lost: of 1,200 rows of which half are nearly alike, none to 450, as threads happen to link them. That Chroma has each row with its vector is compared above.
+    It need not find all. HNSW links the rows of a dense cluster (equal texts, pages of one template) only to one
+    another, and what was reached through them is lost: of 1,200 rows of which half are nearly alike, none to 450, as
+    threads happen to link them. That Chroma has each row with its vector is compared above.
     """
     pairs = zip(table.column("chunk_id").to_pylist(), table.column("text_sha256").to_pylist(), strict=True)
     candidates = sorted((chunk_id, key) for chunk_id, key in pairs if chunk_id not in missing and key in expected)
@@ -204,7 +241,10 @@ def _probe(collection: "Collection", table: pa.Table, missing: set[str], expecte
     if not probes:
         return
     answer = collection.query(query_embeddings=expected[[key for _, key in probes]], n_results=1, include=["distances"])
-    nearest = [(ids[0], distances[0]) if ids else (None, 2.0) for ids, distances in zip(answer["ids"], answer["distances"] or [], strict=True)]
+    nearest = [
+        (ids[0], distances[0]) if ids else (None, 2.0)
+        for ids, distances in zip(answer["ids"], answer["distances"] or [], strict=True)
+    ]
     if all(distance > _PROBE_DISTANCE for _, distance in nearest):
         for (chunk_id, _), (hit, distance) in zip(probes, nearest, strict=True):
             problems.add("probe_failed", chunk_id, f"{hit} at distance {distance:.6f}", f"{chunk_id} at distance 0")

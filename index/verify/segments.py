@@ -1,6 +1,8 @@
-"""Verification of what a version makes of its segments: all are there, its lists of deleted rows fit them, and what is live is what the version says.
+"""Verification of what a version makes of its segments: all are there, its lists of deleted rows fit them, and what is
+live is what the version says.
 
-Of the segments, only ids and metadata are read here; `index.verify.verifier` verifies their content. Memory: some 250 bytes a chunk.
+Of the segments, only ids and metadata are read here; `index.verify.verifier` verifies their content. Memory: some 250
+bytes a chunk.
 """
 
 from collections.abc import Sequence
@@ -68,7 +70,9 @@ def _fits(job: CompositionJob, use: SegmentUse, problems: ProblemCollector) -> b
     try:
         segment = segment_in(folder)
     except DamagedVersion as error:
-        problems.add("unreadable" if (folder / SEGMENT).is_file() else "file_missing", f"{inside}/{SEGMENT}", error.message)
+        problems.add(
+            "unreadable" if (folder / SEGMENT).is_file() else "file_missing", f"{inside}/{SEGMENT}", error.message
+        )
         return False
     wrong = _misfit(segment, use, job.embedder, job.manifest)
     if wrong is not None:
@@ -83,7 +87,9 @@ def _fits(job: CompositionJob, use: SegmentUse, problems: ProblemCollector) -> b
     return True
 
 
-def _misfit(segment: Segment, use: SegmentUse, embedder: EmbedderInfo, manifest: Manifest | None) -> tuple[str, object, object] | None:
+def _misfit(
+    segment: Segment, use: SegmentUse, embedder: EmbedderInfo, manifest: Manifest | None
+) -> tuple[str, object, object] | None:
     """What in a segment's manifest does not fit the version: its name, what is there, and what should be."""
     compared: list[tuple[str, object, object]] = [
         ("segment", segment.segment, use.segment),
@@ -91,7 +97,9 @@ def _misfit(segment: Segment, use: SegmentUse, embedder: EmbedderInfo, manifest:
         ("embedder", segment.embedder.fingerprint, embedder.fingerprint),
     ]
     if manifest is not None:
-        compared += [(name, getattr(segment, name), getattr(manifest, name)) for name in ("kb", "collection", "language")]
+        compared += [
+            (name, getattr(segment, name), getattr(manifest, name)) for name in ("kb", "collection", "language")
+        ]
     return next((one for one in compared if one[1] != one[2]), None)
 
 
@@ -99,14 +107,19 @@ Deletions = dict[tuple[str, str], RowNumbers]  # (segment, table) → deleted ro
 
 
 def _check_deletions(job: CompositionJob, problems: ProblemCollector) -> Deletions | None:
-    """Checks the version's lists of deleted rows and returns them; None, with a problem, where they cannot be applied."""
+    """Checks the version's lists of deleted rows and returns them; None, with a problem, where they cannot be
+    applied.
+    """
     found: Deletions = {}
     is_sound = True
     for use in job.segments:
         for table in _TABLES:
             where = deleted_file(use.segment, table)
             try:
-                rows, count = deleted_rows(job.version_dir, use.segment, table), _row_count(segment_dir(job.index_dir, use.segment) / table)
+                rows, count = (
+                    deleted_rows(job.version_dir, use.segment, table),
+                    _row_count(segment_dir(job.index_dir, use.segment) / table),
+                )
             except DamagedVersion as error:
                 problems.add("unreadable", _relative(error.where, job), error.message)
                 is_sound = False
@@ -116,7 +129,9 @@ def _check_deletions(job: CompositionJob, problems: ProblemCollector) -> Deletio
                 is_sound = False
             expected = use.deleted if table == CHUNKS else len(rows)
             if len(rows) != expected:
-                problems.add("row_missing" if len(rows) < expected else "row_foreign", f"{where}: rows", len(rows), expected)
+                problems.add(
+                    "row_missing" if len(rows) < expected else "row_foreign", f"{where}: rows", len(rows), expected
+                )
             found[use.segment, table] = rows
         if is_sound and use.deleted:
             _check_terms(job, use, found[use.segment, CHUNKS], problems)
@@ -126,14 +141,18 @@ def _check_deletions(job: CompositionJob, problems: ProblemCollector) -> Deletio
 
 def _check_strays(job: CompositionJob, problems: ProblemCollector) -> None:
     """Checks that no deletions lie about of a segment that is not the version's."""
-    known = {deleted_file(use.segment, table) for use in job.segments for table in _TABLES} | {deleted_terms_file(use.segment) for use in job.segments}
+    known = {deleted_file(use.segment, table) for use in job.segments for table in _TABLES} | {
+        deleted_terms_file(use.segment) for use in job.segments
+    }
     for path in sorted((job.version_dir / DELETED).glob("*")):
         if (name := f"{DELETED}/{path.name}") not in known:
             problems.add("row_foreign", name, "deletions of no segment of this version")
 
 
 def _check_terms(job: CompositionJob, use: SegmentUse, rows: RowNumbers, problems: ProblemCollector) -> None:
-    """Compares the statistics of the deleted chunks' terms with those rows; where the seals are trusted, their number alone."""
+    """Compares the statistics of the deleted chunks' terms with those rows; where the seals are trusted, their number
+    alone.
+    """
     where, lexical = deleted_terms_file(use.segment), segment_dir(job.index_dir, use.segment) / LEXICAL
     try:
         stored = DeletedTerms(job.version_dir / where)
@@ -147,7 +166,11 @@ def _check_terms(job: CompositionJob, use: SegmentUse, rows: RowNumbers, problem
                     problems.add("row_altered", where, "other statistics", "those of the deleted rows")
     except DamagedVersion as error:
         is_there = (job.version_dir / where).is_file()
-        problems.add("unreadable" if is_there else "file_missing", where if not is_there else _relative(error.where, job), error.message)
+        problems.add(
+            "unreadable" if is_there else "file_missing",
+            where if not is_there else _relative(error.where, job),
+            error.message,
+        )
 
 
 def _same_terms(one: DeletedTerms, other: DeletedTerms) -> bool:
@@ -172,20 +195,33 @@ class _LiveRows:
 
     def parts(self, table: str) -> list[TablePart]:
         folders = [(use.segment, segment_dir(self.job.index_dir, use.segment)) for use in self.job.segments]
-        return [TablePart(folder / table, name, self.deletions[name, table]) for name, folder in folders if (folder / table).is_file()]
+        return [
+            TablePart(folder / table, name, self.deletions[name, table])
+            for name, folder in folders
+            if (folder / table).is_file()
+        ]
 
     def count(self, table: str) -> int:
         return sum(_row_count(part.path) - len(part.without) for part in self.parts(table))
 
     def ids(self) -> Digests:
         """Chunk ids, 16 bytes each, in the order of segments and rows."""
-        found = [digests_of(batch.column(0), 16) for part in self.parts(CHUNKS) for batch in part.batches(["chunk_id"], rows=_BATCH)]
+        found = [
+            digests_of(batch.column(0), 16)
+            for part in self.parts(CHUNKS)
+            for batch in part.batches(["chunk_id"], rows=_BATCH)
+        ]
         return np.concatenate([digests_of([], 16), *found])
 
     def items(self) -> Digests:
         """Hashes of source and id of each item."""
         columns = ["source", "document_id"]
-        found = [_joined(batch, columns) for name in (RECORDS, DOCUMENTS) for part in self.parts(name) for batch in part.batches(columns, rows=_BATCH)]
+        found = [
+            _joined(batch, columns)
+            for name in (RECORDS, DOCUMENTS)
+            for part in self.parts(name)
+            for batch in part.batches(columns, rows=_BATCH)
+        ]
         return np.concatenate([digests_of([], 16), *found])
 
 
@@ -200,7 +236,9 @@ def _check_counts(manifest: Manifest, live: _LiveRows, problems: ProblemCollecto
             problems.add("digest_differs", f"counts.{name}", found, expected)
     items = live.items()
     if len(np.unique(items)) < len(items):
-        problems.add("row_foreign", f"{RECORDS}, {DOCUMENTS}", f"{len(items)} items, {len(np.unique(items))} of them different")
+        problems.add(
+            "row_foreign", f"{RECORDS}, {DOCUMENTS}", f"{len(items)} items, {len(np.unique(items))} of them different"
+        )
 
 
 def _check_unique(ids: Digests, problems: ProblemCollector) -> bool:
@@ -216,7 +254,10 @@ def _check_same_chunks(live: _LiveRows, chunks: Path, problems: ProblemCollector
     """Compares ids and times of the live rows with those of another table."""
     ours = _Seen.of(live.parts(CHUNKS))
     theirs = _Seen.of([TablePart(chunks, None, np.zeros(0, dtype=np.int64))])
-    for kind, rows in (("row_missing", np.setdiff1d(theirs.ids, ours.ids)), ("row_foreign", np.setdiff1d(ours.ids, theirs.ids))):
+    for kind, rows in (
+        ("row_missing", np.setdiff1d(theirs.ids, ours.ids)),
+        ("row_foreign", np.setdiff1d(ours.ids, theirs.ids)),
+    ):
         for chunk_id in _hex(rows[:_SHOWN]):
             problems.add(kind, f"{CHUNKS}: {chunk_id}")
     _, here, there = np.intersect1d(ours.ids, theirs.ids, return_indices=True)

@@ -1,4 +1,6 @@
-"""Verifies a version in child processes: rows, texts, metadata, vectors, terms, files, digest and a few queries, of each of its segments and of the whole."""
+"""Verifies a version in child processes: rows, texts, metadata, vectors, terms, files, digest and a few queries, of
+each of its segments and of the whole.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,20 +21,28 @@ _JOB: TypeAdapter[VerifyJob | CompositionJob] = TypeAdapter(VerifyJob | Composit
 
 
 def verify_version(
-    version_dir: Path, manifest: Manifest | None, vectors_root: Path, embedder_info: EmbedderInfo, *, since: Path | None = None, ahead: Ahead | None = None
+    version_dir: Path,
+    manifest: Manifest | None,
+    vectors_root: Path,
+    embedder_info: EmbedderInfo,
+    *,
+    since: Path | None = None,
+    ahead: Ahead | None = None,
 ) -> list[Problem]:
-    """Returns all problems of a version, at most 100 of each kind in each segment; an empty list means that it is intact.
+    """Returns all problems of a version, at most 100 of each kind in each segment; an empty list means that it is
+    intact.
 
-    Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing, digest_differs, probe_failed, unreadable.
-    Nothing is written, except by Chroma when it opens its database. Places in a segment begin with `segments/NAME/` (`damaged_segments`).
+    Kinds: file_missing, file_altered, row_missing, row_foreign, row_altered, vector_altered, vector_missing,
+    digest_differs, probe_failed, unreadable. Nothing is written, except by Chroma when it opens its database. Places in
+    a segment begin with `segments/NAME/` (`damaged_segments`).
 
     Args:
         version_dir: Directory of the version, in its index directory where it has segments.
         manifest: Its manifest; None before there is one.
         vectors_root: Folder of the vector store.
         embedder_info: The version's embedder.
-        since: For a delta build, the parent's directory. The cost then depends on the size of the change: all ids and the digest are checked, every added
-            row in full, and a sample of the copied rows (`index.verify.delta`).
+        since: For a delta build, the parent's directory. The cost then depends on the size of the change: all ids and
+            the digest are checked, every added row in full, and a sample of the copied rows (`index.verify.delta`).
         ahead: Children that were started ahead, of which one is used.
     """
     job = VerifyJob(
@@ -52,28 +62,51 @@ def verify_version(
 
 
 def verify_segment(index_dir: Path, name: str, vectors_root: Path, embedder: EmbedderInfo) -> list[Problem]:
-    """Returns all problems of a segment, of every row, whether or not a version has deleted it; an empty list means that it is intact."""
+    """Returns all problems of a segment, of every row, whether or not a version has deleted it; an empty list means
+    that it is intact.
+    """
     folder, inside = segment_dir(index_dir.absolute(), name), f"{SEGMENTS}/{name}/"
     try:
         segment = read_segment(index_dir, name)
     except DamagedVersion as error:
         kind = "unreadable" if (folder / SEGMENT).is_file() else "file_missing"
         return [Problem(kind=kind, where=f"{inside}{SEGMENT}", found=error.message, expected=None)]
-    return _problems_of(VerifyJob(version_dir=folder, manifest=segment, vectors_root=vectors_root.absolute(), embedder=embedder, inside=inside))
+    return _problems_of(
+        VerifyJob(
+            version_dir=folder, manifest=segment, vectors_root=vectors_root.absolute(), embedder=embedder, inside=inside
+        )
+    )
 
 
 def verify_folder(folder: Path, sealed: Manifest | Segment, vectors_root: Path) -> list[Problem]:
     """Returns the problems of a folder that is built as a single segment, and not sealed yet."""
-    return _problems_of(VerifyJob(version_dir=folder.absolute(), manifest=sealed, vectors_root=vectors_root.absolute(), embedder=sealed.embedder))
+    return _problems_of(
+        VerifyJob(
+            version_dir=folder.absolute(),
+            manifest=sealed,
+            vectors_root=vectors_root.absolute(),
+            embedder=sealed.embedder,
+        )
+    )
 
 
 def verify_whole(version_dir: Path, manifest: Manifest) -> list[Problem]:
-    """Returns the problems of what a version makes of its segments, which themselves are trusted by their seals and stamps; also of its own files.
+    """Returns the problems of what a version makes of its segments, which themselves are trusted by their seals and
+    stamps; also of its own files.
 
-    Costs some seconds for a million chunks, of which it reads ids, keys and metadata. Places of problems as in `verify_version`.
+    Costs some seconds for a million chunks, of which it reads ids, keys and metadata. Places of problems as in
+    `verify_version`.
     """
-    own = VerifyJob(version_dir=version_dir.absolute(), manifest=manifest, vectors_root=version_dir.absolute(), embedder=manifest.embedder)
-    return [*_problems_of(own), *_problems_of(_composition_of(version_dir.parent.parent, version_dir, manifest, trusts_seals=True))]
+    own = VerifyJob(
+        version_dir=version_dir.absolute(),
+        manifest=manifest,
+        vectors_root=version_dir.absolute(),
+        embedder=manifest.embedder,
+    )
+    return [
+        *_problems_of(own),
+        *_problems_of(_composition_of(version_dir.parent.parent, version_dir, manifest, trusts_seals=True)),
+    ]
 
 
 def verify_composition(
@@ -83,10 +116,12 @@ def verify_composition(
     chunks: Path,
     embedder: EmbedderInfo,
 ) -> list[Problem]:
-    """Returns the problems of a version that a run has just composed, before it has a manifest; an empty list means that there are none.
+    """Returns the problems of a version that a run has just composed, before it has a manifest; an empty list means
+    that there are none.
 
-    Its segments are trusted by their seals and stamps, and files without a fitting stamp are hashed. All chunk ids are compared, and when each was first
-    seen. Chroma is not opened, so that no child is needed. Costs 6 s for a million, and 250 bytes of memory for each.
+    Its segments are trusted by their seals and stamps, and files without a fitting stamp are hashed. All chunk ids are
+    compared, and when each was first seen. Chroma is not opened, so that no child is needed. Costs 6 s for a million,
+    and 250 bytes of memory for each.
 
     Args:
         index_dir: The knowledge base's index directory.
@@ -100,7 +135,10 @@ def verify_composition(
     from almanac.index.verify.segments import check_composition
 
     problems: list[Problem] = []
-    check_composition(CompositionJob(**places, segments=list(segments), embedder=embedder, trusts_seals=True), ProblemCollector(problems.append))
+    check_composition(
+        CompositionJob(**places, segments=list(segments), embedder=embedder, trusts_seals=True),
+        ProblemCollector(problems.append),
+    )
     return problems
 
 
@@ -113,7 +151,10 @@ def not_as_built(what: str, folder: Path, problems: Sequence[Problem]) -> Damage
         where=str(folder),
         hint="what is published serves on; "
         + (
-            "if a second run ends alike, Chroma does not keep that value: leave the field out by `metadata` of the source, and please report it"
+            (
+                "if a second run ends alike, Chroma does not keep that value: leave the field out by `metadata` of "
+                "the source, and please report it"
+            )
             if is_value
             else "run again, and check the disk if it happens again"
         ),
@@ -122,12 +163,15 @@ def not_as_built(what: str, folder: Path, problems: Sequence[Problem]) -> Damage
 
 def damaged_segments(problems: Sequence[Problem]) -> list[str]:
     """Returns the names of the segments in which problems lie, each once."""
-    return list(dict.fromkeys(problem.where.split("/")[1] for problem in problems if problem.where.startswith(f"{SEGMENTS}/")))
+    return list(
+        dict.fromkeys(problem.where.split("/")[1] for problem in problems if problem.where.startswith(f"{SEGMENTS}/"))
+    )
 
 
 def _composition_of(index_dir: Path, version_dir: Path, manifest: Manifest, *, trusts_seals: bool) -> CompositionJob:
     return CompositionJob(
-        index_dir=index_dir.absolute(), version_dir=version_dir.absolute(), segments=manifest.segments, embedder=manifest.embedder, manifest=manifest,
+        index_dir=index_dir.absolute(), version_dir=version_dir.absolute(), segments=manifest.segments,
+        embedder=manifest.embedder, manifest=manifest,
         trusts_seals=trusts_seals,
     )  # fmt: skip
 
@@ -180,7 +224,9 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     table, rows = None, None
     if job.since is None:
         table = check_chunks(job.version_dir, job.manifest, job.embedder, problems)
-    elif changed := check_changed(job.version_dir, job.since, _manifest_of(job), job.vectors_root, job.embedder, problems, _import_chroma):
+    elif changed := check_changed(
+        job.version_dir, job.since, _manifest_of(job), job.vectors_root, job.embedder, problems, _import_chroma
+    ):
         table, rows = changed.table, changed.rows
     if table is not None:
         from almanac.index.verify.lexical import check_lexical

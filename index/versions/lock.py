@@ -1,10 +1,12 @@
-"""Writer lock: one writer per knowledge base, by an operating-system lock (flock), which is released when its holder dies in any way.
+"""Writer lock: one writer per knowledge base, by an operating-system lock (flock), which is released when its holder
+dies in any way.
 
-`LOCK` is the locked file and is never removed; `LOCK.holder` describes the holder for messages and does not decide anything. If either file is removed or
-replaced by hand, the holder loses the lock, which it detects before it publishes.
+`LOCK` is the locked file and is never removed; `LOCK.holder` describes the holder for messages and does not decide
+anything. If either file is removed or replaced by hand, the holder loses the lock, which it detects before it
+publishes.
 
-No library: filelock and portalocker take the same system lock, but cannot say who holds it, nor whether it is still held. The proofs that no writer publishes
-without the lock rest on both.
+No library: filelock and portalocker take the same system lock, but cannot say who holds it, nor whether it is still
+held. The proofs that no writer publishes without the lock rest on both.
 """
 
 import fcntl
@@ -32,7 +34,9 @@ _KEYS = ("pid", "holder", "host", "since")
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write a knowledge base. It can be lost while in use: call `require_held` before anything that matters is written."""
+    """The right to write a knowledge base. It can be lost while in use: call `require_held` before anything that
+    matters is written.
+    """
 
     index_dir: Path
     descriptor: int
@@ -49,7 +53,10 @@ class Lease:
             raise RunLocked(
                 f"{self.entry['holder']} lost the lock of '{self.index_dir.name}' and stops",
                 where=str(self.index_dir / _LOCK),
-                hint=f"somebody removed or replaced the lock meanwhile; almanac status {self.index_dir.name} says who writes now; then run again",
+                hint=(
+                    f"somebody removed or replaced the lock meanwhile; almanac status {self.index_dir.name} says "
+                    "who writes now; then run again"
+                ),
             )
 
 
@@ -57,14 +64,21 @@ class Lease:
 def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
     """Takes the writer lock for the duration of the block. Raises RunLocked within 0.3 s when another process has it.
 
-    `holder` identifies the writer in messages: a run's id or a command's name. Temporary files of dead writers are removed first.
+    `holder` identifies the writer in messages: a run's id or a command's name. Temporary files of dead writers are
+    removed first.
     """
     index_dir.mkdir(parents=True, exist_ok=True)
     descriptor = _acquire(index_dir)
     try:
         sweep(index_dir.glob(TEMPORARY))  # left by writers that died
         since = utc_now()
-        entry = {"pid": os.getpid(), "holder": holder, "host": socket.gethostname(), "since": since, "process_start": process_start(os.getpid())}
+        entry = {
+            "pid": os.getpid(),
+            "holder": holder,
+            "host": socket.gethostname(),
+            "since": since,
+            "process_start": process_start(os.getpid()),
+        }
         entry["machine"] = machine_id()
         write_file(index_dir / _HOLDER, json.dumps(entry) + "\n")
         lease = Lease(index_dir, descriptor, entry)
@@ -78,7 +92,9 @@ def writer_lock(index_dir: Path, holder: str) -> Iterator[Lease]:
 
 
 def lock_holder(index_dir: Path) -> dict[str, Any] | None:
-    """Returns the current writer of a knowledge base as {pid, holder, host, since}, or None when there is none. Values are None where they are unknown."""
+    """Returns the current writer of a knowledge base as {pid, holder, host, since}, or None when there is none. Values
+    are None where they are unknown.
+    """
     try:
         descriptor = os.open(index_dir / _LOCK, os.O_RDONLY)
     except (FileNotFoundError, NotADirectoryError):
@@ -89,7 +105,9 @@ def lock_holder(index_dir: Path) -> dict[str, Any] | None:
     finally:
         os.close(descriptor)
     told = _read_holder(index_dir)
-    alive = told is not None and (told.get("machine") != machine_id() or process_start(told["pid"]) == told["process_start"])
+    alive = told is not None and (
+        told.get("machine") != machine_id() or process_start(told["pid"]) == told["process_start"]
+    )
     return {key: told[key] if told and alive else None for key in _KEYS}
 
 
@@ -134,7 +152,12 @@ def _read_holder(index_dir: Path) -> dict[str, Any] | None:
         entry = json.loads((index_dir / _HOLDER).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    whole = isinstance(entry, dict) and entry.keys() >= {*_KEYS, "process_start"} and isinstance(entry["pid"], int) and entry["pid"] > 0
+    whole = (
+        isinstance(entry, dict)
+        and entry.keys() >= {*_KEYS, "process_start"}
+        and isinstance(entry["pid"], int)
+        and entry["pid"] > 0
+    )
     return entry if whole else None
 
 
@@ -145,5 +168,7 @@ def _locked(index_dir: Path) -> RunLocked:
         name = f"run {entry['holder']}" if entry["holder"][:1].isdigit() else entry["holder"]
         who = f"{name} (pid {entry['pid']} on {entry['host']}, since {entry['since']})"
     return RunLocked(
-        f"'{index_dir.name}' is being written by {who}", where=str(index_dir / _LOCK), hint=f"wait for it; almanac status {index_dir.name} shows it"
+        f"'{index_dir.name}' is being written by {who}",
+        where=str(index_dir / _LOCK),
+        hint=f"wait for it; almanac status {index_dir.name} shows it",
     )

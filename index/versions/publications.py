@@ -1,6 +1,7 @@
 """The record of publications: which version went live when, and why one did that the gate had refused.
 
-`<index_dir>/published.jsonl` has one line per publication, oldest first. It also says which version was live when the pointer is lost.
+`<index_dir>/published.jsonl` has one line per publication, oldest first. It also says which version was live when the
+pointer is lost.
 """
 
 import fcntl
@@ -17,12 +18,16 @@ from almanac.core.logs import get_logger
 from almanac.schemas.hashing import checked, unchecked
 
 PUBLISHED = "published.jsonl"
-ALTERED = "put published.jsonl back from a backup, or remove the line that was altered: what is live does not depend on it"
+ALTERED = (
+    "put published.jsonl back from a backup, or remove the line that was altered: what is live does not depend on it"
+)
 _log = get_logger("almanac.publish")
 
 
 class Publication(BaseModel):
-    """One publication. `at` is ISO 8601, in UTC. `why` is the reason for which the gate was overridden; None where it let the version pass."""
+    """One publication. `at` is ISO 8601, in UTC. `why` is the reason for which the gate was overridden; None where it
+    let the version pass.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,7 +49,9 @@ def publications(index_dir: Path) -> list[Publication]:
 
 
 def altered_publications(index_dir: Path) -> list[str]:
-    """Returns the places of lines that differ from the hash of themselves, such as `published.jsonl:3`: nobody knows what they said."""
+    """Returns the places of lines that differ from the hash of themselves, such as `published.jsonl:3`: nobody knows
+    what they said.
+    """
     return [f"{PUBLISHED}:{number}" for number, _, publication in _lines(index_dir) if publication is None]
 
 
@@ -63,7 +70,10 @@ def _lines(index_dir: Path) -> Iterator[tuple[int, bytes, Publication | None]]:
 def note_publication(index_dir: Path, publication: Publication) -> None:
     """Adds a publication, durably. Lines that cannot be read stay as they are, for who mends them."""
     line = json.dumps(checked(publication.model_dump()), ensure_ascii=False).encode("utf-8", "replace")
-    write_file(index_dir / PUBLISHED, b"".join(line + b"\n" for line in [*(before for _, before, _ in _lines(index_dir)), line]))
+    write_file(
+        index_dir / PUBLISHED,
+        b"".join(line + b"\n" for line in [*(before for _, before, _ in _lines(index_dir)), line]),
+    )
 
 
 def override_of(index_dir: Path, version: str) -> str | None:
@@ -73,7 +83,8 @@ def override_of(index_dir: Path, version: str) -> str | None:
 
 @contextmanager
 def pointer_lock(index_dir: Path) -> Iterator[None]:
-    """Lets one process at a time move the pointer or remove versions. It is held for moments only, and never while another lock is waited for.
+    """Lets one process at a time move the pointer or remove versions. It is held for moments only, and never while
+    another lock is waited for.
 
     Apart from the writer's lock, so that one can roll back while a run is at work.
     """

@@ -27,14 +27,17 @@ _log = get_logger("almanac.publish")
 
 
 def finish_version(index_dir: Path, manifest: Manifest, *, lease: Lease | None = None) -> Manifest:
-    """Syncs the directory of `manifest.version` to disk and writes its manifest, which makes it a version; returns the manifest with `files` filled in.
+    """Syncs the directory of `manifest.version` to disk and writes its manifest, which makes it a version; returns the
+    manifest with `files` filled in.
 
-    Call it after `verify_version` found no problems, while no process has the directory open. Raises DamagedVersion where the directory already has a
-    manifest, RunLocked where `lease` was lost.
+    Call it after `verify_version` found no problems, while no process has the directory open. Raises DamagedVersion
+    where the directory already has a manifest, RunLocked where `lease` was lost.
     """
     folder = version_dir(index_dir, manifest.version)
     if (folder / MANIFEST).exists():
-        raise DamagedVersion(f"{manifest.version} is finished already", where=str(folder), hint="a version is never written again")
+        raise DamagedVersion(
+            f"{manifest.version} is finished already", where=str(folder), hint="a version is never written again"
+        )
     return seal(folder, manifest, lease=lease)
 
 
@@ -47,15 +50,18 @@ def publish(index_dir: Path, version: str, *, override: str | None = None, lease
         override: Reason for publishing a version that its gate refused; it is kept in the record of publications.
         lease: The writer's lock, checked before anything is written. None: the lock is not needed.
 
-    Raises GateRefused where the gate refused the version and there is no `override`, DamagedVersion where a file is missing or has another size, NotFound
-    for an unknown version, RunLocked where `lease` was lost.
+    Raises GateRefused where the gate refused the version and there is no `override`, DamagedVersion where a file is
+    missing or has another size, NotFound for an unknown version, RunLocked where `lease` was lost.
     """
     with pointer_lock(index_dir):
         _publish(index_dir, version, override, lease)
 
 
-def publish_after(index_dir: Path, version: str, previous: str | None, *, override: str | None = None, lease: Lease | None = None) -> bool:
-    """Makes `version` the current one, unless another one than `previous` is current by now: somebody rolled back while the version was made.
+def publish_after(
+    index_dir: Path, version: str, previous: str | None, *, override: str | None = None, lease: Lease | None = None
+) -> bool:
+    """Makes `version` the current one, unless another one than `previous` is current by now: somebody rolled back while
+    the version was made.
 
     Returns whether it was published. Raises as `publish`.
     """
@@ -70,7 +76,9 @@ def _publish(index_dir: Path, version: str, override: str | None, lease: Lease |
     manifest = read_manifest(index_dir, version)
     is_refused = manifest.gate.verdict != "passed"
     if is_refused and not override:
-        failed = ", ".join(f"{check.name} {check.value} (limit {check.limit})" for check in manifest.gate.checks if not check.ok)
+        failed = ", ".join(
+            f"{check.name} {check.value} (limit {check.limit})" for check in manifest.gate.checks if not check.ok
+        )
         raise GateRefused(
             f"the gate refused {version}: {failed or 'see its manifest'}",
             where=str(version_dir(index_dir, version) / MANIFEST),
@@ -96,15 +104,18 @@ def _note_if_possible(index_dir: Path, publication: Publication) -> None:
     try:
         note_publication(index_dir, publication)
     except OSError as error:
-        _log.warning("the publication is not recorded", kb=index_dir.name, version=publication.version, error=str(error))
+        _log.warning(
+            "the publication is not recorded", kb=index_dir.name, version=publication.version, error=str(error)
+        )
 
 
 def rollback(index_dir: Path, version: str | None = None) -> str:
     """Publishes an older version and returns its name. The writer's lock is not needed.
 
-    Without `version`, this is the newest version older than the current one that passed its gate or was published before, and whose files are complete. Where
-    the pointer is lost or names no version, it is the version that was published last. A refused version can be given by name if it was published before;
-    the reason of then is reused. Raises NotFound when there is no version to roll back to, and otherwise as `publish`.
+    Without `version`, this is the newest version older than the current one that passed its gate or was published
+    before, and whose files are complete. Where the pointer is lost or names no version, it is the version that was
+    published last. A refused version can be given by name if it was published before; the reason of then is reused.
+    Raises NotFound when there is no version to roll back to, and otherwise as `publish`.
     """
     with pointer_lock(index_dir):
         if version is None:
@@ -119,7 +130,11 @@ def _version_before(index_dir: Path) -> str:
     if current is not None:
         candidates = [name for name in reversed(names) if version_number(name) < version_number(current)]
     else:
-        candidates = [name for name in dict.fromkeys([*(one.version for one in reversed(publications(index_dir))), *reversed(names)]) if name in names]
+        candidates = [
+            name
+            for name in dict.fromkeys([*(one.version for one in reversed(publications(index_dir))), *reversed(names)])
+            if name in names
+        ]
     for name in candidates:
         try:
             manifest = read_manifest(index_dir, name)
@@ -130,5 +145,9 @@ def _version_before(index_dir: Path) -> str:
         except DamagedVersion as error:
             _log.warning("version_skipped", kb=index_dir.name, version=name, error=error.message)
     older = f"no version older than {current}" if current else "no complete version that the gate let pass"
-    hint = f"almanac versions KB lists what there is; {existing_versions(index_dir)}" if names else "almanac run KB builds one"
+    hint = (
+        f"almanac versions KB lists what there is; {existing_versions(index_dir)}"
+        if names
+        else "almanac run KB builds one"
+    )
     raise NotFound(f"{older} to go back to", where=str(index_dir), hint=hint)

@@ -1,4 +1,6 @@
-"""Seals a built folder: syncs it to disk, hashes its files, and writes the manifest that makes it a version or a segment."""
+"""Seals a built folder: syncs it to disk, hashes its files, and writes the manifest that makes it a version or a
+segment.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +21,8 @@ _Kind = TypeVar("_Kind", bound=Sealed)
 
 
 def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
-    """Completes a built and verified folder, which no process may have open; returns the manifest with `files` filled in.
+    """Completes a built and verified folder, which no process may have open; returns the manifest with `files` filled
+    in.
 
     Args:
         folder: Folder of a version or a segment; it need not be the final one.
@@ -30,23 +33,28 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
     """
     write_page_sums(folder)
     sync_tree(folder)  # Chroma syncs only its database, never its index files
-    complete = manifest.model_copy(update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]})
+    complete = manifest.model_copy(
+        update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]}
+    )
     if lease:
         lease.require_held()
     name, hash_name = (SEGMENT, SEGMENT_HASH) if isinstance(manifest, Segment) else (MANIFEST, MANIFEST_HASH)
     if isinstance(manifest, Segment):
         write_stamps(folder, complete.files)
     content = complete.model_dump_json(indent=2) + "\n"
-    write_file(folder / hash_name, f"{sha256(content)}  {name}\n")  # first: the manifest makes the folder a version or a segment
+    # first: the manifest makes the folder a version or a segment
+    write_file(folder / hash_name, f"{sha256(content)}  {name}\n")
     write_file(folder / name, content)
     return complete
 
 
 def _stable_files(folder: Path) -> Iterator[Path]:
-    """Yields the files that do not change when the folder is opened, queried and closed; only these are hashed in the manifest.
+    """Yields the files that do not change when the folder is opened, queried and closed; only these are hashed in the
+    manifest.
 
-    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening; its pages have checksums (`index.chroma.pages`). The HNSW files do not, once
-    flushed, which the presence of `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows) writes them again each time.
+    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening; its pages have checksums
+    (`index.chroma.pages`). The HNSW files do not, once flushed, which the presence of `index_metadata.pickle` shows; a
+    collection that was never flushed (fewer than two rows) writes them again each time.
     """
     for path in folder.rglob("*"):
         relative = path.relative_to(folder)

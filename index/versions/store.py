@@ -1,6 +1,8 @@
-"""Versions on disk: listing, manifests, the pointer to the current version, and the next name. Nothing here opens Chroma or tantivy.
+"""Versions on disk: listing, manifests, the pointer to the current version, and the next name. Nothing here opens
+Chroma or tantivy.
 
-`<index_dir>/versions/v0001/manifest.json` makes a directory a version; `<index_dir>/CURRENT` contains the name of the published one.
+`<index_dir>/versions/v0001/manifest.json` makes a directory a version; `<index_dir>/CURRENT` contains the name of the
+published one.
 """
 
 import json
@@ -40,9 +42,12 @@ def version_number(version: str) -> int:
 
 
 def version_names(index_dir: Path) -> list[str]:
-    """Returns the names of the complete versions, oldest first. Raises StorageError for a folder that may not be entered."""
+    """Returns the names of the complete versions, oldest first. Raises StorageError for a folder that may not be
+    entered.
+    """
     try:
-        names = [name for name in os.listdir(index_dir / "versions") if _is_complete(index_dir, name)]  # noqa: PTH208  # a glob passes over what may not be read
+        # a glob passes over what may not be read
+        names = [name for name in os.listdir(index_dir / "versions") if _is_complete(index_dir, name)]  # noqa: PTH208
     except FileNotFoundError:
         return []
     except PermissionError as error:
@@ -51,10 +56,13 @@ def version_names(index_dir: Path) -> list[str]:
 
 
 def _is_complete(index_dir: Path, version: str) -> bool:
-    """Whether there is a complete version of a name, without a look at the others. Raises StorageError for a folder that may not be entered."""
+    """Whether there is a complete version of a name, without a look at the others. Raises StorageError for a folder
+    that may not be entered.
+    """
     if _NAME.fullmatch(version) is None:
         return False
-    manifest = join(index_dir, "versions", version, MANIFEST)  # noqa: PTH118  # each question asks, and a Path takes longer
+    # each question asks, and a Path takes longer
+    manifest = join(index_dir, "versions", version, MANIFEST)  # noqa: PTH118
     try:
         os.stat(manifest)  # noqa: PTH116
     except (FileNotFoundError, NotADirectoryError):
@@ -65,7 +73,9 @@ def _is_complete(index_dir: Path, version: str) -> bool:
 
 
 def list_versions(index_dir: Path) -> list[Manifest]:
-    """Returns the manifests of all complete versions, oldest first. Unreadable ones and those of another format are left out with a warning."""
+    """Returns the manifests of all complete versions, oldest first. Unreadable ones and those of another format are
+    left out with a warning.
+    """
     found = []
     for version in version_names(index_dir):
         try:
@@ -78,7 +88,9 @@ def list_versions(index_dir: Path) -> list[Manifest]:
 
 
 def report_versions(index_dir: Path) -> Versions:
-    """Returns the report of `almanac versions`: the versions with a readable manifest, newest first, and the current one."""
+    """Returns the report of `almanac versions`: the versions with a readable manifest, newest first, and the current
+    one.
+    """
     pointer, last = usable_pointer(index_dir), {one.version: one for one in publications(index_dir)}
     rows = [
         VersionRow(
@@ -105,7 +117,10 @@ def size_mb(index_dir: Path, version: str) -> float:
 
 
 def _megabytes(index_dir: Path, manifest: Manifest) -> float:
-    folders = [version_dir(index_dir, manifest.version), *(segment_dir(index_dir, use.segment) for use in manifest.segments)]
+    folders = [
+        version_dir(index_dir, manifest.version),
+        *(segment_dir(index_dir, use.segment) for use in manifest.segments),
+    ]
     return round(sum(map(bytes_in, folders)) / 1_000_000, 2)
 
 
@@ -113,17 +128,23 @@ def require_version(index_dir: Path, version: str) -> None:
     """Raises NotFound, with the names of the existing versions, unless `version` is complete."""
     known = version_names(index_dir)
     if version not in known:
-        raise NotFound(f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=existing_versions(index_dir))
+        raise NotFound(
+            f"no version '{version}' of '{index_dir.name}'", where=str(index_dir), hint=existing_versions(index_dir)
+        )
 
 
 def read_manifest(index_dir: Path, version: str) -> Manifest:
-    """Returns the manifest of a version. Raises NotFound for an unknown version, DamagedVersion where it cannot be read or has another format."""
+    """Returns the manifest of a version. Raises NotFound for an unknown version, DamagedVersion where it cannot be read
+    or has another format.
+    """
     require_version(index_dir, version)
     return manifest_in(version_dir(index_dir, version), index_dir, version)
 
 
 def read_outline(index_dir: Path, version: str) -> Outline:
-    """Returns what the manifest of a version says in any format. Raises NotFound for an unknown version, DamagedVersion where it does not say that."""
+    """Returns what the manifest of a version says in any format. Raises NotFound for an unknown version, DamagedVersion
+    where it does not say that.
+    """
     require_version(index_dir, version)
     path = version_dir(index_dir, version) / MANIFEST
     try:
@@ -133,11 +154,15 @@ def read_outline(index_dir: Path, version: str) -> Outline:
     except PermissionError as error:
         raise storage_error(error, path) from error
     except ValueError as error:
-        raise DamagedVersion(f"the manifest of {version} of '{index_dir.name}' does not say where its rows are: {error}", where=str(path)) from error
+        raise DamagedVersion(
+            f"the manifest of {version} of '{index_dir.name}' does not say where its rows are: {error}", where=str(path)
+        ) from error
 
 
 def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
-    """Returns the manifest in `folder`, such as a pinned one; `index_dir` and `version` are for messages. Raises as `read_manifest`."""
+    """Returns the manifest in `folder`, such as a pinned one; `index_dir` and `version` are for messages. Raises as
+    `read_manifest`.
+    """
     kb, where = index_dir.name, str(version_dir(index_dir, version) / MANIFEST)
     try:
         stored = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -155,17 +180,27 @@ def manifest_in(folder: Path, index_dir: Path, version: str) -> Manifest:
         raise storage_error(error, Path(where)) from error
     except (ValueError, AttributeError, ValidationError) as error:
         hint = "almanac rollback KB serves an older version; almanac run KB builds a new one"
-        raise DamagedVersion(f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint) from error
+        raise DamagedVersion(
+            f"the manifest of {version} of '{kb}' cannot be read: {error}", where=where, hint=hint
+        ) from error
 
 
 def _is_gone(index_dir: Path, version: str) -> NotFound:
     where = str(version_dir(index_dir, version) / MANIFEST)
-    return NotFound(f"no version '{version}' of '{index_dir.name}' any more", where=where, hint="almanac versions KB lists what there is")
+    return NotFound(
+        f"no version '{version}' of '{index_dir.name}' any more",
+        where=where,
+        hint="almanac versions KB lists what there is",
+    )
 
 
 def _way_up(version: str, *, is_newer: bool) -> str:
     build = "almanac run KB builds a version of this format from what is kept"
-    return f"install the newer almanac that wrote {version}; or {build}" if is_newer else f"{build}; the almanac that wrote {version} reads it still"
+    return (
+        f"install the newer almanac that wrote {version}; or {build}"
+        if is_newer
+        else f"{build}; the almanac that wrote {version} reads it still"
+    )
 
 
 def pin_version(index_dir: Path, version: str) -> Pin:
@@ -182,9 +217,12 @@ def pin_version(index_dir: Path, version: str) -> Pin:
 
 
 def read_pointer(index_dir: Path) -> str | None:
-    """Returns the content of CURRENT, whether or not that version exists, bytes that are no text replaced; None where there is no such file."""
+    """Returns the content of CURRENT, whether or not that version exists, bytes that are no text replaced; None where
+    there is no such file.
+    """
     try:
-        with open(join(index_dir, POINTER), "rb") as file:  # noqa: PTH118, PTH123  # each question reads it, and a Path takes as long as reading does
+        # each question reads it, and a Path takes as long as reading does
+        with open(join(index_dir, POINTER), "rb") as file:  # noqa: PTH118, PTH123
             return file.read(_LONGEST_POINTER).decode(errors="replace").strip()
     except FileNotFoundError:
         return None
@@ -197,24 +235,37 @@ def usable_pointer(index_dir: Path) -> str | None:
 
 
 def current_version(index_dir: Path) -> str | None:
-    """Returns the published version, or None before the first publication. Raises DamagedVersion where the pointer is lost or names no complete version."""
+    """Returns the published version, or None before the first publication. Raises DamagedVersion where the pointer is
+    lost or names no complete version.
+    """
     version = read_pointer(index_dir)
     if version is not None and _is_complete(index_dir, version):
         return version
     before = publications(index_dir)
     if version is None and not before and not altered_publications(index_dir):
         return None
-    finding = "CURRENT is missing" if version is None else f"CURRENT says {version!r}, and there is no complete version of that name"
-    way_out = f"almanac rollback KB makes the last one that is whole live again, almanac publish KB VERSION any other; {existing_versions(index_dir)}"
+    finding = (
+        "CURRENT is missing"
+        if version is None
+        else f"CURRENT says {version!r}, and there is no complete version of that name"
+    )
+    way_out = (
+        "almanac rollback KB makes the last one that is whole live again, almanac publish KB VERSION any other; "
+        f"{existing_versions(index_dir)}"
+    )
     raise DamagedVersion(
         f"{finding}; {before[-1].version} was published last" if before else finding,
         where=str(index_dir / POINTER),
-        hint=way_out if version_names(index_dir) else "no complete version is left: almanac run KB builds one from the pages and vectors that are kept",
+        hint=way_out
+        if version_names(index_dir)
+        else "no complete version is left: almanac run KB builds one from the pages and vectors that are kept",
     )
 
 
 def published_last(index_dir: Path) -> str | None:
-    """Returns the version that CURRENT names, else the one that was published last, whether or not it still exists; None before the first publication."""
+    """Returns the version that CURRENT names, else the one that was published last, whether or not it still exists;
+    None before the first publication.
+    """
     before = publications(index_dir)
     return read_pointer(index_dir) or (before[-1].version if before else None)
 
@@ -227,7 +278,8 @@ def existing_versions(index_dir: Path) -> str:
 def resolve_version(index_dir: Path, version: str | None = None) -> str:
     """Returns the given version after checking its manifest, or the current one for None.
 
-    Raises NotFound for an unknown version, NothingPublished before the first publication, DamagedVersion where manifest or pointer are damaged.
+    Raises NotFound for an unknown version, NothingPublished before the first publication, DamagedVersion where manifest
+    or pointer are damaged.
     """
     if version is not None:
         return read_manifest(index_dir, version).version
@@ -237,19 +289,27 @@ def resolve_version(index_dir: Path, version: str | None = None) -> str:
 
 
 def require_published(index_dir: Path) -> None:
-    """Raises NothingPublished before the first publication, with the names of versions that are kept. Does not check that the current version exists."""
+    """Raises NothingPublished before the first publication, with the names of versions that are kept. Does not check
+    that the current version exists.
+    """
     if read_pointer(index_dir) is None and not publications(index_dir):
         raise _nothing_published(index_dir)
 
 
 def _nothing_published(index_dir: Path) -> NothingPublished:
     kept = version_names(index_dir)
-    hint = f"almanac publish KB {kept[-1]} makes a kept version live; {existing_versions(index_dir)}" if kept else "almanac run KB"
+    hint = (
+        f"almanac publish KB {kept[-1]} makes a kept version live; {existing_versions(index_dir)}"
+        if kept
+        else "almanac run KB"
+    )
     return NothingPublished(f"nothing is published for '{index_dir.name}' yet", where=str(index_dir), hint=hint)
 
 
 def next_version(index_dir: Path) -> str:
-    """Returns the next version's name: one more than the highest of all complete or once published versions, or `v0001`. Unfinished ones do not count."""
+    """Returns the next version's name: one more than the highest of all complete or once published versions, or
+    `v0001`. Unfinished ones do not count.
+    """
     known = [*version_names(index_dir), *(one.version for one in publications(index_dir)), str(read_pointer(index_dir))]
     return f"v{max((version_number(name) for name in known if _NAME.fullmatch(name)), default=0) + 1:04d}"
 
@@ -260,9 +320,11 @@ def point_to(index_dir: Path, version: str) -> None:
 
 
 def discard_unfinished(index_dir: Path) -> list[str]:
-    """Removes version directories without a manifest and leftovers of `rebuild`, `forget` and `prune`; returns the names of the unfinished versions removed.
+    """Removes version directories without a manifest and leftovers of `rebuild`, `forget` and `prune`; returns the
+    names of the unfinished versions removed.
 
-    Unfinished segments go, too. Only the holder of the writer lock may call it. Leftovers that a reader has pinned stay until the next call.
+    Unfinished segments go, too. Only the holder of the writer lock may call it. Leftovers that a reader has pinned stay
+    until the next call.
     """
     discard_unfinished_segments(index_dir)
     unfinished = []
@@ -276,9 +338,11 @@ def discard_unfinished(index_dir: Path) -> list[str]:
 
 
 def require_files(folder: Path, manifest: Sealed, *, called: Path | None = None) -> None:
-    """Raises DamagedVersion for a file of the manifest that is missing or has another size, without reading any content.
+    """Raises DamagedVersion for a file of the manifest that is missing or has another size, without reading any
+    content.
 
-    Segments of a version are not looked at (`require_segments`). `called` is the folder's public path for the message, where `folder` is a pinned one.
+    Segments of a version are not looked at (`require_segments`). `called` is the folder's public path for the message,
+    where `folder` is a pinned one.
     """
     database = folder / CHROMA / "chroma.sqlite3"
     wanted = {folder / stored.path: stored.bytes for stored in manifest.files}
@@ -299,12 +363,15 @@ def require_segments(index_dir: Path, manifest: Manifest) -> None:
 
 
 def require_whole(index_dir: Path, manifest: Manifest) -> None:
-    """Raises DamagedVersion where a version or a segment of it lacks a file, has one of another size, or has not all of its rows in Chroma.
+    """Raises DamagedVersion where a version or a segment of it lacks a file, has one of another size, or has not all of
+    its rows in Chroma.
 
     Costs a millisecond for each folder, however large. What is wrong inside a file, `index.verify` finds.
     """
     folders: list[tuple[Path, Sealed]] = [(version_dir(index_dir, manifest.version), manifest)]
-    folders += [(segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment)) for use in manifest.segments]
+    folders += [
+        (segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment)) for use in manifest.segments
+    ]
     for folder, sealed in folders:
         require_files(folder, sealed)
         has_chroma = sealed.counts.chunks and not (isinstance(sealed, Manifest) and sealed.segments)
@@ -313,23 +380,35 @@ def require_whole(index_dir: Path, manifest: Manifest) -> None:
 
 
 def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *, called: Path | None = None) -> None:
-    """Raises DamagedVersion for a file of a version or segment that is missing, or differs from its hash in the manifest.
+    """Raises DamagedVersion for a file of a version or segment that is missing, or differs from its hash in the
+    manifest.
 
-    Engines do not look: a flipped bit changes scores without a word, and one in Chroma's index files crashes who opens them. Reads 1 GB a second; of
-    a segment, whose files were stamped when they were hashed, only what was touched since.
+    Engines do not look: a flipped bit changes scores without a word, and one in Chroma's index files crashes who opens
+    them. Reads 1 GB a second; of a segment, whose files were stamped when they were hashed, only what was touched
+    since.
 
     Args:
         folder: Directory of the version or segment.
         manifest: Its manifest.
-        part: Path of the file, or of the folder whose files are compared, relative to `folder`. None compares all files.
+        part: Path of the file, or of the folder whose files are compared, relative to `folder`. None compares all
+            files.
         called: The folder's public path for the message, where `folder` is a pinned one.
     """
     require_files(folder, manifest, called=called)
     try:
-        wrong = altered_file(folder, [stored for stored in manifest.files if part is None or stored.path == part or stored.path.startswith(f"{part}/")])
+        wrong = altered_file(
+            folder,
+            [
+                stored
+                for stored in manifest.files
+                if part is None or stored.path == part or stored.path.startswith(f"{part}/")
+            ],
+        )
     except PermissionError as error:
         found = Path(error.filename or folder)
-        raise storage_error(error, called / found.relative_to(folder) if called and found.is_relative_to(folder) else found) from error
+        raise storage_error(
+            error, called / found.relative_to(folder) if called and found.is_relative_to(folder) else found
+        ) from error
     if wrong is not None:
         raise _damaged(manifest, f"{wrong} was altered", called or folder)
 
@@ -339,6 +418,7 @@ def _damaged(manifest: Sealed, finding: str, where: Path) -> DamagedVersion:
     return DamagedVersion(
         f"{manifest.called} is damaged: {finding}",
         where=str(where),
-        hint=f"almanac verify KB {version} says what is wrong; almanac rebuild KB {version} mends what can be made again; "
+        hint=f"almanac verify KB {version} says what is wrong; almanac rebuild KB {version} mends what can be made "
+        "again; "
         "almanac rollback KB serves an older version",
     )

@@ -1,4 +1,6 @@
-"""What a question names that the content does not have: a code, a proper name, a sum to work out. Words that match beside it answer something else."""
+"""What a question names that the content does not have: a code, a proper name, a sum to work out. Words that match
+beside it answer something else.
+"""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -16,11 +18,17 @@ if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
 
 # A sum, such as 17 × 23, with at most so many words beside it ("what is", "bằng bao nhiêu").
-_SUM = regex.compile(r"(?<![\w.,/])\d[\d.,]*(?:\s?[×x*·+÷^−]\s?|\s[-/:]\s|\s(?:times|plus|minus|fois|por|mal|per|keer|nhân|cộng|trừ)\s)\d[\d.,]*(?![\w/])")
+_SUM = regex.compile(
+    r"(?<![\w.,/])\d[\d.,]*(?:\s?[×x*·+÷^−]\s?|\s[-/:]\s|\s(?:times|plus|minus|fois|por|mal|per|keer|nhân|cộng|trừ"
+    r")\s)\d[\d.,]*(?![\w/])"
+)
 _SUM_WORDS = 4
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
 # A name: capitalised, within a sentence; of more than one word, all of them.
-_NAME = regex.compile(r"(?<=[\p{Ll}\d,;]['’\"»)]?\s(?:[\"'“«„(]|[ldLD]['’])?)\p{Lu}\p{Ll}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}\p{Ll}[\p{L}\p{M}'’-]*)*")
+_NAME = regex.compile(
+    r"(?<=[\p{Ll}\d,;]['’\"»)]?\s(?:[\"'“«„(]|[ldLD]['’])?)\p{Lu}\p{Ll}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}\p{Ll}[\p{L}\p{"
+    r"M}'’-]*)*"
+)
 _CONTINENTS = frozenset({"Africa", "America", "Asia", "Australia", "Europe"})
 _NO_PLACES = frozenset({"center", "resolute", "phoenix", "turkey", "world"})
 _LEAST = 4  # letters of a word in a name: shorter ones are often abbreviations
@@ -32,8 +40,9 @@ _TITLED = 0.6  # share of the words after the first with a capital from which on
 class Absent(NamedTuple):
     """What a question names and the content does not have, as it stands in the question.
 
-    `things` are codes that none of the hits has, and sums: nothing answers for them. `names`, of places too, occur nowhere in the version: most often, the
-    question is about something else, but "Can I work from Spain?" is answered by rules for all countries.
+    `things` are codes that none of the hits has, and sums: nothing answers for them. `names`, of places too, occur
+    nowhere in the version: most often, the question is about something else, but "Can I work from Spain?" is answered
+    by rules for all countries.
     """
 
     things: list[str]
@@ -43,20 +52,35 @@ class Absent(NamedTuple):
 NOTHING_ABSENT = Absent([], [])
 
 
-def absent_from(question: str, language: str | None, readings: "Sequence[AnalyzedQuery]", texts: Iterable[str]) -> Absent:
+def absent_from(
+    question: str, language: str | None, readings: "Sequence[AnalyzedQuery]", texts: Iterable[str]
+) -> Absent:
     """What a question names that is not there.
 
     Args:
         question: The question.
         language: Primary BCP 47 tag of its language; None where it is not known.
-        readings: The question as analyzed for each language of the version, with the numbers of rows that contain each term.
+        readings: The question as analyzed for each language of the version, with the numbers of rows that contain each
+            term.
         texts: The titles and texts of the hits.
     """
     shown = list(texts)
-    sums = [one[0] for one in _SUM.finditer(question) if len(_WORD.findall(question.replace(one[0], " "))) <= _SUM_WORDS and not _is_in(one[0], shown)]
+    sums = [
+        one[0]
+        for one in _SUM.finditer(question)
+        if len(_WORD.findall(question.replace(one[0], " "))) <= _SUM_WORDS and not _is_in(one[0], shown)
+    ]
     codes = [code for code in codes_in(question) if not any(has_code(code, text) for text in shown)]
     is_told = language not in _NOUNS_CAPITALISED and not _is_titled(question)
-    called = [name for name in _NAME.findall(question) if not any(fold(word.casefold()) in _usual(language) for word in _WORD.findall(name))] if is_told else []
+    called = (
+        [
+            name
+            for name in _NAME.findall(question)
+            if not any(fold(word.casefold()) in _usual(language) for word in _WORD.findall(name))
+        ]
+        if is_told
+        else []
+    )
     names = [name for name in (*called, *_places_in(question, language)) if _is_nowhere(name, readings, shown)]
     return Absent(list(dict.fromkeys([*sums, *codes])), list(dict.fromkeys(names)))
 
@@ -71,14 +95,27 @@ def _places_in(question: str, language: str | None) -> list[str]:
 
 @cache
 def _places(language: str | None) -> frozenset[str]:
-    """Names of countries in a language and in English, and of the cities after which time zones are called, in small letters without diacritics."""
+    """Names of countries in a language and in English, and of the cities after which time zones are called, in small
+    letters without diacritics.
+    """
     countries = [str(name) for locale in _locales(language) for name in locale.territories.values()]
-    return frozenset(folded for name in (*_cities(), *countries) if len(folded := fold(name.casefold())) >= _LEAST and not folded.isdigit()) - _NO_PLACES
+    return (
+        frozenset(
+            folded
+            for name in (*_cities(), *countries)
+            if len(folded := fold(name.casefold())) >= _LEAST and not folded.isdigit()
+        )
+        - _NO_PLACES
+    )
 
 
 @cache
 def _cities() -> list[str]:
-    return [zone.rpartition("/")[2].replace("_", " ") for zone in available_timezones() if zone.partition("/")[0] in _CONTINENTS]
+    return [
+        zone.rpartition("/")[2].replace("_", " ")
+        for zone in available_timezones()
+        if zone.partition("/")[0] in _CONTINENTS
+    ]
 
 
 def _locales(language: str | None) -> list[Locale]:
@@ -102,7 +139,8 @@ def _is_titled(question: str) -> bool:
 
 
 def _is_nowhere(name: str, readings: "Sequence[AnalyzedQuery]", shown: Sequence[str]) -> bool:
-    """Whether no row of the version has the words of a name, in the forms of any of its languages, and the hits have none that is almost alike.
+    """Whether no row of the version has the words of a name, in the forms of any of its languages, and the hits have
+    none that is almost alike.
 
     Of two words or more, one that is nowhere is enough: "Emily Dickinson", where another Emily is known.
     """
@@ -114,7 +152,10 @@ def _is_nowhere(name: str, readings: "Sequence[AnalyzedQuery]", shown: Sequence[
     if not missing:
         return False
     known = {word for text in shown for word in _WORD.findall(fold(text.casefold())) if len(word) >= _LEAST}
-    return any(extractOne(fold(word.casefold()), known, scorer=Indel.normalized_similarity, score_cutoff=_ALIKE) is None for word in missing)
+    return any(
+        extractOne(fold(word.casefold()), known, scorer=Indel.normalized_similarity, score_cutoff=_ALIKE) is None
+        for word in missing
+    )
 
 
 def _rows(word: str, reading: "AnalyzedQuery") -> int:
@@ -124,10 +165,14 @@ def _rows(word: str, reading: "AnalyzedQuery") -> int:
 
 @cache
 def _usual(language: str | None) -> frozenset[str]:
-    """Capitalised words that name nothing that content would have to have: days, months and languages, as the language of the question and English say."""
+    """Capitalised words that name nothing that content would have to have: days, months and languages, as the language
+    of the question and English say.
+    """
     found: set[str] = set()
     for locale in _locales(language):
         named = [names["format"][width] for names in (locale.days, locale.months) for width in ("wide", "abbreviated")]
-        found.update(word for names in (*named, locale.languages) for name in names.values() for word in str(name).split())
+        found.update(
+            word for names in (*named, locale.languages) for name in names.values() for word in str(name).split()
+        )
     words = {fold(word.casefold()) for word in found}
     return frozenset(words | {f"{word}s" for word in words})

@@ -1,4 +1,6 @@
-"""Answers from the hits of one version, extracted from their sentences or written by a model that has to cite them. Every answer lists its citations."""
+"""Answers from the hits of one version, extracted from their sentences or written by a model that has to cite them.
+Every answer lists its citations.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,13 +51,17 @@ class Question:
         embedder: Embedder of the version, for the sentences of hits and replies.
         mode: `kb-only` or `kb-llm`.
         lowest: Score threshold, a dense cosine, from which on hits are answered from.
-        is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode `kb-llm`.
+        is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode
+            `kb-llm`.
         generator: Model that writes the reply. Default: the reply consists of sentences of the hits.
         history: Earlier messages, oldest first: {role: user | assistant, content}.
-        language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the user's earlier messages.
+        language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the
+            user's earlier messages.
         note: What the reader is told besides the reply.
-        grounds: What speaks for an answer among the hits, and the closest passages for a refusal. Default: nothing is known, so `hits` alone decide.
-        readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts have a word, the more it counts.
+        grounds: What speaks for an answer among the hits, and the closest passages for a refusal. Default: nothing is
+            known, so `hits` alone decide.
+        readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts
+            have a word, the more it counts.
         searched: Text that was searched for, where it is not the question.
         picked_for: Text that sentences and passages are picked for. Default: the question.
         last: What was asked last, where `picked_for` has earlier questions, too.
@@ -92,8 +98,9 @@ class Question:
 def answer(question: Question) -> Answer:
     """Answers a question with citations, or with an explicit "I don't know".
 
-    Raises UsageError for an unknown mode, for mode `kb-llm` without a generator, for an unknown language and for a malformed message of the history;
-    OperationalError where the model writes nothing; and the errors of the generator and of the embedder.
+    Raises UsageError for an unknown mode, for mode `kb-llm` without a generator, for an unknown language and for a
+    malformed message of the history; OperationalError where the model writes nothing; and the errors of the generator
+    and of the embedder.
     """
     *_, last = _Answering(question).reply(is_streamed=False)
     assert isinstance(last, Answer)
@@ -101,10 +108,12 @@ def answer(question: Question) -> Answer:
 
 
 def stream_answer(question: Question) -> Iterator[str | Answer]:
-    """Answers as `answer` does, in pieces of text as they arrive, then the Answer as the last item; the pieces put together are its `reply`.
+    """Answers as `answer` does, in pieces of text as they arrive, then the Answer as the last item; the pieces put
+    together are its `reply`.
 
-    Where passages are cited, pieces are whole statements whose figures stand in the passages. In mode `kb-only`, nothing is passed on before the first valid
-    citation, since a reply without one is replaced or attributed at its end. UsageError is raised by the call itself, errors of the generator by the iterator.
+    Where passages are cited, pieces are whole statements whose figures stand in the passages. In mode `kb-only`,
+    nothing is passed on before the first valid citation, since a reply without one is replaced or attributed at its
+    end. UsageError is raised by the call itself, errors of the generator by the iterator.
     """
     return _Answering(question).reply(is_streamed=True)
 
@@ -121,8 +130,15 @@ class _Answering:
         if self.hits:
             known = {hit.chunk_id for hit in self.hits}
             further = [hit for hit in question.further if hit.chunk_id not in known]
-            self.hits = [*self.hits, *further] if question.generator else list(self.grounds.about([*self.hits, *further]))
-        self.generator, self.history, self.note, self.searched = question.generator, question.history, question.note, question.searched
+            self.hits = (
+                [*self.hits, *further] if question.generator else list(self.grounds.about([*self.hits, *further]))
+            )
+        self.generator, self.history, self.note, self.searched = (
+            question.generator,
+            question.history,
+            question.note,
+            question.searched,
+        )
         self.parts = question.parts
         self.meant, self.last = question.picked_for or question.text, question.last
         self.said = last_reply(question.history) if question.is_more else ""
@@ -137,7 +153,9 @@ class _Answering:
         return self.declaration.title or self.declaration.name
 
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
-        """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by the iterator."""
+        """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by
+        the iterator.
+        """
         asks_nothing = not any(c.isalnum() for c in self.question)  # "-" is as near to some passage as a question is
         if self.pathway == "kb-only" and (asks_nothing or not self.hits):
             return self._refused(0.0 if asks_nothing else None)
@@ -166,23 +184,33 @@ class _Answering:
         likely = self.grounds.likely(found.picked)
         if not chosen or self.grounds.is_refused(likely):
             return self._refused(likely)
-        said = [f"{name}{_before_marker(s.text)}[{numbers[s.hit]}]" for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)]
+        said = [
+            f"{name}{_before_marker(s.text)}[{numbers[s.hit]}]"
+            for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)
+        ]
         reply = " ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])])
         return iter((reply, self._answer(reply, sources, likely=likely)))
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
-        passages = select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
-        messages = make_messages(self.pathway, self.title, self.question, passages, self.history, self.language, self.unknown, self.parts)
+        passages = (
+            select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
+        )
+        messages = make_messages(
+            self.pathway, self.title, self.question, passages, self.history, self.language, self.unknown, self.parts
+        )
         notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
         shown = {passage.number: passage.hit for passage in passages}
         return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)
 
     def _passed_on(self, written: Iterable[str], shown: Mapping[int, Hit], notice: str) -> Iterator[str | Answer]:
-        """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps citation numbers to hits."""
+        """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps
+        citation numbers to hits.
+        """
         markers = CitationFilter(len(shown))
         reply = self._supported(shown)
         links = LinkFilter(_addresses_of(shown.values())) if not self.declaration.generate.links else None
-        plain, said = "", 0  # the model's text with its citations normalized, and the number of characters of the reply that were passed on
+        # the model's text with its citations normalized, and the number of characters of the reply that were passed on
+        plain, said = "", 0
         for piece in written:
             plain += (normal := markers.feed(links.feed(piece) if links else piece))
             reply.feed(normal, markers.marked)
@@ -191,7 +219,11 @@ class _Answering:
                 said = len(reply.text)
         plain += (normal := (markers.feed(links.finish()) if links else "") + markers.finish())
         if not plain.strip() and not markers.dropped:
-            raise OperationalError("the model wrote nothing", where=str(self.declaration.generate.model), hint="ask again, or raise generate.max_tokens")
+            raise OperationalError(
+                "the model wrote nothing",
+                where=str(self.declaration.generate.model),
+                hint="ask again, or raise generate.max_tokens",
+            )
         reply.feed(normal, markers.marked)
         reply.finish(markers.marked)
         if not said and not markers.marked:
@@ -200,16 +232,24 @@ class _Answering:
             yield from self._refused(dropped_citations=markers.dropped, dropped_sentences=reply.dropped)
             return
         yield from _piece(reply.text[said:] if said else notice + reply.text)
-        sources = cite_statements(reply.text, reply.marked, shown, self.embedder, self.declaration.language, self.lowest)
+        sources = cite_statements(
+            reply.text, reply.marked, shown, self.embedder, self.declaration.language, self.lowest
+        )
         dropped = markers.dropped + reply.dropped_markers
         yield self._answer(notice + reply.text, sources, dropped_citations=dropped, dropped_sentences=reply.dropped)
 
     def _supported(self, shown: Mapping[int, Hit]) -> SupportedReply:
         """An empty reply that takes up what its passages support."""
-        asked = [self.question, self.meant, *(str(message.get("content", "")) for message in self.history if message.get("role") == "user")]
+        asked = [
+            self.question,
+            self.meant,
+            *(str(message.get("content", "")) for message in self.history if message.get("role") == "user"),
+        ]
         declared = self.declaration.language
         language = self.language or ("und" if declared == "auto" else declared)
-        return SupportedReply(shown, asked, language, Credit(shown, declared), drops_statements=self.pathway == "kb-only")
+        return SupportedReply(
+            shown, asked, language, Credit(shown, declared), drops_statements=self.pathway == "kb-only"
+        )
 
     def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:
         declared = self.declaration.generate
@@ -220,24 +260,33 @@ class _Answering:
     def _is_answer(self, reply: SupportedReply, *, is_complete: bool) -> bool:
         """Whether a reply, so far, is an answer and not a refusal. Once true, it stays true for the rest of the reply.
 
-        On the pathway `kb-only`, an answer has a citation, and the text before the first one is not a refusal. On the other two, where the model may use its
-        own knowledge, one sentence that is not a refusal is enough.
+        On the pathway `kb-only`, an answer has a citation, and the text before the first one is not a refusal. On the
+        other two, where the model may use its own knowledge, one sentence that is not a refusal is enough.
         """
         text = reply.text
         if self.pathway == "kb-only":
             has_words = any(c.isalpha() or c.isdigit() for c in without_markers(text))
-            return bool(reply.marked) and has_words and not self._is_refusal(text[: reply.marked[0].position], is_cited=True)
+            return (
+                bool(reply.marked)
+                and has_words
+                and not self._is_refusal(text[: reply.marked[0].position], is_cited=True)
+            )
         if not is_complete and self.unknown.startswith(text.strip()):
             return False
         text = text.replace(self.unknown, "")
         sentences = [text[slice(*span)] for span in split(text, "und")]
-        return any(not self._is_refusal(sentence, is_cited=False) for sentence in (sentences if is_complete else sentences[:-1]))
+        return any(
+            not self._is_refusal(sentence, is_cited=False)
+            for sentence in (sentences if is_complete else sentences[:-1])
+        )
 
     def _is_refusal(self, text: str, *, is_cited: bool) -> bool:
         return is_refusal(text, is_cited=is_cited, unknown=self.unknown)
 
     def _attributed(self, text: str, shown: Mapping[int, Hit]) -> SupportedReply | None:
-        """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it; else None: the reply is discarded."""
+        """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it;
+        else None: the reply is discarded.
+        """
         if self.pathway != "kb-only" or self._is_refusal(text, is_cited=False):
             return None
         marked = Credit(shown, self.declaration.language).attributed(text)
@@ -281,16 +330,22 @@ class _Answering:
 
 def last_reply(history: History) -> str:
     """The last reply of the conversation; empty where there is none."""
-    return next((str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), "")
+    return next(
+        (str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), ""
+    )
 
 
 def _before_marker(text: str) -> str:
-    """A quoted sentence with what parts it from its marker: behind code a line end, since nothing else may stand on the line that ends code."""
+    """A quoted sentence with what parts it from its marker: behind code a line end, since nothing else may stand on the
+    line that ends code.
+    """
     return f"{as_quoted(text)}{chr(10) if text.endswith(('```', '~~~')) else ' '}"
 
 
 def _names_before(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> list[str]:
-    """What goes before each sentence: the title of its record, where the same field is quoted of one with another title ("Price: 239 €"), else nothing."""
+    """What goes before each sentence: the title of its record, where the same field is quoted of one with another title
+    ("Price: 239 €"), else nothing.
+    """
     labels = [s.text.partition(":")[0] if s.is_field else "" for s in sentences]
     titles = [as_quoted(hits[s.hit].title) for s in sentences]
     counts = Counter(label for label, _ in set(zip(labels, titles, strict=True)) if label)
@@ -298,7 +353,11 @@ def _names_before(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> list[st
 
 
 def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:
-    return addresses_in(text for hit in hits for text in (hit.readable, hit.text, hit.title, hit.url or "", canonical_json(hit.metadata)))
+    return addresses_in(
+        text
+        for hit in hits
+        for text in (hit.readable, hit.text, hit.title, hit.url or "", canonical_json(hit.metadata))
+    )
 
 
 def _related(hit: Hit) -> Related:

@@ -1,7 +1,8 @@
 """Answerability: how likely the hits hold an answer to a question, and whether the question is refused.
 
-It rests on the relevance of the best hit, on the sentences that would be quoted, and on what the question names that is not there. A logistic curve makes a
-probability of them, fitted for the embedder on open question sets (`index.embedding.calibrations`).
+It rests on the relevance of the best hit, on the sentences that would be quoted, and on what the question names that is
+not there. A logistic curve makes a probability of them, fitted for the embedder on open question sets
+(`index.embedding.calibrations`).
 """
 
 import math
@@ -26,9 +27,10 @@ _MOST_LOGIT = 6.0  # relevances of 0 and 1 are as sure as .0025 and .9975
 class Signs(NamedTuple):
     """What a curve weighs.
 
-    `relevance` is the logit of the best hit's relevance; `cosine` that of the best sentence that would be quoted, in its context; `missing` the rarity of the
-    rarest word of the question that the best hit lacks, as a share of that of its rarest word; `names_absent` whether a name in the question occurs nowhere
-    in the version; `kind_lacks` whether the question asks for an hour, a price, a weight or the like, and no sentence that would be quoted has one.
+    `relevance` is the logit of the best hit's relevance; `cosine` that of the best sentence that would be quoted, in
+    its context; `missing` the rarity of the rarest word of the question that the best hit lacks, as a share of that of
+    its rarest word; `names_absent` whether a name in the question occurs nowhere in the version; `kind_lacks` whether
+    the question asks for an hour, a price, a weight or the like, and no sentence that would be quoted has one.
     """
 
     relevance: float
@@ -49,8 +51,8 @@ class Grounds:
 
     Args:
         closest: The best hits without thresholds, best first.
-        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or a request sets the floor, which then decides
-            alone.
+        curve: Curve of the embedder, for the languages of question and best hit; None where none was fitted, or a
+            request sets the floor, which then decides alone.
         wanted: Number of hits to answer from.
         floor: Minimum dense cosine of a hit to answer from.
         chunks: Number of chunks of the version.
@@ -73,7 +75,9 @@ class Grounds:
     named: Named = frozenset()
 
     def beside(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
-        """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what each of `others` lacks."""
+        """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what
+        each of `others` lacks.
+        """
         things, names = ([one for one in own if all(one in other for other in those)] for own, those in (
             (self.absent.things, [other.absent.things for other in others]),
             (self.absent.names, [other.absent.names for other in others]),
@@ -81,20 +85,31 @@ class Grounds:
         return replace(self, closest=closest, absent=Absent(things, names))
 
     def to_quote(self, passing: Sequence[Hit]) -> Sequence[Hit]:
-        """The hits to pick sentences from: where answerability decides, the closest ones from the floor on, calibrated thresholds or not, else `passing`."""
+        """The hits to pick sentences from: where answerability decides, the closest ones from the floor on, calibrated
+        thresholds or not, else `passing`.
+        """
         if self.curve is None:
             return self.about(passing)
-        return self.about([hit for hit in self.closest[: self.wanted] if self.floor is None or (hit.scores.get("dense") or 0.0) >= self.floor])
+        return self.about(
+            [
+                hit
+                for hit in self.closest[: self.wanted]
+                if self.floor is None or (hit.scores.get("dense") or 0.0) >= self.floor
+            ]
+        )
 
     def about(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """The hits that have a code of the question, all where none has, without records of a name with another number.
 
-        "How much is GR-16?" asks for the price of no other thing, and "How much is the Heron 2?" not for that of the Heron 4.
+        "How much is GR-16?" asks for the price of no other thing, and "How much is the Heron 2?" not for that of the
+        Heron 4.
         """
         return without_other_numbers(self.asked, self.named, with_codes(self.codes, hits))
 
     def likely(self, picked: Sequence[Picked]) -> float | None:
-        """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the sentences that would be quoted."""
+        """How likely the hits hold an answer, 0 to 1, to 3 decimals; None where that is not known. `picked` are the
+        sentences that would be quoted.
+        """
         if self.absent.things:
             return 0.0
         best = max((hit.relevance for hit in self.closest if hit.relevance is not None), default=None)
@@ -115,8 +130,9 @@ class Grounds:
 def grounds_of(retriever: Retriever, asked: Request, closest: Sequence[Hit], *, decides: bool) -> Grounds:
     """The grounds on which a question is answered or refused.
 
-    `asked` is the request for the question as it was spelt, with its vector: a replaced word may find, and proves nothing. `closest` are the best hits without
-    thresholds, judged by it, best first. `decides` is whether answerability may refuse, since the request sets no floor of its own.
+    `asked` is the request for the question as it was spelt, with its vector: a replaced word may find, and proves
+    nothing. `closest` are the best hits without thresholds, judged by it, best first. `decides` is whether
+    answerability may refuse, since the request sets no floor of its own.
     """
     if not closest:
         return Grounds()

@@ -1,6 +1,7 @@
 """What kind of thing a question asks for, in how many parts, and whether a sentence holds such a thing.
 
-Questions are read by their interrogative words, in en fr es de it pt nl he vi, and roughly in ru ar zh ja; sentences by their figures, in any writing.
+Questions are read by their interrogative words, in en fr es de it pt nl he vi, and roughly in ru ar zh ja; sentences by
+their figures, in any writing.
 """
 
 import re
@@ -36,7 +37,22 @@ from almanac.query.answering.figure_weekdays import weekdays_in
 from almanac.query.answering.figure_words import PERCENT, measures, money, time_units, with_digits
 from almanac.query.answering.figures import figures_of
 
-MEASURABLE: Kinds = frozenset({"hour", "date", "price", "duration", "percentage", "number", "length", "weight", "temperature", "phone", "email", "address"})
+MEASURABLE: Kinds = frozenset(
+    {
+        "hour",
+        "date",
+        "price",
+        "duration",
+        "percentage",
+        "number",
+        "length",
+        "weight",
+        "temperature",
+        "phone",
+        "email",
+        "address",
+    }
+)
 """Kinds that `holds` can tell."""
 NAMING: Kinds = frozenset({"name", "person"})
 """Kinds that a heading may answer: the name of what stands below it."""
@@ -44,7 +60,9 @@ _BY_NAME: Kinds = frozenset({"name"})  # "Which is the price?" asks for a price
 
 
 class Part(NamedTuple):
-    """A part of a question: its text, what it asks for, any of `kinds` (empty where that is not known), and whether it is an interrogative word alone."""
+    """A part of a question: its text, what it asks for, any of `kinds` (empty where that is not known), and whether it
+    is an interrogative word alone.
+    """
 
     text: str
     kinds: Kinds
@@ -55,22 +73,26 @@ _QUESTIONS = 16  # whose parts are remembered: an answer asks for them twice
 _MOST_PARTS = 3
 _MOST_OPENINGS = 30  # places at which a further part may begin; a text with more is no question
 _BEFORE = 50  # characters before an interrogative word that tell whether it joins clauses
-_SENTENCES, _LONGEST = 1 << 13, 1_000  # sentences of which it is known what they hold, and the characters up to which they are remembered; some MB
+# sentences of which it is known what they hold, and the characters up to which they are remembered; some MB
+_SENTENCES, _LONGEST = 1 << 13, 1_000
 _COMMAS = frozenset(",;，、")
 
 _FREE = re.compile(
-    r"\b(?:free(?! of\b(?! charge))|gratis|gratuit\w*|kostenlos\w*|kostenfrei|umsonst|grátis|miễn phí|бесплатн\w*)\b|חינם|ללא תשלום|مجان\w*|免费|免費|無料",
+    r"\b(?:free(?! of\b(?! charge))|gratis|gratuit\w*|kostenlos\w*|kostenfrei|umsonst|grátis|miễn "
+    r"phí|бесплатн\w*)\b|חינם|ללא תשלום|مجان\w*|免费|免費|無料",
     re.IGNORECASE,
 )
 _NOON = re.compile(
-    r"\b(?:noon|midday|midnight|midi|minuit|mediodía|medianoche|mittags?|mitternacht|mezzogiorno|mezzanotte|meio-dia|meia-noite|middernacht"
+    r"\b(?:noon|midday|midnight|midi|minuit|mediodía|medianoche|mittags?|mitternacht|mezzogiorno|mezzanotte|meio-d"
+    r"ia|meia-noite|middernacht"
     r"|полдень|полночь|giữa trưa|nửa đêm)\b|בצהריים|חצות",
     re.IGNORECASE,
 )
 _ENDS_IN_PERCENT = re.compile(r"(?:%|٪|％)\s*(?:[.,;:!?)\]、。]|$)")
 _IS_PERCENT = re.compile(rf"\d\s?(?:{PERCENT})|(?:百分之|%|yüzde)\s?\d", re.IGNORECASE)
 _YEAR = re.compile(r"(?<![\w.,-])(?:(?:1[5-9]|20)\d\d|(?<=\b(?:in|en|im|ab|of|de|to) )1\d{3})(?![\d]|[.,]\d)")
-_DUAL = re.compile(r"(?<!\w)[ובלהמכש]?(?:שנתיים|שעתיים|יומיים|שבועיים|חודשיים|שעה|יום אחד|שבוע|חודש|שנה)(?!\w)")  # two years, in one Hebrew word
+# two years, in one Hebrew word
+_DUAL = re.compile(r"(?<!\w)[ובלהמכש]?(?:שנתיים|שעתיים|יומיים|שבועיים|חודשיים|שעה|יום אחד|שבוע|חודש|שנה)(?!\w)")
 _POWER_WORDS = "|".join(sorted(map(re.escape, [*POWERS, "mil", "billion"]), key=len, reverse=True))
 _DIGIT = re.compile(r"(?<![A-Za-z\d])\d")  # a code such as TO1101 is no number
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -79,7 +101,9 @@ _ONE = re.compile(r"(?<![\d.,])1(?![\d.,])")
 
 @lru_cache(_QUESTIONS)
 def asked_parts(question: str) -> tuple[Part, ...]:
-    """The parts of a question in their order, at most three: two for "What does it cost and when does it leave?", one for most."""
+    """The parts of a question in their order, at most three: two for "What does it cost and when does it leave?", one
+    for most.
+    """
     plain, places = _plain_with_places(question)
     begin = polite.end() if (polite := POLITE.match(plain)) else 0
     spans: list[tuple[int, int]] = []
@@ -95,12 +119,23 @@ def asked_parts(question: str) -> tuple[Part, ...]:
         kinds = _kinds_of(plain[begin:])
         named = () if "yes or no" in kinds else tuple(_parts_named(question, plain, places))
         return named or (Part(question, kinds),)
-    return tuple(Part(question[places[start] : places[end]].strip(" ?？؟¿"), _kinds_of(plain[start:end]), _is_bare(plain[start:end])) for start, end in spans)
+    return tuple(
+        Part(
+            question[places[start] : places[end]].strip(" ?？؟¿"),
+            _kinds_of(plain[start:end]),
+            _is_bare(plain[start:end]),
+        )
+        for start, end in spans
+    )
 
 
 def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[Part]:
-    """The first three parts of a question that names things of several kinds in a row, each without the others: "Price of the Vega", "weight of the Vega"."""
-    named = sorted((match.start(), -match.end(), kinds) for kinds, pattern in NAMED for match in pattern.finditer(plain))
+    """The first three parts of a question that names things of several kinds in a row, each without the others: "Price
+    of the Vega", "weight of the Vega".
+    """
+    named = sorted(
+        (match.start(), -match.end(), kinds) for kinds, pattern in NAMED for match in pattern.finditer(plain)
+    )
     row: list[tuple[int, int, Kinds]] = []
     for start, end, kinds in ((start, -end, kinds) for start, end, kinds in named):
         if row and start < row[-1][1]:
@@ -119,13 +154,17 @@ def _parts_named(question: str, plain: str, places: Sequence[int]) -> Iterator[P
 
 
 def named_in(label: str) -> list[tuple[Kinds, str]]:
-    """The kinds that a label of a field names, each with the words that name it, in lower case without diacritics: "Dauer in Tagen" a duration."""
+    """The kinds that a label of a field names, each with the words that name it, in lower case without diacritics:
+    "Dauer in Tagen" a duration.
+    """
     plain = _folded(label)
     return [(kinds, match[0]) for kinds, pattern in (*NAMED, *IN_LABELS) if (match := pattern.search(plain))]
 
 
 def days_in(text: str) -> frozenset[str]:
-    """The days that the beginning of a text names, comparable with those of another one: of a month as "12-24", of the week by number."""
+    """The days that the beginning of a text names, comparable with those of another one: of a month as "12-24", of the
+    week by number.
+    """
     return _remembered_days(text[:_LONGEST])
 
 
@@ -137,7 +176,9 @@ def _remembered_days(text: str) -> frozenset[str]:
 
 
 def holds(sentence: str, kind: Kind) -> bool | None:
-    """Whether a sentence holds a thing of a kind; None for kinds that cannot be told: persons, places, rules, explanations."""
+    """Whether a sentence holds a thing of a kind; None for kinds that cannot be told: persons, places, rules,
+    explanations.
+    """
     if kind not in MEASURABLE:
         return None
     return _remembered(sentence, kind) if len(sentence) <= _LONGEST else _HOLDS[kind](_Read(sentence))
@@ -153,7 +194,11 @@ def holds_any(sentence: str, kinds: Iterable[Kind], asked: str = "") -> bool | N
 
     A number that the question `asked` has as well is no answer to how many: "a 24-inch monitor".
     """
-    told = [found for kind in kinds if (found := holds(_without_numbers(sentence, asked) if kind == "number" else sentence, kind)) is not None]
+    told = [
+        found
+        for kind in kinds
+        if (found := holds(_without_numbers(sentence, asked) if kind == "number" else sentence, kind)) is not None
+    ]
     return any(told) if told else None
 
 
@@ -163,7 +208,9 @@ def _without_numbers(sentence: str, asked: str) -> str:
 
 
 def _plain_with_places(text: str) -> tuple[str, list[int]]:
-    """The text in lower case, without diacritics and repeated white space, and for each offset in it, and its end, the offset in `text`."""
+    """The text in lower case, without diacritics and repeated white space, and for each offset in it, and its end, the
+    offset in `text`.
+    """
     plain, places = [], []
     for place, character in enumerate(text):
         if character.isspace() and place and text[place - 1].isspace():
@@ -183,8 +230,17 @@ def _kinds_of(plain: str) -> Kinds:
     if is_rule:
         return frozenset({"yes or no"})
     # "What are the dates?" asks for dates; "I put in the dates, now what?" does not.
-    asking = max((end for stop in CLAUSE.finditer(plain) if (end := stop.end()) <= found.start), default=0) if found else 0
-    named = min(((match.start(), number) for number, (_, pattern) in enumerate(NAMED) if (match := pattern.search(plain, asking))), default=None)
+    asking = (
+        max((end for stop in CLAUSE.finditer(plain) if (end := stop.end()) <= found.start), default=0) if found else 0
+    )
+    named = min(
+        (
+            (match.start(), number)
+            for number, (_, pattern) in enumerate(NAMED)
+            if (match := pattern.search(plain, asking))
+        ),
+        default=None,
+    )
     return NAMED[named[1]][0] if named else found.kinds if found else frozenset()
 
 
@@ -196,12 +252,19 @@ class _Asking(NamedTuple):
 
 def _first(plain: str) -> _Asking | None:
     """The first interrogative word, of two at the same place the longer one."""
-    found = [_Asking(match.start(), match.end(), kinds) for kinds, pattern in ASKING for match in pattern.finditer(plain) if _is_asking(plain, match)]
+    found = [
+        _Asking(match.start(), match.end(), kinds)
+        for kinds, pattern in ASKING
+        for match in pattern.finditer(plain)
+        if _is_asking(plain, match)
+    ]
     return min(found, key=lambda one: (one.start, -one.end), default=None)
 
 
 def _is_asking(plain: str, match: re.Match[str]) -> bool:
-    """Whether an interrogative word asks here, and does not join clauses: "the days when it is closed", "a house where one eats"."""
+    """Whether an interrogative word asks here, and does not join clauses: "the days when it is closed", "a house where
+    one eats".
+    """
     if match[0].rsplit(" ", 1)[-1] not in JOINING:
         return True
     is_first, is_last = not plain[: match.start()].strip(), not plain[match.end() :].strip(" ?？")
@@ -212,7 +275,9 @@ def _is_bare(plain: str) -> bool:
     """Whether a part is an interrogative word alone: "and when?"."""
     found = _first(plain)
     return (
-        found is not None and not plain[found.end :].strip(" ?？؟") and (not plain[: found.start].strip() or bool(PREPOSITION.fullmatch(plain[: found.start])))
+        found is not None
+        and not plain[found.end :].strip(" ?？؟")
+        and (not plain[: found.start].strip() or bool(PREPOSITION.fullmatch(plain[: found.start])))
     )
 
 
@@ -228,11 +293,17 @@ def _opens(plain: str) -> bool:
 
 
 def _asks(plain: str, *, is_comma: bool) -> bool:
-    """Whether a first part asks something. Before a mere comma a noun may be part of a date, and "when it rains" a condition."""
+    """Whether a first part asks something. Before a mere comma a noun may be part of a date, and "when it rains" a
+    condition.
+    """
     plain = plain.lstrip("¿¡ ")
     if is_comma and CONDITION.match(plain):
         return False
-    return _first(plain) is not None or YES_OR_NO.search(plain) is not None or (not is_comma and any(pattern.search(plain) for _, pattern in NAMED))
+    return (
+        _first(plain) is not None
+        or YES_OR_NO.search(plain) is not None
+        or (not is_comma and any(pattern.search(plain) for _, pattern in NAMED))
+    )
 
 
 class _Read:
@@ -245,7 +316,9 @@ class _Read:
     @cached_property
     def atoms(self) -> set[Atom]:
         texts = dict.fromkeys((self.sentence, self.text))
-        return {atom for text in texts for figure in figures_of(text) for reading in figure.readings for atom in reading}
+        return {
+            atom for text in texts for figure in figures_of(text) for reading in figure.readings for atom in reading
+        }
 
     def matches(self, pattern: re.Pattern[str]) -> bool:
         return bool(pattern.search(self.sentence) or pattern.search(self.text))
@@ -259,7 +332,11 @@ def _has_hour(read: _Read) -> bool:
 
 
 def _has_date(read: _Read) -> bool:
-    return read.shows("date", "day", "month", "any year", "ordinal") or bool(_YEAR.search(read.sentence)) or bool(weekdays_in(read.sentence))
+    return (
+        read.shows("date", "day", "month", "any year", "ordinal")
+        or bool(_YEAR.search(read.sentence))
+        or bool(weekdays_in(read.sentence))
+    )
 
 
 def _has_price(read: _Read) -> bool:
@@ -311,7 +388,11 @@ def _folded(text: str) -> str:
 @cache
 def _price() -> re.Pattern[str]:
     words = "|".join(sorted(map(re.escape, money()), key=len, reverse=True))
-    return re.compile(rf"\d\s?(?:(?:{_POWER_WORDS})\.?\s?)?-?(?:de |d['’])?(?:[₠-⃏$£¥]|(?:{words})(?!\w))|(?:[₠-⃏$£¥]|\b(?:{words}))\s?\d", re.IGNORECASE)
+    return re.compile(
+        rf"\d\s?(?:(?:{_POWER_WORDS})\.?\s?)?-?(?:de "
+        rf"|d['’])?(?:[₠-⃏$£¥]|(?:{words})(?!\w))|(?:[₠-⃏$£¥]|\b(?:{words}))\s?\d",
+        re.IGNORECASE,
+    )
 
 
 @cache

@@ -1,7 +1,8 @@
-"""Words by which questions ask, per language: interrogatives, nouns that name what is wanted, and beginnings of questions to be answered by yes or no.
+"""Words by which questions ask, per language: interrogatives, nouns that name what is wanted, and beginnings of
+questions to be answered by yes or no.
 
-Lines are `language expressions`, regular expressions separated by `|`, for texts in lower case without diacritics; diacritics here are for reading alone. They
-match whole words, in zh and ja anything.
+Lines are `language expressions`, regular expressions separated by `|`, for texts in lower case without diacritics;
+diacritics here are for reading alone. They match whole words, in zh and ja anything.
 """
 
 import re
@@ -47,8 +48,8 @@ def _table(rows: dict[str, str]) -> tuple[tuple[Kinds, re.Pattern[str]], ...]:
     return tuple((frozenset(kinds.split("/")) - {""}, _pattern(lines)) for kinds, lines in rows.items())  # type: ignore[misc]
 
 
-# Where two begin at the same place, the longer one counts: "how long", not "how". The row before the last asks which of several, the last one
-# asks for something, and nothing says for what.
+# Where two begin at the same place, the longer one counts: "how long", not "how". The row before the last asks which of
+# several, the last one asks for something, and nothing says for what.
 ASKING = _table(
     {
         "hour": """
@@ -115,7 +116,7 @@ ASKING = _table(
             en how long (?:is|are)(?! .{0,60}\\b(?:open|closed|valid|kept|stored|warranty|guarantee|period|break|stay)\\b)
             de wie ?lang (?:ist|sind)(?! .{0,60}\\b(?:offen|geöffnet|geschlossen|gültig|garantie|gewährleistung|frist)\\b)
             nl hoe ?lang (?:is|zijn)(?! .{0,60}\\b(?:open|gesloten|geldig|garantie)\\b)
-        """,
+        """,  # noqa: E501
         "number/stock": """
             en how many (?:\\S+ ){1,8}(?:left|available|in stock|remain(?:ing)?)
             fr combien (?:\\S+ ){1,8}(?:en stock|disponibles?|reste(?:nt|-t-il)?)|combien reste-t-il
@@ -139,7 +140,7 @@ ASKING = _table(
             ar كم (?:سعر|يكلف|ثمن)\\w*
             zh 多少钱|多少錢
             ja いくら
-        """,
+        """,  # noqa: E501
         "percentage": """
             en what (?:percentage|share|proportion|percent)
             fr quelle? (?:pourcentage|part|proportion)
@@ -195,7 +196,7 @@ ASKING = _table(
             ar كم
             zh 多少|[几幾][个個人台间]
             ja 何[人個台回本枚]|どれくらい
-        """,
+        """,  # noqa: E501
         "place": """
             en (?:from )?where(?: from| to)?|(?:from |in |to |at )?which (?:city|town|country|place|station)
             fr (?:d')?où
@@ -270,21 +271,27 @@ ASKING = _table(
         """,
     }
 )
-# Interrogatives that also join clauses. They ask at the beginning of a clause or at the end of the question: "the days when it is closed" asks nothing.
+# Interrogatives that also join clauses. They ask at the beginning of a clause or at the end of the question: "the days
+# when it is closed" asks nothing.
 JOINING = frozenset(
     fold(
-        "when where who whom whose how why what which quand où qui que quoi comment cuando donde quien como was wo wer wen wem wie dove chi come quando onde "
+        "when where who whom whose how why what which quand où qui que quoi comment cuando donde quien como was "
+        "wo wer wen wem wie dove chi come quando onde "
         "quem perché porque cosa wat waar hoe ai gì nào מי מה איך כמה как что кто где когда ما"
     ).split(" ")
 )
 CLAUSE = re.compile(r"[.,;:!?、，。]+\s*")
 BEFORE_CLAUSE = re.compile(
-    r"(?:[.,;:!?¿(、，。-]|\b(?:and|et|y|und|en|va|is|are|c'est|est|es|ist|do|to|of|by|from|until|since|in|at|de|a|an|um|seit|bis|per|da|para|van|tot))\s*$"
+    r"(?:[.,;:!?¿(、，。-]|\b(?:and|et|y|und|en|va|is|are|c'est|est|es|ist|do|to|of|by|from|until|since|in|at|de|a|an"
+    r"|um|seit|bis|per|da|para|van|tot))\s*$"
 )
 
 # Words for "when" at the beginning of a clause that asks nothing: "When many are arrested, what is done?"
 CONDITION = re.compile(
-    fold(r"(?:when (?!do|does|did|is|are|was|were|will|can|could|should|may|must)|quand (?!\w+-|est-ce)|cuando |quando |wanneer |als |wenn |когда |khi )")
+    fold(
+        r"(?:when (?!do|does|did|is|are|was|were|will|can|could|should|may|must)|quand (?!\w+-|est-ce)|cuando "
+        r"|quando |wanneer |als |wenn |когда |khi )"
+    )
 )
 
 # What is asked for by a noun: "opening hours", "prix du parking".
@@ -317,7 +324,7 @@ NAMED = _table(
             ar سعر|أسعار|ثمن
             zh 价格|價格
             ja 料金|値段
-        """,
+        """,  # noqa: E501
         "date": """
             en dates?
             es fechas?
@@ -484,13 +491,20 @@ REDUCTION = _pattern(
 # Beginnings, or in some languages endings, of questions that are answered by yes or no.
 YES_OR_NO = re.compile(
     fold(
-        r"^(?:(?:is|are|was(?! (?:ist|sind|macht|muss|kann|darf|passiert|bedeutet|heisst|gibt|wird|kost\w+)\b)|were|do|does|did|can|could|may|might|must|should"
+        r"^(?:(?:is|are|was(?! "
+        r"(?:ist|sind|macht|muss|kann|darf|passiert|bedeutet|heisst|gibt|wird|kost\w+)\b)|were|do|does|did|can"
+        r"|could|may|might|must|should"
         r"|shall|will|would|has|have|had|am|isn't|aren't|don't|doesn't|can't)\b"
-        r"|est-ce (?:que|qu')|(?:peut|puis|peux|pouvons|pouvez|dois|doit|devons|faut|est|sont|a|ai|avez|as|ont|y a)-(?:t-)?"
-        r"(?:on|je|tu|il|elle|ils|elles|nous|vous|ce)\b|(?:on peut|peut on|est il|y a t il|c'est possible|possible de)\b"
-        r"|(?:puedo|puede|se puede|pueden|podemos|hay|es|son|está|están|tiene|tienen|tengo que|debo|debe|hace falta|necesito|incluye|existe|aceptan)\b"
-        r"|(?:ist|sind|war|kann|können|darf|dürfen|muss|müssen|soll|gibt|hat|haben|wird|werden|habe|brauche|braucht|bekomme|bietet|bieten)\b"
-        r"|(?:posso|può|si può|possiamo|sono|c'è|ci sono|ha|hanno|devo|deve|bisogna|serve|avete|è possibile|pode|podemos|e(?=\s)|são|tem|preciso)\b"
+        r"|est-ce (?:que|qu')|(?:peut|puis|peux|pouvons|pouvez|dois|doit|devons|faut|est|sont|a|ai|avez|as|ont"
+        r"|y a)-(?:t-)?"
+        r"(?:on|je|tu|il|elle|ils|elles|nous|vous|ce)\b|(?:on peut|peut on|est il|y a t il|c'est "
+        r"possible|possible de)\b"
+        r"|(?:puedo|puede|se puede|pueden|podemos|hay|es|son|está|están|tiene|tienen|tengo que|debo|debe|hace "
+        r"falta|necesito|incluye|existe|aceptan)\b"
+        r"|(?:ist|sind|war|kann|können|darf|dürfen|muss|müssen|soll|gibt|hat|haben|wird|werden|habe|brauche|br"
+        r"aucht|bekomme|bietet|bieten)\b"
+        r"|(?:posso|può|si può|possiamo|sono|c'è|ci sono|ha|hanno|devo|deve|bisogna|serve|avete|è "
+        r"possibile|pode|podemos|e(?=\s)|são|tem|preciso)\b"
         r"|(?:zijn|kan|kunnen|mag|mogen|moet|moeten|heeft|hebben|wordt|worden|krijg|heb)\b"
         r"|(?:האם|אפשר|ניתן|מותר|יש|כדאי|צריך|חייבים)\b|(?:можно|есть ли|нужно ли|могу)\b|هل\b)"
         r"|\b(?:không|chưa|ok|okay|allowed|possible|permitted)\s*[?？]*$|\bли\b|吗[？?]?$|嗎[？?]?$|ますか|ですか"
@@ -498,19 +512,32 @@ YES_OR_NO = re.compile(
 )
 POLITE = re.compile(
     fold(
-        r"^(?:(?:please|hi|hello|hey|bonjour|hola|hallo|ciao)[,! ]+)*(?:(?:can|could|would) you (?:please )?(?:tell|say|explain)(?: me| us)?|do you know"
-        r"|tell me|i(?:'d| would) like to know|i wonder|pouvez-vous me dire|savez-vous|dites-moi|puede decirme|sabe|sabes|dime|können sie mir sagen|wissen sie"
-        r"|weißt du|sag mir|può dirmi|sa|pode dizer-me|sabe dizer|kunt u (?:mij|me) zeggen|weet u|cho (?:tôi|mình|em) hỏi|אפשר לדעת|תגידו)\b[,:]?\s*"
+        r"^(?:(?:please|hi|hello|hey|bonjour|hola|hallo|ciao)[,! ]+)*(?:(?:can|could|would) you (?:please "
+        r")?(?:tell|say|explain)(?: me| us)?|do you know"
+        r"|tell me|i(?:'d| would) like to know|i wonder|pouvez-vous me dire|savez-vous|dites-moi|puede "
+        r"decirme|sabe|sabes|dime|können sie mir sagen|wissen sie"
+        r"|weißt du|sag mir|può dirmi|sa|pode dizer-me|sabe dizer|kunt u (?:mij|me) zeggen|weet u|cho "
+        r"(?:tôi|mình|em) hỏi|אפשר לדעת|תגידו)\b[,:]?\s*"
     )
 )
 # A further part of a question begins behind one of these, with an interrogative of its own.
 _AND = "and|et|y|e|und|en|và|и"
 # Between two things that are asked for by nouns: "price and weight", "les tarifs et les horaires".
-JOINED = re.compile(fold(rf"(?:,? (?:{_AND}) | ?[,/&] ?)(?:(?:the|its|their|le|la|les|du|des|el|los|las|den|die|das|der|il|lo|i|gli|os|as|de|het) |l')?"))
-FURTHER = re.compile(fold(rf"[?？؟]+\s*(?:(?:{_AND})\s+)?|,?\s+(?:{_AND}|or|plus|sowie|also)\s+|[,;，、]\s*(?:(?:{_AND})\s+)?|,?\s+ו(?=\w)"))
+JOINED = re.compile(
+    fold(
+        rf"(?:,? (?:{_AND}) | ?[,/&] "
+        r"?)(?:(?:the|its|their|le|la|les|du|des|el|los|las|den|die|das|der|il|lo|i|gli|os|as|de|het) |l')?"
+    )
+)
+FURTHER = re.compile(
+    fold(
+        rf"[?？؟]+\s*(?:(?:{_AND})\s+)?|,?\s+(?:{_AND}|or|plus|sowie|also)\s+|[,;，、]\s*(?:(?:{_AND})\s+)?|,?\s+ו(?=\w)"
+    )
+)
 PREPOSITION = re.compile(
     fold(
-        r"(?:at|from|to|in|for|until|till|by|since|on|with|and|also|à|de|en|pour|depuis|dès|jusqu'à|desde|hasta|con|um|ab|seit|bis|für|mit|per|da|para|voor|met"
+        r"(?:at|from|to|in|for|until|till|by|since|on|with|and|also|à|de|en|pour|depuis|dès|jusqu'à|desde|hasta|co"
+        r"n|um|ab|seit|bis|für|mit|per|da|para|voor|met"
         r"|từ|vào|lúc|cho|ở)\s+"
     )
 )
@@ -533,4 +560,6 @@ IN_LABELS = _table(
         """,
     }
 )
-"""Words that name a kind where they are the label of a field. In questions they may say something else: "What takes place?", "Qué comida local hay?"."""
+"""Words that name a kind where they are the label of a field. In questions they may say something else: "What takes
+place?", "Qué comida local hay?".
+"""

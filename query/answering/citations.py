@@ -1,4 +1,6 @@
-"""Citations of a reply: for each cited passage the verbatim sentence that supports the statement, and the confidence in it."""
+"""Citations of a reply: for each cited passage the verbatim sentence that supports the statement, and the confidence in
+it.
+"""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -14,7 +16,9 @@ _STATEMENT = 1500  # maximum characters before a marker in which the start of it
 
 
 def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citation:
-    """The citation of a hit under `[number]`, with the sentence that it is cited for. Confidence is low unless that sentence bears the statement."""
+    """The citation of a hit under `[number]`, with the sentence that it is cited for. Confidence is low unless that
+    sentence bears the statement.
+    """
     return Citation(
         marker=f"[{number}]",
         chunk_id=hit.chunk_id,
@@ -35,9 +39,11 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
 
 
 def place_of(hit: Hit) -> str | None:
-    """Where in its document a hit begins, as a reader looks it up: `p. 4`, `slide 3`, `sheet Prices`; None where the document has no pages.
+    """Where in its document a hit begins, as a reader looks it up: `p. 4`, `slide 3`, `sheet Prices`; None where the
+    document has no pages.
 
-    A record has none, whatever its fields are called, nor has a document that has a declared field of that name (`place` is null).
+    A record has none, whatever its fields are called, nor has a document that has a declared field of that name
+    (`place` is null).
     """
     if not _has_place(hit):
         return None
@@ -51,17 +57,24 @@ def link_of(hit: Hit) -> str | None:
     """The URL that opens a PDF of a site at the page on which a hit begins; None for all others, which `url` opens."""
     page, parts = hit.metadata.get("page") if _has_place(hit) else None, urlsplit(hit.url)
     is_pdf = parts.scheme in ("http", "https") and parts.path.lower().endswith(".pdf") and not parts.fragment
-    return f"{hit.url}#page={page}" if is_pdf and isinstance(page, int) and not isinstance(page, bool) and page > 0 else None
+    return (
+        f"{hit.url}#page={page}"
+        if is_pdf and isinstance(page, int) and not isinstance(page, bool) and page > 0
+        else None
+    )
 
 
 def _has_place(hit: Hit) -> bool:
     return hit.start is not None and ("place" not in hit.metadata or hit.metadata["place"] is not None)
 
 
-def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float) -> list[Citation]:
+def cite_statements(
+    reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float
+) -> list[Citation]:
     """Builds a citation for each passage that a reply cites, in order of first mention.
 
-    The quote is the sentence of the passage that is most similar to one of the statements that cite it: by word overlap, else by embedding.
+    The quote is the sentence of the passage that is most similar to one of the statements that cite it: by word
+    overlap, else by embedding.
 
     Args:
         reply: Text of the reply, with its citation markers.
@@ -73,7 +86,9 @@ def cite_statements(reply: str, marked: Sequence[Marked], shown: Mapping[int, Hi
     """
     statements: dict[int, list[str]] = {}
     for mark in marked:
-        statements.setdefault(mark.number, []).append(_statement_before(reply, mark.position, language_of(shown[mark.number], language)))
+        statements.setdefault(mark.number, []).append(
+            _statement_before(reply, mark.position, language_of(shown[mark.number], language))
+        )
     citations = []
     for number, said in statements.items():
         hit = shown[number]
@@ -90,7 +105,9 @@ def _statement_before(reply: str, position: int, language: str) -> str:
 
 
 def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: str, lowest: float) -> tuple[str, bool]:
-    """The sentence of a hit that is most similar to one of the statements, and whether it is similar enough to support it."""
+    """The sentence of a hit that is most similar to one of the statements, and whether it is similar enough to support
+    it.
+    """
     tag = language_of(hit, language)
     sentences = sentences_of([hit], language)
     if not sentences:
@@ -98,17 +115,24 @@ def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: 
     best, quote = 0.0, ""
     for statement in statements:
         words = Words(statement)
-        counted = [{**dict.fromkeys(words.of(s.context, tag), 0.5), **dict.fromkeys(words.of(s.text, tag), 1.0)} for s in sentences]
+        counted = [
+            {**dict.fromkeys(words.of(s.context, tag), 0.5), **dict.fromkeys(words.of(s.text, tag), 1.0)}
+            for s in sentences
+        ]
         asked, rare = words.asked(tag), rarity(counted)
         weighed, known = WeighedWords(asked, rare), [word for word in asked if word in rare]
         for sentence, found in zip(sentences, counted, strict=True):
-            # Words of the statement that the passage lacks count, too: a passage with one word of ten does not support it.
+            # Words of the statement that the passage lacks count, too: a passage with one word of ten does not support
+            # it.
             share = weighed.covered(found) * len(known) / len(asked) if asked else 0.0
             if share > best:
                 best, quote = share, sentence.text
     if best >= _TOLD:
         return quote, True
     # Statement and passage are in two languages, or use different words.
-    near = embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences]) @ embedder.embed_documents(list(statements)).T
+    near = (
+        embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
+        @ embedder.embed_documents(list(statements)).T
+    )
     number = int(near.max(axis=1).argmax())
     return sentences[number].text, float(near.max()) >= lowest

@@ -1,7 +1,7 @@
 """Names that CLDR has, in many languages: of months, days of the week, and units.
 
-They are read from `cldr_names.json`: babel takes a quarter of a second to gather them. `python -m tests.query.cldr` writes that file, and a test compares it
-with babel's.
+They are read from `cldr_names.json`: babel takes a quarter of a second to gather them. `python -m tests.query.cldr`
+writes that file, and a test compares it with babel's.
 """
 
 import json
@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 
 class CldrNames(NamedTuple):
-    """`months` has the number, 1 to 12, by name or abbreviation of three letters and more, casefolded, without a full stop.
+    """`months` has the number, 1 to 12, by name or abbreviation of three letters and more, casefolded, without a full
+    stop.
 
-    `days` has the number of a day, 0 for Monday, by the key (`day_key`) of its name, and `short_days` by that of its abbreviation, without a full stop.
-    `units` has the words, casefolded, by unit as CLDR calls it, such as `length-meter`.
+    `days` has the number of a day, 0 for Monday, by the key (`day_key`) of its name, and `short_days` by that of its
+    abbreviation, without a full stop. `units` has the words, casefolded, by unit as CLDR calls it, such as
+    `length-meter`.
     """
 
     months: dict[str, int]

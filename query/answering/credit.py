@@ -1,4 +1,6 @@
-"""Which passage says a statement of a reply, by its words: adds citations where a model wrote none, and corrects those of what another passage says."""
+"""Which passage says a statement of a reply, by its words: adds citations where a model wrote none, and corrects those
+of what another passage says.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -11,11 +13,13 @@ from almanac.query.retrieval.overlap import Words, rarity
 from almanac.schemas.results import Hit
 
 _BORNE = 0.6  # minimum share of a statement's words in one sentence of a passage that says it
-# Share of the words' weight in a passage that says the statement, below which a cited one does not: a page may talk a model into crediting its words to
-# another. Far below, since a passage may say the same in other words, and only of statements with so many words, since few are found anywhere.
+# Share of the words' weight in a passage that says the statement, below which a cited one does not: a page may talk a
+# model into crediting its words to another. Far below, since a passage may say the same in other words, and only of
+# statements with so many words, since few are found anywhere.
 _FALSE, _LEAST_WORDS = 0.5, 4
 
-_Form = tuple[str, bool]  # in which words are compared: BCP 47 tag of the analysis, and whether the statement has no diacritics
+# in which words are compared: BCP 47 tag of the analysis, and whether the statement has no diacritics
+_Form = tuple[str, bool]
 
 
 class Credit:
@@ -29,10 +33,15 @@ class Credit:
     def __init__(self, shown: Mapping[int, Hit], language: str) -> None:
         self._shown, self._declared = shown, language
         self._tags = {number: language_of(hit, language) for number, hit in shown.items()}
-        self._words, self._all_words, self._rarity = cache(self._words_of), cache(self._all_words_of), cache(self._rarity_of)
+        self._words, self._all_words, self._rarity = (
+            cache(self._words_of),
+            cache(self._all_words_of),
+            cache(self._rarity_of),
+        )
 
     def attributed(self, reply: str) -> str | None:
-        """A reply without citation markers with one behind each sentence: that of the passage that contains at least .6 of its words, and all its figures.
+        """A reply without citation markers with one behind each sentence: that of the passage that contains at least .6
+        of its words, and all its figures.
 
         None where there is no such passage for one of the sentences, so that the reply is unsupported.
         """
@@ -46,11 +55,11 @@ class Credit:
         return marked + reply[end:] if marked else None
 
     def corrected(self, statement: str, cited: Sequence[int]) -> list[int]:
-        """The numbers to cite for a statement: `cited` without passages that hardly have its words, and none that is missing in another which says it; if none
-        is left, that one.
+        """The numbers to cite for a statement: `cited` without passages that hardly have its words, and none that is
+        missing in another which says it; if none is left, that one.
 
-        The fewer of the passages have a word, the more it counts here: passages about like things share most of their words, but not their names. Passages in
-        several languages are compared word for word, as in none of them.
+        The fewer of the passages have a word, the more it counts here: passages about like things share most of their
+        words, but not their names. Passages in several languages are compared word for word, as in none of them.
         """
         plain, numbers = without_markers(statement), list(dict.fromkeys(cited))
         tag = next(iter(self._tags.values())) if len(set(self._tags.values())) == 1 else "und"
@@ -63,15 +72,24 @@ class Credit:
             return numbers
         weights, known = self._rarity(form), self._all_words(best, form)
         least = _FALSE * self._borne_by(plain, best, tag, weights)
-        return [n for n in numbers if self._borne_by(plain, n, tag, weights) >= least or (asked & self._all_words(n, form)) - known] or [best]
+        return [
+            n
+            for n in numbers
+            if self._borne_by(plain, n, tag, weights) >= least or (asked & self._all_words(n, form)) - known
+        ] or [best]
 
     def _best(self, statement: str, tags: Mapping[int, str]) -> tuple[float, int]:
-        """The largest share of a statement that a passage bears, and its number, the smallest of equals. `tags` are those that passages are analyzed by."""
-        share, number = max(((self._borne_by(statement, number, tags[number]), -number) for number in self._shown), default=(0.0, 0))
+        """The largest share of a statement that a passage bears, and its number, the smallest of equals. `tags` are
+        those that passages are analyzed by.
+        """
+        share, number = max(
+            ((self._borne_by(statement, number, tags[number]), -number) for number in self._shown), default=(0.0, 0)
+        )
         return share, -number
 
     def _borne_by(self, statement: str, number: int, tag: str, weights: Mapping[str, float] | None = None) -> float:
-        """Maximum share, 0 to 1, of the statement's words in one sentence with its context. A sentence that lacks a figure of the statement counts as 0.
+        """Maximum share, 0 to 1, of the statement's words in one sentence with its context. A sentence that lacks a
+        figure of the statement counts as 0.
 
         A word counts by its weight, and one that no passage has as much as the heaviest. Default: all alike.
         """
@@ -83,7 +101,11 @@ class Credit:
         total = sum(asked.values())
         best = 0.0
         for said, words in self._words(number, (tag, is_folded(statement))):
-            share = sum(weight for word, weight in asked.items() if word in words) / total if total else float(bool(figures))
+            share = (
+                sum(weight for word, weight in asked.items() if word in words) / total
+                if total
+                else float(bool(figures))
+            )
             if share > best and (not figures or all(map(Stated([said]).has, figures))):
                 best = share
         return best

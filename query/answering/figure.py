@@ -14,8 +14,9 @@ READ, READ_TIME = "\0", "\1"  # masks of what has been read, so that places stay
 class Figure(NamedTuple):
     """A figure of a text.
 
-    `readings` are what it may mean: a text states the figure if it shows all atoms of one of them. `shows` is what the figure itself shows. `is_count` is
-    whether it may be a count or an age, a whole number below 100 without currency, unit or percent sign.
+    `readings` are what it may mean: a text states the figure if it shows all atoms of one of them. `shows` is what the
+    figure itself shows. `is_count` is whether it may be a count or an age, a whole number below 100 without currency,
+    unit or percent sign.
     """
 
     text: str
@@ -45,4 +46,11 @@ def either(text: str, figures: Iterable[Figure | None]) -> list[Figure] | None:
     known = [figure for figure in figures if figure is not None]
     if not known:
         return None
-    return [Figure(text, tuple(r for f in known for r in f.readings), frozenset().union(*(f.shows for f in known)), all(f.is_count for f in known))]
+    return [
+        Figure(
+            text,
+            tuple(r for f in known for r in f.readings),
+            frozenset().union(*(f.shows for f in known)),
+            all(f.is_count for f in known),
+        )
+    ]

@@ -6,7 +6,10 @@ from almanac.query.answering.figure import READ, Atom, Figure, Reader, either, f
 from almanac.query.answering.figure_words import AMBIGUOUS_MONTHS, month_of
 
 _START = r"(?<![\w\0\1.,:/])"
-_JOIN = r"\s*(?:[-–—~〜～…]|to|till|until|through|bis|à|au|al?|e|y|às?|and|und|et|or|oder|và|đến|tới|до|по|и|עד|ועד|إلى|الى|حتى|و|至|到|から|부터|,|;|&)\s*"
+_JOIN = (
+    r"\s*(?:[-–—~〜～…]|to|till|until|through|bis|à|au|al?|e|y|às?|and|und|et|or|oder|và|đến|tới|до|по|и|עד|ועד|إلى|"
+    r"الى|حتى|و|至|到|から|부터|,|;|&)\s*"
+)
 _DAY = r"\d{1,2}(?:st|nd|rd|th|er|re|º|ª|°|\.)?(?!\d)"
 _DAYS = rf"(?P<days>{_DAY}(?:{_JOIN}{_DAY}){{0,8}})"
 _NO_MORE = r"(?!\d|[.,]\d(?!\d{3}(?!\d))|[ '’]\d{3}(?!\d))"  # "des 12 000 habitants" and "tem 9,50" are no days
@@ -25,14 +28,22 @@ def date_of(text: str, day: int, month: int, year: int | None) -> Figure | None:
     y = str(year)
     # The year may stand apart from the day: "Departures in 2026: 14 November".
     apart = frozenset({("any year", m, d), number_of(year)})
-    return Figure(text, (frozenset({("date", y, m, d)}), apart), frozenset({*shows, ("date", y, m, d), ("month", m, y), number_of(year)}))
+    return Figure(
+        text,
+        (frozenset({("date", y, m, d)}), apart),
+        frozenset({*shows, ("date", y, m, d), ("month", m, y), number_of(year)}),
+    )
 
 
 def _month(text: str, month: int, year: int | None) -> Figure:
     if year is None:
         return figure_as(text, [("month", str(month))], shows=[("any year", str(month))])
     full: Atom = ("month", str(month), str(year))
-    return Figure(text, (frozenset({full}), frozenset({("any year", str(month)), number_of(year)})), frozenset({full, ("month", str(month)), number_of(year)}))
+    return Figure(
+        text,
+        (frozenset({full}), frozenset({("any year", str(month)), number_of(year)})),
+        frozenset({full, ("month", str(month)), number_of(year)}),
+    )
 
 
 def _year(text: str) -> int:
@@ -63,7 +74,8 @@ def _named_date(match: re.Match[str], _: str) -> list[Figure] | None:
     year = int(groups["year"]) if groups.get("year") else None
     is_ambiguous = (word or "").casefold().rstrip(".") in AMBIGUOUS_MONTHS
     if not groups.get("days"):
-        counted = [figure_as(match[0], [number_of(year)])] if is_ambiguous and year is not None else []  # "l'un des 1900 habitants"
+        # "l'un des 1900 habitants"
+        counted = [figure_as(match[0], [number_of(year)])] if is_ambiguous and year is not None else []
         return either(match[0], [_month(match[0], month, year), *counted])
     days = [int(day) for day in re.findall(r"\d+", groups["days"])]
     figures = [date_of(match[0], day, month, year) for day in days]
@@ -84,10 +96,32 @@ def _cjk_date(match: re.Match[str], _: str) -> list[Figure] | None:
 
 _FLAGS = re.IGNORECASE
 DATES: tuple[Reader, ...] = (
-    (re.compile(rf"{_START}(?P<y>[12]\d{{3}})(?P<s>[-/.])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}})(?!\d)", _FLAGS), _iso_date, READ),
-    (re.compile(rf"{_START}(?P<a>\d{{1,2}})(?P<s>[-/.])\s?(?P<b>\d{{1,2}})(?P=s)\s?(?P<y>\d{{4}}|\d{{2}})(?![\d])", _FLAGS), _numeric_date, READ),
-    (re.compile(r"(?:(?P<y>\d{4})\s*[年년]\s*)?(?<!\d)(?P<m>\d{1,2})\s*[月월]\s*(?:(?P<d>\d{1,2})\s*[日일号號])?"), _cjk_date, READ),
-    (re.compile(rf"(?<![\d.,:/\0\1]){_DAYS}(?:\s*(?:(?:de|of)\s|d['’]))?[\s-]*(?:{_MONTH_NUMBER}|(?P<name>{_NAME}))\.?{_YEAR}?", _FLAGS), _named_date, READ),
+    (
+        re.compile(rf"{_START}(?P<y>[12]\d{{3}})(?P<s>[-/.])(?P<m>\d{{1,2}})(?P=s)(?P<d>\d{{1,2}})(?!\d)", _FLAGS),
+        _iso_date,
+        READ,
+    ),
+    (
+        re.compile(
+            rf"{_START}(?P<a>\d{{1,2}})(?P<s>[-/.])\s?(?P<b>\d{{1,2}})(?P=s)\s?(?P<y>\d{{4}}|\d{{2}})(?![\d])", _FLAGS
+        ),
+        _numeric_date,
+        READ,
+    ),
+    (
+        re.compile(r"(?:(?P<y>\d{4})\s*[年년]\s*)?(?<!\d)(?P<m>\d{1,2})\s*[月월]\s*(?:(?P<d>\d{1,2})\s*[日일号號])?"),
+        _cjk_date,
+        READ,
+    ),
+    (
+        re.compile(
+            rf"(?<![\d.,:/\0\1]){_DAYS}(?:\s*(?:(?:de|of)\s|d['’]))?[\s-]*(?:{_MONTH_NUMBER}|(?P<name>"
+            rf"{_NAME}))\.?{_YEAR}?",
+            _FLAGS,
+        ),
+        _named_date,
+        READ,
+    ),
     (re.compile(rf"(?<!\w){_MONTH_NUMBER}{_YEAR}?", _FLAGS), _named_date, READ),
     (re.compile(rf"(?<!\w)(?P<name>{_NAME})\.?\s+{_DAYS}{_NO_MORE}{_YEAR}?", _FLAGS), _named_date, READ),
     (re.compile(rf"(?<!\w)(?P<name>{_NAME})\.?{_YEAR}", _FLAGS), _named_date, READ),

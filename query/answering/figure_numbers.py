@@ -18,7 +18,9 @@ _OTHER_POWERS = {"mil": 3, "billion": 9, "billions": 9}
 _POWER_WORDS = "|".join(sorted(map(re.escape, [*POWERS, *_OTHER_POWERS]), key=len, reverse=True))
 _POWER = re.compile(rf"\s?({_POWER_WORDS})\.?(?![^\W\d_])", re.IGNORECASE)
 _CJK_POWERS = "百千仟万萬億亿兆백천만억조"
-_CURRENCY_BEFORE = re.compile(r"(?:[^\W\d_]*\$|[₠-⃏£¥￥]|\b(?:usd|eur|vnd|gbp|chf|jpy|inr|rs\.?|nis|ils))\s?$", re.IGNORECASE)
+_CURRENCY_BEFORE = re.compile(
+    r"(?:[^\W\d_]*\$|[₠-⃏£¥￥]|\b(?:usd|eur|vnd|gbp|chf|jpy|inr|rs\.?|nis|ils))\s?$", re.IGNORECASE
+)
 _WORD_AFTER = re.compile(r"[\s-]?([^\s\d\0\1.,:;!?()\[\]/\\|*_-]+)")
 _CODE_BEFORE = re.compile(r"(?:^|[^\w])([A-Z]{1,5})[ -]$")
 
@@ -59,7 +61,10 @@ def _cjk_number(match: re.Match[str], _: str) -> list[Figure]:
 def _sum(match: re.Match[str], _: str) -> list[Figure]:
     """A number in parts: 12 triệu 500 nghìn."""
     parts = re.findall(rf"({_NUMBER})\s?({_POWER_WORDS})", match[0], re.IGNORECASE)
-    values = [_values(number)[0].scaleb(POWERS.get(word.casefold()) or _OTHER_POWERS[word.casefold()]) for number, word in parts]
+    values = [
+        _values(number)[0].scaleb(POWERS.get(word.casefold()) or _OTHER_POWERS[word.casefold()])
+        for number, word in parts
+    ]
     return [figure_as(match[0], [number_of(sum(values, Decimal(0)))], [number_of(value) for value in values])]
 
 
@@ -84,7 +89,10 @@ def _plain_number(match: re.Match[str], text: str) -> list[Figure]:
     if re.match(r"(?:st|nd|rd|th|er|re|e|ème|º|ª)(?!\w)", after):
         readings.append([("ordinal", written)])
     if two := re.fullmatch(r"(\d{1,2})\.(\d{2})", written):  # 14.11, 17.30
-        day, time = date_of(written, int(two[1]), int(two[2]), None), time_of(written, int(two[1]), int(two[2]), half=None)
+        day, time = (
+            date_of(written, int(two[1]), int(two[2]), None),
+            time_of(written, int(two[1]), int(two[2]), half=None),
+        )
         readings += [list(reading) for figure in (day, time) if figure for reading in figure.readings]
     digits = re.sub(r"\D", "", written)
     if written.isdigit() and len(written) >= 9:  # telephone numbers, which texts write in groups
@@ -93,7 +101,11 @@ def _plain_number(match: re.Match[str], text: str) -> list[Figure]:
     if len(digits) >= 7:
         shows.append(("digits", digits[-8:]))
     is_measured = is_percent or powers or _CURRENCY_BEFORE.search(before) or _has_unit(after)
-    return [figure_as(match[0], *readings, shows=shows, is_count=not is_measured and written.isdigit() and int(written) < 100)]
+    return [
+        figure_as(
+            match[0], *readings, shows=shows, is_count=not is_measured and written.isdigit() and int(written) < 100
+        )
+    ]
 
 
 def _has_unit(after: str) -> bool:
@@ -127,9 +139,15 @@ def _values(written: str) -> list[Decimal]:
     joined = Decimal("".join(groups))
     if not marks:
         return [joined]
-    is_grouped = all(len(group) in (2, 3) for group in groups[1:-1]) and len(groups[-1]) == 3 and 1 <= len(groups[0]) <= 3
+    is_grouped = (
+        all(len(group) in (2, 3) for group in groups[1:-1]) and len(groups[-1]) == 3 and 1 <= len(groups[0]) <= 3
+    )
     if len(set(marks)) == 2:
-        return [Decimal("".join(groups[:-1]) + "." + groups[-1])] if all(a == b for a, b in pairwise(marks[:-1])) else [Decimal(g) for g in groups]
+        return (
+            [Decimal("".join(groups[:-1]) + "." + groups[-1])]
+            if all(a == b for a, b in pairwise(marks[:-1]))
+            else [Decimal(g) for g in groups]
+        )
     if len(marks) > 1:
         return [joined] if is_grouped else [Decimal(group) for group in groups]
     decimal = Decimal(".".join(groups))
@@ -138,11 +156,25 @@ def _values(written: str) -> list[Decimal]:
 
 _FLAGS = re.IGNORECASE
 # Before times: 978-3-16-148410-0 has no hours.
-GROUPED_DIGITS: Reader = (re.compile(r"(?<![\w.,/-])(?:\(\d{3}\)\s?|\d{1,4}-)\d{1,7}(?:-\d{1,7}){1,4}(?![\w/-]|[.,]\d)"), _grouped_digits, READ)
+GROUPED_DIGITS: Reader = (
+    re.compile(r"(?<![\w.,/-])(?:\(\d{3}\)\s?|\d{1,4}-)\d{1,7}(?:-\d{1,7}){1,4}(?![\w/-]|[.,]\d)"),
+    _grouped_digits,
+    READ,
+)
 NUMBERS: tuple[Reader, ...] = (
     (re.compile(r"(?<![\w.,])(?:\+|\(?0|1[-. ]?[89]00[-. ])[\d\s().\-–/]{5,20}\d(?!\d|,\d)"), _phone, READ),
     (re.compile(r"(?<![\w\0\1])(?=[\w/-]*\d)[A-Za-zÀ-ɏΑ-ωА-я][\w]*(?:[-_/][\w]+)*"), _code, READ),
-    (re.compile(rf"(?<!\d)(?:\d+(?:[.,]\d+)*\s?[{_CJK_POWERS}]+(?![克米瓦])\s?)+(?:\d{{1,4}}(?![\d.,]))?"), _cjk_number, READ),
-    (re.compile(rf"(?<!\d)(?:(?:{_NUMBER})\s(?:{_POWER_WORDS})\s){{1,3}}(?:{_NUMBER})\s(?:{_POWER_WORDS})\b", _FLAGS), _sum, READ),
+    (
+        re.compile(rf"(?<!\d)(?:\d+(?:[.,]\d+)*\s?[{_CJK_POWERS}]+(?![克米瓦])\s?)+(?:\d{{1,4}}(?![\d.,]))?"),
+        _cjk_number,
+        READ,
+    ),
+    (
+        re.compile(
+            rf"(?<!\d)(?:(?:{_NUMBER})\s(?:{_POWER_WORDS})\s){{1,3}}(?:{_NUMBER})\s(?:{_POWER_WORDS})\b", _FLAGS
+        ),
+        _sum,
+        READ,
+    ),
     (re.compile(rf"(?<!\d)(?P<n>{_NUMBER})"), _plain_number, READ),
 )

@@ -15,8 +15,18 @@ _NOON = rf"(?:(?P<am>{BEFORE_NOON})|(?P<pm>{AFTER_NOON}))"
 _NOON_FIRST = rf"(?:(?P<am_first>{BEFORE_NOON_FIRST})|(?P<pm_first>{AFTER_NOON_FIRST}))"
 
 
-def time_of(text: str, hour: int, minute: int, *, half: bool | None, plain: Iterable[Iterable[Atom]] = (), shows: Iterable[Atom] = ()) -> Figure | None:
-    """A time of day. `half` is False for a.m., True for p.m., None where nothing says which; `plain` are readings as numbers."""
+def time_of(
+    text: str,
+    hour: int,
+    minute: int,
+    *,
+    half: bool | None,
+    plain: Iterable[Iterable[Atom]] = (),
+    shows: Iterable[Atom] = (),
+) -> Figure | None:
+    """A time of day. `half` is False for a.m., True for p.m., None where nothing says which; `plain` are readings as
+    numbers.
+    """
     if hour > 24 or minute > 59:
         return None
     clock: Atom = ("clock", str(hour), str(minute))  # as a twelve-hour clock shows it
@@ -28,7 +38,13 @@ def time_of(text: str, hour: int, minute: int, *, half: bool | None, plain: Iter
 
 def _half(match: re.Match[str]) -> bool | None:
     groups = match.groupdict()
-    return True if groups.get("pm") or groups.get("pm_first") else False if groups.get("am") or groups.get("am_first") else None
+    return (
+        True
+        if groups.get("pm") or groups.get("pm_first")
+        else False
+        if groups.get("am") or groups.get("am_first")
+        else None
+    )
 
 
 def _clock(match: re.Match[str], _: str) -> list[Figure] | None:
@@ -36,7 +52,8 @@ def _clock(match: re.Match[str], _: str) -> list[Figure] | None:
     half = _half(match)
     if half is None and not match["word"] and (separator == "." or _LABELS.search(match[0])):
         return None
-    amounts = [] if separator in ":." else [[number_of(hour), number_of(minute)]]  # 2h30 may be two hours and thirty minutes
+    # 2h30 may be two hours and thirty minutes
+    amounts = [] if separator in ":." else [[number_of(hour), number_of(minute)]]
     return either(match[0], [time_of(match[0], hour, minute, half=half, plain=amounts)])
 
 
@@ -79,7 +96,8 @@ _FLAGS = re.IGNORECASE
 TIMES: tuple[Reader, ...] = (
     (
         re.compile(
-            rf"(?:{_NOON_FIRST}\s?|\0t)?(?<![\d.,:/])(?P<h>\d{{1,2}})\s?(?P<sep>:|\.|g|h|{_HOUR})\s?(?P<m>[0-5]\d)(?![\d])(?!\.\d)(?::\d\d(?:\.\d+)?)?(?!:)"
+            rf"(?:{_NOON_FIRST}\s?|\0t)?(?<![\d.,:/])(?P<h>\d{{1,2}})\s?(?P<sep>:|\.|g|h|{_HOUR})\s?(?P<m>"
+            r"[0-5]\d)(?![\d])(?!\.\d)(?::\d\d(?:\.\d+)?)?(?!:)"
             rf"(?:\s?(?:分|phút|분))?(?:\s?(?P<word>{_HOUR}))?(?:\s?{_NOON})?",
             _FLAGS,
         ),
@@ -88,12 +106,21 @@ TIMES: tuple[Reader, ...] = (
     ),
     (
         re.compile(
-            rf"(?:{_NOON_FIRST}\s?|(?P<at>{_AT})[\s-]?)?(?<![\d.,:/])(?P<h>\d{{1,2}})(?![\d:/]|[.,]\d)(?:\s?(?P<word>{_HOUR})(?P<half>半)?)?(?:\s?{_NOON})?",
+            rf"(?:{_NOON_FIRST}\s?|(?P<at>{_AT})[\s-]?)?(?<![\d.,:/])(?P<h>"
+            rf"\d{{1,2}})(?![\d:/]|[.,]\d)(?:\s?(?P<word>{_HOUR})(?P<half>半)?)?(?:\s?{_NOON})?",
             _FLAGS,
         ),
         _hours,
         READ_TIME,
     ),
-    (re.compile(rf"(?<![\d.,:/])(?P<h>\d{{1,2}}){_DASH}(?:(?:um|às?|las?|les?|{_AT})\s*)?(?=\x01)", _FLAGS), _hour_before_time, READ_TIME),
-    (re.compile(rf"(?<![\d.,:/])(?P<a>\d{{1,2}}){_DASH}(?P<b>\d{{1,2}})(?![\d:/%]|[.,]\d|\s?%|{_DASH}\d)", _FLAGS), _range, READ),
+    (
+        re.compile(rf"(?<![\d.,:/])(?P<h>\d{{1,2}}){_DASH}(?:(?:um|às?|las?|les?|{_AT})\s*)?(?=\x01)", _FLAGS),
+        _hour_before_time,
+        READ_TIME,
+    ),
+    (
+        re.compile(rf"(?<![\d.,:/])(?P<a>\d{{1,2}}){_DASH}(?P<b>\d{{1,2}})(?![\d:/%]|[.,]\d|\s?%|{_DASH}\d)", _FLAGS),
+        _range,
+        READ,
+    ),
 )

@@ -6,23 +6,29 @@ from functools import cache
 
 from almanac.query.answering.cldr_names import cldr_names
 
-# Short names of months that are frequent words of other languages: "children under 5 may enter", "3 out of 5", "une des 12 chambres", "tem 25 quartos".
+# Short names of months that are frequent words of other languages: "children under 5 may enter", "3 out of 5", "une des
+# 12 chambres", "tem 25 quartos".
 _FREQUENT_WORDS = "abu ago api ara des dis ene kas kol led mag mar may oca ott out pro set sie svi tem tra vas"
 AMBIGUOUS_MONTHS = frozenset(_FREQUENT_WORDS.split(" "))
 # Units of measure. Years are missing: they are mostly ages, "a child of 10 years".
 _UNITS = (
-    "duration-minute duration-hour duration-day duration-week duration-month length-centimeter length-meter length-kilometer mass-gram mass-kilogram "
+    "duration-minute duration-hour duration-day duration-week duration-month length-centimeter length-meter "
+    "length-kilometer mass-gram mass-kilogram "
     "volume-liter volume-milliliter area-square-meter digital-gigabyte power-watt temperature-celsius"
 )
 _OTHER_UNITS = (
-    "h min s kg g km m cm mm l ml gb mb tb w kwh hz mah °c night nights nuit nuits nacht nächte noche noches notte notti noite noites đêm ngày giờ phút tuần "
+    "h min s kg g km m cm mm l ml gb mb tb w kwh hz mah °c night nights nuit nuits nacht nächte noche noches "
+    "notte notti noite noites đêm ngày giờ phút tuần "
     "tháng לילה לילות ночь ночи ночей ليلة ليالي रात 泊 晚 日 天 小时 時間 分 分钟 分間 박 일 시간 분"
 )
 _MONEY = (
-    'euro euros eur € dollar dollars usd đồng đ vnd vnđ dong pound pounds gbp franc francs chf yen jpy 円 元 块 원 rub rur руб рубль рубля рублей ₽ ש״ח ש"ח שח '
-    "nis ils shekel shekels sheqalim schekel séquels שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr rs zł pln kč czk kr sek nok dkk lira "
+    "euro euros eur € dollar dollars usd đồng đ vnd vnđ dong pound pounds gbp franc francs chf yen jpy 円 元 块 원 "
+    'rub rur руб рубль рубля рублей ₽ ש״ח ש"ח שח '
+    "nis ils shekel shekels sheqalim schekel séquels שקל שקלים يورو دولار ريال درهم دينار جنيه रुपये रुपए inr "
+    "rs zł pln kč czk kr sek nok dkk lira "
     "tl try baht thb peso pesos real reais brl "
-    "yuan rupee rupees rupien won rubles roubles rubel franken kronen kroner kronor krone crowns couronnes zloty złotych "
+    "yuan rupee rupees rupien won rubles roubles rubel franken kronen kroner kronor krone crowns couronnes "
+    "zloty złotych "
     "dirham dirhams riyal riyals rand ringgit lei forint cents centimes céntimos centavos pence"
 )
 _MEASURES = {
@@ -31,53 +37,71 @@ _MEASURES = {
         'mm cm m km mi ft in inch inches מ"מ ס"מ ק"מ 米 公里 厘米',
     ),
     "weight": ("mass-gram mass-kilogram mass-pound", 'mg g kg t lb lbs kilo kilos ký cân ק"ג 公斤 克'),
-    "temperature": ("temperature-celsius temperature-fahrenheit", "° °c °f degrees degree degrés grad grados gradi graus graden độ מעלות градусов 度"),
+    "temperature": (
+        "temperature-celsius temperature-fahrenheit",
+        "° °c °f degrees degree degrés grad grados gradi graus graden độ מעלות градусов 度",
+    ),
 }
 _SPANS = "duration-second duration-minute duration-hour duration-day duration-week duration-month duration-year"
 _OTHER_SPANS = (
-    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite anni anno anos ano đêm ngày giờ phút tuần tháng năm tiếng "
-    "שנים שנה חודשים חודש שבועות שבוע ימים יום שעות שעה דקות דקה לילה לילות ночь ночи ночей лет ليلة ليالي weekend weekends quarter quarters"
+    "h hrs hr min mins night nights nuit nuits an ans nacht nächte noche noches notte notti noite anni anno anos "
+    "ano đêm ngày giờ phút tuần tháng năm tiếng "
+    "שנים שנה חודשים חודש שבועות שבוע ימים יום שעות שעה דקות דקה לילה לילות ночь ночи ночей лет ليلة ليالي "
+    "weekend weekends quarter quarters"
 )
 # Halves of the day, before or after an hour.
 BEFORE_NOON = (
-    r"a\.?\s?m\b\.?|sáng|morgens|vormittags|du matin|de la mañana|da manhã|di mattina|утра|ночи|בבוקר|صباح\w*|ص(?!\w)|in the morning"
+    r"a\.?\s?m\b\.?|sáng|morgens|vormittags|du matin|de la mañana|da manhã|di " r"mattina|утра|ночи|בבוקר|صباح\w*|ص(?!\w)|in the morning"  # noqa: E501
 )  # fmt: skip
 AFTER_NOON = (
-    r"p\.?\s?m\b\.?|chiều|tối|nachmittags|abends|de l['’]après-midi|du soir|de la tarde|de la noche|da tarde|da noite|di sera|вечера|בערב|אחר הצהריים"
+    r"p\.?\s?m\b\.?|chiều|tối|nachmittags|abends|de l['’]après-midi|du soir|de la tarde|de la noche|da tarde|da "
+    r"noite|di sera|вечера|בערב|אחר הצהריים"
     r"|אחה[\"״]צ|مساء\w*|م(?!\w)|in the (?:afternoon|evening)"
 )
 BEFORE_NOON_FIRST, AFTER_NOON_FIRST = "午前|上午|早上|凌晨|清晨|오전|सुबह", "午後|下午|晚上|傍晚|夜|오후|शाम"
 PERCENT = (
-    r"%|per ?cent|prozent\w*|pour ?cent|por ?ciento|por ?cento|per ?cento|procent\w*|phần trăm|אחוז\w*|процент\w*|відсот\w*|في المئة|في المائة|بالمئة|بالمائة"
+    r"%|per ?cent|prozent\w*|pour ?cent|por ?ciento|por ?cento|per ?cento|procent\w*|phần "
+    r"trăm|אחוז\w*|процент\w*|відсот\w*|في المئة|في المائة|بالمئة|بالمائة"
     r"|प्रतिशत|फीसदी|パーセント|퍼센트|百分之|yüzde|prosent\w*"
 )
 NO = r"\s*(?:no|nope|non|nein|nee|não|không|לא|нет|ні|nie|لا|いいえ|不|不是|नहीं|아니요|아뇨)\s*[,.:;!–—、，。؛،-]"
 NOT = (
-    r"\b(?:not|never|no|cannot|pas|jamais|nicht|kein\w*|não|non|niet|geen|không|chưa|chẳng|не|ні|nie|ikke|inte|değil)\b|n['’]t\b"
+    r"\b(?:not|never|no|cannot|pas|jamais|nicht|kein\w*|não|non|niet|geen|không|chưa|chẳng|не|ні|nie|ikke|inte|değ" r"il)\b|n['’]t\b"  # noqa: E501
     r"|(?<!\w)(?:לא|אינו|אינה|אינם|אין)(?!\w)|ليس\w*|(?<!\w)لا(?!\w)|不|没|ない|ません|아니|नहीं"
 )  # fmt: skip
 # Words for 1 to 20, then 30 to 100 by tens; `-` where one is missing or made of several words.
 _NUMBERS = (
-    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen twenty thirty "
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty "
     "forty fifty sixty seventy eighty ninety hundred",
-    "un|une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize - - - vingt trente quarante cinquante soixante - - - cent",
-    "ein|eins|eine|einen|einem|einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn siebzehn "
+    "un|une deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize - - - vingt "
+    "trente quarante cinquante soixante - - - cent",
+    "ein|eins|eine|einen|einem|einer zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn "
+    "fünfzehn sechzehn siebzehn "
     "achtzehn neunzehn zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert",
-    "un|uno|una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete dieciocho diecinueve veinte "
+    "un|uno|una dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis "
+    "diecisiete dieciocho diecinueve veinte "
     "treinta cuarenta cincuenta sesenta setenta ochenta noventa cien",
-    "un|uno|una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici sedici diciassette diciotto "
+    "un|uno|una due tre quattro cinque sei sette otto nove dieci undici dodici tredici quattordici quindici "
+    "sedici diciassette diciotto "
     "diciannove venti trenta quaranta cinquanta sessanta settanta ottanta novanta cento",
-    "um|uma dois|duas três quatro cinco seis sete oito nove dez onze doze treze catorze|quatorze quinze dezesseis dezessete dezoito dezenove "
+    "um|uma dois|duas três quatro cinco seis sete oito nove dez onze doze treze catorze|quatorze quinze dezesseis "
+    "dezessete dezoito dezenove "
     "vinte trinta quarenta cinquenta sessenta setenta oitenta noventa cem",
-    "een|één twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien achttien negentien twintig "
+    "een|één twee drie vier vijf zes zeven acht negen tien elf twaalf dertien veertien vijftien zestien zeventien "
+    "achttien negentien twintig "
     "dertig veertig vijftig zestig zeventig tachtig negentig honderd",
     "một hai ba bốn năm sáu bảy tám chín mười",
-    "אחד|אחת שניים|שתיים|שני|שתי שלושה|שלוש|שלושת ארבעה|ארבע חמישה|חמש שישה|שש שבעה|שבע שמונה תשעה|תשע עשרה|עשר - - - - - - - - - עשרים שלושים "
+    "אחד|אחת שניים|שתיים|שני|שתי שלושה|שלוש|שלושת ארבעה|ארבע חמישה|חמש שישה|שש שבעה|שבע שמונה תשעה|תשע עשרה|עשר - "
+    "- - - - - - - - עשרים שלושים "
     "ארבעים חמישים שישים שבעים שמונים תשעים מאה",
-    "один|одна|одно|одного|одной два|две|двух три|трёх|трех четыре|четырёх|четырех пять|пяти шесть|шести семь|семи восемь|восьми девять|девяти "
-    "десять|десяти одиннадцать двенадцать тринадцать четырнадцать пятнадцать шестнадцать семнадцать восемнадцать девятнадцать двадцать тридцать "
+    "один|одна|одно|одного|одной два|две|двух три|трёх|трех четыре|четырёх|четырех пять|пяти шесть|шести "
+    "семь|семи восемь|восьми девять|девяти "
+    "десять|десяти одиннадцать двенадцать тринадцать четырнадцать пятнадцать шестнадцать семнадцать "
+    "восемнадцать девятнадцать двадцать тридцать "
     "сорок пятьдесят шестьдесят семьдесят восемьдесят девяносто сто",
-    "واحد|واحدة اثنان|اثنين|اثنتان|اثنتين ثلاثة|ثلاث أربعة|أربع خمسة|خمس ستة|ست سبعة|سبع ثمانية|ثماني تسعة|تسع عشرة|عشر",
+    "واحد|واحدة اثنان|اثنين|اثنتان|اثنتين ثلاثة|ثلاث أربعة|أربع خمسة|خمس ستة|ست سبعة|سبع ثمانية|ثماني تسعة|تسع "
+    "عشرة|عشر",
     "एक दो तीन चार पांच|पाँच छह सात आठ नौ दस",
     "jeden|jedna dwa|dwie trzy cztery pięć sześć siedem osiem dziewięć dziesięć",
 )
@@ -89,7 +113,9 @@ _CJK = re.compile(r"([一二三四五六七八九])?(十)([一二三四五六七
 
 @cache
 def months() -> dict[str, int]:
-    """Number of the month, 1 to 12, by its name or abbreviation of three letters and more, casefolded and without a full stop."""
+    """Number of the month, 1 to 12, by its name or abbreviation of three letters and more, casefolded and without a
+    full stop.
+    """
     return cldr_names().months | {"sept": 9}
 
 
@@ -140,7 +166,10 @@ def _values() -> dict[str, str]:
 
 @cache
 def _tens_and_ones() -> re.Pattern[str]:
-    tens, ones = ("|".join(word for word, value in _values().items() if int(value) in values) for values in (range(20, 100, 10), range(1, 10)))
+    tens, ones = (
+        "|".join(word for word, value in _values().items() if int(value) in values)
+        for values in (range(20, 100, 10), range(1, 10))
+    )
     return re.compile(rf"\b({tens})[- ]({ones})\b", re.IGNORECASE)
 
 

@@ -14,12 +14,28 @@ from almanac.query.answering.figure_words import PERCENT, month_of, with_digits
 
 _PERCENT = re.compile(PERCENT, re.IGNORECASE)
 _WORD = re.compile(r"[^\s\d.,:;!?()\[\]/|*-]{3,12}")
-_PLAIN = {"٪": "%", "٫": ".", "٬": ",", "،": ",", "−": "-", "‐": "-", "‑": "-", "‒": "-", "⁄": "/", "״": '"', "׳": "'", "\u2009": " ", "\u202f": " "}
+_PLAIN = {
+    "٪": "%",
+    "٫": ".",
+    "٬": ",",
+    "،": ",",
+    "−": "-",
+    "‐": "-",
+    "‑": "-",
+    "‒": "-",
+    "⁄": "/",
+    "״": '"',
+    "׳": "'",
+    "\u2009": " ",
+    "\u202f": " ",
+}
 _FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75"}
 
 
 def figures_of(text: str) -> list[Figure]:
-    """The figures of a text written in digits, of whatever script. Addresses (URLs, e-mail) are left out; numbers in words are no figures."""
+    """The figures of a text written in digits, of whatever script. Addresses (URLs, e-mail) are left out; numbers in
+    words are no figures.
+    """
     return _Reader(_plain(text)).read()
 
 
@@ -66,7 +82,11 @@ def _plain_sign(c: str) -> str:
     kind, _, base = unicodedata.decomposition(c).partition(" ")
     if kind == "<sub>" and unicodedata.category(c) == "No":  # CO₂
         return chr(int(base, 16))
-    return unicodedata.normalize("NFKC", c) if kind in ("<wide>", "<narrow>", "<noBreak>", "<compat>") and unicodedata.category(c) != "No" else c
+    return (
+        unicodedata.normalize("NFKC", c)
+        if kind in ("<wide>", "<narrow>", "<noBreak>", "<compat>") and unicodedata.category(c) != "No"
+        else c
+    )
 
 
 class _Reader:

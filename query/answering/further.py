@@ -1,6 +1,7 @@
 """Hits beside those of a search: what holds the kind of thing that is asked for, where no hit does.
 
-The price of a sheet stands at its head, beside its name; its reviews name it more often, and come first in a search for "How much is it?".
+The price of a sheet stands at its head, beside its name; its reviews name it more often, and come first in a search for
+"How much is it?".
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ _MOST = 2
 
 
 def further_hits(retriever: Retriever, request: Request, hits: Sequence[Hit], question: str) -> list[Hit]:
-    """Up to two hits more that hold what is asked for, best first, judged beside `hits`: the next ones, or chunks of the best one's document.
+    """Up to two hits more that hold what is asked for, best first, judged beside `hits`: the next ones, or chunks of
+    the best one's document.
 
     None where one of the hits holds it, and where it cannot be told what does.
 
@@ -29,14 +31,21 @@ def further_hits(retriever: Retriever, request: Request, hits: Sequence[Hit], qu
         question: The question to pick sentences for.
     """
     kinds = frozenset().union(*(part.kinds for part in asked_parts(question)))
-    if not hits or not kinds or not kinds <= MEASURABLE or any(holds_any(hit.readable, kinds, question) for hit in hits):
+    if (
+        not hits
+        or not kinds
+        or not kinds <= MEASURABLE
+        or any(holds_any(hit.readable, kinds, question) for hit in hits)
+    ):
         return []
     best, known = hits[0], {hit.chunk_id for hit in hits}
     near = range(best.ordinal - _NEAR, best.ordinal + _NEAR + 1)
     beside = [chunk_id for _, chunk_id in retriever.opened.chunks_of(best.source, best.document_id, near)]
     wider = replace(request, k=_NEXT, closest=0, ranking=True)
     found = [hit for among in (None, beside) for hit in retriever.find(wider, among).hits]
-    holding = {hit.chunk_id: hit for hit in found if hit.chunk_id not in known and holds_any(hit.readable, kinds, question)}
+    holding = {
+        hit.chunk_id: hit for hit in found if hit.chunk_id not in known and holds_any(hit.readable, kinds, question)
+    }
     covered = retriever.judge.evidence(request.text, dict.fromkeys([*known, *holding]))
     least = _AS_MANY * max(covered[chunk_id].term_coverage for chunk_id in known)
     chosen = [hit for hit in holding.values() if covered[hit.chunk_id].term_coverage >= least][:_MOST]

@@ -11,8 +11,8 @@ from almanac.schemas.errors import UsageError
 def reply_language(question: str, history: Sequence[Mapping[str, str]], asked: str | None) -> str | None:
     """Tag of the language that a reply is written in; None leaves it to the model.
 
-    `asked` if the caller names a language; else that of the question; else, for "2?" and the like, that of the last message of the user in `history` (oldest
-    first) whose language can be identified.
+    `asked` if the caller names a language; else that of the question; else, for "2?" and the like, that of the last
+    message of the user in `history` (oldest first) whose language can be identified.
     """
     if asked is not None:
         return asked
@@ -26,7 +26,9 @@ def require_language(asked: str | None) -> None:
         if asked is not None:
             Locale.parse(asked, sep="-")
     except (UnknownLocaleError, ValueError, TypeError):
-        raise UsageError(f"there is no language '{asked}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR") from None
+        raise UsageError(
+            f"there is no language '{asked}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR"
+        ) from None
 
 
 def language_name(tag: str) -> str:

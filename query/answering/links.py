@@ -1,7 +1,9 @@
-"""Links in generated text: a model repeats what a passage talked it into, and a link or an image carries what it knows of the conversation elsewhere.
+"""Links in generated text: a model repeats what a passage talked it into, and a link or an image carries what it knows
+of the conversation elsewhere.
 
-What no passage holds is taken out while the reply is streamed: the text of a link stays, its address goes. First links, images, definitions and tags, then
-addresses that stand by themselves: what is left after something was taken out of their middle is seen, too.
+What no passage holds is taken out while the reply is streamed: the text of a link stays, its address goes. First links,
+images, definitions and tags, then addresses that stand by themselves: what is left after something was taken out of
+their middle is seen, too.
 """
 
 import re
@@ -10,7 +12,8 @@ from collections.abc import Iterable
 LEFT_OUT = "…"  # stands for an address
 _LONGEST = 1000  # characters of a link's text, its address or a tag; what is longer is made no link by a space
 _ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{0,30}://|(?:mailto|tel|sms|xmpp|javascript|vbscript):(?=[^\s])|data:(?=[a-z]+[/;,])|www\.(?=[^\s.]))"
+    r"(?:[a-z][a-z0-9+.-]{0,30}://|(?:mailto|tel|sms|xmpp|javascript|vbscript):(?=[^\s])|data:(?=[a-z]+[/;,])|www"
+    r"\.(?=[^\s.]))"
     r"[^\s<>\[\]\"`|“”«»。，、；！？）】」』》]*",
     re.IGNORECASE,
 )
@@ -27,13 +30,141 @@ _MAIL = re.compile(r"<([^\s<>@:/]+@[^\s<>@:/]+)>")
 _NO_DEFINITION = re.compile(r"(?:^|\n)[^\n]*[^\W\d_][^\n]*\[\d{1,3}\]$")  # "as said in [1]: …"
 _TAGS = frozenset(
     {
-        *("a", "abbr", "address", "applet", "area", "article", "aside", "audio", "b", "base", "bdi", "bdo", "big", "blockquote", "body", "br", "button"),
-        *("canvas", "caption", "center", "cite", "code", "col", "colgroup", "data", "datalist", "dd", "del", "details", "dfn", "dialog", "dir", "div", "dl"),
-        *("dt", "em", "embed", "fieldset", "figcaption", "figure", "font", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head"),
-        *("header", "hr", "html", "i", "iframe", "image", "img", "input", "ins", "kbd", "label", "legend", "li", "link", "main", "map", "mark", "marquee"),
-        *("math", "menu", "meta", "meter", "nav", "noscript", "object", "ol", "optgroup", "option", "output", "p", "param", "picture", "pre", "progress"),
-        *("q", "rp", "rt", "ruby", "s", "samp", "script", "section", "select", "slot", "small", "source", "span", "strike", "strong", "style", "sub"),
-        *("summary", "sup", "svg", "table", "tbody", "td", "template", "textarea", "tfoot", "th", "thead", "time", "title", "tr", "track", "tt", "u", "ul"),
+        *(
+            "a",
+            "abbr",
+            "address",
+            "applet",
+            "area",
+            "article",
+            "aside",
+            "audio",
+            "b",
+            "base",
+            "bdi",
+            "bdo",
+            "big",
+            "blockquote",
+            "body",
+            "br",
+            "button",
+        ),
+        *(
+            "canvas",
+            "caption",
+            "center",
+            "cite",
+            "code",
+            "col",
+            "colgroup",
+            "data",
+            "datalist",
+            "dd",
+            "del",
+            "details",
+            "dfn",
+            "dialog",
+            "dir",
+            "div",
+            "dl",
+        ),
+        *(
+            "dt",
+            "em",
+            "embed",
+            "fieldset",
+            "figcaption",
+            "figure",
+            "font",
+            "footer",
+            "form",
+            "frame",
+            "frameset",
+            "h1",
+            "h2",
+            "h3",
+            "h4",
+            "h5",
+            "h6",
+            "head",
+        ),
+        *(
+            "header",
+            "hr",
+            "html",
+            "i",
+            "iframe",
+            "image",
+            "img",
+            "input",
+            "ins",
+            "kbd",
+            "label",
+            "legend",
+            "li",
+            "link",
+            "main",
+            "map",
+            "mark",
+            "marquee",
+        ),
+        *(
+            "math",
+            "menu",
+            "meta",
+            "meter",
+            "nav",
+            "noscript",
+            "object",
+            "ol",
+            "optgroup",
+            "option",
+            "output",
+            "p",
+            "param",
+            "picture",
+            "pre",
+            "progress",
+        ),
+        *(
+            "q",
+            "rp",
+            "rt",
+            "ruby",
+            "s",
+            "samp",
+            "script",
+            "section",
+            "select",
+            "slot",
+            "small",
+            "source",
+            "span",
+            "strike",
+            "strong",
+            "style",
+            "sub",
+        ),
+        *(
+            "summary",
+            "sup",
+            "svg",
+            "table",
+            "tbody",
+            "td",
+            "template",
+            "textarea",
+            "tfoot",
+            "th",
+            "thead",
+            "time",
+            "title",
+            "tr",
+            "track",
+            "tt",
+            "u",
+            "ul",
+        ),
         *("use", "var", "video", "wbr"),
     }
 )
@@ -51,7 +182,8 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
 class LinkFilter:
     """Streaming filter of generated text. The resulting text does not depend on how the input is cut into pieces.
 
-    Links and images whose address is not in `held` become their text, tags of HTML are left out, other addresses become an ellipsis.
+    Links and images whose address is not in `held` become their text, tags of HTML are left out, other addresses become
+    an ellipsis.
     """
 
     def __init__(self, held: frozenset[str]) -> None:
@@ -89,14 +221,17 @@ class _Addresses:
         rest = text[position:]
         if not is_final:
             begin = found.start() - position if found else len(rest)
-            if maybe := _MAYBE_ADDRESS.search(rest, 0, begin):  # also before what is one already: `www.` may turn out to be in the middle of one
+            # also before what is one already: `www.` may turn out to be in the middle of one
+            if maybe := _MAYBE_ADDRESS.search(rest, 0, begin):
                 begin = maybe.start()
             rest, self._waiting = rest[:begin], rest[begin:]
         return written + rest
 
 
 class _Marks:
-    """Makes links and images their text, and leaves out tags; no other text is left that Markdown or HTML reads as one."""
+    """Makes links and images their text, and leaves out tags; no other text is left that Markdown or HTML reads as
+    one.
+    """
 
     def __init__(self, held: frozenset[str]) -> None:
         self._held, self._waiting = held, ""
@@ -181,7 +316,9 @@ class _Marks:
         return self._as_it_is("< "), position + 1
 
     def _write(self, text: str) -> str:
-        """Text as it is passed on, with a space where it would become a link, a definition or a tag together with what was written before."""
+        """Text as it is passed on, with a space where it would become a link, a definition or a tag together with what
+        was written before.
+        """
         last = self._line[-1:]
         is_link, is_tag = (last + text[:1]) == "](", last == "<" and (text[:1].isalpha() or text[:1] in ("/", "!", "?"))
         is_definition = (last + text[:1]) == "]:" and not _NO_DEFINITION.search(self._line)

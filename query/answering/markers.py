@@ -1,4 +1,6 @@
-"""Citation markers in generated text: recognized in the forms that models use, checked against the passages shown, and normalized while streaming."""
+"""Citation markers in generated text: recognized in the forms that models use, checked against the passages shown, and
+normalized while streaming.
+"""
 
 import re
 from typing import NamedTuple
@@ -21,10 +23,16 @@ _PLAIN = re.compile(rf"[^\s`{re.escape(_OPENERS)}]+")
 _SPACE = re.compile(r"\s+")
 # Anything that somebody may read as a marker: those above, and a number of any length.
 _BRACKETED = re.compile(rf"{_MARKER.pattern}|[\[【［]{_SP}\d+{_SP}[\]】］]", re.IGNORECASE)
-# Marks of notes, behind a closed sentence or clause. Anywhere else the number may mean something: `argv[2]`, "as shown in [2]", an interval.
-_NOTES = re.compile(rf"(?:(?<=[.!?…。！？؟।])|(?<=[.!?…。！？؟।][\"'”’»)])|(?<=\w[,;]))(?:{_SP}(?:{_BRACKETED.pattern}))+(?=\s|$)", re.IGNORECASE)
-_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")  # embeddings, overrides and isolates of directions, which may be left open
-# Apparent markers in a passage are shown in these brackets, so that a page cannot forge citations; in code, where they are indexes, they are restored.
+# Marks of notes, behind a closed sentence or clause. Anywhere else the number may mean something: `argv[2]`, "as shown
+# in [2]", an interval.
+_NOTES = re.compile(
+    rf"(?:(?<=[.!?…。！？؟।])|(?<=[.!?…。！？؟।][\"'”’»)])|(?<=\w[,;]))(?:{_SP}(?:{_BRACKETED.pattern}))+(?=\s|$)",
+    re.IGNORECASE,
+)
+# embeddings, overrides and isolates of directions, which may be left open
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+# Apparent markers in a passage are shown in these brackets, so that a page cannot forge citations; in code, where they
+# are indexes, they are restored.
 _SHOWN = re.compile(r"⟦([^⟦⟧\n]{1,100})⟧")
 
 
@@ -34,10 +42,11 @@ def hide_markers(text: str) -> str:
 
 
 def as_quoted(text: str) -> str:
-    """A sentence of a passage for a reply, in which nothing can be taken for a marker of the reply: each `[n]` in it would open a source.
+    """A sentence of a passage for a reply, in which nothing can be taken for a marker of the reply: each `[n]` in it
+    would open a source.
 
-    Marks of notes behind a sentence or clause are left out; brackets of other numbers become ⟦ and ⟧, so that `a[2]` stays readable. What would turn the text
-    around that follows is left out, too.
+    Marks of notes behind a sentence or clause are left out; brackets of other numbers become ⟦ and ⟧, so that `a[2]`
+    stays readable. What would turn the text around that follows is left out, too.
     """
     return _BRACKETED.sub(lambda found: f"⟦{found[0][1:-1]}⟧", _NOTES.sub("", _TURNS.sub("", text)))
 
@@ -55,11 +64,13 @@ class Marked(NamedTuple):
 
 
 class CitationFilter:
-    """Streaming filter that normalizes the citations of generated text to `[n]`, with n from 1 to `known`, the number of passages shown.
+    """Streaming filter that normalizes the citations of generated text to `[n]`, with n from 1 to `known`, the number
+    of passages shown.
 
-    `[1, 2]`, `[1-3]`, `【1】`, `[source 1]`, `[1](https://…)` and similar forms become `[1][2]`…. Numbers of passages that were not shown are removed and
-    counted in `dropped`, once for each marker. Code between backticks is not changed. The resulting text does not depend on how the input is
-    cut into pieces, and has no white space at its start and end. `marked` lists the citations, by offset in that text.
+    `[1, 2]`, `[1-3]`, `【1】`, `[source 1]`, `[1](https://…)` and similar forms become `[1][2]`…. Numbers of passages
+    that were not shown are removed and counted in `dropped`, once for each marker. Code between backticks is not
+    changed. The resulting text does not depend on how the input is cut into pieces, and has no white space at its start
+    and end. `marked` lists the citations, by offset in that text.
     """
 
     def __init__(self, known: int) -> None:
@@ -145,7 +156,10 @@ class CitationFilter:
             return self._spaced(held[position]), position + 1
         end = marker.end()
         following = held[end : end + _LINK_LENGTH]
-        if not is_final and (not following or (following[0] == "(" and len(following) < _LINK_LENGTH and not re.search(r"[)\s]", following))):
+        if not is_final and (
+            not following
+            or (following[0] == "(" and len(following) < _LINK_LENGTH and not re.search(r"[)\s]", following))
+        ):
             return None
         # The address of a link is dropped: the model made it up.
         link = _LINK.match(held, end, end + _LINK_LENGTH)

@@ -1,4 +1,6 @@
-"""What a reader should know of a reply: that the embedder does not know the language of the question, or that a part of the question has no answer."""
+"""What a reader should know of a reply: that the embedder does not know the language of the question, or that a part of
+the question has no answer.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +14,8 @@ from almanac.query.retrieval.request import SearchMode
 
 MULTILINGUAL = "multilingual-e5-small-q4"
 
-# What is the case, what follows where words are searched for, and what would help. In the language of the question where it is one of these, else in English.
+# What is the case, what follows where words are searched for, and what would help. In the language of the question
+# where it is one of these, else in English.
 _NOTES = {
     "en": (
         "The embedder {model} hardly knows {language}.",
@@ -46,7 +49,8 @@ _NOTES = {
     ),
 }
 
-# That a part of a question has no answer, in its words. In the language of the question where it is one of these, else in English.
+# That a part of a question has no answer, in its words. In the language of the question where it is one of these, else
+# in English.
 _MISSING = {
     "en": "Not found: “{parts}”",
     "fr": "Sans réponse trouvée : « {parts} »",
@@ -65,13 +69,16 @@ _MISSING = {
 
 
 def note_on_missing(parts: Sequence[str], language: str | None) -> str:
-    """Clause of a reply that names the parts of a question without an answer, in its words; empty without any. `language` is the tag of the reply's."""
+    """Clause of a reply that names the parts of a question without an answer, in its words; empty without any.
+    `language` is the tag of the reply's.
+    """
     tag = primary_tag(language or "en")
     return _MISSING.get(tag, _MISSING["en"]).format(parts="; ".join(parts)) if parts else ""
 
 
 def note_on_language(asked: QuestionLanguage, model: str, mode: SearchMode) -> str | None:
-    """Note that the embedder hardly knows the language of a question; None where it knows it, where the language cannot be told, and in mode `lexical`.
+    """Note that the embedder hardly knows the language of a question; None where it knows it, where the language cannot
+    be told, and in mode `lexical`.
 
     Args:
         asked: The language of the question, and how well the embedder covers it.

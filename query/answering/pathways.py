@@ -1,4 +1,6 @@
-"""Pathways of an answer: from the documents alone, from the documents and the model's own knowledge, or from the latter alone."""
+"""Pathways of an answer: from the documents alone, from the documents and the model's own knowledge, or from the latter
+alone.
+"""
 
 from typing import Literal
 
@@ -20,7 +22,9 @@ _NOTICES = {
 
 
 def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
-    """Pathway of a question: `kb-only` in that mode; in mode `kb-llm` `kb-augmented` if a hit is confident, else `llm-fallback`, without documents."""
+    """Pathway of a question: `kb-only` in that mode; in mode `kb-llm` `kb-augmented` if a hit is confident, else
+    `llm-fallback`, without documents.
+    """
     if mode == "kb-only":
         return "kb-only"
     return "kb-augmented" if is_confident else "llm-fallback"
@@ -39,5 +43,7 @@ def require_mode(mode: str, *, is_generated: bool) -> None:
 
 
 def fallback_notice(title: str, language: str | None) -> str:
-    """Notice that a reply does not come from the documents, in the language of the question where there is a translation, else in English."""
+    """Notice that a reply does not come from the documents, in the language of the question where there is a
+    translation, else in English.
+    """
     return _NOTICES.get(language or "en", _NOTICES["en"]).format(title=title)

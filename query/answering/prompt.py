@@ -1,4 +1,6 @@
-"""Prompts of the generating model: numbered passages within a token budget, delimited as quotations, and the conversation so far."""
+"""Prompts of the generating model: numbered passages within a token budget, delimited as quotations, and the
+conversation so far.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,15 +27,20 @@ _LEAST_TOKENS = 60  # minimum size of a useful passage
 _HISTORY = 6  # maximum number of earlier messages
 _HISTORY_CHARACTERS = 4000  # maximum length of one message
 _GAP = "…"
-# Control tokens of chat templates: servers may interpret them as the end or the start of a message, even in the middle of a text.
+# Control tokens of chat templates: servers may interpret them as the end or the start of a message, even in the middle
+# of a text.
 _CONTROL = re.compile(
-    r"<([|｜][^|｜<>\n]{1,40}[|｜])>|<(/?s|/?(?:start|end)_of_turn|bos|eos|unk|pad)>|<<(/?SYS)>>|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS|THINK))\]"
+    r"<([|｜][^|｜<>\n]{1,40}[|｜])>|<(/?s|/?(?:start|end)_of_turn|bos|eos|unk|pad)>|<<(/?SYS)>>"
+    r"|\[(/?[A-Z_]*(?:INST|SYSTEM_PROMPT|TOOL\w*|TOOLS|THINK))\]"
 )
-_DELIMITER = re.compile(r"<<<(?=\s*(?:passage|end)\b)", re.IGNORECASE)  # of quotations; the hash behind it tells ours from others, if the model looks at it
+# of quotations; the hash behind it tells ours from others, if the model looks at it
+_DELIMITER = re.compile(r"<<<(?=\s*(?:passage|end)\b)", re.IGNORECASE)
 
 
 class Passage(NamedTuple):
-    """A numbered passage of a prompt. `text` is what there is to read of the hit, or the part of it that fits the token budget."""
+    """A numbered passage of a prompt. `text` is what there is to read of the hit, or the part of it that fits the token
+    budget.
+    """
 
     number: int
     hit: Hit
@@ -41,18 +48,26 @@ class Passage(NamedTuple):
 
 
 def estimate_prompt_tokens(text: str) -> int:
-    """Estimated number of tokens, at four bytes of UTF-8 a token: four characters of English, two of Hebrew, somewhat more than one of Chinese."""
+    """Estimated number of tokens, at four bytes of UTF-8 a token: four characters of English, two of Hebrew, somewhat
+    more than one of Chinese.
+    """
     return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
 
 
 def select_passages(
-    question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS, count_tokens: Callable[[str], int] = estimate_prompt_tokens
+    question: str,
+    hits: Sequence[Hit],
+    language: str,
+    *,
+    budget: int = CONTEXT_TOKENS,
+    count_tokens: Callable[[str], int] = estimate_prompt_tokens,
 ) -> list[Passage]:
     """Selects passages for a prompt within a token budget.
 
-    Documents share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Within a document, the best hits come first. A hit
-    that does not fit is cut to the sentences around the one with the highest word overlap, and left out where less than 60 tokens remain for it. Of a record,
-    the labelled lines are kept before its long texts, and every text stands below its label. Where there is no room for all, those come first that hold
+    Documents share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Within a
+    document, the best hits come first. A hit that does not fit is cut to the sentences around the one with the highest
+    word overlap, and left out where less than 60 tokens remain for it. Of a record, the labelled lines are kept before
+    its long texts, and every text stands below its label. Where there is no room for all, those come first that hold
     most of the question's words.
 
     Args:
@@ -81,7 +96,10 @@ def select_passages(
             elif left >= min(_LEAST_TOKENS, budget):
                 kept[number] = _part(question, hits[number], language, left, count_tokens)
             left -= count_tokens(kept[number]) if number in kept else 0
-    return [Passage(place, hits[number], kept[number]) for place, number in enumerate((n for n in sorted(kept) if kept[n]), start=1)]
+    return [
+        Passage(place, hits[number], kept[number])
+        for place, number in enumerate((n for n in sorted(kept) if kept[n]), start=1)
+    ]
 
 
 def make_messages(
@@ -94,7 +112,8 @@ def make_messages(
     unknown: str,
     parts: Mapping[str, str] | None = None,
 ) -> list[Message]:
-    """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with its passages.
+    """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with
+    its passages.
 
     Args:
         pathway: Pathway of the answer, which selects the system prompt.
@@ -107,18 +126,25 @@ def make_messages(
         parts: What the caller gave beside the question, by name, such as a product; written below the question.
 
     Returns:
-        Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same role are joined, and those of the
-        assistant before the first one of the user are left out.
+        Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same
+        role are joined, and those of the assistant before the first one of the user are left out.
 
     Raises:
-        UsageError: One of the last six messages has a role other than user and assistant, or a content that is not text.
+        UsageError: One of the last six messages has a role other than user and assistant, or a content that is not
+            text.
     """
     seal = _seal(question, passages)
     reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
-    system = _prompt(pathway.replace("-", "_")).substitute(title=" ".join(title.split()), seal=seal, unknown=unknown, language=reply_in)
-    asked = "\n".join([question, *(f"{name}: {without_invisible(text)}" for name, text in (parts or {}).items() if text.strip())])
+    system = _prompt(pathway.replace("-", "_")).substitute(
+        title=" ".join(title.split()), seal=seal, unknown=unknown, language=reply_in
+    )
+    asked = "\n".join(
+        [question, *(f"{name}: {without_invisible(text)}" for name, text in (parts or {}).items() if text.strip())]
+    )
     if pathway != "llm-fallback":
-        asked = _prompt("question").substitute(passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=asked)
+        asked = _prompt("question").substitute(
+            passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=asked
+        )
     return [{"role": "system", "content": system}, *_turns(history, asked)]
 
 
@@ -131,7 +157,9 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
 
 
 def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """The part of a hit that fits `share` tokens. Of a record: its lines, then its long texts below their labels, those that the question asks for first."""
+    """The part of a hit that fits `share` tokens. Of a record: its lines, then its long texts below their labels, those
+    that the question asks for first.
+    """
     if hit.passage is None:
         return _sentences_around(question, hit, language, share, count_tokens)
     parts, left = list(parts_of(hit.passage)), share
@@ -142,18 +170,33 @@ def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Call
         for number in filter(lines.__contains__, order):
             more = dict(sorted({**kept, number: lines[number]}.items()))
             kept = more if count_tokens("\n".join(more.values())) <= share else kept
-    left = share - count_tokens("\n".join(kept.values())) - 1  # rounding: two texts may have a token more than both together
+    # rounding: two texts may have a token more than both together
+    left = share - count_tokens("\n".join(kept.values())) - 1
     for number in (number for number in order if not parts[number].is_line):
         part, label = parts[number], f"{parts[number].label}:\n"
         room = left - count_tokens(f"\n\n{label}") - 1
         if room < min(_LEAST_TOKENS, share) and count_tokens(hit.passage[part.start : part.end]) > room:
             continue
-        text = hit.model_copy(update={"passage": None, "text": hit.passage[part.start : part.end], "start": None, "end": None})
-        shown = text.text if count_tokens(text.text) <= room else _sentences_around(question, text, language, room, count_tokens)
+        text = hit.model_copy(
+            update={"passage": None, "text": hit.passage[part.start : part.end], "start": None, "end": None}
+        )
+        shown = (
+            text.text
+            if count_tokens(text.text) <= room
+            else _sentences_around(question, text, language, room, count_tokens)
+        )
         if shown:
             kept[number], left = label + shown, room - count_tokens(shown)
     numbers = sorted(kept)
-    return "\n\n".join(filter(None, ["\n".join(kept[n] for n in numbers if parts[n].is_line), *(kept[n] for n in numbers if not parts[n].is_line)]))
+    return "\n\n".join(
+        filter(
+            None,
+            [
+                "\n".join(kept[n] for n in numbers if parts[n].is_line),
+                *(kept[n] for n in numbers if not parts[n].is_line),
+            ],
+        )
+    )
 
 
 def _by_question(question: str, hit: Hit, parts: Sequence[Part], language: str) -> list[int]:
@@ -165,7 +208,9 @@ def _by_question(question: str, hit: Hit, parts: Sequence[Part], language: str) 
 
 
 def _sentences_around(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """The part of a hit's text that fits `share` tokens: whole sentences around the one with the highest word overlap with the question."""
+    """The part of a hit's text that fits `share` tokens: whole sentences around the one with the highest word overlap
+    with the question.
+    """
     sentences = sentences_of([hit], language)
     text, room = hit.readable, share - 2 * count_tokens(_GAP)
     first = last = _most_asked(question, sentences, language_of(hit, language)) if sentences else 0
@@ -213,22 +258,33 @@ def _quoted(passage: Passage, seal: str) -> str:
     tags = passage.hit.tags
     tagged = f"\nTags: {' '.join(_as_data(', '.join(tags)).split())}" if tags else ""
     relevant = f"\nRelevance: {passage.hit.relevance:.0%}" if passage.hit.relevance is not None else ""
-    return f"<<<passage {seal} [{passage.number}]\nTitle: {title}{tagged}{relevant}\n\n{_as_data(passage.text)}\n<<<end {seal}"
+    return (
+        f"<<<passage {seal} [{passage.number}]\nTitle: {title}{tagged}{relevant}\n\n{_as_data(passage.text)}\n"
+        f"<<<end {seal}"
+    )
 
 
 def _as_data(text: str) -> str:
-    """Text of a passage for the prompt, in which nothing is a marker, a control token, a delimiter of quotations or a character that only the model sees."""
+    """Text of a passage for the prompt, in which nothing is a marker, a control token, a delimiter of quotations or a
+    character that only the model sees.
+    """
     plain = _DELIMITER.sub("(((", hide_markers(without_invisible(text)))
     return _CONTROL.sub(lambda found: f"({next(filter(None, found.groups()))})", plain)
 
 
 def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
-    """The last messages and the question, as alternating messages that begin with the user. Raises UsageError for a malformed message."""
+    """The last messages and the question, as alternating messages that begin with the user. Raises UsageError for a
+    malformed message.
+    """
     turns: list[Message] = []
     for message in history[-_HISTORY:]:
         role, content = message.get("role"), message.get("content")
         if role not in ("user", "assistant") or not isinstance(content, str):
-            raise UsageError(f"a message of the history has the role {role!r}", where="history", hint="user or assistant, each with its text as content")
+            raise UsageError(
+                f"a message of the history has the role {role!r}",
+                where="history",
+                hint="user or assistant, each with its text as content",
+            )
         text = (without_markers(content) if role == "assistant" else content).strip()[:_HISTORY_CHARACTERS]
         if text and (turns or role == "user"):
             _say(turns, role, text)

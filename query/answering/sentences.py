@@ -1,4 +1,6 @@
-"""Sentence splitting of hits: spans of what there is to read of them, each with its context. List items, table rows and labelled lines count as sentences."""
+"""Sentence splitting of hits: spans of what there is to read of them, each with its context. List items, table rows and
+labelled lines count as sentences.
+"""
 
 import re
 import threading
@@ -17,11 +19,12 @@ from almanac.schemas.results import Hit
 class Sentence(NamedTuple):
     """A sentence of a hit: `text` is `hits[hit].readable[start:end]`, with offsets in characters.
 
-    `context` contains the title, the label of a record's field, the headings, the question that the sentence answers, and the lead-in of its list or the head
-    of its table. `passage` and `position` number passages, and sentences within them, in reading order; overlapping chunks form one passage. `paragraph` is
-    where its paragraph, line or list item begins in the passage. `is_cut` is whether its beginning or its end may be missing, `is_field` whether it is a short
-    field of a record, with its label. `head` is where the head of its table stands in the hit, for a row of three columns and more; `heading` is where the
-    innermost heading above it does, and in a record its title.
+    `context` contains the title, the label of a record's field, the headings, the question that the sentence answers,
+    and the lead-in of its list or the head of its table. `passage` and `position` number passages, and sentences within
+    them, in reading order; overlapping chunks form one passage. `paragraph` is where its paragraph, line or list item
+    begins in the passage. `is_cut` is whether its beginning or its end may be missing, `is_field` whether it is a short
+    field of a record, with its label. `head` is where the head of its table stands in the hit, for a row of three
+    columns and more; `heading` is where the innermost heading above it does, and in a record its title.
     """
 
     hit: int
@@ -59,8 +62,11 @@ _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,}|\*{3,}|_{3,})\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
 _RULE = re.compile(r"\s*\|?[\s:|=-]*-[\s:|=-]*\|?\s*$")
-_LABEL = re.compile(r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Risposta|Trả lời|Đáp|תשובה|ת)\s*[.:：](?:\*\*)?\s+")
-# A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of video."
+_LABEL = re.compile(
+    r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Risposta|Trả lời|Đáp|תשובה|ת)\s*[.:：](?:\*\*)?\s+"
+)
+# A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of
+# video."
 _LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：](?:\*\*)?\s+(?=\S)")
 _LABELLED_LENGTH = 240
 _HEAD_LENGTH = 40  # characters of a list item's first sentence up to which it is the head of the others
@@ -70,12 +76,14 @@ _SEMICOLON = re.compile(r"\s?[;；؛](?:\s+|(?<=；))(?=\S)")
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
 _COLON = (":", "：", ":**", ":*")
 _STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
-# Hard-wrapped lines, which belong to one paragraph, are about equally long: the longest has so many characters, all but the last at least this share.
+# Hard-wrapped lines, which belong to one paragraph, are about equally long: the longest has so many characters, all but
+# the last at least this share.
 _WRAPPED_AT = range(45, 140)
 _WRAPPED_LEAST = 0.55
 _REMEMBERED = 4_000_000  # bytes of passages that were split lately: questions meet the same ones
 _OF_CHARACTER, _OF_PIECE = 4, 300  # bytes, estimated
-_HEADINGS = 4  # lines that are examined to decide whether one is a heading: consecutive headings and the text below them
+# lines that are examined to decide whether one is a heading: consecutive headings and the text below them
+_HEADINGS = 4
 
 
 def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False) -> list[Sentence]:
@@ -87,8 +95,8 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
         cuts_words: Whether chunks may begin anywhere in a sentence.
 
     Returns:
-        Each sentence once, in reading order within a passage, the passage of the best hit first. A sentence that overlapping chunks share belongs to the best
-        of them; one that no single hit contains completely is left out.
+        Each sentence once, in reading order within a passage, the passage of the best hit first. A sentence that
+        overlapping chunks share belongs to the best of them; one that no single hit contains completely is left out.
     """
     found = []
     pieces: Iterable[_Piece]
@@ -102,11 +110,21 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
         else:
             pieces = _fields(hits[first], tag)
         for position, piece in enumerate(pieces):
-            held = next(((hit, offset) for offset, hit in passage.members if offset <= piece.start and piece.end <= offset + len(hits[hit].readable)), None)
+            held = next(
+                (
+                    (hit, offset)
+                    for offset, hit in passage.members
+                    if offset <= piece.start and piece.end <= offset + len(hits[hit].readable)
+                ),
+                None,
+            )
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
-                head, heading = (_moved(span, -offset) if span and span[0] >= offset else None for span in (piece.head, piece.heading))
+                head, heading = (
+                    _moved(span, -offset) if span and span[0] >= offset else None
+                    for span in (piece.head, piece.heading)
+                )
                 found.append(
                     Sentence(
                         hit,
@@ -132,7 +150,9 @@ def language_of(hit: Hit, declared: str) -> str:
 
 
 def split(text: str, language: str) -> Iterator[_Span]:
-    """Splits plain prose into sentences, as (start, end) offsets without surrounding white space. `language` is a BCP 47 tag."""
+    """Splits plain prose into sentences, as (start, end) offsets without surrounding white space. `language` is a BCP
+    47 tag.
+    """
     for start, end in sentence_spans(text, language):
         part = text[start:end]
         if any(c.isalnum() for c in part):
@@ -147,7 +167,9 @@ def _title(hit: Hit) -> str:
 
 @dataclass(slots=True)
 class _Passage:
-    """Overlapping chunks joined into one text. `begin` is its offset in the document; members are (offset in the text, number of the hit), best hit first."""
+    """Overlapping chunks joined into one text. `begin` is its offset in the document; members are (offset in the text,
+    number of the hit), best hit first.
+    """
 
     text: str
     begin: int
@@ -204,14 +226,24 @@ class _Remembered(NamedTuple):
 
 
 @cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
-def _remembered(text: str, title: str, language: str, is_continued: bool, is_cut: bool, opens_document: bool) -> _Remembered:
-    pieces = list(_pieces(text, title, language, is_continued=is_continued, is_cut=is_cut, opens_document=opens_document))
+def _remembered(
+    text: str, title: str, language: str, is_continued: bool, is_cut: bool, opens_document: bool
+) -> _Remembered:
+    pieces = list(
+        _pieces(text, title, language, is_continued=is_continued, is_cut=is_cut, opens_document=opens_document)
+    )
     contexts = {id(piece.context): len(piece.context) for piece in pieces}  # many share theirs
-    return _Remembered(pieces, _OF_CHARACTER * (len(text) + len(title) + sum(contexts.values())) + _OF_PIECE * len(pieces))
+    return _Remembered(
+        pieces, _OF_CHARACTER * (len(text) + len(title) + sum(contexts.values())) + _OF_PIECE * len(pieces)
+    )
 
 
-def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool) -> Iterator[_Piece]:
-    """The sentences of a passage in reading order. Headings, questions, lead-ins and table heads become context, not sentences."""
+def _pieces(
+    text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool
+) -> Iterator[_Piece]:
+    """The sentences of a passage in reading order. Headings, questions, lead-ins and table heads become context, not
+    sentences.
+    """
     under = _Under(title)
     lines = [(match.start(), match.end()) for match in _LINE.finditer(text)]
     index = 0
@@ -225,7 +257,11 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
         elif following and _UNDERLINE.match(following) and not _ITEM.match(line) and not _ROW.match(line):
             under.open_section(1 if "=" in following else 2, line.strip(), _inside(text, (start, end)))
             taken = 2
-        elif _is_shouted(line) or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line)) or _is_heading(text, lines, index):
+        elif (
+            _is_shouted(line)
+            or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line))
+            or _is_heading(text, lines, index)
+        ):
             under.open_section(2, line.strip(), _inside(text, (start, end)))
         elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
             if _ROW.match(line) and _RULE.match(following):  # a table whose columns have no names
@@ -243,19 +279,33 @@ def _pieces(text: str, title: str, language: str, *, is_continued: bool, is_cut:
             taken = _paragraph_length(text, lines, index)
             region = (start, lines[index + taken - 1][1])
             first = index == 0 and not _ITEM.match(line)
-            code = _code_at(text, lines, index + taken, may_be_indented=not _ITEM.match(line)) if text[slice(*region)].rstrip().endswith(_COLON) else 0
+            code = (
+                _code_at(text, lines, index + taken, may_be_indented=not _ITEM.match(line))
+                if text[slice(*region)].rstrip().endswith(_COLON)
+                else 0
+            )
             end = lines[index + taken + code - 1][1] if code else 0
-            yield from _prose(text, region, under, language, is_continued=first and is_continued, is_cut=first and is_cut, code_end=end)
+            yield from _prose(
+                text,
+                region,
+                under,
+                language,
+                is_continued=first and is_continued,
+                is_cut=first and is_cut,
+                code_end=end,
+            )
             taken += code
         index += taken
 
 
 def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
-    """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as context.
+    """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as
+    context.
 
-    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value of many sentences is split, and the first
-    keeps the label: "Gloves, food." says the opposite of "Not included: Gloves, food." A value that is a question is the context of what follows, as in pairs
-    of question and answer, and what answers it is taken without its label, as is the one sentence that is the record's text.
+    What is shown beside the passage anyway, and a bare number that is the record's id, are no sentences. A value of
+    many sentences is split, and the first keeps the label: "Gloves, food." says the opposite of "Not included: Gloves,
+    food." A value that is a question is the context of what follows, as in pairs of question and answer, and what
+    answers it is taken without its label, as is the one sentence that is the record's text.
     """
     passage, under = hit.readable, _Under(_title(hit))
     for part in parts_of(passage):
@@ -274,20 +324,39 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
             under.question = value
         elif value == hit.title:
             under.heading_span = (part.start, part.end)
-        elif value == hit.url or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value):
+        elif (
+            value == hit.url or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value)
+        ):
             pass
         else:
             spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
             is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
             # What the record is embedded by is no field of it: "Text:" says nothing.
             is_text = hit.text.endswith(value) and hit.text.removesuffix(value).strip(_AROUND_TITLE) in ("", hit.title)
-            if not spans or (not is_answer and not (is_text and len(spans) == 1) and part.end - part.begin <= _LABELLED_LENGTH):
-                yield _Piece(part.begin, part.end, str(under), False, part.begin, is_field=bool(part.label), heading=under.heading_span)
+            if not spans or (
+                not is_answer and not (is_text and len(spans) == 1) and part.end - part.begin <= _LABELLED_LENGTH
+            ):
+                yield _Piece(
+                    part.begin,
+                    part.end,
+                    str(under),
+                    False,
+                    part.begin,
+                    is_field=bool(part.label),
+                    heading=under.heading_span,
+                )
                 continue
             begin = part.start if is_answer or is_text else part.begin
             for first, last in spans:
                 context = f"{under} {part.label}".strip()
-                yield _Piece(begin if first == spans[0][0] else part.start + first, part.start + last, context, False, part.begin, heading=under.heading_span)
+                yield _Piece(
+                    begin if first == spans[0][0] else part.start + first,
+                    part.start + last,
+                    context,
+                    False,
+                    part.begin,
+                    heading=under.heading_span,
+                )
 
 
 def _moved(span: _Span | None, by: int) -> _Span | None:
@@ -296,7 +365,13 @@ def _moved(span: _Span | None, by: int) -> _Span | None:
 
 def _is_shouted(line: str) -> bool:
     """Whether a line is a heading in capitals, such as SPECIFICATIONS."""
-    return line.isupper() and len(line) <= 60 and not any(c.isdigit() for c in line) and not _STOP.search(line) and sum(c.isalpha() for c in line) > 3
+    return (
+        line.isupper()
+        and len(line) <= 60
+        and not any(c.isdigit() for c in line)
+        and not _STOP.search(line)
+        and sum(c.isalpha() for c in line) > 3
+    )
 
 
 def _is_title(line: str) -> bool:
@@ -305,7 +380,9 @@ def _is_title(line: str) -> bool:
 
 
 def _is_statement(line: str) -> bool:
-    """Whether a line is content and not a heading: it ends with a full stop or a colon, or is part of a list or table."""
+    """Whether a line is content and not a heading: it ends with a full stop or a colon, or is part of a list or
+    table.
+    """
     return bool(_STOP.search(line) or _ITEM.match(line) or _ROW.match(line)) or line.rstrip().endswith(_COLON)
 
 
@@ -314,7 +391,12 @@ def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
 
     In a text without punctuation, headings cannot be distinguished from content, and all lines are taken as content.
     """
-    if index == 0 or index + 1 == len(lines) or lines[index - 1][1] + 1 == lines[index][0] or lines[index][1] + 1 == lines[index + 1][0]:
+    if (
+        index == 0
+        or index + 1 == len(lines)
+        or lines[index - 1][1] + 1 == lines[index][0]
+        or lines[index][1] + 1 == lines[index + 1][0]
+    ):
         return False
     below = (text[slice(*span)] for span in lines[index + 1 : index + _HEADINGS])
     return _names(text[slice(*lines[index])]) and _is_statement(next((line for line in below if not _names(line)), ""))
@@ -323,7 +405,12 @@ def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
 def _names(line: str) -> bool:
     """Whether a line may be the heading of the lines below it. "Weight: 2 kg" is content."""
     plain = line.strip()
-    return _is_title(line) and not plain[:1].islower() and any(c.isalpha() for c in plain) and not any(c.isdigit() or c in ":：" for c in plain)
+    return (
+        _is_title(line)
+        and not plain[:1].islower()
+        and any(c.isalpha() for c in plain)
+        and not any(c.isdigit() or c in ":：" for c in plain)
+    )
 
 
 def _inside(text: str, span: _Span) -> _Span:
@@ -341,7 +428,14 @@ def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
     block = [lines[index]]
     for span in lines[index + 1 :]:
         line = text[slice(*span)]
-        if span[0] != block[-1][1] + 1 or _HEADING.match(line) or _ITEM.match(line) or _ROW.match(line) or _FENCE.match(line) or _UNDERLINE.match(line):
+        if (
+            span[0] != block[-1][1] + 1
+            or _HEADING.match(line)
+            or _ITEM.match(line)
+            or _ROW.match(line)
+            or _FENCE.match(line)
+            or _UNDERLINE.match(line)
+        ):
             break
         if not line.strip():
             break
@@ -353,14 +447,20 @@ def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
 
 
 def _code_at(text: str, lines: Sequence[_Span], index: int, *, may_be_indented: bool) -> int:
-    """Number of lines of the code, fenced or indented, that begins at a line; 0 where none does, or it is too long to be quoted, or has no end."""
+    """Number of lines of the code, fenced or indented, that begins at a line; 0 where none does, or it is too long to
+    be quoted, or has no end.
+    """
     if index == len(lines):
         return 0
     written = [text[slice(*span)] for span in lines[index:]]
     marks = "".join(takewhile(lambda character: character == written[0].strip()[:1], written[0].strip()))
     last = None
     if _FENCE.match(written[0]):
-        ends = (number for number, line in enumerate(written) if number and line.strip().startswith(marks) and not line.strip().strip(marks))
+        ends = (
+            number
+            for number, line in enumerate(written)
+            if number and line.strip().startswith(marks) and not line.strip().strip(marks)
+        )
         last = next(ends, None)
     elif may_be_indented and _INDENTED.match(written[0]):
         last = next((number for number, line in enumerate(written) if not _INDENTED.match(line)), len(written)) - 1
@@ -376,8 +476,12 @@ def _clauses(text: str, span: _Span) -> Iterator[_Span]:
     yield start, end
 
 
-def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool, code_end: int) -> Iterator[_Piece]:
-    """The sentences of a paragraph. The last one, where it introduces code, reaches to the end of that: "To list them, run:" is nothing without it."""
+def _prose(
+    text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool, code_end: int
+) -> Iterator[_Piece]:
+    """The sentences of a paragraph. The last one, where it introduces code, reaches to the end of that: "To list them,
+    run:" is nothing without it.
+    """
     start, end = region
     is_item = _ITEM.match(text, start, end)
     mark = is_item or _LABEL.match(text, start, end)
@@ -387,7 +491,8 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
     is_headed = is_item is not None and len(spans) > 1 and spans[0][1] - spans[0][0] <= _HEAD_LENGTH
     is_one = (label or is_headed) and len(spans) > 1 and spans[-1][1] - start <= _LABELLED_LENGTH
     if is_one and not any(text[slice(*span)].endswith((*_QUESTION_END, *_COLON)) for span in spans):
-        spans = [(start, spans[-1][1])]  # "Battery: 62 Wh. 13 hours of video.", "- A person decides. No model of ours sets a fee."
+        # "Battery: 62 Wh. 13 hours of video.", "- A person decides. No model of ours sets a fee."
+        spans = [(start, spans[-1][1])]
     spans = [clause for span in spans for clause in _clauses(text, span)]
     if not is_item:
         under.lead = under.head = ""
@@ -408,7 +513,12 @@ def _prose(text: str, region: _Span, under: _Under, language: str, *, is_continu
             continue
         lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
         # If the last sentence of a chunk lacks its full stop, and the one before it does not, the chunk was cut there.
-        lacks_end = is_last and number == len(spans) - 1 > 0 and not _STOP.search(sentence) and bool(_STOP.search(text[slice(*spans[number - 1])]))
+        lacks_end = (
+            is_last
+            and number == len(spans) - 1 > 0
+            and not _STOP.search(sentence)
+            and bool(_STOP.search(text[slice(*spans[number - 1])]))
+        )
         context = f"{under} {label[1]}" if label and number > 0 else str(under)
         yield _Piece(first, last, context, lacks_start or lacks_end, region[0], heading=under.heading_span)
     if asked is not None and asked < len(spans) - 1:

@@ -28,7 +28,8 @@ _HEADINGS, _COLON, _TABLE = 0, 7, 8  # ranks of leads; a heading has its level
 class Statement(NamedTuple):
     """A statement of a reply. The reply is `gap` + `text` of each; `start` is the offset of `text` in it.
 
-    `lead` is the rank of a statement that leads in others (a heading, a line before a list, the head of a table), the smaller the wider; None for others.
+    `lead` is the rank of a statement that leads in others (a heading, a line before a list, the head of a table), the
+    smaller the wider; None for others.
     """
 
     start: int
@@ -40,7 +41,8 @@ class Statement(NamedTuple):
 class StatementReader:
     """Streaming splitter of a reply into statements. They do not depend on how the input is cut into pieces.
 
-    `language` is the BCP 47 tag of the reply, `und` where it is not known. White space at the end of the reply is left out.
+    `language` is the BCP 47 tag of the reply, `und` where it is not known. White space at the end of the reply is left
+    out.
     """
 
     def __init__(self, language: str) -> None:
@@ -90,7 +92,9 @@ class StatementReader:
                 # The first row of a table and the rule below it are its head.
                 is_head = is_row and (not self._in_table or not any(c.isalnum() for c in line))
                 self._in_table = is_row
-                return len(line), len(heading[1]) if heading else _TABLE if is_head else _COLON if _leads(line) else None
+                return len(line), len(heading[1]) if heading else _TABLE if is_head else _COLON if _leads(
+                    line
+                ) else None
             self._in_table = False
         for end in _END.finditer(line):
             if not is_complete and len(line) < end.end() + _AHEAD:
@@ -101,14 +105,20 @@ class StatementReader:
 
     def _block(self, begin: int, fence: str, *, is_final: bool) -> tuple[int, None] | None:
         """A block of code to the end of its last line, or to the end of the reply."""
-        closing = re.compile(rf"\n[ \t]*{re.escape(fence)}[`~]*[ \t]*(?=\n|$)" if is_final else rf"\n[ \t]*{re.escape(fence)}[`~]*[ \t]*(?=\n)")
+        closing = re.compile(
+            rf"\n[ \t]*{re.escape(fence)}[`~]*[ \t]*(?=\n|$)"
+            if is_final
+            else rf"\n[ \t]*{re.escape(fence)}[`~]*[ \t]*(?=\n)"
+        )
         found = closing.search(self._held, begin)
         if found:
             return found.end() - begin, None
         return (len(self._held) - begin, None) if is_final else None
 
     def _ends_sentence(self, line: str, end: int) -> bool:
-        """Whether a sentence of a line ends at `end`, where a full stop is: so if a marker follows it, else by the sentence splitter, without markers."""
+        """Whether a sentence of a line ends at `end`, where a full stop is: so if a marker follows it, else by the
+        sentence splitter, without markers.
+        """
         before = without_markers(line[:end]).rstrip()
         after = without_markers(line[end : end + _AHEAD])
         following = after.split(maxsplit=1)[:1]

@@ -1,4 +1,6 @@
-"""Support of a generated reply: statements with figures that no cited passage states are left out while the reply is written."""
+"""Support of a generated reply: statements with figures that no cited passage states are left out while the reply is
+written.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,8 +27,9 @@ def states(hit: Hit) -> Stated:
 def is_supported(statement: str, stated: Stated, asked: Stated) -> bool:
     """Whether all figures of a statement stand in what its passages state.
 
-    Figures of the question are no evidence: "Yes, it costs 5 euros" needs a passage that says so. Two kinds may be repeated all the same: counts and ages,
-    which are conditions of the question ("for 2 adults", "a child of 10"), and figures that the statement denies, as in "No, it is not 5 euros".
+    Figures of the question are no evidence: "Yes, it costs 5 euros" needs a passage that says so. Two kinds may be
+    repeated all the same: counts and ages, which are conditions of the question ("for 2 adults", "a child of 10"), and
+    figures that the statement denies, as in "No, it is not 5 euros".
 
     Args:
         statement: A statement of a reply; citation markers and the numbering of lists are no figures.
@@ -44,7 +47,9 @@ def is_supported(statement: str, stated: Stated, asked: Stated) -> bool:
 
 @dataclass(slots=True)
 class _Pending:
-    """A statement that waits to be passed on. `is_kept` is None while it depends on what the rest of the reply cites."""
+    """A statement that waits to be passed on. `is_kept` is None while it depends on what the rest of the reply
+    cites.
+    """
 
     gap: str
     text: str
@@ -54,11 +59,13 @@ class _Pending:
 
 
 class SupportedReply:
-    """Streaming filter of a reply whose citations are normalized. `text` and `marked` are the reply so far, without what was left out.
+    """Streaming filter of a reply whose citations are normalized. `text` and `marked` are the reply so far, without
+    what was left out.
 
-    With `drops_statements`, a statement is left out if one of its figures stands in none of the passages that it cites, or, where it cites none, in none that
-    the reply cites. What leads in only such statements goes with them. Without, such a statement stays and loses its markers, and one without
-    markers is not looked at. A statement that another passage says is credited to that one. The result does not depend on how the input is cut into pieces.
+    With `drops_statements`, a statement is left out if one of its figures stands in none of the passages that it cites,
+    or, where it cites none, in none that the reply cites. What leads in only such statements goes with them. Without,
+    such a statement stays and loses its markers, and one without markers is not looked at. A statement that another
+    passage says is credited to that one. The result does not depend on how the input is cut into pieces.
 
     Args:
         shown: Hits by citation number.
@@ -68,7 +75,9 @@ class SupportedReply:
         drops_statements: Whether statements are left out, as where the documents alone may be used.
     """
 
-    def __init__(self, shown: Mapping[int, Hit], asked: Iterable[str], language: str, credit: Credit, *, drops_statements: bool) -> None:
+    def __init__(
+        self, shown: Mapping[int, Hit], asked: Iterable[str], language: str, credit: Credit, *, drops_statements: bool
+    ) -> None:
         self.text = ""
         self.marked: list[Marked] = []
         self.dropped = 0  # statements left out
@@ -84,7 +93,9 @@ class SupportedReply:
         self._gap = ""
 
     def feed(self, piece: str, marked: Sequence[Marked]) -> str:
-        """Takes the next piece of the reply and returns the text that is final by now. `marked` are all citations so far, by offset in the reply."""
+        """Takes the next piece of the reply and returns the text that is final by now. `marked` are all citations so
+        far, by offset in the reply.
+        """
         for statement in self._reader.feed(piece):
             self._judge(statement, marked)
         return self._pass_on()
@@ -102,7 +113,11 @@ class SupportedReply:
 
     def _judge(self, statement: Statement, marked: Sequence[Marked]) -> None:
         end = statement.start + len(statement.text)
-        marks = [Marked(mark.position - statement.start, mark.number) for mark in marked if statement.start <= mark.position < end]
+        marks = [
+            Marked(mark.position - statement.start, mark.number)
+            for mark in marked
+            if statement.start <= mark.position < end
+        ]
         cited = self._stated_by(marks)
         pending = _Pending(statement.gap, statement.text, marks, statement.lead, True)
         if marks and not is_supported(statement.text, cited, self._asked):
@@ -132,14 +147,18 @@ class SupportedReply:
             self._cite(pending, [])
 
     def _correct(self, pending: _Pending) -> None:
-        """Takes markers of passages that do not say the statement out of it where another one does, whose marker it gets if none is left."""
+        """Takes markers of passages that do not say the statement out of it where another one does, whose marker it
+        gets if none is left.
+        """
         cited = [mark.number for mark in pending.marks]
         rightly = self._credit.corrected(pending.text, cited)
         if not set(cited) <= set(rightly):
             self._cite(pending, rightly)
 
     def _cite(self, pending: _Pending, rightly: Sequence[int]) -> None:
-        """Leaves those markers in a statement whose number is in `rightly`; where none is, the first marker gets its first number."""
+        """Leaves those markers in a statement whose number is in `rightly`; where none is, the first marker gets its
+        first number.
+        """
         written, end, marks = "", 0, list[Marked]()
         is_moved = bool(rightly) and not any(mark.number in rightly for mark in pending.marks)
         for place, mark in enumerate(pending.marks):
@@ -170,7 +189,9 @@ class SupportedReply:
         return passed
 
     def _hold_lead(self, lead: _Pending, rank: int) -> None:
-        """Keeps a lead until something that it leads in is kept. Earlier ones that lead in nothing any more are left out."""
+        """Keeps a lead until something that it leads in is kept. Earlier ones that lead in nothing any more are left
+        out.
+        """
         if self._has_dropped:
             while self._leads and (self._leads[-1].lead or 0) >= rank:
                 self._gap = _wider(self._gap, self._leads.pop().gap)
@@ -192,7 +213,9 @@ class SupportedReply:
 
 
 def _wider(first: str, second: str) -> str:
-    """The gap between two statements where those between them are left out: as many line breaks as the wider one has, and the indentation of the second."""
+    """The gap between two statements where those between them are left out: as many line breaks as the wider one has,
+    and the indentation of the second.
+    """
     lines = max(first.count("\n"), second.count("\n"))
     if "\n" not in second:
         return first if lines else first or second

@@ -50,8 +50,8 @@ def unknown_words(declaration: Declaration, question: str, language: str | None)
     Args:
         declaration: The declaration. Its `answer.unknown` is used as it stands.
         question: The question.
-        language: BCP 47 tag of its language; None where it is not sure: then it is the declared one if that has all its words, else the likeliest one. Without
-            words in it, the reply is English.
+        language: BCP 47 tag of its language; None where it is not sure: then it is the declared one if that has all its
+            words, else the likeliest one. Without words in it, the reply is English.
     """
     if declaration.answer.unknown is not None:
         return declaration.answer.unknown

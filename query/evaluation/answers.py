@@ -1,4 +1,6 @@
-"""Judges answers: questions with gold texts are asked of a published index, and each reply is right, wrong, or a refusal, which may be right or wrong."""
+"""Judges answers: questions with gold texts are asked of a published index, and each reply is right, wrong, or a
+refusal, which may be right or wrong.
+"""
 
 import re
 from collections import Counter
@@ -27,7 +29,9 @@ class Judged(NamedTuple):
 
 
 class AnswerCounts(NamedTuple):
-    """Verdicts counted, and the area under the ROC curve of refusing by `Answer.answerability`; None where it is not known."""
+    """Verdicts counted, and the area under the ROC curve of refusing by `Answer.answerability`; None where it is not
+    known.
+    """
 
     right: int
     wrong: int
@@ -38,7 +42,9 @@ class AnswerCounts(NamedTuple):
 
 
 def judge_answers(index: PublishedIndex, questions: Iterable[Golden]) -> list[Judged]:
-    """Asks each question, with its history, and judges the answer, in the order of the questions. Raises the errors of `PublishedIndex.ask`."""
+    """Asks each question, with its history, and judges the answer, in the order of the questions. Raises the errors of
+    `PublishedIndex.ask`.
+    """
     found = [(one, index.ask(one.question, history=one.history)) for one in questions]
     return [Judged(one, answer, verdict_on(one, answer)) for one, answer in found]
 
@@ -46,8 +52,9 @@ def judge_answers(index: PublishedIndex, questions: Iterable[Golden]) -> list[Ju
 def verdict_on(golden: Golden, answer: Answer) -> Verdict:
     """The verdict on one answer.
 
-    A right reply has at most 400 characters without its markers, and one text of each part that is expected. Where a document or URL alone is expected, it
-    cites that. Texts are compared as by `normalize`, whatever separates thousands.
+    A right reply has at most 400 characters without its markers, and one text of each part that is expected. Where a
+    document or URL alone is expected, it cites that. Texts are compared as by `normalize`, whatever separates
+    thousands.
     """
     if not golden.is_answerable:
         return "wrongly answered" if answer.answered else "rightly refused"
@@ -60,15 +67,20 @@ def count(judged: Iterable[Judged]) -> AnswerCounts:
     """Counts verdicts."""
     judged = list(judged)
     counts = Counter(one.verdict for one in judged)
-    known = [(one.answer.answerability, one.golden.is_answerable) for one in judged if one.answer.answerability is not None]
+    known = [
+        (one.answer.answerability, one.golden.is_answerable) for one in judged if one.answer.answerability is not None
+    ]
     area = area_under_curve([likely for likely, _ in known], [is_answerable for _, is_answerable in known])
     return AnswerCounts(
-        counts["right"], counts["wrong"], counts["wrongly refused"], counts["wrongly answered"], counts["rightly refused"], area
+        counts["right"], counts["wrong"], counts["wrongly refused"], counts["wrongly answered"],
+        counts["rightly refused"], area
     )  # fmt: skip
 
 
 def area_under_curve(scores: Sequence[float], is_positive: Sequence[bool]) -> float | None:
-    """Share of the pairs of a positive and a negative in which the positive scores more, equal ones counting half; None where one of the kinds is missing."""
+    """Share of the pairs of a positive and a negative in which the positive scores more, equal ones counting half; None
+    where one of the kinds is missing.
+    """
     values, positive = np.asarray(scores, dtype=np.float64), np.asarray(is_positive, dtype=np.bool_)
     above, below = values[positive], np.sort(values[~positive])
     if not len(above) or not len(below):

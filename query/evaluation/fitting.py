@@ -1,4 +1,6 @@
-"""Fits the curve by which evidence for hits becomes their relevance: logistic regression with weights of at least 0, by Newton's method."""
+"""Fits the curve by which evidence for hits becomes their relevance: logistic regression with weights of at least 0, by
+Newton's method.
+"""
 
 from collections.abc import Sequence
 
@@ -9,7 +11,8 @@ from almanac.query.retrieval.relevance import Features
 from almanac.schemas.manifest import Curve
 
 _Floats = npt.NDArray[np.float64]
-# Weights per standard deviation of each feature, about as the bundled embedders have them: what a fit begins from, and what little evidence leaves it near.
+# Weights per standard deviation of each feature, about as the bundled embedders have them: what a fit begins from, and
+# what little evidence leaves it near.
 _EXPECTED = np.array([1.6, 0.9, 0.8, 1.8])
 _STEPS = 100
 _CLOSE = 1e-9
@@ -21,9 +24,10 @@ def fit_curve(found: Sequence[Features], answers: Sequence[bool], *, pull: float
     Args:
         found: Features of each hit.
         answers: Whether each hit answers; both kinds must occur.
-        pull: How strongly the weights, in standard deviations, are held to those of the bundled embedders: as by that many squared errors. With 3, fitted
-            on 50 questions of XQuAD that are all answered, the expected calibration error over the first 5 hits of others is .02, and 3 % of greetings and
-            keyboard mash get more than .15; with .3, up to 85 % of these do, since a curve without negatives of their kind ignores the cosine.
+        pull: How strongly the weights, in standard deviations, are held to those of the bundled embedders: as by that
+            many squared errors. With 3, fitted on 50 questions of XQuAD that are all answered, the expected calibration
+            error over the first 5 hits of others is .02, and 3 % of greetings and keyboard mash get more than .15; with
+            .3, up to 85 % of these do, since a curve without negatives of their kind ignores the cosine.
     """
     features, wanted = np.array(found, dtype=np.float64), np.array(answers, dtype=np.float64)
     if not 0 < wanted.sum() < len(wanted):
@@ -42,11 +46,16 @@ def fit_curve(found: Sequence[Features], answers: Sequence[bool], *, pull: float
         if np.abs(weights - previous).max() < _CLOSE:
             break
     slopes = weights[1:] / spread
-    return Curve(intercept=round(float(weights[0] - slopes @ mean), 2), **dict(zip(Features._fields, (round(float(one), 2) for one in slopes), strict=True)))
+    return Curve(
+        intercept=round(float(weights[0] - slopes @ mean), 2),
+        **dict(zip(Features._fields, (round(float(one), 2) for one in slopes), strict=True)),
+    )
 
 
 def _newton_step(rows: _Floats, wanted: _Floats, weights: _Floats, expected: _Floats, pulls: _Floats) -> _Floats:
-    """The step to the minimum of the quadratic approximation, in the weights that are free to move: one at 0 that would fall below it is not."""
+    """The step to the minimum of the quadratic approximation, in the weights that are free to move: one at 0 that would
+    fall below it is not.
+    """
     likely = 1 / (1 + np.exp(-rows @ weights))
     gradient = rows.T @ (likely - wanted) + pulls * (weights - expected)
     curvature = (rows * (likely * (1 - likely))[:, None]).T @ rows + np.diag(pulls)

@@ -1,8 +1,9 @@
 """Golden questions: a JSONL file of questions with their expected answers, and the recall of a version on them.
 
-A line is `{"question": …}` with the expected `document_id`, `url` or `answer_contains`, each one text or a list of alternatives, or, for a question of more
-than one part, `all_of`: a list with the alternatives of each part. Where several of these keys are given, one hit has to match all of them. A line with none
-of them is an unanswerable question, for which no hit should be found. `history` has the earlier messages of a question that continues a conversation, and
+A line is `{"question": …}` with the expected `document_id`, `url` or `answer_contains`, each one text or a list of
+alternatives, or, for a question of more than one part, `all_of`: a list with the alternatives of each part. Where
+several of these keys are given, one hit has to match all of them. A line with none of them is an unanswerable question,
+for which no hit should be found. `history` has the earlier messages of a question that continues a conversation, and
 `kind` says what kind of question it is; both are for `query.evaluation.answers`.
 """
 
@@ -38,7 +39,8 @@ class Golden(NamedTuple):
     question: str
     document_ids: frozenset[str] = frozenset()
     urls: frozenset[str] = frozenset()  # percent-decoded
-    parts: tuple[tuple[str, ...], ...] = ()  # what a reply has to hold: one text of each part; normalized, see `normalize`
+    # what a reply has to hold: one text of each part; normalized, see `normalize`
+    parts: tuple[tuple[str, ...], ...] = ()
     history: tuple[Mapping[str, str], ...] = ()  # earlier messages, oldest first: {role, content}
     kind: str | None = None
 
@@ -48,17 +50,22 @@ class Golden(NamedTuple):
         return bool(self.document_ids or self.urls or self.parts)
 
     def is_answered_by(self, hit: Hit) -> bool:
-        """Whether a hit matches every kind of expectation: of the texts one, as the parts of an answer may stand in different hits."""
+        """Whether a hit matches every kind of expectation: of the texts one, as the parts of an answer may stand in
+        different hits.
+        """
         return self.is_from(hit.document_id, hit.url) and (not self.parts or self._has_text(hit))
 
     def is_from(self, document_id: str, url: str) -> bool:
-        """Whether a passage is of an expected document and URL. URLs are compared percent-decoded, with or without their fragment."""
+        """Whether a passage is of an expected document and URL. URLs are compared percent-decoded, with or without
+        their fragment.
+        """
         return (not self.document_ids or document_id in self.document_ids) and (
             not self.urls or not self.urls.isdisjoint((unquote(url), unquote(url.partition("#")[0])))
         )
 
     def _has_text(self, hit: Hit) -> bool:
-        shown = [normalize(text) for text in (hit.text, hit.passage) if text]  # a record's passage has fields that what is embedded may lack
+        # a record's passage has fields that what is embedded may lack
+        shown = [normalize(text) for text in (hit.text, hit.passage) if text]
         return any(text in one for one in shown for part in self.parts for text in part)
 
 
@@ -70,8 +77,8 @@ def normalize(text: str) -> str:
 def load_golden(declaration: Declaration) -> list[Golden]:
     """Reads the declared golden questions; an empty list where `gate.golden` is not declared.
 
-    Raises DeclarationError, with file and line, where the file cannot be read or a line is malformed; also where the file is empty, or where the gate measures
-    recall and no question has an expected answer.
+    Raises DeclarationError, with file and line, where the file cannot be read or a line is malformed; also where the
+    file is empty, or where the gate measures recall and no question has an expected answer.
     """
     if declaration.gate.golden is None:
         return []
@@ -82,18 +89,28 @@ def load_golden(declaration: Declaration) -> list[Golden]:
         finding = "holds no question"
         if golden:
             is_continued = any(one.is_answerable for one in golden)
-            finding = "each question with an answer has a history, and recall takes none" if is_continued else "none of its questions says what answers it"
-        raise DeclarationError(f"gate.golden: {finding}", where=str(path), hint='a line is {"question": "…", "document_id": "…"}')
+            finding = (
+                "each question with an answer has a history, and recall takes none"
+                if is_continued
+                else "none of its questions says what answers it"
+            )
+        raise DeclarationError(
+            f"gate.golden: {finding}", where=str(path), hint='a line is {"question": "…", "document_id": "…"}'
+        )
     return golden
 
 
 def without_history(golden: Sequence[Golden]) -> list[Golden]:
-    """The questions that continue nothing: those that recall is measured and relevance fitted on, which search for a question's own words."""
+    """The questions that continue nothing: those that recall is measured and relevance fitted on, which search for a
+    question's own words.
+    """
     return [one for one in golden if not one.history]
 
 
 class Asked(NamedTuple):
-    """A golden question and what a version finds for it: the first `retrieve.k` hits, and whether one is good enough to answer from, right or wrong."""
+    """A golden question and what a version finds for it: the first `retrieve.k` hits, and whether one is good enough to
+    answer from, right or wrong.
+    """
 
     golden: Golden
     hits: list[Hit]
@@ -112,17 +129,29 @@ def ask_golden(
     golden: Sequence[Golden],
     mode: SearchMode | None = None,
 ) -> list[Asked]:
-    """Asks a version the golden questions, as the declared `retrieve` searches, or in another `mode`. Those with a history are left out."""
+    """Asks a version the golden questions, as the declared `retrieve` searches, or in another `mode`. Those with a
+    history are left out.
+    """
     declared, golden = declaration.retrieve, without_history(golden)
     texts = [compose_query(declared.query, one.question) for one in golden]
     default = score_thresholds(retriever.opened.manifest.embedder) if declared.floor is None else None
-    searches = [Request(text, vector, declared.k, mode or declared.mode) for text, vector in zip(texts, embed_queries(texts), strict=True)]
+    searches = [
+        Request(text, vector, declared.k, mode or declared.mode)
+        for text, vector in zip(texts, embed_queries(texts), strict=True)
+    ]
     hits = [retriever.find(search).hits for search in searches]
-    is_answered = [bool(retriever.find(replace(search, floor=declared.floor, thresholds=default)).hits) for search in searches]
+    is_answered = [
+        bool(retriever.find(replace(search, floor=declared.floor, thresholds=default)).hits) for search in searches
+    ]
     return [Asked(*found) for found in zip(golden, hits, is_answered, strict=True)]
 
 
-def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]) -> Recall:
+def measure_recall(
+    declaration: Declaration,
+    opened: OpenVersion,
+    embed_queries: Callable[[Sequence[str]], Vectors],
+    golden: Sequence[Golden],
+) -> Recall:
     """Measures the recall of a version on golden questions, among the first `retrieve.k` hits.
 
     Args:
@@ -132,9 +161,17 @@ def measure_recall(declaration: Declaration, opened: OpenVersion, embed_queries:
         golden: The questions. Those with a history are left out.
 
     Returns:
-        Recall over the answerable questions, with those missed, and the numbers of questions that pass the score threshold for answers.
+        Recall over the answerable questions, with those missed, and the numbers of questions that pass the score
+        threshold for answers.
     """
-    return recall_of(ask_golden(declaration, Retriever(declaration, opened, embed_queries, load_reranker(declaration)), embed_queries, golden))
+    return recall_of(
+        ask_golden(
+            declaration,
+            Retriever(declaration, opened, embed_queries, load_reranker(declaration)),
+            embed_queries,
+            golden,
+        )
+    )
 
 
 def recall_of(asked: Sequence[Asked]) -> Recall:
@@ -155,14 +192,19 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise DeclarationError(f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8") from error
+        raise DeclarationError(
+            f"not UTF-8: {error.reason} at byte {error.start}", where=str(path), hint="save the file as UTF-8"
+        ) from error
     except OSError as error:
         hint = "gate.golden is relative to the declaration; leave it out where there are no golden questions"
         raise DeclarationError(f"gate.golden: cannot be read: {error.strerror}", where=str(path), hint=hint) from error
 
 
 def _question(line: str, where: str) -> Golden:
-    hint = 'a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, answer_contains, all_of'
+    hint = (
+        'a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, answer_contains, '
+        "all_of"
+    )
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -171,14 +213,27 @@ def _question(line: str, where: str) -> Golden:
         raise DeclarationError(f"not a JSON object: {line.strip()[:80]!r}", where=where, hint=hint)
     asked = [row[key] for key in _QUESTION if key in row]
     if len(asked) != 1 or not _is_text(asked[0]):
-        finding = "has no question" if not asked else "asks more than once" if len(asked) > 1 else f"the question is no text: {asked[0]!r}"
+        finding = (
+            "has no question"
+            if not asked
+            else "asks more than once"
+            if len(asked) > 1
+            else f"the question is no text: {asked[0]!r}"
+        )
         raise DeclarationError(finding, where=where, hint=hint)
     ids, urls, texts = (_expected(row.get(key), key, where) for key in _EXPECTED[:3])
     parts = [*([texts] if texts else []), *_parts(row.get("all_of"), where)]
     history, kind = _history(row.get("history"), where), row.get("kind")
     if kind is not None and not _is_text(kind):
         raise DeclarationError(f"kind: is no text: {kind!r}", where=where, hint="write a text, or leave kind out")
-    golden = Golden(asked[0], frozenset(ids), frozenset(map(unquote, urls)), tuple(tuple(map(normalize, part)) for part in parts), history, kind)
+    golden = Golden(
+        asked[0],
+        frozenset(ids),
+        frozenset(map(unquote, urls)),
+        tuple(tuple(map(normalize, part)) for part in parts),
+        history,
+        kind,
+    )
     if not golden.is_answerable:
         _refuse_other_keys(row, where)
     return golden
@@ -187,8 +242,12 @@ def _question(line: str, where: str) -> Golden:
 def _expected(value: Any, key: str, where: str) -> list[str]:
     found = value if isinstance(value, list) else [] if value is None else [value]
     texts = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
-    if (value == [] or not all(map(_is_text, texts))) or (key in ("answer_contains", "all_of") and not all(map(normalize, texts))):
-        raise DeclarationError(f"{key}: is no text: {value!r}", where=where, hint=f"write a text, a list of texts, or leave {key} out")
+    if (value == [] or not all(map(_is_text, texts))) or (
+        key in ("answer_contains", "all_of") and not all(map(normalize, texts))
+    ):
+        raise DeclarationError(
+            f"{key}: is no text: {value!r}", where=where, hint=f"write a text, a list of texts, or leave {key} out"
+        )
     return texts
 
 
@@ -204,13 +263,21 @@ def _parts(value: Any, where: str) -> list[list[str]]:
 def _history(value: Any, where: str) -> tuple[Mapping[str, str], ...]:
     messages = [] if value is None else value
     if not isinstance(messages, list) or not all(map(_is_message, messages)):
-        hint = 'a list of messages, oldest first, as the API takes them: {"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}'
+        hint = (
+            'a list of messages, oldest first, as the API takes them: {"role": "user", "content": "…"}, {"role": '
+            '"assistant", "content": "…"}'
+        )
         raise DeclarationError(f"history: is no list of messages: {value!r}", where=where, hint=hint)
     return tuple({"role": one["role"], "content": one["content"]} for one in messages)
 
 
 def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and value.keys() == {"role", "content"} and value["role"] in ("user", "assistant") and _is_text(value["content"])
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"role", "content"}
+        and value["role"] in ("user", "assistant")
+        and _is_text(value["content"])
+    )
 
 
 def _is_text(value: Any) -> bool:
@@ -218,11 +285,17 @@ def _is_text(value: Any) -> bool:
 
 
 def _refuse_other_keys(row: dict[str, Any], where: str) -> None:
-    """Raises DeclarationError for an unknown key: a misspelt expectation would turn an answerable question into an unanswerable one."""
+    """Raises DeclarationError for an unknown key: a misspelt expectation would turn an answerable question into an
+    unanswerable one.
+    """
     unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS, "history"}]
     if unknown:
         close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)
         hint = (
-            f"did you mean {close[0]}?" if close else f"expected answers: {', '.join(_EXPECTED)}; leave all of them out for a question without an answer here"
+            f"did you mean {close[0]}?"
+            if close
+            else (
+                f"expected answers: {', '.join(_EXPECTED)}; leave all of them out for a question without an answer here"
+            )
         )
         raise DeclarationError(f"unknown key {unknown[0]}, and no expected answer", where=where, hint=hint)

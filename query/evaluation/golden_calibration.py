@@ -24,17 +24,23 @@ log = get_logger("almanac.calibration")
 
 
 def is_to_be_fitted(embedder: EmbedderInfo, golden: Sequence[Golden]) -> bool:
-    """Whether relevance is fitted on these questions: the embedder was not measured, and there are at least 50 of them without a history."""
+    """Whether relevance is fitted on these questions: the embedder was not measured, and there are at least 50 of them
+    without a history.
+    """
     return len(without_history(golden)) >= ENOUGH and calibration_of(embedder) is None
 
 
 def fit_calibration(
-    declaration: Declaration, opened: OpenVersion, embed_queries: Callable[[Sequence[str]], Vectors], golden: Sequence[Golden]
+    declaration: Declaration,
+    opened: OpenVersion,
+    embed_queries: Callable[[Sequence[str]], Vectors],
+    golden: Sequence[Golden],
 ) -> Calibration | None:
-    """Fits one curve, for all languages of the version, on the first hits of each golden question: `retrieve.k`, and at least 5.
+    """Fits one curve, for all languages of the version, on the first hits of each golden question: `retrieve.k`, and at
+    least 5.
 
-    A hit answers if it is what the question expects; all other hits are negatives, and all hits of unanswerable questions. None where fewer than 10 hits
-    answer, or fewer than 10 do not.
+    A hit answers if it is what the question expects; all other hits are negatives, and all hits of unanswerable
+    questions. None where fewer than 10 hits answer, or fewer than 10 do not.
 
     Args:
         declaration: The declaration, whose `retrieve` section applies.

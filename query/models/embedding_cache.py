@@ -1,4 +1,5 @@
-"""Embedding caches: the same passages answer many questions, and embedding their sentences takes most of the time of an answer.
+"""Embedding caches: the same passages answer many questions, and embedding their sentences takes most of the time of an
+answer.
 
 Who waits for vectors lets others have its turn (`core.turns`), so that what they ask is embedded with the next pass.
 """
@@ -20,7 +21,9 @@ _KEPT = 8192  # vectors, 13 MB at 384 dimensions
 
 
 class CachingEmbedder:
-    """Embedder with an LRU cache of 8192 document vectors around another embedder. Safe to share among threads if that one is."""
+    """Embedder with an LRU cache of 8192 document vectors around another embedder. Safe to share among threads if that
+    one is.
+    """
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
@@ -60,7 +63,8 @@ class EmbedOnce:
     """Embeds the texts of one question, each of them once.
 
     Args:
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Not called before there is a text to embed.
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Not called before there is a text to
+            embed.
     """
 
     def __init__(self, embed_queries: Callable[[Sequence[str]], Vectors]) -> None:

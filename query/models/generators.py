@@ -22,8 +22,8 @@ Messages = Sequence[Mapping[str, str]]  # {role: system | user | assistant, cont
 class Generator(Protocol):
     """A model that writes replies to messages.
 
-    Both methods take a `temperature` from 0 on and the maximum number of tokens to write. They raise OperationalError or one of its subclasses, and
-    DeclarationError where the server redirects or has no such address or model.
+    Both methods take a `temperature` from 0 on and the maximum number of tokens to write. They raise OperationalError
+    or one of its subclasses, and DeclarationError where the server redirects or has no such address or model.
     """
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
@@ -33,8 +33,10 @@ class Generator(Protocol):
         """The reply in parts, as they are written. Errors may be raised after some parts."""
 
 
-def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> Generator | None:  # noqa: B008  # frozen
-    """The declared generator; None where the provider is `extractive`. Raises CredentialRefused where MISTRAL_API_KEY is missing or malformed.
+# frozen
+def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> Generator | None:  # noqa: B008
+    """The declared generator; None where the provider is `extractive`. Raises CredentialRefused where MISTRAL_API_KEY
+    is missing or malformed.
 
     Args:
         generate: The declared `generate` section.
@@ -47,16 +49,21 @@ def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Re
 class MistralGenerator:
     """Chat completions of Mistral's API or a compatible server. Safe to share among threads."""
 
-    def __init__(self, generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008  # frozen
+    # frozen
+    def __init__(self, generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
         assert generate.model is not None
         self._model = generate.model
         limit = shared_limit(data, generate.server_url, generate.model, generate.requests_per_second, None)
-        self._api = MistralApi(generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry, section="generate")
+        self._api = MistralApi(
+            generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry, section="generate"
+        )
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
         def send(client: "Mistral") -> str:
             asked: Any = list(messages)
-            answer = client.chat.complete(model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens)
+            answer = client.chat.complete(
+                model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens
+            )
             choice = answer.choices[0] if answer.choices else None
             text = _text_of(choice.message.content) if choice is not None and choice.message is not None else ""
             if choice is None or choice.finish_reason == _FAILED or not text.strip():
@@ -69,11 +76,15 @@ class MistralGenerator:
             raise failure.error from None
 
     def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
-        """The reply in parts. Failures before the first part are retried; later ones are raised, since the reader has seen the beginning."""
+        """The reply in parts. Failures before the first part are retried; later ones are raised, since the reader has
+        seen the beginning.
+        """
 
         def send(client: "Mistral") -> tuple[str, PythonGenerator[str, None, None]]:
             asked: Any = list(messages)
-            events = client.chat.stream(model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens)
+            events = client.chat.stream(
+                model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens
+            )
             parts = _parts_of(events)
             return next(parts), parts
 
@@ -88,7 +99,9 @@ class MistralGenerator:
 
 
 def _parts_of(events: Any) -> PythonGenerator[str, None, None]:
-    """The text of a stream's events. Raises AnswerMalformed where the stream ends without a finish reason, or without text."""
+    """The text of a stream's events. Raises AnswerMalformed where the stream ends without a finish reason, or without
+    text.
+    """
     is_finished = has_text = False
     with events:
         for event in events:
@@ -104,10 +117,16 @@ def _parts_of(events: Any) -> PythonGenerator[str, None, None]:
 
 
 def _text_of(content: Any) -> str:
-    """The text of a message, whose content is a text or a list of parts; parts of other types (thoughts, references) are left out."""
+    """The text of a message, whose content is a text or a list of parts; parts of other types (thoughts, references)
+    are left out.
+    """
     if isinstance(content, str):
         return content
-    return "".join(part.text for part in content if getattr(part, "type", None) == "text") if isinstance(content, list) else ""
+    return (
+        "".join(part.text for part in content if getattr(part, "type", None) == "text")
+        if isinstance(content, list)
+        else ""
+    )
 
 
 def _tokens(messages: Messages) -> int:

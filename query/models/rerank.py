@@ -1,6 +1,7 @@
 """Rerankers: models that score a question and a text together, to reorder the best candidates.
 
-A cross-encoder reads a limited number of tokens per pair. The end of a longer text does not influence its score; the trace counts such texts.
+A cross-encoder reads a limited number of tokens per pair. The end of a longer text does not influence its score; the
+trace counts such texts.
 """
 
 import json
@@ -23,7 +24,9 @@ class Reranker(Protocol):
     """A model that scores texts against a question. Safe to share among threads."""
 
     def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """Scores of the texts, float32 (n,), in their order, on the model's own scale; higher is better. Raises OperationalError for unusable scores."""
+        """Scores of the texts, float32 (n,), in their order, on the model's own scale; higher is better. Raises
+        OperationalError for unusable scores.
+        """
         ...
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
@@ -32,16 +35,19 @@ class Reranker(Protocol):
 
 
 def load_reranker(declaration: Declaration) -> Reranker | None:
-    """Loads the declared reranker; None where none is declared. Raises DeclarationError where its folder contains no cross-encoder or cannot be loaded."""
+    """Loads the declared reranker; None where none is declared. Raises DeclarationError where its folder contains no
+    cross-encoder or cannot be loaded.
+    """
     folder = find_reranker(declaration)
     return None if folder is None else CrossEncoderReranker(folder)
 
 
 def find_reranker(declaration: Declaration) -> Path | None:
-    """Folder of the declared cross-encoder, checked but not loaded; None where none is declared. Raises DeclarationError where it contains none.
+    """Folder of the declared cross-encoder, checked but not loaded; None where none is declared. Raises
+    DeclarationError where it contains none.
 
-    The check is needed because sentence-transformers loads any model as a cross-encoder, with randomly initialized weights where it has none: its scores look
-    plausible.
+    The check is needed because sentence-transformers loads any model as a cross-encoder, with randomly initialized
+    weights where it has none: its scores look plausible.
     """
     declared = declaration.retrieve.rerank
     if declared is None:
@@ -54,8 +60,13 @@ def find_reranker(declaration: Declaration) -> Path | None:
         raise _broken(folder, "has no weights")
     kind = _read(folder, "config_sentence_transformers.json").get("model_type")
     architectures = [str(one) for one in _read(folder, "config.json").get("architectures") or ()]
-    if kind != "CrossEncoder" and (kind is not None or not any(one.endswith("ForSequenceClassification") for one in architectures)):
-        raise _broken(folder, f"is no cross-encoder, but {kind or ', '.join(architectures) or 'a model that does not say what it is'}")
+    if kind != "CrossEncoder" and (
+        kind is not None or not any(one.endswith("ForSequenceClassification") for one in architectures)
+    ):
+        raise _broken(
+            folder,
+            f"is no cross-encoder, but {kind or ', '.join(architectures) or 'a model that does not say what it is'}",
+        )
     return folder
 
 
@@ -79,15 +90,19 @@ class CrossEncoderReranker:
             raise _broken(folder, f"cannot be loaded: {error}") from error
         if self._model.num_labels != 1:
             raise _broken(folder, f"gives a pair {self._model.num_labels} scores instead of one")
-        self._lock = threading.Lock()  # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+        # fast tokenizers keep padding as state: two threads at once raise "Already borrowed"
+        self._lock = threading.Lock()
 
     def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with self._lock:
-            found = self._model.predict([(question, text) for text in texts], batch_size=_REQUEST, show_progress_bar=False)
+            found = self._model.predict(
+                [(question, text) for text in texts], batch_size=_REQUEST, show_progress_bar=False
+            )
         scores = np.asarray(found, dtype=np.float32)
         if scores.shape != (len(texts),) or not np.isfinite(scores).all():
             raise OperationalError(
-                f"retrieve.rerank.model: {len(texts)} texts were given scores of the shape {scores.shape}, or some that are no numbers",
+                f"retrieve.rerank.model: {len(texts)} texts were given scores of the shape {scores.shape}, or "
+                "some that are no numbers",
                 where=str(self._folder),
                 hint="save the model again, or leave retrieve.rerank out",
             )
@@ -98,7 +113,9 @@ class CrossEncoderReranker:
         if not limit or not texts:
             return 0
         with self._lock:
-            told = self._model.tokenizer([question] * len(texts), list(texts), truncation=False, padding=False, verbose=False)
+            told = self._model.tokenizer(
+                [question] * len(texts), list(texts), truncation=False, padding=False, verbose=False
+            )
         return sum(len(ids) > limit for ids in told["input_ids"])
 
 
@@ -111,4 +128,6 @@ def _read(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _broken(folder: Path, finding: str) -> DeclarationError:
-    return DeclarationError(f"retrieve.rerank.model: '{folder.name}' {finding}", where=str(folder), hint="save one with CrossEncoder.save()")
+    return DeclarationError(
+        f"retrieve.rerank.model: '{folder.name}' {finding}", where=str(folder), hint="save one with CrossEncoder.save()"
+    )

@@ -1,7 +1,7 @@
 """Which chunks of an open version a caller may see, and which of them pass its filter.
 
-A workspace restricts everything: the rows, the fields that a filter may name, and the values that it may compare. What only other workspaces have shows in no
-result and in no refusal.
+A workspace restricts everything: the rows, the fields that a filter may name, and the values that it may compare. What
+only other workspaces have shows in no result and in no refusal.
 """
 
 import threading
@@ -39,15 +39,21 @@ class Access:
         self._chunks = opened.manifest.counts.chunks
         self._known = WorkspaceCache[KnownFields](self._chunks)
         self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
-        self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)  # matching chunks by hash of the filter's key: callers repeat the same filters
+        # matching chunks by hash of the filter's key: callers repeat the same filters
+        self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)
         self._lock = threading.Lock()  # of these two
-        self._building = threading.Lock()  # one column at a time: several take as long together, and hold up every search
+        # one column at a time: several take as long together, and hold up every search
+        self._building = threading.Lock()
 
     def require_workspace(self, workspace: str | None) -> None:
         """Raises UsageError where a caller names no workspace and the declaration requires one."""
         if workspace is None and self._declared is not None and self._declared.required:
             hint = "--workspace W, `workspace` of a request, or a key that is restricted to one"
-            raise UsageError(f"{self._declaration.name} answers within a workspace only, and none is named", where="--workspace", hint=hint)
+            raise UsageError(
+                f"{self._declaration.name} answers within a workspace only, and none is named",
+                where="--workspace",
+                hint=hint,
+            )
 
     def visible(self, workspace: str | None) -> ChunkSet | None:
         """Chunk ids that a caller of a workspace may see; None for all chunks.
@@ -58,7 +64,8 @@ class Access:
         return self.chunks_in(workspace)
 
     def require_filter(self, request: Request) -> None:
-        """Raises UsageError for a filter or a workspace that `allowed` would refuse, and for none where callers have to name one.
+        """Raises UsageError for a filter or a workspace that `allowed` would refuse, and for none where callers have to
+        name one.
 
         The matching ids are cached.
         """
@@ -66,9 +73,11 @@ class Access:
         self.allowed(request)
 
     def allowed(self, request: Request) -> ChunkSet | None:
-        """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so that no filter can widen it.
+        """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so
+        that no filter can widen it.
 
-        Raises UsageError where the filter is malformed or names an unknown field or operator, or a workspace is given and none is declared.
+        Raises UsageError where the filter is malformed or names an unknown field or operator, or a workspace is given
+        and none is declared.
         """
         return self._matching(request.workspace, request.where)
 
@@ -82,12 +91,20 @@ class Access:
         return self._chunks if ids is None else len(ids)
 
     def metadata_for(self, workspace: str | None, metadata: dict[str, Any]) -> dict[str, Any]:
-        """The metadata of a chunk as a caller of a workspace may see it: of the workspaces that share the chunk, their own alone. None sees all."""
+        """The metadata of a chunk as a caller of a workspace may see it: of the workspaces that share the chunk, their
+        own alone. None sees all.
+        """
         field = self._workspace_field
-        return metadata if workspace is None or not isinstance(metadata.get(field or ""), list) else {**metadata, str(field): [workspace]}
+        return (
+            metadata
+            if workspace is None or not isinstance(metadata.get(field or ""), list)
+            else {**metadata, str(field): [workspace]}
+        )
 
     def column(self, path: str) -> Column:
-        """The column of a field, or of a dotted path into one, of all chunks; built on first use, while others that ask for it wait, and kept."""
+        """The column of a field, or of a dotted path into one, of all chunks; built on first use, while others that ask
+        for it wait, and kept.
+        """
         if (found := self._kept_column(path)) is not None:
             return found
         with others_first(), self._building:
@@ -95,8 +112,13 @@ class Access:
                 return found
             require_wanted()
             name, *inner = path.split(".")
-            is_own = name in _ROW_FIELDS and name not in self._opened.metadata_keys  # a metadata field takes precedence over a column of the same name
-            coded = self._opened.coded_column(name) if is_own else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
+            # a metadata field takes precedence over a column of the same name
+            is_own = name in _ROW_FIELDS and name not in self._opened.metadata_keys
+            coded = (
+                self._opened.coded_column(name)
+                if is_own
+                else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
+            )
             built = Column(coded)
             with self._lock:
                 self._columns[path] = built
@@ -122,7 +144,11 @@ class Access:
         masks: list[Mask] = []
         if workspace is not None:
             if self._workspace_field is None:
-                raise UsageError("no workspaces are declared", where="--workspace", hint="retrieve.workspace names the metadata field that keeps them apart")
+                raise UsageError(
+                    "no workspaces are declared",
+                    where="--workspace",
+                    hint="retrieve.workspace names the metadata field that keeps them apart",
+                )
             if not workspace.strip():
                 raise UsageError("the workspace is blank", where="--workspace", hint="name one, or leave it out")
             masks.append(matching_rows({self._workspace_field: {"$eq": workspace}}, self.column, self._chunks))
@@ -131,9 +157,11 @@ class Access:
         return self._opened.ids_where(np.logical_and.reduce(masks))
 
     def _column_for(self, workspace: str | None, path: str) -> Column:
-        """A column as a workspace may see it: of the workspaces that share a chunk its own alone, or a filter would tell it with whom it shares.
+        """A column as a workspace may see it: of the workspaces that share a chunk its own alone, or a filter would
+        tell it with whom it shares.
 
-        Raises UsageError for a path that is not known. To a workspace without a row each is: none has a value, and a new tenant's filters are those of others.
+        Raises UsageError for a path that is not known. To a workspace without a row each is: none has a value, and a
+        new tenant's filters are those of others.
         """
         is_there = bool(self.rows_in(workspace)) and self._known_in(workspace).has(path)
         if is_there and (workspace is None or path != self._workspace_field):
@@ -141,14 +169,18 @@ class Access:
         return Column(Coded([([workspace if is_there else None], np.zeros(self._chunks, dtype=np.int32))]))
 
     def _known_in(self, workspace: str | None) -> KnownFields:
-        """The fields that a filter may name. They are those of the workspace's own rows, so that no refusal tells what only another one has."""
+        """The fields that a filter may name. They are those of the workspace's own rows, so that no refusal tells what
+        only another one has.
+        """
 
         def read() -> KnownFields:
             paths = metadata_paths(self._opened, self.chunks_in(workspace))
             if workspace is not None:  # its rows may share their field with others, which have no part in it
                 paths = frozenset(path for path in paths if path.partition(".")[0] != self._workspace_field)
             own = {*_ROW_FIELDS, *filter(None, [self._workspace_field])}
-            declared = {name for source in self._declaration.sources for name in source.metadata or source.declared_fields()}
+            declared = {
+                name for source in self._declaration.sources for name in source.metadata or source.declared_fields()
+            }
             return KnownFields(paths | own, frozenset(declared), is_told=workspace is None)
 
         return self._known.of(workspace, read, self.rows_in)

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Candidate:
-    """A chunk that may become a hit. `score` decides its order; the other scores are the parts of it, None where they were not computed.
+    """A chunk that may become a hit. `score` decides its order; the other scores are the parts of it, None where they
+    were not computed.
 
-    `dense` is a cosine, `lexical` a BM25 score, `tag` and `cluster` are shares from 0 to 1, `rerank` is on the reranker's own scale.
+    `dense` is a cosine, `lexical` a BM25 score, `tag` and `cluster` are shares from 0 to 1, `rerank` is on the
+    reranker's own scale.
     """
 
     chunk_id: str

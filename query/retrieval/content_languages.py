@@ -1,4 +1,6 @@
-"""The languages of a version's content: which ones the embedder covers, and which chunks are in another one than a question."""
+"""The languages of a version's content: which ones the embedder covers, and which chunks are in another one than a
+question.
+"""
 
 from collections.abc import Collection
 
@@ -12,7 +14,9 @@ _REMEMBERED = 20_000  # chunks whose language is remembered
 
 
 class ContentLanguages:
-    """The languages of one open version. `embed` is the embedder that it was built with. Safe to share among threads."""
+    """The languages of one open version. `embed` is the embedder that it was built with. Safe to share among
+    threads.
+    """
 
     def __init__(self, opened: OpenVersion, embed: Embed) -> None:
         self._opened, self._embed = opened, embed
@@ -25,7 +29,9 @@ class ContentLanguages:
 
     @property
     def tags(self) -> list[str]:
-        """Tags of the languages of the content, as far as they are known: the declared one alone, where one is declared."""
+        """Tags of the languages of the content, as far as they are known: the declared one alone, where one is
+        declared.
+        """
         return [tag for tag in self._fits if tag]
 
     def covers(self, tag: str) -> bool:
@@ -54,16 +60,23 @@ class ContentLanguages:
         return {one: language for one, language in covered.items() if language in others} if others else {}
 
     def of_chunks(self, chunk_ids: Collection[str]) -> dict[str, str]:
-        """Language of each chunk by id; "" where it is not known. Remembered, since a search asks several times for those of its candidates."""
+        """Language of each chunk by id; "" where it is not known. Remembered, since a search asks several times for
+        those of its candidates.
+        """
         if len(self._remembered) > _REMEMBERED:
             self._remembered = {}
         remembered = self._remembered
         new = [one for one in chunk_ids if one not in remembered]
-        remembered.update((one, str(row["metadata"].get("language") or "")) for one, row in zip(new, self._opened.rows(new, ("metadata",)), strict=True))
+        remembered.update(
+            (one, str(row["metadata"].get("language") or ""))
+            for one, row in zip(new, self._opened.rows(new, ("metadata",)), strict=True)
+        )
         return {one: remembered[one] for one in chunk_ids}
 
     @property
     def _fits(self) -> dict[str, float]:
-        """How well the embedder covers each language of the content: of the declared one alone, where one is declared."""
+        """How well the embedder covers each language of the content: of the declared one alone, where one is
+        declared.
+        """
         declared = self._opened.manifest.language
         return self._opened.manifest.derived.language_fit if declared == "auto" else {declared: self.known}

@@ -1,11 +1,14 @@
-"""The words by which a question leans on what was said before, by language: connectives that begin it, pronouns, and requests for more."""
+"""The words by which a question leans on what was said before, by language: connectives that begin it, pronouns, and
+requests for more.
+"""
 
 from collections.abc import Collection
 from functools import cache
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
-# At the beginning of a question. Each language has its own: Dutch "en" is "in" in French, Polish "a" an English article.
+# At the beginning of a question. Each language has its own: Dutch "en" is "in" in French, Polish "a" an English
+# article.
 _CONNECTIVES = {
     "en": r"and|but|or|also|then|plus|what about|how about|what if|so",
     "fr": r"et|mais|ou|alors|aussi|donc|sinon|puis|qu'en est-il",
@@ -29,24 +32,41 @@ _CONNECTIVES = {
     "ja": r"では|じゃあ?|それで|でも|また|あと|それなら",
     "ko": r"그럼|그리고|그러면|하지만|또",
 }
-# Words for something named before, anywhere in a question; where one has other uses, only what surrounds it in this one.
+# Words for something named before, anywhere in a question; where one has other uses, only what surrounds it in this
+# one.
 _PRONOUNS = {
-    "en": r"it|its|they|them|theirs?|these|those|he|she|his|him|hers?|ones?(?=\W*$)|(?<!\b(?:is|are|was|were|be|will|if) )there(?=\W*$)|from there|there then"
+    "en": r"it|its|they|them|theirs?|these|those|he|she|his|him|hers?|ones?(?=\W*$)|(?<!\b(?:is|are|was|were|be|will"
+    r"|if) )there(?=\W*$)|from there|there then"
     r"|th(?:at|is)(?=\W*$)|(?:about|for|with|like|of|is|does|did|was|take|do|has) th(?:at|is)(?! \p{L}+ \p{L})"
     r"|(?:that|this|the other|the same) one|the same|the others?",
-    "fr": r"(?<!(?:y a-t-|faut-|peut-|est-)) ?(?:elles?|ils?)(?! (?:y a|faut|est possible))|cela|ça|ceci|celui|celles?|ceux|lui|leurs?|là-bas"
+    "fr": r"(?<!(?:y a-t-|faut-|peut-|est-)) ?(?:elles?|ils?)(?! (?:y a|faut|est "
+    r"possible))|cela|ça|ceci|celui|celles?|ceux|lui|leurs?|là-bas"
     r"|là|le mien|dedans|dessus",
     "de": r"er|(?-i:sie)|ihn|ihm|ihnen|ihrer?|deren|dessen|dort|dorthin|das(?=\W*$)"
     r"|(?:ist|kostet|geht|dauert|bedeutet|waren|sind|war|gilt|heißt|kann man|man) das"
-    r"|da(?=\W*$)|dafür|davon|damit|daran|darauf|dazu|dabei|danach|darüber|darin|dies(?:er|e|es|en|em)?|jene[rsnm]?|dasselbe|derselbe",
-    "es": r"él|ellas?|ellos|eso|esto|es[eao]s?|est[eao]s?|aquel(?:la|los|las)?|aquello|allí|ahí|allá|les?|su|sus|suy[oa]s?|el mismo|la misma|lo mismo",
+    r"|da(?=\W*$)|dafür|davon|damit|daran|darauf|dazu|dabei|danach|darüber|darin|dies(?:er|e|es|en|em)?|jene[r"
+    r"snm]?|dasselbe|derselbe",
+    "es": (
+        r"él|ellas?|ellos|eso|esto|es[eao]s?|est[eao]s?|aquel(?:la|los|las)?|aquello|allí|ahí|allá|les?|su|sus|suy"
+        r"[oa]s?|el mismo|la misma|lo mismo"
+    ),
     "it": r"ess[oaie]|lui|lei|loro|quell[oaie]|quest[oaie]|ciò|lì|là|su[oa]|suoi|sue|lo stesso|la stessa",
-    "pt": r"el[ea]s?|isso|isto|ess[ea]s?|est[ea]s?|aquilo|lá|ali|del[ea]s?|nel[ea]s?|disso|disto|nisso|seus?|suas?|o mesmo|a mesma",
-    "nl": r"hij|zij|ze|hem|hun|hen|dat(?=\W*$)|(?:is|kost|duurt|kan|doet) dat|dit|die|deze|daar|daarvan|daarvoor|ervan|ermee|ervoor|erbij|hetzelfde|dezelfde",
+    "pt": (
+        r"el[ea]s?|isso|isto|ess[ea]s?|est[ea]s?|aquilo|lá|ali|del[ea]s?|nel[ea]s?|disso|disto|nisso|seus?|suas?|o"
+        r" mesmo|a mesma"
+    ),
+    "nl": (
+        r"hij|zij|ze|hem|hun|hen|dat(?=\W*$)|(?:is|kost|duurt|kan|doet) "
+        r"dat|dit|die|deze|daar|daarvan|daarvoor|ervan|ermee|ervoor|erbij|hetzelfde|dezelfde"
+    ),
     "vi": r"nó|đó|đấy|ấy|này|kia|họ|chúng|thế|vậy|như trên",
-    "he": r"זה|זאת|זו|הוא|היא|הם|הן|שם|לשם|משם|אותו|אותה|אותם|אותן|של[והםן]|שלהם|שלהן|ב[והםן]|בהם|ל[וה]|להם|להן|כזה|כזאת|כאלה|ממנו|ממנה|מהם"
+    "he": r"זה|זאת|זו|הוא|היא|הם|הן|שם|לשם|משם|אותו|אותה|אותם|אותן|של[והםן]|שלהם|שלהן|ב[והםן]|בהם|ל[וה]|להם|להן|כזה|"
+    r"כזאת|כאלה|ממנו|ממנה|מהם"
     r"|עליו|עליה|עליהם|איתו|איתה",
-    "ru": r"он|она|оно|они|его|её|ее|их|это|этот|эта|эти|этом|этого|там|туда|тот|та|те|такой|такая|им|ему|ней|нём|нем|них|нему",
+    "ru": (
+        r"он|она|оно|они|его|её|ее|их|это|этот|эта|эти|этом|этого|там|туда|тот|та|те|такой|такая|им|ему|ней|нём|не"
+        r"м|них|нему"
+    ),
     "uk": r"він|вона|воно|вони|його|її|їх|це|цей|ця|ці|цього|там|туди|той|такий|йому|ній|ньому|них",
     "pl": r"on|ona|ono|oni|one|jego|jej|ich|to|ten|ta|te|tego|tym|tam|taki|taka|nim|niej|nich|go|mu",
     "cs": r"on|ona|ono|oni|jeho|její|jejich|to|ten|ta|ty|toho|tam|takový|něm|ní|nich|ho|mu",
@@ -61,33 +81,48 @@ _PRONOUNS = {
 }
 # Requests for more of the same, which name nothing themselves.
 _MORE = {
-    "en": r"(?:can you |could you |please )*(?:tell|give|show|say) (?:me |us )?(?:some )?more|(?:some )?more(?: details?| info(?:rmation)?)?"
+    "en": r"(?:can you |could you |please )*(?:tell|give|show|say) (?:me |us )?(?:some )?more|(?:some )?more(?: "
+    r"details?| info(?:rmation)?)?"
     r"|in more detail|go on|continue"
     r"|what else|anything else|elaborate|explain(?: more| further)?|and then|details",
-    "fr": r"(?:dis|dites|peux-tu me dire|pouvez-vous me dire)[- ]?(?:m'|moi )?(?:en )?plus|(?:en savoir|donne[rz]?[- ]m'en|m'en dire) plus"
+    "fr": r"(?:dis|dites|peux-tu me dire|pouvez-vous me dire)[- ]?(?:m'|moi )?(?:en )?plus|(?:en "
+    r"savoir|donne[rz]?[- ]m'en|m'en dire) plus"
     r"|plus de (?:détails|précisions)"
     r"|plus d'(?:infos?|informations?)|continue[rz]?|la suite|quoi d'autre|développe[rz]?|encore",
-    "de": r"(?:erzähl(?:e|en sie)?|sag(?:e|en sie)?) (?:mir|uns) (?:noch )?mehr|(?:noch )?mehr(?: details| infos?| informationen)?|was noch"
+    "de": r"(?:erzähl(?:e|en sie)?|sag(?:e|en sie)?) (?:mir|uns) (?:noch )?mehr|(?:noch )?mehr(?: details| infos?| "
+    r"informationen)?|was noch"
     r"|und weiter|weiter|genauer|ausführlicher"
     r"|einzelheiten|details",
-    "es": r"(?:cuéntame|cuénteme|cuentame|dime|dígame|explícame) (?:algo )?más|más(?: detalles| información| datos)?|qué más|algo más|sigue"
+    "es": r"(?:cuéntame|cuénteme|cuentame|dime|dígame|explícame) (?:algo )?más|más(?: detalles| información| "
+    r"datos)?|qué más|algo más|sigue"
     r"|siga|continúa|continúe|en detalle",
-    "it": r"(?:dimmi|raccontami|dammi|mi dica) (?:di |qualcosa in )?più|(?:più|altri|maggiori) (?:dettagli|informazioni)|cos'altro|che altro"
+    "it": r"(?:dimmi|raccontami|dammi|mi dica) (?:di |qualcosa in )?più|(?:più|altri|maggiori) "
+    r"(?:dettagli|informazioni)|cos'altro|che altro"
     r"|altro|continua|continui|vai avanti",
-    "pt": r"(?:conta|conte|diga|diz|fala|fale)(?:-me| me)? mais|mais(?: detalhes| informações)?|(?:o )?que mais|continua|continue|algo mais",
-    "nl": r"(?:vertel|zeg)(?: me| mij| ons)? (?:nog )?meer|(?:nog )?meer(?: details| informatie| info)?|wat nog(?: meer)?|ga (?:door|verder)"
+    "pt": (
+        r"(?:conta|conte|diga|diz|fala|fale)(?:-me| me)? mais|mais(?: detalhes| informações)?|(?:o )?que "
+        r"mais|continua|continue|algo mais"
+    ),
+    "nl": r"(?:vertel|zeg)(?: me| mij| ons)? (?:nog )?meer|(?:nog )?meer(?: details| informatie| info)?|wat nog(?: "
+    r"meer)?|ga (?:door|verder)"
     r"|en verder|verder",
-    "vi": r"(?:hãy )?(?:nói|kể|giải thích|cho (?:tôi |mình |em |tao )?biết)(?: rõ| chi tiết)? (?:thêm|hơn)|thêm (?:chi tiết|thông tin)"
+    "vi": r"(?:hãy )?(?:nói|kể|giải thích|cho (?:tôi |mình |em |tao )?biết)(?: rõ| chi tiết)? (?:thêm|hơn)|thêm "
+    r"(?:chi tiết|thông tin)"
     r"|chi tiết(?: hơn)?|còn gì (?:nữa|khác)|tiếp(?: tục)?",
-    "he": r"(?:ספרו?י?|תספרו?י?|תגידו?י?|אמרו?י?)(?: לי| לנו)? עוד(?: קצת)?|עוד(?: פרטים| מידע| קצת)?|פרטים נוספים|תמשיכי?|המשך|המשיכי?|פרטי?"
+    "he": r"(?:ספרו?י?|תספרו?י?|תגידו?י?|אמרו?י?)(?: לי| לנו)? עוד(?: קצת)?|עוד(?: פרטים| מידע| קצת)?|פרטים "
+    r"נוספים|תמשיכי?|המשך|המשיכי?|פרטי?"
     r"|מה עוד|בפירוט|הרחיבי?|תרחיבי?",
-    "ru": r"расскажи(?:те)?(?: мне)?(?: об этом)? (?:ещё|еще|больше|подробнее)|(?:ещё|еще|больше|подробнее)(?: информации)?"
+    "ru": r"расскажи(?:те)?(?: мне)?(?: об этом)? (?:ещё|еще|больше|подробнее)|(?:ещё|еще|больше|подробнее)(?: "
+    r"информации)?"
     r"|(?:что|а) (?:ещё|еще)|дальше|продолжай(?:те)?",
     "uk": r"розкажи(?:іть)?(?: мені)? (?:ще|більше|докладніше)|ще|докладніше|що ще|далі",
     "pl": r"(?:powiedz|opowiedz)(?: mi)? więcej|więcej(?: szczegółów| informacji)?|co jeszcze|dalej|kontynuuj",
     "cs": r"řekni(?: mi)? více?|víc(?:e)?(?: podrobností)?|co ještě|dál|pokračuj",
     "tr": r"(?:bana )?(?:biraz )?daha fazla(?: bilgi| anlat)?|daha fazlasını anlat|devam(?: et)?|başka",
-    "ar": r"(?:أخبرني|اخبرني|قل لي|حدثني)(?: عن)?(?: ال)?مزيدا?|المزيد|مزيد من (?:التفاصيل|المعلومات)|أكمل|تابع|ماذا أيضا",
+    "ar": (
+        r"(?:أخبرني|اخبرني|قل لي|حدثني)(?: عن)?(?: ال)?مزيدا?|المزيد|مزيد من "
+        r"(?:التفاصيل|المعلومات)|أكمل|تابع|ماذا أيضا"
+    ),
     "sv": r"berätta mer|mer(?: information)?|vad mer|fortsätt",
     "da": r"fortæl(?: mig)? mere|mere|hvad mere|fortsæt",
     "no": r"fortell(?: meg)? mer|mer|hva mer|fortsett",
@@ -100,7 +135,9 @@ _SPACELESS = frozenset(("zh", "ja", "ko"))  # their words have no boundaries to 
 
 @cache
 def connective(tag: str) -> "regex.Pattern[str] | None":
-    """Matches a question that begins with a connective of a language, to the connective's end; None for a language without a list."""
+    """Matches a question that begins with a connective of a language, to the connective's end; None for a language
+    without a list.
+    """
     return _pattern(_CONNECTIVES, tag, r"^[\s\p{P}]*", "")
 
 
@@ -112,7 +149,9 @@ def pronoun(tag: str) -> "regex.Pattern[str] | None":
 
 @cache
 def request_for_more(tag: str) -> "regex.Pattern[str] | None":
-    """Matches a question that begins with a request for more of the same, to the request's end; None for a language without a list."""
+    """Matches a question that begins with a request for more of the same, to the request's end; None for a language
+    without a list.
+    """
     return _pattern(_MORE, tag, r"^[\s\p{P}]*", "")
 
 

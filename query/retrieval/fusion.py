@@ -2,9 +2,11 @@
 
 A weighted sum of both, each on a scale of 0 to 1 that says something by itself:
 
-- A cosine by how far it stands out from the cosines of the question to any chunks, in standard deviations. These differ by embedder (unrelated English texts
-  are at .03 with all-MiniLM-L6-v2, at .74 with multilingual-e5-small), by language and by question, so they are taken from the version itself.
-- A BM25 score by its share of what a text with all words of the question would score. Where hardly a word of the question occurs, words have hardly a vote.
+- A cosine by how far it stands out from the cosines of the question to any chunks, in standard deviations. These differ
+  by embedder (unrelated English texts are at .03 with all-MiniLM-L6-v2, at .74 with multilingual-e5-small), by language
+  and by question, so they are taken from the version itself.
+- A BM25 score by its share of what a text with all words of the question would score. Where hardly a word of the
+  question occurs, words have hardly a vote.
 
 Scores are compared, not ranks, which would order chunks of equal scores.
 """
@@ -15,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# Standard deviations from the mean cosine at which the scale begins and, unless the best cosine stands out more, ends. The best of XQuAD's 240 passages
-# stands out by 3.2 to 6.8 where the embedder knows the language (5th to 95th percentile), by 1.8 to 4.9 where it does not.
+# Standard deviations from the mean cosine at which the scale begins and, unless the best cosine stands out more, ends.
+# The best of XQuAD's 240 passages stands out by 3.2 to 6.8 where the embedder knows the language (5th to 95th
+# percentile), by 1.8 to 4.9 where it does not.
 _BEGIN, _END = -1.0, 7.0
 _LEAST_SPREAD = 0.01  # standard deviation assumed at least, since a few chunks may all be alike
 
@@ -56,10 +59,12 @@ def fuse(
         dense_weight: Weight of the dense score, 0 to 1; the lexical score has the rest.
         usual: Cosines of the question to chunks in general.
         attainable: BM25 score of a text with all words of the question (`index.lexical.attainable`).
-        votes: Share of the lexical score's weight that counts, 0 to 1, for chunks of which less than all does; the dense score has the rest.
+        votes: Share of the lexical score's weight that counts, 0 to 1, for chunks of which less than all does; the
+            dense score has the rest.
 
     Returns:
-        Fused scores, rounded to 6 decimals, for the chunk ids of both mappings together. An id that is missing in one of them contributes 0 there.
+        Fused scores, rounded to 6 decimals, for the chunk ids of both mappings together. An id that is missing in one
+        of them contributes 0 there.
     """
     near, said = _standing_out(dense, usual), matched(lexical, attainable)
     fused = {}

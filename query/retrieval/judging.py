@@ -1,4 +1,6 @@
-"""Judges the hits of a search: what evidence there is that each answers the question, how relevant that makes it, and whether it may be answered from."""
+"""Judges the hits of a search: what evidence there is that each answers the question, how relevant that makes it, and
+whether it may be answered from.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -22,34 +24,51 @@ class Judge:
 
     @cached_property
     def calibration(self) -> Calibration | None:
-        """The curves of the version's embedder: those that it was measured with, else those that its knowledge base was calibrated with."""
+        """The curves of the version's embedder: those that it was measured with, else those that its knowledge base was
+        calibrated with.
+        """
         manifest = self._opened.manifest
         return calibration_of(manifest.embedder) or manifest.calibration
 
     def evidence(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Evidence]:
-        """Evidence that chunks answer a question, by chunk id. `cosines` has the dense cosine of each chunk, None where there is none."""
+        """Evidence that chunks answer a question, by chunk id. `cosines` has the dense cosine of each chunk, None where
+        there is none.
+        """
         if not cosines:
             return {}
         rows = self._opened.rows(list(cosines), TITLED)
         shares = term_coverage(self._opened.readings(text), text, [titled(row) for row in rows])
         is_known = [self._languages.covers(language) for language in self._languages.of_chunks(cosines).values()]
         foreign = self._languages.foreign(cosines, self._languages.of_question(text))
-        return {one: Evidence(cosines[one], *share, known, one in foreign) for one, share, known in zip(cosines, shares, is_known, strict=True)}
+        return {
+            one: Evidence(cosines[one], *share, known, one in foreign)
+            for one, share, known in zip(cosines, shares, is_known, strict=True)
+        }
 
-    def judged(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str], evidence: Mapping[str, Evidence] | None = None) -> list[Hit]:
+    def judged(
+        self,
+        request: Request,
+        hits: Sequence[Hit],
+        rivals: Sequence[str],
+        evidence: Mapping[str, Evidence] | None = None,
+    ) -> list[Hit]:
         """The hits with their relevance to the text of `request`, and with the confidence in them.
 
-        `rivals` are chunk ids of the candidates to compare with; `evidence` is what is known already. Without a vector of the request, and without a
-        calibration of the embedder, hits stay as they are.
+        `rivals` are chunk ids of the candidates to compare with; `evidence` is what is known already. Without a vector
+        of the request, and without a calibration of the embedder, hits stay as they are.
         """
         if request.vector is None or self.calibration is None:
             return list(hits)
         wanted = list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals]))
         found = relevances(self.calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
-        return [hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)}) for hit in hits]
+        return [
+            hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)})
+            for hit in hits
+        ]
 
     def bearing(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[Hit]:
-        """Those of the hits of another wording that `request` itself may be answered from, with their relevance to its text, ranks counted anew.
+        """Those of the hits of another wording that `request` itself may be answered from, with their relevance to its
+        text, ranks counted anew.
 
         Where `request` has neither `floor` nor `thresholds`, all of them.
         """
@@ -62,15 +81,23 @@ class Judge:
         if request.thresholds is not None:
             evidence = self.evidence(request.text, {hit.chunk_id: cosines[hit.chunk_id] for hit in kept})
             kept = [hit for hit in kept if evidence[hit.chunk_id].is_enough(request.thresholds)]
-        return self.judged(request, [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)], rivals)
+        return self.judged(
+            request, [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)], rivals
+        )
 
-    def features(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[tuple[Features, CurveName]]:
-        """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted on it."""
+    def features(
+        self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]
+    ) -> list[tuple[Features, CurveName]]:
+        """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted
+        on it.
+        """
         evidence = self._with_cosines(request, list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])), {})
         found = features(evidence, rivals)
         return [(found[hit.chunk_id], evidence[hit.chunk_id].curve) for hit in hits]
 
-    def _with_cosines(self, request: Request, chunk_ids: Sequence[str], known: Mapping[str, Evidence]) -> dict[str, Evidence]:
+    def _with_cosines(
+        self, request: Request, chunk_ids: Sequence[str], known: Mapping[str, Evidence]
+    ) -> dict[str, Evidence]:
         """Evidence for chunks, by chunk id, in their order, all with cosines."""
         missing = [one for one in chunk_ids if one not in known or known[one].dense is None]
         found = {**known, **self.evidence(request.text, self._opened.cosines(required_vector(request.vector), missing))}

@@ -1,4 +1,6 @@
-"""Kin of words: two of which one begins with the other, such as `depart` and `departure`, `Straßenbahn` and `Straßenbahnlinie`."""
+"""Kin of words: two of which one begins with the other, such as `depart` and `departure`, `Straßenbahn` and
+`Straßenbahnlinie`.
+"""
 
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
@@ -14,7 +16,9 @@ class Kin:
         self._words = [(word, f"\n{word}", [word[:end] for end in range(_STEM, len(word))]) for word in long]
 
     def among(self, others: AbstractSet[str], joined: str | None = None) -> list[str]:
-        """Returns those of the words that have kin among `others`, or are among them. `joined` is `joined_words` of these, where that is known."""
+        """Returns those of the words that have kin among `others`, or are among them. `joined` is `joined_words` of
+        these, where that is known.
+        """
         if not self._words:
             return []
         text = joined_words(others) if joined is None else joined
@@ -22,5 +26,7 @@ class Kin:
 
 
 def joined_words(words: Iterable[str]) -> str:
-    """Returns words as one text, each behind a line break: one search through it finds a word that begins like another one."""
+    """Returns words as one text, each behind a line break: one search through it finds a word that begins like another
+    one.
+    """
     return "\n".join(["", *words])

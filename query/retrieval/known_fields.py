@@ -1,7 +1,7 @@
 """The fields that a filter may name: a path that no row has is refused by name, and costs nobody a column of its own.
 
-A caller of a workspace is held to the rows that it sees. The declaration is the same for all callers, so a declared field is known without any row, too; it is
-named in a refusal only to those who see every row.
+A caller of a workspace is held to the rows that it sees. The declaration is the same for all callers, so a declared
+field is known without any row, too; it is named in a refusal only to those who see every row.
 """
 
 import json
@@ -22,8 +22,8 @@ _LONGEST = 80  # characters of a name in a refusal
 class KnownFields:
     """Fields that a filter may name.
 
-    `paths` are names and dotted paths of which some row has a value, or a null; `declared` are names that are known without one; `is_told` is whether these
-    are named in a refusal, too.
+    `paths` are names and dotted paths of which some row has a value, or a null; `declared` are names that are known
+    without one; `is_told` is whether these are named in a refusal, too.
     """
 
     paths: frozenset[str]
@@ -33,8 +33,8 @@ class KnownFields:
     def has(self, path: str) -> bool:
         """Whether some row has the path. Of one that it has not, no row has a value.
 
-        Raises UsageError for a path that is not known, with those that are. Below a declared field that no row has, each path is: there is nothing that it
-        could be held against.
+        Raises UsageError for a path that is not known, with those that are. Below a declared field that no row has,
+        each path is: there is nothing that it could be held against.
         """
         if path in self.paths:
             return True
@@ -48,13 +48,18 @@ class KnownFields:
         while (above := above.rpartition(".")[0]) and above not in self.paths:
             pass
         if not above:
-            return f"fields: {_listed({one for one in (*self.paths, *(self.declared if self.is_told else ())) if '.' not in one})}"
+            return (
+                "fields: "
+                f"{_listed({one for one in (*self.paths, *(self.declared if self.is_told else ())) if '.' not in one})}"
+            )
         inner = {one.removeprefix(f"{above}.").partition(".")[0] for one in self.paths if one.startswith(f"{above}.")}
         return f"below {_cut(above)}: {_listed(inner)}"
 
 
 def metadata_paths(opened: OpenVersion, among: ChunkSet | None = None) -> frozenset[str]:
-    """Returns the dotted paths into the metadata of all rows, or of some: `price` and `price.amount`. Keys with a dot are left out: no path leads to them."""
+    """Returns the dotted paths into the metadata of all rows, or of some: `price` and `price.amount`. Keys with a dot
+    are left out: no path leads to them.
+    """
     names: set[str] = set()
     inner: set[str] = set()
     for batch in opened.batches(["metadata"], among):

@@ -12,9 +12,13 @@ from almanac.schemas.results import ListedDocument
 
 
 def table_of_documents(opened: OpenVersion, visible: ChunkSet | None) -> pa.Table:
-    """One row for each document or record with a visible chunk, by source and title: `source` (its URL, else its id), `title`, `chunks`. None sees all."""
+    """One row for each document or record with a visible chunk, by source and title: `source` (its URL, else its id),
+    `title`, `chunks`. None sees all.
+    """
     found = opened.table(("source", "document_id", "url", "title"), visible)
-    found = found.group_by(["source", "document_id"], use_threads=False).aggregate([("url", "first"), ("title", "first"), ([], "count_all")])
+    found = found.group_by(["source", "document_id"], use_threads=False).aggregate(
+        [("url", "first"), ("title", "first"), ([], "count_all")]
+    )
     is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
     listed = {
         "source": pc.if_else(is_without_url, found["document_id"], found["url_first"]),

@@ -1,4 +1,6 @@
-"""Word overlap of a question and a text, weighted by rarity: a complement to embeddings, above all in languages that the embedder does not cover."""
+"""Word overlap of a question and a text, weighted by rarity: a complement to embeddings, above all in languages that
+the embedder does not cover.
+"""
 
 import math
 from collections import Counter
@@ -10,9 +12,11 @@ from almanac.index.lexical.analyzer import has_folded, is_folded, remembered_tok
 
 
 class Words:
-    """Extracts the words of texts in the form in which they are compared with those of one question, or of one statement.
+    """Extracts the words of texts in the form in which they are compared with those of one question, or of one
+    statement.
 
-    Words are the terms of the lexical index. If a question has no diacritics at all, Vietnamese texts are compared without theirs.
+    Words are the terms of the lexical index. If a question has no diacritics at all, Vietnamese texts are compared
+    without theirs.
     """
 
     def __init__(self, question: str) -> None:
@@ -34,7 +38,9 @@ _REMEMBERED = 16_384  # words whose weight is remembered
 
 
 def rarity(texts: Iterable[Iterable[str]]) -> dict[str, float]:
-    """Weights of the words of these texts, above 0: the inverse document frequency of BM25, reduced for words of less than 7 letters without a digit."""
+    """Weights of the words of these texts, above 0: the inverse document frequency of BM25, reduced for words of less
+    than 7 letters without a digit.
+    """
     found = [set(text) for text in texts]
     counts, total = Counter(chain.from_iterable(found)), len(found)
     by_count = {count: math.log(1 + (total - count + 0.5) / (count + 0.5)) for count in set(counts.values())}
@@ -51,7 +57,8 @@ class WeighedWords:
 
     Args:
         words: The words.
-        rare: Weights of words, as from `rarity`. A word without a weight, which occurs in none of the compared texts, is ignored.
+        rare: Weights of words, as from `rarity`. A word without a weight, which occurs in none of the compared texts,
+            is ignored.
     """
 
     def __init__(self, words: Sequence[str], rare: Mapping[str, float]) -> None:
@@ -59,8 +66,12 @@ class WeighedWords:
         self._total = sum(weight for _, weight in self._weights)
 
     def covered(self, found: Mapping[str, float]) -> float:
-        """Share, 0 to 1, of their weight that a text covers. `found` has its words, with the degree, 0 to 1, to which each counts."""
-        return sum([weight * found.get(word, 0.0) for word, weight in self._weights]) / self._total if self._total else 0.0
+        """Share, 0 to 1, of their weight that a text covers. `found` has its words, with the degree, 0 to 1, to which
+        each counts.
+        """
+        return (
+            sum([weight * found.get(word, 0.0) for word, weight in self._weights]) / self._total if self._total else 0.0
+        )
 
     def covered_by(self, words: Collection[str]) -> float:
         """Share, 0 to 1, of their weight that a text covers each of whose words counts."""

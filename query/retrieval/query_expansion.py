@@ -1,7 +1,9 @@
-"""Query expansion: the declared model writes other wordings of a query, each is searched, and a chunk gets its best score over all wordings.
+"""Query expansion: the declared model writes other wordings of a query, each is searched, and a chunk gets its best
+score over all wordings.
 
-Expansion is optional at run time: where the model is unreachable, overloaded or returns nothing usable, the query alone is searched, and the trace and
-the log contain the reason. Errors that the operator has to fix (key, model name, address) are raised, since they would otherwise go unnoticed.
+Expansion is optional at run time: where the model is unreachable, overloaded or returns nothing usable, the query alone
+is searched, and the trace and the log contain the reason. Errors that the operator has to fix (key, model name,
+address) are raised, since they would otherwise go unnoticed.
 """
 
 import re
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
 _NUMBERING = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _LONGEST = 300  # characters; a longer line is an answer, not a wording
 _TOKENS = 60  # maximum of tokens for each wording
-PATIENCE = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)  # short: a user is waiting, and the query alone finds something, too
+# short: a user is waiting, and the query alone finds something, too
+PATIENCE = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)
 _log = get_logger("almanac.expand")
 
 
@@ -39,7 +42,8 @@ class Expansion(NamedTuple):
 
 
 def expand(generator: "Generator", question: str, count: int) -> Expansion:
-    """Asks the model for at most `count` other wordings. If the model fails, the result has no wordings, and the reason.
+    """Asks the model for at most `count` other wordings. If the model fails, the result has no wordings, and the
+    reason.
 
     Raises CredentialRefused, and DeclarationError where the server redirects or has no such address or model.
     """
@@ -48,23 +52,39 @@ def expand(generator: "Generator", question: str, count: int) -> Expansion:
     except CredentialRefused:
         raise
     except OperationalError as error:
-        _log.warning("the question alone is searched for: the model wrote no other wordings", where=error.where, failure=error.message)
+        _log.warning(
+            "the question alone is searched for: the model wrote no other wordings",
+            where=error.where,
+            failure=error.message,
+        )
         return Expansion([], error.message)
 
 
 def other_wordings(generator: "Generator", question: str, count: int) -> list[str]:
-    """At most `count` distinct wordings, in the order written, none equal to the question. Raises the errors of the generator."""
+    """At most `count` distinct wordings, in the order written, none equal to the question. Raises the errors of the
+    generator.
+    """
     prompt = Template((Path(__file__).parent / "prompts" / "expand.txt").read_text(encoding="utf-8"))
-    written = generator.generate([{"role": "user", "content": prompt.substitute(count=count, question=question)}], temperature=0.0, max_tokens=_TOKENS * count)
+    written = generator.generate(
+        [{"role": "user", "content": prompt.substitute(count=count, question=question)}],
+        temperature=0.0,
+        max_tokens=_TOKENS * count,
+    )
     lines = [_NUMBERING.sub("", line).strip().strip("\"'«»“”").strip() for line in written.splitlines()]
-    distinct = {line.casefold(): line for line in reversed(lines) if line and len(line) <= _LONGEST and line.casefold() != question.casefold().strip()}
+    distinct = {
+        line.casefold(): line
+        for line in reversed(lines)
+        if line and len(line) <= _LONGEST and line.casefold() != question.casefold().strip()
+    }
     return list(reversed(distinct.values()))[:count]
 
 
 def merge(founds: Sequence[Retrieved], k: int) -> Retrieved:
-    """Merges results: the k best distinct hits, each with its best score, equal scores by chunk id, ranks counted anew; traces are concatenated.
+    """Merges results: the k best distinct hits, each with its best score, equal scores by chunk id, ranks counted anew;
+    traces are concatenated.
 
-    Hits keep the relevance to the wording that found them, to be judged again; rivals and closest hits are those of the first result.
+    Hits keep the relevance to the wording that found them, to be judged again; rivals and closest hits are those of the
+    first result.
     """
     best: dict[str, Hit] = {}
     for hit in (hit for found in founds for hit in found.hits):

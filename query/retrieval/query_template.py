@@ -9,12 +9,15 @@ from almanac.schemas.errors import UsageError
 
 
 def compose_query(template: str | None, question: str, parts: Mapping[str, str] | None = None) -> str:
-    """Composes the text to search for, without characters that no reader sees: cleaning has taken them out of the content, too.
+    """Composes the text to search for, without characters that no reader sees: cleaning has taken them out of the
+    content, too.
 
     Args:
-        template: The declared `retrieve.query`, such as `{product} {question}`. None: the parts, in their order, then the question, separated by spaces.
+        template: The declared `retrieve.query`, such as `{product} {question}`. None: the parts, in their order, then
+            the question, separated by spaces.
         question: The question; it takes precedence over a part named `question`.
-        parts: Texts for the placeholders, by name. A missing or empty part is left out, with the literal text after its placeholder.
+        parts: Texts for the placeholders, by name. A missing or empty part is left out, with the literal text after its
+            placeholder.
 
     Returns:
         The filled template; the question where that is empty.
@@ -27,5 +30,7 @@ def compose_query(template: str | None, question: str, parts: Mapping[str, str] 
         composed = " ".join(text for text in ({**given, "question": question}).values() if text.strip()).strip()
         return without_invisible(composed or question)
     if unknown := [name for name in given if name not in template_names(template)]:
-        raise UsageError(f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}")
+        raise UsageError(
+            f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}"
+        )
     return without_invisible(fill(template, {**given, "question": question}) or question)

@@ -11,21 +11,25 @@ from almanac.index.lexical.analyzer import primary_tag
 from almanac.schemas.declaration.embed import Embed
 
 _NO_LANGUAGE = re.compile(r"https?://\S+|(?<!\S)\S[^\s@]*@\S+|[\d\W_]+")
-# From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the better judge.
+# From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the
+# better judge.
 _SURE = 0.8
 _ASKED_NOW = 64  # questions whose language is remembered: steps of one search ask for it four times
 _USUAL_WORDS = 1000  # most frequent words of a language: a single question has too few words to judge a vocabulary by
 
 
 class QuestionLanguage(NamedTuple):
-    """`tag`: primary BCP 47 tag; None where it cannot be identified. `known`: how well the embedder covers it, 0 to 1; 1 where nothing is known about it."""
+    """`tag`: primary BCP 47 tag; None where it cannot be identified. `known`: how well the embedder covers it, 0 to 1;
+    1 where nothing is known about it.
+    """
 
     tag: str | None
     known: float
 
 
 def language_of_question(question: str, embed: Embed, fits: Mapping[str, float]) -> QuestionLanguage:
-    """The language of a question, and how well the embedder covers it: as in the content, if it is one of the content's languages, else by its vocabulary.
+    """The language of a question, and how well the embedder covers it: as in the content, if it is one of the content's
+    languages, else by its vocabulary.
 
     Args:
         question: Text of the question.
@@ -44,7 +48,9 @@ def language_of_question(question: str, embed: Embed, fits: Mapping[str, float])
 
 @lru_cache(maxsize=_ASKED_NOW)
 def question_language(question: str) -> str | None:
-    """Primary BCP 47 tag of the language of a question, such as `fr`; None where it cannot be identified with a probability of at least .8."""
+    """Primary BCP 47 tag of the language of a question, such as `fr`; None where it cannot be identified with a
+    probability of at least .8.
+    """
     letters = _NO_LANGUAGE.sub(" ", question)
     if not letters.strip():
         return None
@@ -53,21 +59,35 @@ def question_language(question: str) -> str | None:
 
 
 def likeliest_language(text: str) -> str | None:
-    """Primary BCP 47 tag of the language that a text is most likely in, however unlikely that is; None for a text without letters."""
+    """Primary BCP 47 tag of the language that a text is most likely in, however unlikely that is; None for a text
+    without letters.
+    """
     letters = _NO_LANGUAGE.sub(" ", text)
     return primary_tag(str(language_model().classify(letters)[0])) if letters.strip() else None
 
 
 def likeliest_languages(text: str) -> list[tuple[str, float]]:
-    """Primary BCP 47 tags of the languages that a text may be in, with their probabilities, the likeliest first; none for a text without letters."""
+    """Primary BCP 47 tags of the languages that a text may be in, with their probabilities, the likeliest first; none
+    for a text without letters.
+    """
     letters = _NO_LANGUAGE.sub(" ", text)
-    return [(primary_tag(str(label)), float(probability)) for label, probability in language_model().rank(letters)] if letters.strip() else []
+    return (
+        [(primary_tag(str(label)), float(probability)) for label, probability in language_model().rank(letters)]
+        if letters.strip()
+        else []
+    )
 
 
 @lru_cache(maxsize=256)
 def _usual_fit(embed: Embed, tag: str) -> float | None:
-    """How well an embedder covers the most frequent words of a language; None for a language without a word list. It takes 30 ms."""
+    """How well an embedder covers the most frequent words of a language; None for a language without a word list. It
+    takes 30 ms.
+    """
     from wordfreq import available_languages, top_n_list  # the import takes 0.3 s
 
     tag = "nb" if tag == "no" else tag
-    return language_fit(embed, top_n_list(tag, _USUAL_WORDS, wordlist="small")) if tag in available_languages("small") else None
+    return (
+        language_fit(embed, top_n_list(tag, _USUAL_WORDS, wordlist="small"))
+        if tag in available_languages("small")
+        else None
+    )

@@ -1,8 +1,10 @@
-"""Relevance of hits: how often a hit with such evidence answers its question, and whether one may be answered from at all.
+"""Relevance of hits: how often a hit with such evidence answers its question, and whether one may be answered from at
+all.
 
-The evidence for a hit is its dense cosine, the share of the question's terms that it contains, and how far it is above, or below, the other candidates in
-both. A logistic curve makes a probability of them, which was fitted for the embedder on judged questions (`index.embedding.calibrations`,
-`query.evaluation.fitting`). It does not depend on the score by which hits are ordered, nor on the number of hits.
+The evidence for a hit is its dense cosine, the share of the question's terms that it contains, and how far it is above,
+or below, the other candidates in both. A logistic curve makes a probability of them, which was fitted for the embedder
+on judged questions (`index.embedding.calibrations`, `query.evaluation.fitting`). It does not depend on the score by
+which hits are ordered, nor on the number of hits.
 """
 
 import math
@@ -17,31 +19,34 @@ CurveName = Literal["known", "unknown", "foreign"]  # of `Calibration`
 HIGH, MEDIUM = 0.7, 0.4  # relevance from which on confidence in a hit is high, or medium
 RIVALS = 10  # first candidates of a search, with which each hit is compared
 
-# Best term coverage among the candidates of a question, on XQuAD with 150 questions each; "hidden": the article with the answer was left out.
-#                    1     5    25    50    75    95    99 percentile
-#   Spanish         .35   .41   .60   .73   .88  1.00  1.00        dense cosine  .35 to .70
-#   hidden          .07   .11   .18   .26   .32   .53   .69                      .31 to .56
-#   Vietnamese      .21   .26   .39   .50   .59   .79   .87                      .42 to .75
-#   hidden          .06   .07   .12   .16   .20   .30   .43                      .38 to .70
-#   English         .28   .42   .63   .77   .88   .97   .99                      .22 to .76
-#   hidden          .05   .10   .18   .25   .34   .49   .63                      .08 to .41
-# In a language that the embedder does not cover, the cosines of all texts lie close together, so term coverage decides alone. At .30, 99 % of the Spanish
-# and 91 % of the Vietnamese questions are answered, and 66 % and 95 % of the hidden ones are refused. In English, with cosine and term coverage, it is
-# 100 % and 60 %; with a threshold of the cosine alone, 51 % of the hidden ones were refused.
+# Best term coverage among the candidates of a question, on XQuAD with 150 questions each; "hidden": the article with
+# the answer was left out. 1     5    25    50    75    95    99 percentile Spanish         .35   .41   .60   .73   .88
+# 1.00  1.00        dense cosine  .35 to .70 hidden          .07   .11   .18   .26   .32   .53   .69
+# .31 to .56 Vietnamese      .21   .26   .39   .50   .59   .79   .87                      .42 to .75 hidden          .06
+# .07   .12   .16   .20   .30   .43                      .38 to .70 English         .28   .42   .63   .77   .88   .97
+# .99                      .22 to .76 hidden          .05   .10   .18   .25   .34   .49   .63                      .08
+# to .41 In a language that the embedder does not cover, the cosines of all texts lie close together, so term coverage
+# decides alone. At .30, 99 % of the Spanish and 91 % of the Vietnamese questions are answered, and 66 % and 95 % of the
+# hidden ones are refused. In English, with cosine and term coverage, it is 100 % and 60 %; with a threshold of the
+# cosine alone, 51 % of the hidden ones were refused.
 LEAST_COVERAGE = 0.30
-_CONFIDENT = 0.55  # term coverage, in such a language: reached by half and more of the answerable questions, and by 4 % of the hidden ones at most
-_STRONG = 0.60  # term coverage that is enough whatever the cosine, as for a product code, which means nothing to an embedder
-# In a known language, term coverage above that of unrelated texts (.16) lowers the required cosine, and coverage below it raises it, by a part of the
-# difference that belongs to the embedder (`ScoreThresholds.worth`).
+# term coverage, in such a language: reached by half and more of the answerable questions, and by 4 % of the hidden ones
+# at most
+_CONFIDENT = 0.55
+# term coverage that is enough whatever the cosine, as for a product code, which means nothing to an embedder
+_STRONG = 0.60
+# In a known language, term coverage above that of unrelated texts (.16) lowers the required cosine, and coverage below
+# it raises it, by a part of the difference that belongs to the embedder (`ScoreThresholds.worth`).
 _BY_CHANCE = 0.16
 
 
 class Evidence(NamedTuple):
     """Evidence that a chunk answers a question.
 
-    `dense` is the cosine, None where none was computed. `term_coverage` is the share, 0 to 1, of the question's terms that the chunk contains, weighted by
-    rarity, and `cautious` the same for a question that might have had more words (`Coverage`). `is_known` is whether the embedder covers the chunk's language;
-    `is_foreign`, whether the question is in another language, and the embedder covers both: then words hardly match.
+    `dense` is the cosine, None where none was computed. `term_coverage` is the share, 0 to 1, of the question's terms
+    that the chunk contains, weighted by rarity, and `cautious` the same for a question that might have had more words
+    (`Coverage`). `is_known` is whether the embedder covers the chunk's language; `is_foreign`, whether the question is
+    in another language, and the embedder covers both: then words hardly match.
     """
 
     dense: float | None
@@ -69,12 +74,16 @@ class Evidence(NamedTuple):
         return self.term_coverage >= _STRONG or (self.dense is not None and self.dense >= needed)
 
     def reaches(self, cosine: float) -> bool:
-        """Whether the dense cosine is at least `cosine`; in a language that the embedder does not cover, whether term coverage is at least .55."""
+        """Whether the dense cosine is at least `cosine`; in a language that the embedder does not cover, whether term
+        coverage is at least .55.
+        """
         return (self.dense or 0.0) >= cosine if self.is_known else self.term_coverage >= _CONFIDENT
 
 
 class Features(NamedTuple):
-    """What a curve weighs: a cosine, a cautious term coverage, and how far each is above the best rival's; below it, they are negative."""
+    """What a curve weighs: a cosine, a cautious term coverage, and how far each is above the best rival's; below it,
+    they are negative.
+    """
 
     cosine: float
     coverage: float
@@ -93,23 +102,37 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
 
     Args:
         evidence: Evidence by chunk id, each with a cosine.
-        rivals: Ids of the chunks to compare with, which `evidence` has. A chunk is no rival of itself, nor of its copies. Other chunks of its document are:
-            most documents answer in one place, and the paragraphs on which curves are fitted have the others of their article beside them.
+        rivals: Ids of the chunks to compare with, which `evidence` has. A chunk is no rival of itself, nor of its
+            copies. Other chunks of its document are: most documents answer in one place, and the paragraphs on which
+            curves are fitted have the others of their article beside them.
     """
     others = [(one, evidence[one]) for one in rivals]
     found = {}
     for chunk_id, own in evidence.items():
-        theirs = [other for one, other in others if one != chunk_id and (other.dense, other.cautious) != (own.dense, own.cautious)]
+        theirs = [
+            other
+            for one, other in others
+            if one != chunk_id and (other.dense, other.cautious) != (own.dense, own.cautious)
+        ]
         cosine = own.dense or 0.0
         above = cosine - max((other.dense or 0.0 for other in theirs), default=cosine)
-        found[chunk_id] = Features(cosine, own.cautious, above, own.cautious - max((other.cautious for other in theirs), default=own.cautious))
+        found[chunk_id] = Features(
+            cosine, own.cautious, above, own.cautious - max((other.cautious for other in theirs), default=own.cautious)
+        )
     return found
 
 
-def relevances(calibration: Calibration, evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[str, float | None]:
-    """Relevance of chunks, 0 to 1 to 3 decimals, by chunk id; None in a language for which there is no curve. Arguments as for `features`."""
+def relevances(
+    calibration: Calibration, evidence: Mapping[str, Evidence], rivals: Iterable[str]
+) -> dict[str, float | None]:
+    """Relevance of chunks, 0 to 1 to 3 decimals, by chunk id; None in a language for which there is no curve. Arguments
+    as for `features`.
+    """
     curves: dict[str, Curve | None] = {one: getattr(calibration, own.curve) for one, own in evidence.items()}
-    return {one: None if (curve := curves[one]) is None else round(of.on(curve), 3) for one, of in features(evidence, rivals).items()}
+    return {
+        one: None if (curve := curves[one]) is None else round(of.on(curve), 3)
+        for one, of in features(evidence, rivals).items()
+    }
 
 
 def confidence_in(relevance: float | None) -> Confidence | None:

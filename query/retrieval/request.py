@@ -21,17 +21,20 @@ class Request:
 
     Args:
         text: Text to search for.
-        vector: Unit vector of the text, float32 (dimension,). None is allowed in mode `lexical` without `floor`; tags are then matched by their words alone.
+        vector: Unit vector of the text, float32 (dimension,). None is allowed in mode `lexical` without `floor`; tags
+            are then matched by their words alone.
         k: Maximum number of hits.
         mode: Retrievers to use.
         where: Metadata filter, in the grammar of `query.retrieval.filters`.
         floor: Minimum dense cosine of a hit.
-        thresholds: Calibrated score thresholds of the embedder, whose floor is applied together with the term coverage of a hit
-            (`query.retrieval.relevance`): in a language that the embedder does not cover, term coverage decides alone.
+        thresholds: Calibrated score thresholds of the embedder, whose floor is applied together with the term coverage
+            of a hit (`query.retrieval.relevance`): in a language that the embedder does not cover, term coverage
+            decides alone.
         workspace: Value that the declared workspace field of a hit must have.
-        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document, diversity, share), relevance and
-            neighbours.
-        closest: Number of hits, or k if that is more, to find besides: the closest, whether they pass `floor` and `thresholds` or not. 0 for none.
+        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document,
+            diversity, share), relevance and neighbours.
+        closest: Number of hits, or k if that is more, to find besides: the closest, whether they pass `floor` and
+            `thresholds` or not. 0 for none.
     """
 
     text: str
@@ -48,10 +51,12 @@ class Request:
 
 @dataclass(slots=True)
 class Retrieved:
-    """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and what the step adds.
+    """Hits, best first, and the trace of the search: one mapping for each step, with `step`, `ms` (milliseconds) and
+    what the step adds.
 
-    `rivals` are the chunk ids of the first candidates, before tags, reranking and thresholds: what hits are compared with for their relevance. `closest` are
-    the best hits without floor and thresholds, as many as the request wants of them.
+    `rivals` are the chunk ids of the first candidates, before tags, reranking and thresholds: what hits are compared
+    with for their relevance. `closest` are the best hits without floor and thresholds, as many as the request wants of
+    them.
     """
 
     hits: list[Hit] = field(default_factory=list)
@@ -61,7 +66,9 @@ class Retrieved:
 
     @contextmanager
     def step(self, name: str) -> Iterator[dict[str, Any]]:
-        """Times a step and appends it to the trace. The block puts its results into the yielded dictionary. Raises GivenUp before it."""
+        """Times a step and appends it to the trace. The block puts its results into the yielded dictionary. Raises
+        GivenUp before it.
+        """
         require_wanted()
         start = time.perf_counter()
         told: dict[str, Any] = {"step": name, "ms": None}

@@ -1,6 +1,8 @@
-"""Retriever of one open version: filter, dense and lexical candidates, fusion, tags, reranking, score threshold, selection.
+"""Retriever of one open version: filter, dense and lexical candidates, fusion, tags, reranking, score threshold,
+selection.
 
-Search, answers, evaluation and the gate's golden questions share it. Each step adds an entry with its results and duration to the trace of the query.
+Search, answers, evaluation and the gate's golden questions share it. Each step adds an entry with its results and
+duration to the trace of the query.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -33,11 +35,26 @@ from almanac.query.retrieval.workspace_cache import WorkspaceCache
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.results import Hit, Neighbour
 
-_HIT_FIELDS = ("chunk_id", "document_id", "source", "url", "title", "text", "passage", "ordinal", "start", "end", "metadata", "fetched_at")
+_HIT_FIELDS = (
+    "chunk_id",
+    "document_id",
+    "source",
+    "url",
+    "title",
+    "text",
+    "passage",
+    "ordinal",
+    "start",
+    "end",
+    "metadata",
+    "fetched_at",
+)
 _READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
 _BATCH = 1_000  # texts read at a time
 _WARM = 60  # characters of a chunk: a search for them reads all kinds of files, and few of their pages
-_SINGLE = 4  # search of a version before which the system begins to read around pages; those before, warming and first answer, have each read by itself
+# search of a version before which the system begins to read around pages; those before, warming and first answer, have
+# each read by itself
+_SINGLE = 4
 _UNLIKE = 3  # times k: candidates for the selection by diversity
 
 
@@ -47,11 +64,18 @@ class Retriever:
     Args:
         declaration: The declaration, whose `retrieve` section applies.
         opened: The version. The caller closes it.
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Called only to embed tag names; a request carries its own vector.
+        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Called only to embed tag names; a
+            request carries its own vector.
         reranker: Reranker to use where `retrieve.rerank` is declared.
     """
 
-    def __init__(self, declaration: Declaration, opened: OpenVersion, embed_queries: EmbedQueries, reranker: Reranker | None = None) -> None:
+    def __init__(
+        self,
+        declaration: Declaration,
+        opened: OpenVersion,
+        embed_queries: EmbedQueries,
+        reranker: Reranker | None = None,
+    ) -> None:
         declared = declaration.retrieve
         self.opened = opened
         self.languages = ContentLanguages(opened, declaration.embed)
@@ -62,7 +86,11 @@ class Retriever:
         self._declared, self._reranker = declared, reranker
         self._sample = Sample(opened)
         self._proposals = Proposals(declared, opened, self.languages, self._sample)
-        self._tags = None if declared.tags is None else TagScores(declared.tags, opened, self.access, self._sample, embed_queries)
+        self._tags = (
+            None
+            if declared.tags is None
+            else TagScores(declared.tags, opened, self.access, self._sample, embed_queries)
+        )
         size = opened.manifest.counts.chunks
         self._documents_in = WorkspaceCache[pa.Table](size)
         self._vocabularies = WorkspaceCache[Vocabulary](size)
@@ -75,10 +103,12 @@ class Retriever:
             among: Chunk ids to search, of those that the request allows. Default: all that it allows.
 
         Returns:
-            At most k hits, best first, and the trace. `query.published.PublishedIndex.search` documents order and scores.
+            At most k hits, best first, and the trace. `query.published.PublishedIndex.search` documents order and
+            scores.
 
         Raises:
-            UsageError: The filter is malformed or names an unknown field or operator, or a workspace is given and none is declared.
+            UsageError: The filter is malformed or names an unknown field or operator, or a workspace is given and none
+                is declared.
             DamagedVersion: Files of the version are missing or unreadable.
             EmbedderMismatch: The vector has another dimension than those of the version.
             DeclarationError, CredentialRefused: From embedding the names of tags.
@@ -144,7 +174,8 @@ class Retriever:
         return any(not reading.frequencies.keys().isdisjoint(of_other.frequencies) for reading, of_other in pairs)
 
     def warm(self, dimension: int) -> None:
-        """Searches for the beginning of a chunk, so that the files and caches of the version are loaded before the first request.
+        """Searches for the beginning of a chunk, so that the files and caches of the version are loaded before the
+        first request.
 
         `dimension` is that of the version's vectors.
         """
@@ -167,12 +198,16 @@ class Retriever:
         Raises UsageError as `Access.visible`.
         """
         visible = self.access.visible(workspace)
-        return ListedDocuments(self._documents_in.of(workspace, lambda: table_of_documents(self.opened, visible), self.access.rows_in))
+        return ListedDocuments(
+            self._documents_in.of(workspace, lambda: table_of_documents(self.opened, visible), self.access.rows_in)
+        )
 
     def _with_codes(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
-        """Candidates with a rare code of the question before all others, in mode `hybrid`: scores are halved, and raised by half for the share of codes.
+        """Candidates with a rare code of the question before all others, in mode `hybrid`: scores are halved, and
+        raised by half for the share of codes.
 
-        In a sentence, the code is one word of several, and unknown to the embedder: other records are as near to "How much is GR-16?".
+        In a sentence, the code is one word of several, and unknown to the embedder: other records are as near to "How
+        much is GR-16?".
         """
         if request.mode != "hybrid" or not candidates or not codes_in(request.text):
             return candidates
@@ -180,7 +215,11 @@ class Retriever:
             rows = self.opened.rows([one.chunk_id for one in candidates], TITLED)
             texts = [titled(row) for row in rows]
             # Only codes that a candidate has are told of and counted: others may be those of another workspace.
-            codes = [code for code in rare_codes(request.text, self.opened.readings(request.text)) if any(has_code(code, text) for text in texts)]
+            codes = [
+                code
+                for code in rare_codes(request.text, self.opened.readings(request.text))
+                if any(has_code(code, text) for text in texts)
+            ]
             told["codes"] = codes
             for one, text in zip(candidates, texts, strict=True) if codes else ():
                 one.score = round((one.score + sum(has_code(code, text) for code in codes) / len(codes)) / 2, 6)
@@ -198,7 +237,8 @@ class Retriever:
             for one, score in zip(first, scores, strict=True):
                 one.rerank = round(float(score), 6)
             told.update(candidates=len(first), cut=cut)
-            # A reranker's scale is not that of the search. Reranked candidates come first, in its order; the search's scores are handed out anew, descending.
+            # A reranker's scale is not that of the search. Reranked candidates come first, in its order; the search's
+            # scores are handed out anew, descending.
             ordered = sorted(first, key=lambda one: (-(one.rerank or 0.0), one.chunk_id))
             for one, score in zip(ordered, sorted((one.score for one in first), reverse=True), strict=True):
                 one.score = score
@@ -210,14 +250,23 @@ class Retriever:
             candidates = one_of_each_document(candidates, self._documents)
         if declared.diversity:
             candidates = candidates[: _UNLIKE * request.k]
-        candidates = mmr(candidates, request.k, declared.diversity, self.opened.vectors, self._sample.usual_likeness if declared.diversity else 0.0)
+        candidates = mmr(
+            candidates,
+            request.k,
+            declared.diversity,
+            self.opened.vectors,
+            self._sample.usual_likeness if declared.diversity else 0.0,
+        )
         return drop_below_score_share(candidates, declared.share, declared.least_k)
 
     def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:
         return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids, ("source", "document_id"))]
 
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
-        rows = [row | {"metadata": self.access.metadata_for(workspace, row["metadata"])} for row in self.opened.rows([one.chunk_id for one in candidates])]
+        rows = [
+            row | {"metadata": self.access.metadata_for(workspace, row["metadata"])}
+            for row in self.opened.rows([one.chunk_id for one in candidates])
+        ]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
         tagged = self._declared.tags.field if self._declared.tags else "tags"
         return [
@@ -226,24 +275,40 @@ class Retriever:
         ]
 
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
-        """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without the chunk itself."""
+        """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without
+        the chunk itself.
+        """
         near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
         at = dict(self.opened.chunks_of(row["source"], row["document_id"], near))
-        rows = self.opened.rows([at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at], ("chunk_id", "start", "end", "text"))
+        rows = self.opened.rows(
+            [at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at],
+            ("chunk_id", "start", "end", "text"),
+        )
         return [Neighbour(**one) for one in rows]
 
 
 def texts_in(opened: OpenVersion, access: Access, workspace: str | None) -> Iterator[str]:
-    """Yields title and text of the chunks of a workspace, or of all; of more than 50,000, of a random sample of so many."""
+    """Yields title and text of the chunks of a workspace, or of all; of more than 50,000, of a random sample of so
+    many.
+    """
     ids = access.chunks_in(workspace)
     if access.rows_in(workspace) > _READ_FOR_WORDS:
         ids = opened.chunk_set(opened.smallest(_READ_FOR_WORDS, ids))
     for batch in opened.batches(TITLED, ids):
         for begin in range(0, len(batch), _BATCH):
-            for title, text, passage in zip(*(column.to_pylist() for column in batch.slice(begin, _BATCH).columns), strict=True):
+            for title, text, passage in zip(
+                *(column.to_pylist() for column in batch.slice(begin, _BATCH).columns), strict=True
+            ):
                 yield f"{title}\n{text if passage is None else passage}"
 
 
 def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None, tags: list[str]) -> Hit:
     scores = {"dense": one.dense, "lexical": one.lexical, "tag": one.tag, "cluster": one.cluster, "rerank": one.rerank}
-    return Hit(rank=rank, score=one.score, scores=scores, neighbours=neighbours, tags=tags, **{name: row[name] for name in _HIT_FIELDS})
+    return Hit(
+        rank=rank,
+        score=one.score,
+        scores=scores,
+        neighbours=neighbours,
+        tags=tags,
+        **{name: row[name] for name in _HIT_FIELDS},
+    )

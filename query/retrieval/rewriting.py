@@ -1,7 +1,8 @@
 """Rewriting of follow-up questions by the declared model, so that they stand by themselves.
 
-It is optional at run time: where the model is unreachable, overloaded or returns nothing usable, `query.retrieval.follow_up` decides, and the trace and the log
-contain the reason. Errors that the operator has to fix (key, model name, address) are raised, since they would otherwise go unnoticed.
+It is optional at run time: where the model is unreachable, overloaded or returns nothing usable,
+`query.retrieval.follow_up` decides, and the trace and the log contain the reason. Errors that the operator has to fix
+(key, model name, address) are raised, since they would otherwise go unnoticed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,12 +31,16 @@ class Rewriting(NamedTuple):
 
 
 def rewrite(generator: "Generator", question: str, history: Sequence[Mapping[str, str]]) -> Rewriting:
-    """Asks the model for the question as it stands by itself. `history` has the earlier messages, oldest first: {role, content}.
+    """Asks the model for the question as it stands by itself. `history` has the earlier messages, oldest first: {role,
+    content}.
 
     Raises CredentialRefused, and DeclarationError where the server redirects or has no such address or model.
     """
     prompt = Template((Path(__file__).parent / "prompts" / "rewrite.txt").read_text(encoding="utf-8"))
-    asked = prompt.substitute(conversation="\n".join(_quoted(message) for message in history[-_MESSAGES:]), question=" ".join(question.split()))
+    asked = prompt.substitute(
+        conversation="\n".join(_quoted(message) for message in history[-_MESSAGES:]),
+        question=" ".join(question.split()),
+    )
     try:
         written = generator.generate([{"role": "user", "content": asked}], temperature=0.0, max_tokens=_TOKENS)
     except CredentialRefused:

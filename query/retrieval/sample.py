@@ -1,4 +1,6 @@
-"""What is usual in a version: cosines mean different things by embedder, language and question, and are told from those to a sample of its chunks."""
+"""What is usual in a version: cosines mean different things by embedder, language and question, and are told from those
+to a sample of its chunks.
+"""
 
 from functools import cached_property
 
@@ -12,7 +14,9 @@ _SIZE = 1000
 
 
 class Sample:
-    """Up to 1,000 chunks of smallest id: ids are hashes, so the sample is random, and the same for the same content. Read on first use."""
+    """Up to 1,000 chunks of smallest id: ids are hashes, so the sample is random, and the same for the same content.
+    Read on first use.
+    """
 
     def __init__(self, opened: OpenVersion) -> None:
         self._opened = opened

@@ -1,4 +1,6 @@
-"""A search as it was meant: for a question with what it continues, its misspelt words replaced, and in other wordings where these are declared."""
+"""A search as it was meant: for a question with what it continues, its misspelt words replaced, and in other wordings
+where these are declared.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +11,15 @@ import numpy as np
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.query.retrieval.arguments import require_history
-from almanac.query.retrieval.follow_up import Found, Leaning, continued, continues, earlier_questions, leaning_of, with_context
+from almanac.query.retrieval.follow_up import (
+    Found,
+    Leaning,
+    continued,
+    continues,
+    earlier_questions,
+    leaning_of,
+    with_context,
+)
 from almanac.query.retrieval.query_expansion import expand, merge
 from almanac.query.retrieval.question_language import question_language
 from almanac.query.retrieval.request import EmbedQueries, Request, Retrieved
@@ -35,7 +45,11 @@ class _Asked(NamedTuple):
     is_more: bool = False  # whether it asks for more of the same
 
     def respelt(self, by: Respelt) -> "_Asked":
-        return self._replace(question=by.text, picked_for=by.applied(self.picked_for), last=None if self.last is None else by.applied(self.last))
+        return self._replace(
+            question=by.text,
+            picked_for=by.applied(self.picked_for),
+            last=None if self.last is None else by.applied(self.last),
+        )
 
 
 @dataclass
@@ -46,10 +60,11 @@ class Searched:
         hits: Hits, best first.
         question: The question that was searched for: with what it continues, and its misspelt words replaced.
         picked_for: The same as a text to pick sentences for, which begins with what was asked last.
-        picking_vector: Unit vector to pick sentences by, float32 (dimension,): that of the request, moved halfway to that of what was asked last, where the
-            question continues another one. None where the search needed none.
+        picking_vector: Unit vector to pick sentences by, float32 (dimension,): that of the request, moved halfway to
+            that of what was asked last, where the question continues another one. None where the search needed none.
         request: The request for it.
-        asked: The request for it as it was spelt. What is judged, is judged by it: a replaced word may find, and proves nothing.
+        asked: The request for it as it was spelt. What is judged, is judged by it: a replaced word may find, and proves
+            nothing.
         closest: As in `Retrieved`, judged by `asked`.
         last: What was asked last, where `picked_for` has earlier questions, too.
         is_more: Whether the question asks for more of what was answered before.
@@ -75,7 +90,8 @@ class Search:
         retriever: Retriever of the version.
         request_for: Gives the request for a question, without its vector.
         embed_queries: Gives the unit vectors of texts, float32 (n, dimension). None: requests need none.
-        beside: Gives what else is to be embedded, together with a question that sentences are picked for. `embed_queries` has to remember it.
+        beside: Gives what else is to be embedded, together with a question that sentences are picked for.
+            `embed_queries` has to remember it.
         expand: Maximum number of other wordings to search for.
         writer: Model that writes other wordings, and rewrites questions that continue others. None: there is none.
     """
@@ -90,12 +106,18 @@ class Search:
         expand: int = 0,
         writer: "Generator | None" = None,
     ) -> None:
-        self._retriever, self._request_for, self._embed_queries, self._beside = retriever, request_for, embed_queries, beside
+        self._retriever, self._request_for, self._embed_queries, self._beside = (
+            retriever,
+            request_for,
+            embed_queries,
+            beside,
+        )
         self._expand, self._writer = expand, writer
         self._steps = Retrieved()
 
     def find(self, question: str, history: History = ()) -> Searched:
-        """Searches for a question. `history` has the earlier messages of the conversation, oldest first: {role, content}.
+        """Searches for a question. `history` has the earlier messages of the conversation, oldest first: {role,
+        content}.
 
         Raises the errors of `Retriever.find`, of the embedder, and CredentialRefused and DeclarationError of the model.
         """
@@ -107,7 +129,9 @@ class Search:
         respelt = self._respelt(asked.question, request)
         if respelt.replaced:
             asked_as_meant = asked.respelt(respelt)
-            request, meant = self._with_vectors(request, self._request_for(respelt.text), beside=self._beside(asked_as_meant.picked_for))
+            request, meant = self._with_vectors(
+                request, self._request_for(respelt.text), beside=self._beside(asked_as_meant.picked_for)
+            )
             found = self._in_other_wordings(meant)
             found.hits = self._retriever.judge.bearing(request, found.hits, found.rivals)
             found.closest = self._retriever.judge.judged(request, found.closest, found.rivals)
@@ -122,7 +146,18 @@ class Search:
             both = vector + self._embed_queries([meant.last])[0]
             vector = both / np.linalg.norm(both)
         trace = [*self._steps.trace, *found.trace]
-        return Searched(found.hits, meant.question, meant.picked_for, vector, request, asked, found.closest, meant.last, meant.is_more, trace)
+        return Searched(
+            found.hits,
+            meant.question,
+            meant.picked_for,
+            vector,
+            request,
+            asked,
+            found.closest,
+            meant.last,
+            meant.is_more,
+            trace,
+        )
 
     def _standing_alone(self, question: str, history: History) -> _Asked:
         """The question with what it continues."""
@@ -139,7 +174,11 @@ class Search:
             together = continued(question, earlier)
             found = self._compared(leaning, question, together)
             is_continued = continues(leaning, found)
-            told.update(form=leaning.form, **({} if found is None else found._asdict()), continued=together if is_continued else None)
+            told.update(
+                form=leaning.form,
+                **({} if found is None else found._asdict()),
+                continued=together if is_continued else None,
+            )
             if not is_continued:
                 return _Asked(question, question)
             if leaning.form == "more":
@@ -147,7 +186,9 @@ class Search:
             return _Asked(together, with_context(question, earlier), last=question)
 
     def _compared(self, leaning: Leaning, question: str, together: str) -> Found | None:
-        """What the question finds alone, and together with the earlier ones; None where that decides nothing, or relevance is not known."""
+        """What the question finds alone, and together with the earlier ones; None where that decides nothing, or
+        relevance is not known.
+        """
         if leaning.form in ("more", "whole"):
             return None
         asked = self._with_vectors(self._request_for(question), self._request_for(together))
@@ -158,13 +199,17 @@ class Search:
         best = max(both, key=lambda hit: hit.relevance or 0.0)
         fits = best.chunk_id in {hit.chunk_id for hit in alone}
         if not fits:
-            covered = self._retriever.judge.evidence(requests[0].text, dict.fromkeys([best.chunk_id, *(hit.chunk_id for hit in alone)]))
+            covered = self._retriever.judge.evidence(
+                requests[0].text, dict.fromkeys([best.chunk_id, *(hit.chunk_id for hit in alone)])
+            )
             share = covered[best.chunk_id].term_coverage
             fits = share > 0 and share >= _AS_MANY * max(one.term_coverage for one in covered.values())
         return Found(max((hit.relevance or 0.0 for hit in alone), default=0.0), best.relevance or 0.0, fits)
 
     def _with_vectors(self, *requests: Request, beside: Sequence[str] = ()) -> list[Request]:
-        """The requests with the vectors of their texts, where they need one. All is embedded together, and what goes `beside`, too."""
+        """The requests with the vectors of their texts, where they need one. All is embedded together, and what goes
+        `beside`, too.
+        """
         if self._embed_queries is None or not requests:
             return list(requests)
         vectors = self._embed_queries([*(request.text for request in requests), *beside])
@@ -176,7 +221,9 @@ class Search:
         steps = Retrieved()
         with steps.step("spelling") as told:
             vocabulary = retriever.vocabulary(request.workspace)
-            respelt = respell(question, vocabulary, retriever.is_indexed, retriever.is_same_word, [tag for tag in tags if tag])
+            respelt = respell(
+                question, vocabulary, retriever.is_indexed, retriever.is_same_word, [tag for tag in tags if tag]
+            )
             told["replaced"] = respelt.replaced
         if respelt.replaced:
             self._steps.trace += steps.trace
@@ -193,5 +240,6 @@ class Search:
         wordings = expansion.wordings
         others = map(self._retriever.find, self._with_vectors(*(replace(request, text=text) for text in wordings)))
         merged = merge([found, *others], request.k)
-        merged.hits = self._retriever.judge.judged(request, merged.hits, merged.rivals)  # relevance is that to the question, whatever wording found the hit
+        # relevance is that to the question, whatever wording found the hit
+        merged.hits = self._retriever.judge.judged(request, merged.hits, merged.rivals)
         return merged

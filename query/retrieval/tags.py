@@ -1,6 +1,8 @@
-"""Tags in retrieval: the tags that a question names, the tags related to them, and how well the tags of a chunk match both.
+"""Tags in retrieval: the tags that a question names, the tags related to them, and how well the tags of a chunk match
+both.
 
-Clusters of tags are not declared but derived from co-occurrence: two tags are related if the tag sets with both are at least a fifth of those with either.
+Clusters of tags are not declared but derived from co-occurrence: two tags are related if the tag sets with both are at
+least a fifth of those with either.
 """
 
 import re
@@ -19,7 +21,9 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True)
 class QuestionTags:
-    """Tags that a question names, and tags related to them, both sorted. Without named tags, scores do not depend on tags."""
+    """Tags that a question names, and tags related to them, both sorted. Without named tags, scores do not depend on
+    tags.
+    """
 
     named: tuple[str, ...] = ()
     related: tuple[str, ...] = ()
@@ -34,7 +38,8 @@ class QuestionTags:
 
 
 class TagIndex:
-    """Index of the tags of a set of chunks, such as those of a version or of one workspace. `rows` has the tags of each chunk.
+    """Index of the tags of a set of chunks, such as those of a version or of one workspace. `rows` has the tags of each
+    chunk.
 
     `names` are the distinct tags, sorted.
     """
@@ -42,7 +47,8 @@ class TagIndex:
     def __init__(self, rows: Sequence[Sequence[str]]) -> None:
         counts: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
-        for tags in {tuple(sorted(set(row))) for row in rows}:  # each distinct set once, since the chunks of a page have the same one
+        # each distinct set once, since the chunks of a page have the same one
+        for tags in {tuple(sorted(set(row))) for row in rows}:
             counts.update(tags)
             pairs.update(combinations(tags, 2))
         self.names = sorted(counts)
@@ -56,13 +62,14 @@ class TagIndex:
     def tags_of(self, question: str, cosines_of_names: Callable[[], np.ndarray] | None, floor: float) -> QuestionTags:
         """Determines the tags that a question names.
 
-        A question names each tag whose words it all contains, regardless of case, diacritics and the plural s of English. Where there is none, it names the
-        tags whose names are most similar to it by embedding, at most five.
+        A question names each tag whose words it all contains, regardless of case, diacritics and the plural s of
+        English. Where there is none, it names the tags whose names are most similar to it by embedding, at most five.
 
         Args:
             question: Text of the question.
-            cosines_of_names: Gives the cosines of the question's vector to the embedded tag names, float32 (n,), in the order of `names`. Called only where no
-                tag is contained in the question, since embedding the names is expensive. None: tags are matched by their words alone.
+            cosines_of_names: Gives the cosines of the question's vector to the embedded tag names, float32 (n,), in the
+                order of `names`. Called only where no tag is contained in the question, since embedding the names is
+                expensive. None: tags are matched by their words alone.
             floor: Minimum cosine of a tag named by embedding, -1 to 1.
         """
         asked = set(_words(question))
@@ -78,4 +85,7 @@ class TagIndex:
 def _words(text: str) -> list[str]:
     """Words of a text, normalized for comparison: case-folded, without diacritics, without the plural s of English."""
     folded = "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if not unicodedata.combining(c))
-    return [word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word for word in _WORD.findall(folded.replace("_", " "))]
+    return [
+        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+        for word in _WORD.findall(folded.replace("_", " "))
+    ]

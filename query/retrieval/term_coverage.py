@@ -1,4 +1,6 @@
-"""Term coverage: the share of a question's terms that a text contains, weighted by rarity. In any language, low coverage reveals that a subject is missing."""
+"""Term coverage: the share of a question's terms that a text contains, weighted by rarity. In any language, low
+coverage reveals that a subject is missing.
+"""
 
 import math
 import threading
@@ -16,17 +18,21 @@ from almanac.query.retrieval.word_frequencies import word_frequencies
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
 
-# In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So frequencies are smoothed with _PRIOR further texts of
-# _PRIOR_WORDS words each in general language (Dirichlet prior); from some thousand texts on, the version's own counts dominate.
+# In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So frequencies are smoothed
+# with _PRIOR further texts of _PRIOR_WORDS words each in general language (Dirichlet prior); from some thousand texts
+# on, the version's own counts dominate.
 _PRIOR, _PRIOR_WORDS = 200, 100
 _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to that of the rarer syllable
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
 _ALIKE = 0.6  # degree to which a term counts of which a text has kin
 
-_REMEMBERED = 10_000_000  # bytes of texts with their terms: the hits of one question are compared with it several times, and with the next question again
+# bytes of texts with their terms: the hits of one question are compared with it several times, and with the next
+# question again
+_REMEMBERED = 10_000_000
 _OF_TEXT, _OF_CHARACTER, _OF_TERM = 600, 4, 150  # bytes, estimated
 _QUESTIONS = 16  # whose terms are remembered, in one language each: for one answer, they are asked for several times
-_FURTHER = 2  # see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
+# see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
+_FURTHER = 2
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _IS_HIRAGANA = regex.compile(r"[\u3041-\u309f]+")
@@ -35,7 +41,8 @@ _IS_HIRAGANA = regex.compile(r"[\u3041-\u309f]+")
 class Coverage(NamedTuple):
     """Term coverage of a text: the weighted share, 0 to 1, of the question's terms that it contains.
 
-    `cautious` is the share if the question had two more terms, which occur nowhere: the fewer and the more common its words are, the less it can be covered.
+    `cautious` is the share if the question had two more terms, which occur nowhere: the fewer and the more common its
+    words are, the less it can be covered.
     """
 
     share: float
@@ -45,7 +52,8 @@ class Coverage(NamedTuple):
 def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[Coverage]:
     """Computes the term coverage of each text.
 
-    A term is weighted by the square of its inverse document frequency, so that rare words dominate, and a word that occurs nowhere has the most weight.
+    A term is weighted by the square of its inverse document frequency, so that rare words dominate, and a word that
+    occurs nowhere has the most weight.
 
     Args:
         analyzed: The question as analyzed by the rules of each language of the version, with document frequencies.
@@ -69,7 +77,8 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
 
 
 def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str, float]:
-    """Inverse document frequency of the question's terms in the whole version, smoothed as for `term_coverage`, by term.
+    """Inverse document frequency of the question's terms in the whole version, smoothed as for `term_coverage`, by
+    term.
 
     Minima over the languages: a word that is common in its own is mostly rare in the others.
     """
@@ -81,7 +90,8 @@ def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str
 
 
 def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str) -> float:
-    """Weight of the rarest of the question's terms that a text lacks, as a share, 0 to 1, of that of its rarest term: the minimum over the languages.
+    """Weight of the rarest of the question's terms that a text lacks, as a share, 0 to 1, of that of its rarest term:
+    the minimum over the languages.
 
     Terms are weighted, and counted by a prefix match, as for `term_coverage`.
     """
@@ -89,7 +99,9 @@ def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str
     for query in analyzed:
         if weights := _weights(query, question):
             counted = _counted(weights, _kin_of(weights), _terms_of(text, query.language, query.is_folded))
-            found.append(max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values()))
+            found.append(
+                max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values())
+            )
     return round(min(found, default=0.0), 6)
 
 
@@ -109,17 +121,29 @@ def _terms_of(text: str, language: str, is_folded: bool) -> _Terms:
 
 def _kin_of(terms: Iterable[str]) -> Kin:
     """Of the terms that may have kin: one with a digit is itself alone, and so is a pair of Vietnamese syllables."""
-    return Kin(term for term in terms if term.isalpha() or not any(character.isdigit() or character == "_" for character in term))
+    return Kin(
+        term
+        for term in terms
+        if term.isalpha() or not any(character.isdigit() or character == "_" for character in term)
+    )
 
 
 def _counted(terms: Iterable[str], kin: Kin, found: _Terms) -> dict[str, float]:
-    """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less where it has kin of it."""
-    return {**dict.fromkeys(kin.among(found.all, found.joined), _ALIKE), **{term: 1.0 for term in terms if term in found.all}}
+    """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less
+    where it has kin of it.
+    """
+    return {
+        **dict.fromkeys(kin.among(found.all, found.joined), _ALIKE),
+        **{term: 1.0 for term in terms if term in found.all},
+    }
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
     usual = _usual(query.language, query.is_folded, tuple(query.frequencies), question)
-    counts = {term: count + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS) for term, count in query.frequencies.items()}
+    counts = {
+        term: count + _PRIOR * (1 - (1 - usual.get(term, 0.0)) ** _PRIOR_WORDS)
+        for term, count in query.frequencies.items()
+    }
     return {term: _weight(count, query.rows) for term, count in counts.items()}
 
 

@@ -12,6 +12,8 @@ class AnswerWords(DeclaredModel):
         None,
         pattern=r"\S",
         max_length=500,
-        description="the reply where nothing answers the question, whatever its language; null: a sentence that names the knowledge base, in the language "
+        description="the reply where nothing answers the question, whatever its language; null: a sentence that names "
+        "the "
+        "knowledge base, in the language "
         "of the question",
     )

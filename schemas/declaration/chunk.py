@@ -23,15 +23,21 @@ class Chunk(DeclaredModel):
 
     by: Literal["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"] = Field(
         "paragraphs",
-        description="where cuts are preferred. words: windows of so many; paragraphs; sentences: none is cut; recursive: paragraphs, lines, sentences, words; "
-        "sections: under Markdown headings, whose path is `section` in the metadata; semantic: where the topic shifts; none: documents stay whole. "
+        description="where cuts are preferred. words: windows of so many; paragraphs; sentences: none is cut; "
+        "recursive: "
+        "paragraphs, lines, sentences, words; "
+        "sections: under Markdown headings, whose path is `section` in the metadata; semantic: where the "
+        "topic shifts; none: documents stay whole. "
         "A heading stays with what follows it, whatever is declared",
     )
     size: int | None = Field(
         None,
         gt=0,
-        description="units of a chunk, at most (sentences: about); null: words 400, sentences 2000, others 600: what most embedders read whole. "
-        "Rows that are cut off from the header of their table are embedded and searched with it, which counts; one of more than half of size is not repeated",
+        description="units of a chunk, at most (sentences: about); null: words 400, sentences 2000, others 600: what "
+        "most "
+        "embedders read whole. "
+        "Rows that are cut off from the header of their table are embedded and searched with it, which "
+        "counts; one of more than half of size is not repeated",
     )
     overlap: int | None = Field(
         None,
@@ -41,17 +47,29 @@ class Chunk(DeclaredModel):
     )
     unit: Literal["characters", "words", "tokens"] | None = Field(
         None,
-        description="what size and overlap count; null: words for `by: words`, else characters. Of a script without spaces, a letter is a word; "
+        description="what size and overlap count; null: words for `by: words`, else characters. Of a script without "
+        "spaces, a letter is a word; "
         "tokens are those of the local embedder, without the marks that it adds",
     )
     max_size: int | None = Field(None, gt=0, description="sentences: one that is longer is cut; null: three times size")
-    whole_below: int | None = Field(None, ge=0, description="sentences: a document of up to so many units stays whole; null: size")
+    whole_below: int | None = Field(
+        None, ge=0, description="sentences: a document of up to so many units stays whole; null: size"
+    )
     prefix: Template | None = Field(
         None,
         min_length=1,
-        description="put before the text of each chunk and record when it is embedded and searched; a template over `title` and fields",
+        description=(
+            "put before the text of each chunk and record when it is embedded and searched; a template over "
+            "`title` and fields"
+        ),
     )
-    headings: bool = Field(False, description="the path of headings above a chunk is put before the text that is embedded, and is `section` in the metadata")
+    headings: bool = Field(
+        False,
+        description=(
+            "the path of headings above a chunk is put before the text that is embedded, and is `section` in the "
+            "metadata"
+        ),
+    )
 
     @property
     def limits(self) -> ChunkLimits:
@@ -62,7 +80,9 @@ class Chunk(DeclaredModel):
         limits = ChunkLimits(self.unit or own.unit, size, overlap)
         if self.by != "sentences":
             return limits
-        return limits._replace(max_size=self.max_size or 3 * size, whole_below=size if self.whole_below is None else self.whole_below)
+        return limits._replace(
+            max_size=self.max_size or 3 * size, whole_below=size if self.whole_below is None else self.whole_below
+        )
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Self:
@@ -70,7 +90,10 @@ class Chunk(DeclaredModel):
         if self.by == "none":
             return self
         if self.size is None and limits.unit != own.unit:
-            raise ValueError(f"size: is required with unit: {limits.unit}; the default of by: {self.by}, {own.size}, is in {own.unit}")
+            raise ValueError(
+                f"size: is required with unit: {limits.unit}; the default of by: {self.by}, {own.size}, is in "
+                f"{own.unit}"
+            )
         if limits.overlap >= limits.size:
             raise ValueError(f"overlap {limits.overlap} must be smaller than size {limits.size}")
         for name in ("max_size", "whole_below"):

@@ -1,7 +1,7 @@
 """Secret values of a declaration, and validation of the headers and cookies sent with a crawl.
 
-A secret is masked wherever a declaration is printed, dumped or hashed. Only a dump with `context=REVEALED` contains the value; it is used for the job that
-is sent to the crawl's process.
+A secret is masked wherever a declaration is printed, dumped or hashed. Only a dump with `context=REVEALED` contains the
+value; it is used for the job that is sent to the crawl's process.
 """
 
 import re
@@ -18,9 +18,20 @@ _MASK = "**********"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110, 5.6.2
 _OTHER_KEY = {"cookie": "cookies", "user-agent": "user_agent"}
-# Headers that a declaration may not set: they frame the message, belong to the connection, or request less than a whole page.
+# Headers that a declaration may not set: they frame the message, belong to the connection, or request less than a whole
+# page.
 _OWN = frozenset(
-    {"host", "content-length", "content-encoding", "content-type", "transfer-encoding", "te", "trailer", "expect", "accept-encoding"}
+    {
+        "host",
+        "content-length",
+        "content-encoding",
+        "content-type",
+        "transfer-encoding",
+        "te",
+        "trailer",
+        "expect",
+        "accept-encoding",
+    }
     | {"connection", "keep-alive", "upgrade", "proxy-authorization", "proxy-connection", "range", "if-range"}
     | {"if-match", "if-none-match", "if-modified-since", "if-unmodified-since"}
 )
@@ -74,7 +85,12 @@ def check_headers(headers: dict[str, SecretStr], *, has_auth: bool) -> None:
 
 
 def check_cookies(cookies: dict[str, SecretStr]) -> None:
-    """Raises ValueError for a cookie value with a semicolon, which would begin another cookie. Messages never show a value."""
+    """Raises ValueError for a cookie value with a semicolon, which would begin another cookie. Messages never show a
+    value.
+    """
     for name, value in cookies.items():
         if ";" in value.get_secret_value():
-            raise ValueError(f"cookies: the value of {name} has a semicolon, which would begin another cookie (its value is not shown)")
+            raise ValueError(
+                f"cookies: the value of {name} has a semicolon, which would begin another cookie (its value is "
+                "not shown)"
+            )

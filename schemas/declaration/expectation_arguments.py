@@ -42,7 +42,10 @@ def wrong_arguments(known: Known, arguments: Mapping[str, Any]) -> Iterator[tupl
     for name in arguments.keys() - takes.keys():
         yield name, "a field is named by `field` here" if name == "column" else _unknown(name, takes)
     given = {name: value for name, value in arguments.items() if name in takes and value is not None}
-    for name in [*known.required, *(("column_A", "column_B") if known.over == "pair" else ("column_list",) if known.over == "fields" else ())]:
+    for name in [
+        *known.required,
+        *(("column_A", "column_B") if known.over == "pair" else ("column_list",) if known.over == "fields" else ()),
+    ]:
         if name not in given:
             yield name, "is required"
     if known.some_of and not given.keys() & set(known.some_of):
@@ -61,7 +64,9 @@ def wrong_arguments(known: Known, arguments: Mapping[str, Any]) -> Iterator[tupl
 
 
 def _unknown(name: str, takes: Mapping[str, Argument]) -> str:
-    return f"unknown argument{did_you_mean(name, takes)}" + (f"; it takes {', '.join(takes)}" if takes else "; it takes none")
+    return f"unknown argument{did_you_mean(name, takes)}" + (
+        f"; it takes {', '.join(takes)}" if takes else "; it takes none"
+    )
 
 
 def problem_of(kind: Argument, value: Any) -> str:
@@ -84,7 +89,11 @@ def _number(value: Any) -> str:
 
 
 def _count(value: Any) -> str:
-    return "" if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else "must be a whole number, 0 or more"
+    return (
+        ""
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        else "must be a whole number, 0 or more"
+    )
 
 
 def _width(value: Any) -> str:
@@ -143,11 +152,19 @@ def _time_format(value: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    return "" if isinstance(value, str | bool) or _is_number(value) else "its entries must be texts, numbers, true or false"
+    return (
+        ""
+        if isinstance(value, str | bool) or _is_number(value)
+        else "its entries must be texts, numbers, true or false"
+    )
 
 
 def _pair(value: Any) -> str:
-    return "" if isinstance(value, list) and len(value) == 2 and not any(map(_value, value)) else "its entries must be pairs of values"
+    return (
+        ""
+        if isinstance(value, list) and len(value) == 2 and not any(map(_value, value))
+        else "its entries must be pairs of values"
+    )
 
 
 def _type(value: Any) -> str:
@@ -170,7 +187,8 @@ def _schema(value: Any) -> str:
 
 
 def _strange_reference(schema: dict[str, Any]) -> str:
-    """What is wrong with a reference that leads nowhere within the schema: the library would ask the network or a file for it while it judges.
+    """What is wrong with a reference that leads nowhere within the schema: the library would ask the network or a file
+    for it while it judges.
 
     Whatever looks like a reference is taken for one, wherever it stands, since another may lead to that place.
     """
@@ -192,7 +210,10 @@ def _strange_reference(schema: dict[str, Any]) -> str:
                     if isinstance(reference, str):
                         resolver.lookup(reference)
                 except (Unresolvable, ValueError, LookupError, TypeError, AttributeError):
-                    return f"{key}: {reference} leads to nothing within the schema, and nothing is fetched; what stands under $defs is #/$defs/NAME"
+                    return (
+                        f"{key}: {reference} leads to nothing within the schema, and nothing is fetched; what "
+                        "stands under $defs is #/$defs/NAME"
+                    )
         entries: Iterable[Any] = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
         waiting += [(entry, resolver) for entry in entries]
     return ""
@@ -205,7 +226,10 @@ def _ranges(value: Any) -> str:
     quantiles, ranges = value["quantiles"], value["value_ranges"]
     if not (isinstance(quantiles, list) and isinstance(ranges, list) and quantiles and len(quantiles) == len(ranges)):
         return shape
-    fits = all(isinstance(one, list) and len(one) == 2 and all(limit is None or _is_number(limit) for limit in one) for one in ranges)
+    fits = all(
+        isinstance(one, list) and len(one) == 2 and all(limit is None or _is_number(limit) for limit in one)
+        for one in ranges
+    )
     if fits and (empty := next((one for one in ranges if None not in one and one[0] > one[1]), None)):
         return f"no value is between {empty[0]!r} and {empty[1]!r}"
     return "" if fits and not any(map(_share, quantiles)) and quantiles == sorted(quantiles) else shape

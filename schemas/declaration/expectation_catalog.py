@@ -1,18 +1,23 @@
-"""The expectations of Great Expectations that may be declared by name: where they look, what they need, and their arguments.
+"""The expectations of Great Expectations that may be declared by name: where they look, what they need, and their
+arguments.
 
-Kept here as data, so that a declaration is checked without importing the library, which takes two seconds. A test compares it with the installed library.
+Kept here as data, so that a declaration is checked without importing the library, which takes two seconds. A test
+compares it with the installed library.
 """
 
 from typing import Literal, NamedTuple
 
 # What an argument takes; the checks are in `expectation_arguments`.
 Argument = Literal[
-    "bound", "number", "count", "width", "share", "yes_or_no", "text", "regex", "regexes", "time_format", "values", "pairs", "type", "types", "schema",
+    "bound", "number", "count", "width", "share", "yes_or_no", "text", "regex", "regexes", "time_format", "values",
+    "pairs", "type", "types", "schema",
     "ranges", "fields", "names", "match_on", "method", "missing_pair", "missing_any",
 ]  # fmt: skip
-# row: judged item by item. column: one value of all items of a source. table: how many items there are. names: which fields the items have.
+# row: judged item by item. column: one value of all items of a source. table: how many items there are. names: which
+# fields the items have.
 Level = Literal["row", "column", "table", "names"]
-# What the values must be: numbers (a price counts as its amount), texts, something with a length, numbers or dates, or anything.
+# What the values must be: numbers (a price counts as its amount), texts, something with a length, numbers or dates, or
+# anything.
 Needs = Literal["anything", "number", "text", "length", "number or date"]
 Over = Literal["field", "pair", "fields", "items"]
 
@@ -73,9 +78,13 @@ CATALOG: dict[str, Known] = {
     "expect_column_value_lengths_to_equal": _of_rows("length", {"value": "count"}, "value"),
     "expect_column_values_to_match_regex": _of_rows("text", _REGEX, "regex"),
     "expect_column_values_to_not_match_regex": _of_rows("text", _REGEX, "regex"),
-    "expect_column_values_to_match_regex_list": _of_rows("text", {"regex_list": "regexes", "match_on": "match_on"}, "regex_list"),
+    "expect_column_values_to_match_regex_list": _of_rows(
+        "text", {"regex_list": "regexes", "match_on": "match_on"}, "regex_list"
+    ),
     "expect_column_values_to_not_match_regex_list": _of_rows("text", {"regex_list": "regexes"}, "regex_list"),
-    "expect_column_values_to_match_strftime_format": _of_rows("text", {"strftime_format": "time_format"}, "strftime_format"),
+    "expect_column_values_to_match_strftime_format": _of_rows(
+        "text", {"strftime_format": "time_format"}, "strftime_format"
+    ),
     "expect_column_values_to_be_dateutil_parseable": _of_rows("text"),
     "expect_column_values_to_be_json_parseable": _of_rows("text"),
     "expect_column_values_to_match_json_schema": _of_rows("anything", {"json_schema": "schema"}, "json_schema"),
@@ -84,14 +93,22 @@ CATALOG: dict[str, Known] = {
     "expect_column_value_z_scores_to_be_less_than": _of_rows(
         "number", {"threshold": "width", "double_sided": "yes_or_no"}, "threshold", "double_sided", whole=True
     ),
-    "expect_column_values_to_not_be_outliers": _of_rows("number", {"method": "method", "multiplier": "width"}, whole=True),
+    "expect_column_values_to_not_be_outliers": _of_rows(
+        "number", {"method": "method", "multiplier": "width"}, whole=True
+    ),
     "expect_column_pair_values_to_be_equal": Known("row", "pair", "anything", _MISSING_PAIR),
-    "expect_column_pair_values_a_to_be_greater_than_b": Known("row", "pair", "number or date", {"or_equal": "yes_or_no", **_MISSING_PAIR}),
-    "expect_column_pair_values_to_be_in_set": Known("row", "pair", "anything", {"value_pairs_set": "pairs", **_MISSING_PAIR}, ("value_pairs_set",)),
+    "expect_column_pair_values_a_to_be_greater_than_b": Known(
+        "row", "pair", "number or date", {"or_equal": "yes_or_no", **_MISSING_PAIR}
+    ),
+    "expect_column_pair_values_to_be_in_set": Known(
+        "row", "pair", "anything", {"value_pairs_set": "pairs", **_MISSING_PAIR}, ("value_pairs_set",)
+    ),
     "expect_compound_columns_to_be_unique": Known("row", "fields", "anything", _MISSING_ANY, whole=True),
     "expect_select_column_values_to_be_unique_within_record": Known("row", "fields", "anything", _MISSING_ANY),
     "expect_multicolumn_values_to_be_equal": Known("row", "fields", "anything", _MISSING_ANY),
-    "expect_multicolumn_sum_to_equal": Known("row", "fields", "number", {"sum_total": "number", **_MISSING_ANY}, ("sum_total",)),
+    "expect_multicolumn_sum_to_equal": Known(
+        "row", "fields", "number", {"sum_total": "number", **_MISSING_ANY}, ("sum_total",)
+    ),
     "expect_column_min_to_be_between": _of_column("number or date", "bound"),
     "expect_column_max_to_be_between": _of_column("number or date", "bound"),
     "expect_column_mean_to_be_between": _of_column("number", "number"),
@@ -104,27 +121,49 @@ CATALOG: dict[str, Known] = {
     "expect_column_distinct_values_to_be_in_set": Known("column", "field", "anything", _VALUES, ("value_set",)),
     "expect_column_distinct_values_to_contain_set": Known("column", "field", "anything", _VALUES, ("value_set",)),
     "expect_column_distinct_values_to_equal_set": Known("column", "field", "anything", _VALUES, ("value_set",)),
-    "expect_column_most_common_value_to_be_in_set": Known("column", "field", "anything", {**_VALUES, "ties_okay": "yes_or_no"}, ("value_set",)),
-    "expect_column_quantile_values_to_be_between": Known("column", "field", "number", {"quantile_ranges": "ranges"}, ("quantile_ranges",)),
+    "expect_column_most_common_value_to_be_in_set": Known(
+        "column", "field", "anything", {**_VALUES, "ties_okay": "yes_or_no"}, ("value_set",)
+    ),
+    "expect_column_quantile_values_to_be_between": Known(
+        "column", "field", "number", {"quantile_ranges": "ranges"}, ("quantile_ranges",)
+    ),
     "expect_table_row_count_to_be_between": Known("table", "items", "anything", _between("count"), some_of=_LIMITS),
     "expect_table_row_count_to_equal": Known("table", "items", "anything", {"value": "count"}, ("value",)),
     "expect_column_to_exist": Known("names", "field", "anything", {"column_index": "count"}),
-    "expect_table_column_count_to_be_between": Known("names", "items", "anything", _between("count", strict=False), some_of=_LIMITS),
+    "expect_table_column_count_to_be_between": Known(
+        "names", "items", "anything", _between("count", strict=False), some_of=_LIMITS
+    ),
     "expect_table_column_count_to_equal": Known("names", "items", "anything", {"value": "count"}, ("value",)),
-    "expect_table_columns_to_match_set": Known("names", "items", "anything", {"column_set": "names", "exact_match": "yes_or_no"}, ("column_set",)),
-    "expect_table_columns_to_match_ordered_list": Known("names", "items", "anything", {"column_list": "names"}, ("column_list",)),
+    "expect_table_columns_to_match_set": Known(
+        "names", "items", "anything", {"column_set": "names", "exact_match": "yes_or_no"}, ("column_set",)
+    ),
+    "expect_table_columns_to_match_ordered_list": Known(
+        "names", "items", "anything", {"column_list": "names"}, ("column_list",)
+    ),
 }
 
 _DATABASE = "the library judges it in databases only"
 # Expectations of the library that cannot be declared, each with the reason.
 NOT_TAKEN = {
     "expect_column_values_to_match_like_pattern": f"{_DATABASE}; expect_column_values_to_match_regex judges texts here",
-    "expect_column_values_to_match_like_pattern_list": f"{_DATABASE}; expect_column_values_to_match_regex_list judges texts here",
-    "expect_column_values_to_not_match_like_pattern": f"{_DATABASE}; expect_column_values_to_not_match_regex judges texts here",
-    "expect_column_values_to_not_match_like_pattern_list": f"{_DATABASE}; expect_column_values_to_not_match_regex_list judges texts here",
+    "expect_column_values_to_match_like_pattern_list": (
+        f"{_DATABASE}; expect_column_values_to_match_regex_list judges texts here"
+    ),
+    "expect_column_values_to_not_match_like_pattern": (
+        f"{_DATABASE}; expect_column_values_to_not_match_regex judges texts here"
+    ),
+    "expect_column_values_to_not_match_like_pattern_list": (
+        f"{_DATABASE}; expect_column_values_to_not_match_regex_list judges texts here"
+    ),
     "expect_query_results_to_match_comparison": _DATABASE,
     "unexpected_rows_expectation": _DATABASE,
-    "expect_table_row_count_to_equal_other_table": "there is no other table; expect_table_row_count_to_be_between takes limits",
-    "expect_column_type_to_be": "it asks how a data frame stores a column; expect_column_values_to_be_of_type judges the values",
-    "expect_column_kl_divergence_to_be_less_than": "it compares with a stored distribution; expect_column_quantile_values_to_be_between takes limits",
+    "expect_table_row_count_to_equal_other_table": (
+        "there is no other table; expect_table_row_count_to_be_between takes limits"
+    ),
+    "expect_column_type_to_be": (
+        "it asks how a data frame stores a column; expect_column_values_to_be_of_type judges the values"
+    ),
+    "expect_column_kl_divergence_to_be_less_than": (
+        "it compares with a stored distribution; expect_column_quantile_values_to_be_between takes limits"
+    ),
 }

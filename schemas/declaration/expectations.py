@@ -35,25 +35,43 @@ def _values(value: list[Any]) -> list[Any]:
 class Expectation(DeclaredModel):
     """A condition on the items, in one of two forms.
 
-    Short, on a field: `{field: price, min: 0}`. By the name and with the arguments that Great Expectations has for it; the column is called `field`, all
-    other arguments keep their names: `{expectation: expect_column_values_to_match_regex, field: code, regex: "^TO"}`.
+    Short, on a field: `{field: price, min: 0}`. By the name and with the arguments that Great Expectations has for it;
+    the column is called `field`, all other arguments keep their names: `{expectation:
+    expect_column_values_to_match_regex, field: code, regex: "^TO"}`.
 
-    An expectation on single items quarantines those that break it. One on a whole column or table (`expect_column_mean_to_be_between`,
-    `expect_table_row_count_to_be_between`) judges what is left to publish, and its `severity` says what follows.
+    An expectation on single items quarantines those that break it. One on a whole column or table
+    (`expect_column_mean_to_be_between`, `expect_table_row_count_to_be_between`) judges what is left to publish, and its
+    `severity` says what follows.
     """
 
-    expectation: str | None = Field(None, description="name in Great Expectations, such as `expect_column_values_to_match_regex`; arguments stand beside it")
+    expectation: str | None = Field(
+        None,
+        description=(
+            "name in Great Expectations, such as `expect_column_values_to_match_regex`; arguments stand beside it"
+        ),
+    )
     field: str | None = Field(None, description="name of a declared field, `title`, `url` or `text`")
     source: str | None = Field(
-        None, description="only the items of this source; default: each source that has the field, and for the number of items all sources together"
+        None,
+        description=(
+            "only the items of this source; default: each source that has the field, and for the number of items "
+            "all sources together"
+        ),
     )
     severity: Severity | None = Field(
         None,
-        description="what follows where it is broken. quarantine (the default on single items): the items are left out; warn: it is reported; "
+        description="what follows where it is broken. quarantine (the default on single items): the items are left "
+        "out; "
+        "warn: it is reported; "
         "refuse (the default on a whole column or table): the gate refuses the version",
     )
     mostly: Share | None = Field(
-        None, le=1, description="with severity warn or refuse on single items: the share of those with a value that has to satisfy it; default: all"
+        None,
+        le=1,
+        description=(
+            "with severity warn or refuse on single items: the share of those with a value that has to satisfy "
+            "it; default: all"
+        ),
     )
     unique: bool = Field(False, description="no two items share the value")
     not_null: bool = Field(False, description="the value is there")
@@ -63,7 +81,10 @@ class Expectation(DeclaredModel):
     max: float | None = Field(None, allow_inf_nan=False, description="largest number")
     pattern: Regex | None = Field(None, description="regular expression that the text matches from its start")
     one_of: Annotated[list[Any], AfterValidator(_values)] | None = Field(None, description="allowed values")
-    arguments: dict[str, Any] = Field({}, description="gathered from the keys beside `expectation` that are none of these: its arguments, listed below")
+    arguments: dict[str, Any] = Field(
+        {},
+        description="gathered from the keys beside `expectation` that are none of these: its arguments, listed below",
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -72,7 +93,13 @@ class Expectation(DeclaredModel):
         if not isinstance(data, dict) or data.get("expectation") is None:
             return data
         own = {key: value for key, value in data.items() if key in cls.model_fields}
-        return {**own, "arguments": {**(own.get("arguments") or {}), **{key: value for key, value in data.items() if key not in own}}}
+        return {
+            **own,
+            "arguments": {
+                **(own.get("arguments") or {}),
+                **{key: value for key, value in data.items() if key not in own},
+            },
+        }
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Self:
@@ -81,10 +108,18 @@ class Expectation(DeclaredModel):
             _require(self.arguments == {}, "arguments", "go with expectation: NAME")
             _require(self.field is not None, "", "field is required")
         else:
-            _require(not short, short[0] if short else "", "goes without `expectation`: declare it as an expectation of its own")
+            _require(
+                not short,
+                short[0] if short else "",
+                "goes without `expectation`: declare it as an expectation of its own",
+            )
             self._check_named(_known(self.expectation))
         lenient = self.severity in ("warn", "refuse")
-        _require(self.mostly is None or lenient, "mostly", "goes with severity: warn or refuse; otherwise each item that breaks the expectation is quarantined")
+        _require(
+            self.mostly is None or lenient,
+            "mostly",
+            "goes with severity: warn or refuse; otherwise each item that breaks the expectation is quarantined",
+        )
         for low, high in (("min", "max"), ("min_length", "max_length")):
             least, most = getattr(self, low), getattr(self, high)
             _require(least is None or most is None or least <= most, high, f"is below {low}")
@@ -95,11 +130,19 @@ class Expectation(DeclaredModel):
             _require(self.field is not None, "", "field is required")
         else:
             names = {"pair": "column_A and column_B", "fields": "column_list"}.get(known.over)
-            _require(self.field is None, "field", f"goes into {names} here" if names else "this one is about all items, and takes no field")
+            _require(
+                self.field is None,
+                "field",
+                f"goes into {names} here" if names else "this one is about all items, and takes no field",
+            )
         problems = list(wrong_arguments(known, self.arguments))
         if problems:
             raise _problems_at(
-                "Expectation", [((name,), message) if name in self.arguments else ((), f"{name} {message}".strip()) for name, message in problems]
+                "Expectation",
+                [
+                    ((name,), message) if name in self.arguments else ((), f"{name} {message}".strip())
+                    for name, message in problems
+                ],
             )
         if known.level != "row":
             _require(self.severity != "quarantine", "severity", "no single item breaks this one: warn, or refuse")
@@ -118,7 +161,11 @@ class Expectation(DeclaredModel):
         over = self.known.over if self.known is not None else "items"
         if over == "pair":
             return {key: self.arguments[key] for key in ("column_A", "column_B")}
-        return {f"column_list.{n}": name for n, name in enumerate(self.arguments["column_list"])} if over == "fields" else {}
+        return (
+            {f"column_list.{n}": name for n, name in enumerate(self.arguments["column_list"])}
+            if over == "fields"
+            else {}
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -130,7 +177,9 @@ class Expectation(DeclaredModel):
         return [key for key in _SHORT if getattr(self, key) is not None and getattr(self, key) is not False]
 
     def misfits(self, key: str, kind: Kind) -> Iterator[tuple[str, str]]:
-        """Yields (key, message) for what cannot be judged on the values of the field that `key` names, whatever the data may be."""
+        """Yields (key, message) for what cannot be judged on the values of the field that `key` names, whatever the
+        data may be.
+        """
         if kind == "unknown":
             return
         name, needs, arguments = self.fields[key], self.needs, self.arguments
@@ -172,7 +221,13 @@ _WANTED = {
     "length": "texts or lists",
     "number or date": "numbers or dates (type: integer, number, price, date or datetime)",
 }
-_IS: dict[str, str] = {"number": "a number", "date": "a date", "yes or no": "true or false", "text": "a text", "object": "an object with fields"}
+_IS: dict[str, str] = {
+    "number": "a number",
+    "date": "a date",
+    "yes or no": "true or false",
+    "text": "a text",
+    "object": "an object with fields",
+}
 
 
 def kind_of(rule: FieldRule) -> Kind:
@@ -216,7 +271,9 @@ def _known(name: str) -> Known:
     if name in NOT_TAKEN:
         raise _problems_at("Expectation", [(("expectation",), f"{name} cannot be declared: {NOT_TAKEN[name]}")])
     written = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()  # as its class is called
-    raise _problems_at("Expectation", [(("expectation",), f"Great Expectations has no '{name}'{did_you_mean(written, CATALOG)}")])
+    raise _problems_at(
+        "Expectation", [(("expectation",), f"Great Expectations has no '{name}'{did_you_mean(written, CATALOG)}")]
+    )
 
 
 def _require(holds: bool, key: str, message: str) -> None:
@@ -226,12 +283,18 @@ def _require(holds: bool, key: str, message: str) -> None:
 
 def _problems_at(title: str, problems: list[tuple[tuple[str | int, ...], str]]) -> ValidationError:
     """One error that names the key of each problem, so that it is reported with its line."""
-    errors = [InitErrorDetails(type=PydanticCustomError("expectation", "{message}", {"message": message}), loc=loc, input={}) for loc, message in problems]
+    errors = [
+        InitErrorDetails(type=PydanticCustomError("expectation", "{message}", {"message": message}), loc=loc, input={})
+        for loc, message in problems
+    ]
     return ValidationError.from_exception_data(title, errors)
 
 
-def unfit_expectations(expectations: list[Expectation], sources: Mapping[str, Mapping[str, FieldRule] | None]) -> Iterator[Finding]:
-    """Yields what is wrong with expectations that name a source or field that is not declared, or one of the wrong kind.
+def unfit_expectations(
+    expectations: list[Expectation], sources: Mapping[str, Mapping[str, FieldRule] | None]
+) -> Iterator[Finding]:
+    """Yields what is wrong with expectations that name a source or field that is not declared, or one of the wrong
+    kind.
 
     Args:
         expectations: `validate.expect`.
@@ -255,9 +318,15 @@ def _path(key: str) -> tuple[str | int, ...]:
     return (name, int(place)) if place else (name,)
 
 
-def _unfit(expectation: Expectation, sources: Mapping[str, Mapping[str, FieldRule] | None]) -> Iterator[tuple[str, str]]:
+def _unfit(
+    expectation: Expectation, sources: Mapping[str, Mapping[str, FieldRule] | None]
+) -> Iterator[tuple[str, str]]:
     if expectation.source is not None and expectation.source not in sources:
-        yield "source", f"no source '{expectation.source}'{did_you_mean(expectation.source, dict(sources))}; declared: {', '.join(sources)}"
+        yield (
+            "source",
+            f"no source '{expectation.source}'{did_you_mean(expectation.source, dict(sources))}; declared: "
+            f"{', '.join(sources)}",
+        )
         return
     judged = [rules for name, rules in sources.items() if expectation.source in (None, name)]
     known = sorted({"title", "url", "text"}.union(*(rules for rules in judged if rules is not None)))
@@ -266,19 +335,35 @@ def _unfit(expectation: Expectation, sources: Mapping[str, Mapping[str, FieldRul
             yield key, f"no field '{name}'{_hint(name, known, judged)}; declared: {', '.join(known)}"
             return
     if expectation.is_empty:
-        yield "field", f"nothing is expected of it: give one of {', '.join(_SHORT)}, or expectation: NAME, as Great Expectations calls it"
-    together = [rules for rules in judged if rules is not None and all(name in {*rules, "title", "url", "text"} for name in expectation.fields.values())]
+        yield (
+            "field",
+            f"nothing is expected of it: give one of {', '.join(_SHORT)}, or expectation: NAME, as Great "
+            "Expectations calls it",
+        )
+    together = [
+        rules
+        for rules in judged
+        if rules is not None and all(name in {*rules, "title", "url", "text"} for name in expectation.fields.values())
+    ]
     if not together and None not in judged:
         yield next(iter(expectation.fields), "source"), f"no source has all of {', '.join(expectation.fields.values())}"
     for key, name in expectation.fields.items():
         for rules in together:
             rule = rules.get(name)
             is_list = rule is not None and (rule.many or "split" in rule.process)
-            misfits = [] if is_list and expectation.needs == "length" else list(expectation.misfits(key, "text" if rule is None else kind_of(rule)))
+            misfits = (
+                []
+                if is_list and expectation.needs == "length"
+                else list(expectation.misfits(key, "text" if rule is None else kind_of(rule)))
+            )
             yield from misfits
             if misfits:
                 break
-    if expectation.known is not None and expectation.known.over == "pair" and expectation.known.needs == "number or date":
+    if (
+        expectation.known is not None
+        and expectation.known.over == "pair"
+        and expectation.known.needs == "number or date"
+    ):
         yield from _unlike_pair(expectation, together)
 
 
@@ -289,7 +374,10 @@ def _hint(name: str, known: list[str], judged: list[Mapping[str, FieldRule] | No
         return did_you_mean(name, known)
     if any(rules is not None and outer in rules and rules[outer].type == "price" for rules in judged):
         return f"; '{outer}' counts as its amount"
-    return f"; conditions on what is in '{outer}' stand with its own fields, or in expect_column_values_to_match_json_schema"
+    return (
+        f"; conditions on what is in '{outer}' stand with its own fields, or in "
+        "expect_column_values_to_match_json_schema"
+    )
 
 
 def _unlike_pair(expectation: Expectation, together: list[Mapping[str, FieldRule]]) -> Iterator[tuple[str, str]]:

@@ -5,10 +5,38 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-# Functions of XPath 1.0 (section 4 of the recommendation), and `has-class` of parsel. Node tests and operators are written like calls, too.
+# Functions of XPath 1.0 (section 4 of the recommendation), and `has-class` of parsel. Node tests and operators are
+# written like calls, too.
 _XPATH_FUNCTIONS = frozenset(
-    {"last", "position", "count", "id", "local-name", "namespace-uri", "name", "string", "concat", "starts-with", "contains", "substring-before"}
-    | {"substring-after", "substring", "string-length", "normalize-space", "translate", "boolean", "not", "true", "false", "lang", "number", "sum", "floor"}
+    {
+        "last",
+        "position",
+        "count",
+        "id",
+        "local-name",
+        "namespace-uri",
+        "name",
+        "string",
+        "concat",
+        "starts-with",
+        "contains",
+        "substring-before",
+    }
+    | {
+        "substring-after",
+        "substring",
+        "string-length",
+        "normalize-space",
+        "translate",
+        "boolean",
+        "not",
+        "true",
+        "false",
+        "lang",
+        "number",
+        "sum",
+        "floor",
+    }
     | {"ceiling", "round", "has-class"}
 )
 _NO_FUNCTIONS = frozenset({"text", "node", "comment", "processing-instruction", "and", "or", "div", "mod"})
@@ -16,7 +44,8 @@ _XPATH_LITERAL = re.compile(r"\"[^\"]*\"|'[^']*'")
 _XPATH_CALL = re.compile(r"(?<![\w.:-])([^\W\d][\w.-]*)\s*\(")
 _XPATH_VARIABLE = re.compile(r"\$\s*[^\W\d][\w.:-]*")
 _JMESPATH_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_QUOTABLE = re.compile(r"@?[^\W\d][\w -]*(?:\([^()]*\))?")  # as keys are named, "Cena (zł)"; `$`, `/` and digits are of other languages
+# as keys are named, "Cena (zł)"; `$`, `/` and digits are of other languages
+_QUOTABLE = re.compile(r"@?[^\W\d][\w -]*(?:\([^()]*\))?")
 # What authors of XPath 2.0 and XSLT look for, and how XPath 1.0 says it.
 _INSTEAD = {
     "matches": "re:test(., 'pattern')",
@@ -91,7 +120,9 @@ def _jmespath(value: str) -> str:
 
 
 def _quoting(value: str) -> str:
-    """How to write a path of names that JMESPath knows in quotes only, such as columns with spaces or accents; empty for what is no such path."""
+    """How to write a path of names that JMESPath knows in quotes only, such as columns with spaces or accents; empty
+    for what is no such path.
+    """
     names = value.split(".")
     if not all(_QUOTABLE.fullmatch(name) for name in names):
         return ""

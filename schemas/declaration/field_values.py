@@ -19,7 +19,10 @@ def check_format(text: str) -> None:
     found = re.findall(r"%(.?)", text, re.DOTALL)
     for directive in found:
         if directive not in _DIRECTIVES or not directive:
-            raise ValueError(f"format: %{directive} is no strptime directive; they are %d %m %Y %H %M %S %B …, and %d reads 5 as well as 05")
+            raise ValueError(
+                f"format: %{directive} is no strptime directive; they are %d %m %Y %H %M %S %B …, and %d reads 5 "
+                "as well as 05"
+            )
     for part, directives in _DATE_PARTS.items():
         if not any(directive in directives for directive in found):
             raise ValueError(f"format: {text!r} has no {part}; a date needs day, month and year")
@@ -31,7 +34,11 @@ def check_format(text: str) -> None:
 
 def unlike(value: Any, kind: str) -> str:
     """Returns a description of what the type requires where `value` does not fit it, else an empty text."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and (isinstance(value, int) or math.isfinite(value))
+    is_number = (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (isinstance(value, int) or math.isfinite(value))
+    )
     match kind:
         case "integer":
             return "" if is_number and value == int(value) else "a whole number"
@@ -40,7 +47,11 @@ def unlike(value: Any, kind: str) -> str:
         case "boolean":
             return "" if isinstance(value, bool) else "true or false"
         case "price":
-            return "" if isinstance(value, dict) and {"amount", "currency"} >= value.keys() >= {"amount"} else "{amount: ..., currency: ...}"
+            return (
+                ""
+                if isinstance(value, dict) and {"amount", "currency"} >= value.keys() >= {"amount"}
+                else "{amount: ..., currency: ...}"
+            )
         case "date" | "datetime":
             return "" if _is_iso(value) else "an ISO 8601 text such as 2024-05-03"
         case _:
@@ -51,12 +62,22 @@ def never_equal(value: Any, kind: str) -> str:
     """As `unlike`, of a value that is compared with converted ones, which have one spelling each."""
     match kind:
         case "price":
-            whole = isinstance(value, dict) and value.keys() == {"amount", "currency"} and isinstance(value["amount"], str)
+            whole = (
+                isinstance(value, dict) and value.keys() == {"amount", "currency"} and isinstance(value["amount"], str)
+            )
             return "" if whole else '{amount: "12.50", currency: €}, the currency as the page writes it or null'
         case "date":
-            return "" if _is_iso(value) and datetime.fromisoformat(value).date().isoformat() == value else "dates such as 2024-05-03"
+            return (
+                ""
+                if _is_iso(value) and datetime.fromisoformat(value).date().isoformat() == value
+                else "dates such as 2024-05-03"
+            )
         case "datetime":
-            return "" if _is_iso(value) and datetime.fromisoformat(value).isoformat() == value else "times such as 2024-05-03T00:00:00"
+            return (
+                ""
+                if _is_iso(value) and datetime.fromisoformat(value).isoformat() == value
+                else "times such as 2024-05-03T00:00:00"
+            )
         case _:
             return unlike(value, kind)
 

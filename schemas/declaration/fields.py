@@ -16,7 +16,12 @@ Process = Literal["lower", "upper", "title", "split", "first", "last", "unique",
 class Script(DeclaredModel):
     """Data embedded in a script on the page: `{script: "window.data"}`."""
 
-    script: str = Field(min_length=1, description="the variable that data is assigned to, or the id of a script element that holds data (`__NEXT_DATA__`)")
+    script: str = Field(
+        min_length=1,
+        description=(
+            "the variable that data is assigned to, or the id of a script element that holds data (`__NEXT_DATA__`)"
+        ),
+    )
 
 
 def _origin_kind(value: Any) -> str:
@@ -27,20 +32,33 @@ _Named = Literal["body", "json-ld", "microdata", "opengraph"]
 Origin = Annotated[Annotated[_Named, Tag("name")] | Annotated[Script, Tag("script")], Discriminator(_origin_kind)]
 _JSON = "JMESPath expression over the item's JSON (a JSON body, a JSONL line), or over what `from` names"
 _FROM = (
-    "what `json` reads in. body: the item's own JSON, else the page's JSON body. json-ld, microdata (in the shape of JSON-LD): one of the things that the "
-    "page describes, or of what these are about (`mainEntity`), the same for all fields of a record: the one that holds most of them, required ones first, "
-    "and one that describes the site (`WebSite`, `Organization`, `BreadcrumbList`, …) last. What the expression does not find there it looks for in the "
-    "list of all of them, so that `[?\"@type\"=='Event'] | [0].name` says which is meant; one thing and a list of one are the same. "
-    'opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is assigned to that variable'
+    "what `json` reads in. body: the item's own JSON, else the page's JSON body. json-ld, microdata (in the shape "
+    "of JSON-LD): one of the things that the "
+    "page describes, or of what these are about (`mainEntity`), the same for all fields of a record: the one "
+    "that holds most of them, required ones first, "
+    "and one that describes the site (`WebSite`, `Organization`, `BreadcrumbList`, …) last. What the "
+    "expression does not find there it looks for in the "
+    "list of all of them, so that `[?\"@type\"=='Event'] | [0].name` says which is meant; one thing and a "
+    "list of one are the same. "
+    'opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is '
+    "assigned to that variable"
 )
-_HIDDEN = "read also what no visitor sees; otherwise text that is hidden counts only where a control of the page opens it. Attributes are always read"
+_HIDDEN = (
+    "read also what no visitor sees; otherwise text that is hidden counts only where a control of the page opens "
+    "it. Attributes are always read"
+)
 
 
 class Selector(DeclaredModel):
     """A selector: exactly one of css, xpath and json. Matches that no visitor sees are left out, unless `hidden`."""
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
-    xpath: XPath | None = Field(None, description="XPath 1.0 expression; `re:test`, `re:match` and `re:replace` take regular expressions, `has-class` a class")
+    xpath: XPath | None = Field(
+        None,
+        description=(
+            "XPath 1.0 expression; `re:test`, `re:match` and `re:replace` take regular expressions, `has-class` a class"
+        ),
+    )
     json_: JmesPath | None = Field(None, alias="json", description=_JSON)
     from_: Origin = Field("body", alias="from", description=_FROM)
     attr: str | None = Field(None, description="take this attribute of the element, not its text")
@@ -61,15 +79,24 @@ class Selector(DeclaredModel):
 
     def __str__(self) -> str:
         """The selector in short form for reports: `css: main`."""
-        name, value = next((n, v) for n, v in (("css", self.css), ("xpath", self.xpath), ("json", self.json_)) if v is not None)
+        name, value = next(
+            (n, v) for n, v in (("css", self.css), ("xpath", self.xpath), ("json", self.json_)) if v is not None
+        )
         return f"{name}: {value}" + (f" @{self.attr}" if self.attr else "") + _from(self)
 
 
 class FieldRule(DeclaredModel):
-    """How one field is extracted: by exactly one of css, xpath, json, url and const, or by `each` with `fields` for nested values."""
+    """How one field is extracted: by exactly one of css, xpath, json, url and const, or by `each` with `fields` for
+    nested values.
+    """
 
     css: Css | None = Field(None, description="CSS selector; `::text` and `::attr(name)` work too")
-    xpath: XPath | None = Field(None, description="XPath 1.0 expression; `re:test`, `re:match` and `re:replace` take regular expressions, `has-class` a class")
+    xpath: XPath | None = Field(
+        None,
+        description=(
+            "XPath 1.0 expression; `re:test`, `re:match` and `re:replace` take regular expressions, `has-class` a class"
+        ),
+    )
     json_: JmesPath | None = Field(None, alias="json", description=_JSON)
     from_: Origin = Field("body", alias="from", description=_FROM)
     url: Regex | None = Field(None, description="regular expression on the page's URL; its first group is the value")
@@ -79,33 +106,50 @@ class FieldRule(DeclaredModel):
     each: Selector | None = Field(None, description="containers that `fields` are read in")
     many: bool = Field(
         False,
-        description="keep every match, in page order, as a list, without copies that are hidden from screen readers; otherwise the first one, these last",
+        description=(
+            "keep every match, in page order, as a list, without copies that are hidden from screen readers; "
+            "otherwise the first one, these last"
+        ),
     )
     fields: dict[str, "FieldRule"] | None = Field(None, description="nested fields, read inside each match")
     pattern: Regex | None = Field(
-        None, description="regular expression on the text; its first group is kept, no match is no value, and one that takes more than 1 s quarantines the item"
+        None,
+        description=(
+            "regular expression on the text; its first group is kept, no match is no value, and one that takes "
+            "more than 1 s quarantines the item"
+        ),
     )
     type: FieldType | None = Field(
         None,
-        description="what the text is turned into, in the notation of the language; an item where that fails is quarantined. Of a range of prices the first "
-        "one counts, no struck one unless the selector names it, and rounded amounts are written in full ($60K–$121K is 60000 $), or "
-        "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a `<time>` element, `datetime` is read where it has a "
+        description="what the text is turned into, in the notation of the language; an item where that fails is "
+        "quarantined. Of a range of prices the first "
+        "one counts, no struck one unless the selector names it, and rounded amounts are written in full "
+        "($60K–$121K is 60000 $), or "
+        "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a "
+        "`<time>` element, `datetime` is read where it has a "
         "whole date, unless `attr`, `format` or `pattern` is set; for `date`, the one that is shown counts "
         "where it is a day off a time in UTC. Default: text, and JSON values as they are",
     )
     format: str | None = Field(
         None,
-        description="strptime format of a date or datetime, such as `%d/%m/%Y`, with month names of the language, or English; or `unix`, `unix_ms`: seconds, "
+        description="strptime format of a date or datetime, such as `%d/%m/%Y`, with month names of the language, or "
+        "English; or `unix`, `unix_ms`: seconds, "
         "or milliseconds, since 1970 in UTC, as whole numbers; years from 1973 to 2099",
     )
     process: list[Process] = Field(
         [],
-        description="steps from a closed list, applied in order; split (at commas, semicolons, bars, lines) comes before the type, so that each part is typed",
+        description=(
+            "steps from a closed list, applied in order; split (at commas, semicolons, bars, lines) comes before "
+            "the type, so that each part is typed"
+        ),
     )
     label: str | None = Field(
         None,
         min_length=1,
-        description="what stands before the value where a record is shown; default: the name in words, `Departure date` for departure_date",
+        description=(
+            "what stands before the value where a record is shown; default: the name in words, `Departure date` "
+            "for departure_date"
+        ),
     )
     default: Any = Field(None, description="the value where nothing matched")
     required: bool = Field(False, description="an item without it is quarantined")
@@ -117,7 +161,10 @@ class FieldRule(DeclaredModel):
         if self.each is not None and self.fields is None:
             raise ValueError("'each' needs 'fields' to read in each match")
         if len(given) != 1:
-            raise ValueError(f"takes exactly one of css, xpath, json, url, const (or each with fields); found {', '.join(given) or 'none'}")
+            raise ValueError(
+                "takes exactly one of css, xpath, json, url, const (or each with fields); found "
+                f"{', '.join(given) or 'none'}"
+            )
         _check_json_keys(self)
         self._check_nested()
         return self
@@ -134,24 +181,39 @@ class FieldRule(DeclaredModel):
             if self.one_of is not None and (strange := [v for v in values if v is not None and v not in self.one_of]):
                 raise ValueError(f"{key}: {strange[0]!r} is not one of {', '.join(map(repr, self.one_of))}")
         for entry in self.default if isinstance(self.default, list) else [self.default]:
-            if self.type is not None and not self.process and entry not in (None, "") and (wanted := unlike(entry, self.type)):
+            if (
+                self.type is not None
+                and not self.process
+                and entry not in (None, "")
+                and (wanted := unlike(entry, self.type))
+            ):
                 raise ValueError(f"default: type: {self.type} needs {wanted}; found {entry!r}")
         self._check_allowed()
         return self
 
     def _check_allowed(self) -> None:
-        """Rejects allowed values that no value of the rule can equal; the default is not converted, and may have another type."""
+        """Rejects allowed values that no value of the rule can equal; the default is not converted, and may have
+        another type.
+        """
         kind = self._kind_of_values()
         if kind is None:
             return
         defaults = [(type(one), one) for one in (self.default if isinstance(self.default, list) else [self.default])]
         for entry in self.one_of or ():
             if entry is not None and (type(entry), entry) not in defaults and (wanted := never_equal(entry, kind)):
-                told = f"type: {kind} gives" if kind == self.type else f"process: {self.process[-1]} gives" if self.process else "without a type, it is"
+                told = (
+                    f"type: {kind} gives"
+                    if kind == self.type
+                    else f"process: {self.process[-1]} gives"
+                    if self.process
+                    else "without a type, it is"
+                )
                 raise ValueError(f"one_of: {told} {wanted}; found {entry!r}{instead(entry, kind)}")
 
     def _kind_of_values(self) -> FieldType | None:
-        """The type of the values that `one_of` is compared with; None where that is not known, as with JSON values as they are."""
+        """The type of the values that `one_of` is compared with; None where that is not known, as with JSON values as
+        they are.
+        """
         if reduced := [step for step in self.process if step in ("count", "join")]:
             return "integer" if reduced[-1] == "count" else "text"
         if self.type is not None or self.fields is not None or self.json_ is not None or self.const is not None:
@@ -167,11 +229,20 @@ class FieldRule(DeclaredModel):
             raise ValueError(f"'{lost[0]}' goes on the rules inside 'fields', not beside them")
 
     def _origins(self) -> dict[str, Any]:
-        return {"css": self.css, "xpath": self.xpath, "json": self.json_, "url": self.url, "const": self.const, "each": self.each}
+        return {
+            "css": self.css,
+            "xpath": self.xpath,
+            "json": self.json_,
+            "url": self.url,
+            "const": self.const,
+            "each": self.each,
+        }
 
     @property
     def parts(self) -> "Mapping[str, FieldRule | None]":
-        """Names inside the value, or inside each entry of a list, that the declaration proves; with the rule of each, None for a value without parts."""
+        """Names inside the value, or inside each entry of a list, that the declaration proves; with the rule of each,
+        None for a value without parts.
+        """
         if {"count", "join"} & set(self.process):
             return {}
         if self.fields is not None:
@@ -188,9 +259,18 @@ class FieldRule(DeclaredModel):
 
     @property
     def conditions(self) -> dict[str, str]:
-        """What mapping requires of a value, as declared, by the key that requires it: `{"required": "required: true", "type": "type: price"}`."""
-        declared = {"type": self.type if self.type != "html" else None, "pattern": self.pattern, "required": self.required or None, "one_of": self.one_of}
-        return {key: f"{key}: {'true' if value is True else value}" for key, value in declared.items() if value is not None}
+        """What mapping requires of a value, as declared, by the key that requires it: `{"required": "required: true",
+        "type": "type: price"}`.
+        """
+        declared = {
+            "type": self.type if self.type != "html" else None,
+            "pattern": self.pattern,
+            "required": self.required or None,
+            "one_of": self.one_of,
+        }
+        return {
+            key: f"{key}: {'true' if value is True else value}" for key, value in declared.items() if value is not None
+        }
 
     @property
     def reads_body(self) -> bool:

@@ -13,18 +13,31 @@ class Generate(DeclaredModel):
 
     provider: Literal["extractive", "mistral"] = Field(
         "extractive",
-        description="extractive: sentences of the hits, each cited; mistral: Mistral's API or a server that speaks it, with the key in MISTRAL_API_KEY",
+        description=(
+            "extractive: sentences of the hits, each cited; mistral: Mistral's API or a server that speaks it, "
+            "with the key in MISTRAL_API_KEY"
+        ),
     )
-    model: str | None = Field(None, min_length=1, description="mistral: the name that the server knows, `mistral-small-latest` by default")
-    server_url: ServerUrl | None = Field(None, description="mistral: its address, without `/v1`; null: https://api.mistral.ai")
+    model: str | None = Field(
+        None, min_length=1, description="mistral: the name that the server knows, `mistral-small-latest` by default"
+    )
+    server_url: ServerUrl | None = Field(
+        None, description="mistral: its address, without `/v1`; null: https://api.mistral.ai"
+    )
     temperature: float = Field(0.2, ge=0, le=2, description="mistral: 0 is the most likely answer, always")
     max_tokens: int = Field(500, gt=0, description="mistral: tokens of an answer, at most")
     requests_per_second: float | None = Field(
-        None, gt=0, allow_inf_nan=False, description="mistral: limit that all processes of a data directory keep together; null: none"
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="mistral: limit that all processes of a data directory keep together; null: none",
     )
     links: bool = Field(
         False,
-        description="mistral: whether a reply keeps links, images and HTML that none of its passages holds; else their text alone, and addresses become …",
+        description=(
+            "mistral: whether a reply keeps links, images and HTML that none of its passages holds; else their "
+            "text alone, and addresses become …"
+        ),
     )
     timeout_s: float = Field(60.0, gt=0, le=3600, description="mistral: seconds for which an answer is waited for")
 

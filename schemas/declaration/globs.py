@@ -1,4 +1,6 @@
-"""The type of a glob in a declaration. What other tools expand and Python's `glob` does not is refused, since it would match nothing without a word."""
+"""The type of a glob in a declaration. What other tools expand and Python's `glob` does not is refused, since it would
+match nothing without a word.
+"""
 
 import re
 from typing import Annotated
@@ -16,12 +18,18 @@ _A_SOURCE_EACH = "declare a source for each of"
 
 
 def _glob(value: str) -> str:
-    """Returns the pattern if all of its syntax is what `glob` knows: `*`, `?`, `[abc]`, `[!abc]` and `**/`; else ValueError with what to write."""
+    """Returns the pattern if all of its syntax is what `glob` knows: `*`, `?`, `[abc]`, `[!abc]` and `**/`; else
+    ValueError with what to write.
+    """
     bare = _CLASS.sub(lambda found: "x" * len(found[0]), value)  # [{] is a brace in a name
     if braces := _BRACES.search(bare):
         options = value[braces.start(1) : braces.end(1)].split(",")
         written = [value[: braces.start()] + option.strip() + value[braces.end() :] for option in options[:_SHOWN]]
-        instead = f"{_A_SOURCE_EACH} {', '.join(written)}{', …' if len(options) > _SHOWN else ''}" if len(options) > 1 else "write a class such as [0-9]"
+        instead = (
+            f"{_A_SOURCE_EACH} {', '.join(written)}{', …' if len(options) > _SHOWN else ''}"
+            if len(options) > 1
+            else "write a class such as [0-9]"
+        )
         raise ValueError(f"braces are not expanded; {instead} ([{{] is a brace in a name)")
     if alternatives := _ALTERNATIVES.search(bare):
         raise ValueError(f"{alternatives[0]} is not expanded; {_A_SOURCE_EACH} the alternatives")

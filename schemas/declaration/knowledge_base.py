@@ -22,7 +22,8 @@ from almanac.schemas.declaration.versions import Index, Retention
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{1,62}$"
 LANGUAGE_PATTERN = r"^(auto|[a-zA-Z]{2,3}(-[A-Za-z0-9]{2,8})*)$"
-_UNDECLARED = frozenset({"document_id", "source", "url", "title", "kind", "language"})  # metadata of every item, whatever is declared
+# metadata of every item, whatever is declared
+_UNDECLARED = frozenset({"document_id", "source", "url", "title", "kind", "language"})
 
 
 class Declaration(DeclaredModel):
@@ -33,13 +34,15 @@ class Declaration(DeclaredModel):
     language: str = Field(
         "en",
         pattern=LANGUAGE_PATTERN,
-        description="BCP 47 tag of the content, in which sites are asked for it (Accept-Language); auto: detected for each item, whose metadata then has "
+        description="BCP 47 tag of the content, in which sites are asked for it (Accept-Language); auto: detected for "
+        "each item, whose metadata then has "
         "`language`, and sites are asked for none",
     )
     sources: list[Source] = Field(min_length=1, description="sites and files")
     clean: Literal["standard", "none"] = Field(
         "standard",
-        description="standard: Unicode NFC, white space, entities, quotes; invisible characters go, tags and variation selectors too, joiners stay; "
+        description="standard: Unicode NFC, white space, entities, quotes; invisible characters go, tags and variation "
+        "selectors too, joiners stay; "
         "none: no cleaning beyond what reading a page does",
     )
     validate_: Validate = Field(Validate(), alias="validate", description="what a run's items must satisfy")
@@ -53,7 +56,11 @@ class Declaration(DeclaredModel):
     retention: Retention = Field(Retention(), description="what is kept of the past")
     run: RunsOn = Field(RunsOn(), description="where a run's work is done")
     schedule: str | None = Field(
-        None, description="when refreshes are due, as a cron expression in UTC: almanac status judges by it, almanac server or cron starts them"
+        None,
+        description=(
+            "when refreshes are due, as a cron expression in UTC: almanac status judges by it, almanac server or "
+            "cron starts them"
+        ),
     )
 
     _path: Path = PrivateAttr(Path())
@@ -77,10 +84,16 @@ class Declaration(DeclaredModel):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.chunk.by == "semantic" and self.embed.provider != "local":
-            raise ValueError("chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: it needs embed.provider local")
+            raise ValueError(
+                "chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: "
+                "it needs embed.provider local"
+            )
         if self.retrieve.expand and self.generate.provider == "extractive":
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
-        refuse(type(self), [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names(), *self._lost_workspaces()])
+        refuse(
+            type(self),
+            [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names(), *self._lost_workspaces()],
+        )
         for source in self.sources:
             source.keep_apart(self.retrieve.workspace.field if self.retrieve.workspace else None)
             if isinstance(source, SiteSource):
@@ -92,10 +105,14 @@ class Declaration(DeclaredModel):
         names = [source.name for source in self.sources]
         for number, name in enumerate(names):
             if (first := names.index(name)) < number:
-                yield Finding(("sources", number, "name"), "another source has this name", name, ("sources", first, "name"))
+                yield Finding(
+                    ("sources", number, "name"), "another source has this name", name, ("sources", first, "name")
+                )
 
     def _unfit_expectations(self) -> Iterator[Finding]:
-        sources = {source.name: None if source.takes_own_fields else source.declared_fields() for source in self.sources}
+        sources = {
+            source.name: None if source.takes_own_fields else source.declared_fields() for source in self.sources
+        }
         yield from unfit_expectations(self.validate_.expect, sources)
 
     def _unknown_names(self) -> Iterator[Finding]:
@@ -109,16 +126,30 @@ class Declaration(DeclaredModel):
                 yield Finding(("chunk", "prefix"), str(found[0]), self.chunk.prefix)
 
     def _lost_workspaces(self) -> Iterator[Finding]:
-        """Yields lists of metadata that leave out the field of workspaces, and that field where no item can have it: no hit would be in a workspace."""
+        """Yields lists of metadata that leave out the field of workspaces, and that field where no item can have it: no
+        hit would be in a workspace.
+        """
         field = self.retrieve.workspace.field.partition(".")[0] if self.retrieve.workspace else None
         if field is None or field in _UNDECLARED:
             return
-        keeping = [number for number, source in enumerate(self.sources) if source.takes_own_fields or field in source.declared_fields()]
+        keeping = [
+            number
+            for number, source in enumerate(self.sources)
+            if source.takes_own_fields or field in source.declared_fields()
+        ]
         if not keeping:
-            yield Finding(("retrieve", "workspace"), unknown_field(field, {name for source in self.sources for name in source.declared_fields()}), field)
+            yield Finding(
+                ("retrieve", "workspace"),
+                unknown_field(field, {name for source in self.sources for name in source.declared_fields()}),
+                field,
+            )
         for number in keeping:
             if (kept := self.sources[number].metadata) is not None and field not in kept:
-                yield Finding(("sources", number, "metadata"), f"leaves out '{field}', by which retrieve.workspace keeps workspaces apart", kept)
+                yield Finding(
+                    ("sources", number, "metadata"),
+                    f"leaves out '{field}', by which retrieve.workspace keeps workspaces apart",
+                    kept,
+                )
 
     @property
     def path(self) -> Path:
@@ -132,22 +163,30 @@ class Declaration(DeclaredModel):
 
     @property
     def handle(self) -> str:
-        """The arguments by which commands refer to it: the file's name under `knowledge/`, else its path, and `--env` where there is an environment."""
+        """The arguments by which commands refer to it: the file's name under `knowledge/`, else its path, and `--env`
+        where there is an environment.
+        """
         name = self._handle or str(self.path)
         return f"{name} --env {self.env}" if self.env else name
 
     @property
     def collection(self) -> str:
-        """Name of the Chroma collection. A name that Chroma does not accept (fewer than 3 characters, `-` or `_` at the end) becomes `kb-NAME-kb`."""
+        """Name of the Chroma collection. A name that Chroma does not accept (fewer than 3 characters, `-` or `_` at the
+        end) becomes `kb-NAME-kb`.
+        """
         fits = len(self.name) >= 3 and self.name[-1] not in "-_"
         return self.index.collection or (self.name if fits else f"kb-{self.name}-kb")
 
     @property
     def sha256(self) -> str:
-        """Hex SHA-256 of the declaration after substitution of environment variables; comments, layout and `run` have no effect, and secrets are masked."""
+        """Hex SHA-256 of the declaration after substitution of environment variables; comments, layout and `run` have
+        no effect, and secrets are masked.
+        """
         return hashlib.sha256(self.model_dump_json(by_alias=True, exclude={"run"}).encode()).hexdigest()
 
     def at(self, path: Path, env: str | None = None, handle: str | None = None) -> "Declaration":
-        """Sets file, environment and handle, and returns the declaration itself. `handle` None: commands refer to it by its path."""
+        """Sets file, environment and handle, and returns the declaration itself. `handle` None: commands refer to it by
+        its path.
+        """
         self._path, self._env, self._handle = path, env, handle
         return self

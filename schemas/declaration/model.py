@@ -7,7 +7,15 @@ from functools import cache, partial
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, Self, Union, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
@@ -15,7 +23,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 class DeclaredModel(BaseModel):
     """Base of a declaration's models. Unknown keys are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True)  # the input may hold a secret
+    # the input may hold a secret
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, hide_input_in_errors=True)
 
     @classmethod
     def declared_keys(cls) -> dict[str, FieldInfo]:
@@ -26,30 +35,50 @@ class DeclaredModel(BaseModel):
     @classmethod
     def _refuse_strange_keys(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         """Reports unknown keys with those that there are, together with all other errors of the model."""
-        refuse(cls, [Finding((key,), "must be a number", data[key]) for key in _numbers(cls) if isinstance(data, dict) and isinstance(data.get(key), bool)])
+        refuse(
+            cls,
+            [
+                Finding((key,), "must be a number", data[key])
+                for key in _numbers(cls)
+                if isinstance(data, dict) and isinstance(data.get(key), bool)
+            ],
+        )
         try:
             return handler(data)
         except ValidationError as error:
             found = error.errors()
             if not any(_is_unknown_key(e) for e in found):
                 raise
-            raise ValidationError.from_exception_data(cls.__name__, [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]) from None
+            raise ValidationError.from_exception_data(
+                cls.__name__, [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]
+            ) from None
 
 
 @cache
 def _numbers(model: type[DeclaredModel]) -> list[str]:
     """The keys of a model that take a number and no truth value, which pydantic would read as 1 or 0."""
-    plain = {key: field for key, field in model.declared_keys().items() if not any(isinstance(one, BeforeValidator) for one in field.metadata)}
-    return [key for key, field in plain.items() if (kinds := _kinds(field.annotation)) & {int, float} and bool not in kinds]
+    plain = {
+        key: field
+        for key, field in model.declared_keys().items()
+        if not any(isinstance(one, BeforeValidator) for one in field.metadata)
+    }
+    return [
+        key for key, field in plain.items() if (kinds := _kinds(field.annotation)) & {int, float} and bool not in kinds
+    ]
 
 
 def _kinds(annotation: Any) -> set[Any]:
     """The types of a union. What has a validator of its own, such as a share, is left to that."""
-    return set().union(*map(_kinds, get_args(annotation))) if get_origin(annotation) in (Union, UnionType) else {annotation}
+    return (
+        set().union(*map(_kinds, get_args(annotation)))
+        if get_origin(annotation) in (Union, UnionType)
+        else {annotation}
+    )
 
 
 class Finding(NamedTuple):
-    """What a model finds wrong once all of its values are valid: the keys that lead to the value, the finding, and the value itself.
+    """What a model finds wrong once all of its values are valid: the keys that lead to the value, the finding, and the
+    value itself.
 
     `first` are the keys of an earlier value that this one contradicts; the message names its line.
     """
@@ -61,7 +90,9 @@ class Finding(NamedTuple):
 
 
 def refuse(model: type[BaseModel], findings: Sequence[Finding]) -> None:
-    """Raises a ValidationError with all findings, each at its own place in the declaration; does nothing without findings."""
+    """Raises a ValidationError with all findings, each at its own place in the declaration; does nothing without
+    findings.
+    """
     if findings:
         raise ValidationError.from_exception_data(model.__name__, [_error_of(finding) for finding in findings])
 
@@ -85,7 +116,9 @@ def _unknown_key(error: Any, model: type[DeclaredModel]) -> InitErrorDetails:
 def _again(error: Any) -> InitErrorDetails:
     """Converts an error reported by pydantic into one that can be raised again."""
     context = {name: value for name, value in (error.get("ctx") or {}).items() if isinstance(value, str | int | float)}
-    return InitErrorDetails(type=PydanticCustomError(error["type"], error["msg"], context), loc=error["loc"], input=error["input"])
+    return InitErrorDetails(
+        type=PydanticCustomError(error["type"], error["msg"], context), loc=error["loc"], input=error["input"]
+    )
 
 
 _PERCENTAGE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
@@ -93,7 +126,9 @@ _A_SHARE = "must be a share: a number from 0 to 1, or a percentage from 0% to 10
 
 
 def _parse_share(value: Any, beyond: str = "") -> float:
-    """Returns the share that a number or a percentage stands for. `beyond` says in the error what to do where more than all is meant."""
+    """Returns the share that a number or a percentage stands for. `beyond` says in the error what to do where more than
+    all is meant.
+    """
     percentage = _PERCENTAGE.fullmatch(value) if isinstance(value, str) else None
     try:
         share = float(percentage[1]) / 100 if percentage else math.nan if isinstance(value, bool) else float(value)
@@ -108,4 +143,8 @@ def _parse_share(value: Any, beyond: str = "") -> float:
 
 
 Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0, le=1)]
-Growth = Annotated[float, BeforeValidator(partial(_parse_share, beyond="; where more than as much again may come, leave the limit out")), Field(ge=0, le=1)]
+Growth = Annotated[
+    float,
+    BeforeValidator(partial(_parse_share, beyond="; where more than as much again may come, leave the limit out")),
+    Field(ge=0, le=1),
+]

@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from difflib import SequenceMatcher
 
 _SAME = 0.85  # however long: `ignore_params` for `ignore_parameters`
-_ALIKE = 0.7  # of about the same length and beginning: `nmae`. `javascript` and `script` are at 0.75, `text` and `next`, too
+# of about the same length and beginning: `nmae`. `javascript` and `script` are at 0.75, `text` and `next`, too
+_ALIKE = 0.7
 
 
 def nearest(written: str, known: Iterable[str]) -> str | None:
-    """Returns the one of `known` that `written` is a slip of, another notation of (`startUrls` for `start_urls`) or a word of (`urls`); else None."""
+    """Returns the one of `known` that `written` is a slip of, another notation of (`startUrls` for `start_urls`) or a
+    word of (`urls`); else None.
+    """
     words = list(known)
     best = max(words, key=lambda word: _likeness(written, word), default=None)
     if best is not None and _likeness(written, best):

@@ -31,7 +31,14 @@ class Click(DeclaredModel):
     """An element that is clicked, once or until it is gone."""
 
     on: Element = Field(description='the element: "css=…" or "xpath=…"')
-    times: int = Field(1, ge=1, le=100, description="how often at most: it is clicked again as long as it is visible and the page grew by the last click")
+    times: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description=(
+            "how often at most: it is clicked again as long as it is visible and the page grew by the last click"
+        ),
+    )
 
 
 def _click(value: Any) -> Any:
@@ -39,19 +46,38 @@ def _click(value: Any) -> Any:
 
 
 class Render(DeclaredModel):
-    """How a page is drawn: it is loaded, `wait_for` is waited for, then `click` and `scroll` are carried out, in this order."""
+    """How a page is drawn: it is loaded, `wait_for` is waited for, then `click` and `scroll` are carried out, in this
+    order.
+    """
 
     wait_for: Element | None = Field(
         None,
-        description='"css=…" or "xpath=…": the page is drawn when such an element is visible, and has failed where none is in time; without it, '
+        description='"css=…" or "xpath=…": the page is drawn when such an element is visible, and has failed where '
+        "none "
+        "is in time; without it, "
         "when its requests have been answered, or timeout_s have passed",
     )
-    timeout_s: float = Field(15, gt=0, le=120, allow_inf_nan=False, description="how long loading and wait_for may take; and each click, and each scroll")
-    click: list[Annotated[Click, BeforeValidator(_click)]] = Field(
-        [], max_length=20, description='elements that are clicked, in order, where they are visible: "css=…", or {on: "css=…", times: 20} for "load more"'
+    timeout_s: float = Field(
+        15,
+        gt=0,
+        le=120,
+        allow_inf_nan=False,
+        description="how long loading and wait_for may take; and each click, and each scroll",
     )
-    scroll: int = Field(0, ge=0, le=100, description="how often the page is scrolled to its end at most, as long as it grows by that")
-    block: list[Literal["image", "font", "media", "stylesheet"]] = Field(["image", "font", "media"], description="what is not loaded for the page")
+    click: list[Annotated[Click, BeforeValidator(_click)]] = Field(
+        [],
+        max_length=20,
+        description=(
+            'elements that are clicked, in order, where they are visible: "css=…", or {on: "css=…", times: 20} '
+            'for "load more"'
+        ),
+    )
+    scroll: int = Field(
+        0, ge=0, le=100, description="how often the page is scrolled to its end at most, as long as it grows by that"
+    )
+    block: list[Literal["image", "font", "media", "stylesheet"]] = Field(
+        ["image", "font", "media"], description="what is not loaded for the page"
+    )
 
 
 def read_render(value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""Query parameters whose values come from the environment: sent to the host whose URLs declare them, and part of no URL that is kept or shown."""
+"""Query parameters whose values come from the environment: sent to the host whose URLs declare them, and part of no URL
+that is kept or shown.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +14,8 @@ from pydantic import SecretStr
 from almanac.schemas.declaration.urls import ascii_host
 
 _MASK = "*" * 10
-# What may stand between a name and its value: in a URL, also escaped in HTML, JSON or another URL, or in JSON, a script or an attribute.
+# What may stand between a name and its value: in a URL, also escaped in HTML, JSON or another URL, or in JSON, a script
+# or an attribute.
 _BETWEEN = r"(?i:%3D|\\u003D|&#(?:61|x3D);|\\?[\"']?\s{0,9}[:=]\s{0,9}\\?[\"']?|[\"']\s{1,9}value\s{0,9}=\s{0,9}[\"']?)"
 _END = r"(?![\w-])"
 Pairs = Mapping[str, Mapping[str, SecretStr]]
@@ -29,21 +32,30 @@ class SecretParameters:
 
     def revealed(self) -> dict[str, dict[str, str]]:
         """The pairs in clear text, for the process of a crawl and for the fingerprint of who asks."""
-        return {host: {name: pair.get_secret_value() for name, pair in of_host.items()} for host, of_host in self.pairs.items()}
+        return {
+            host: {name: pair.get_secret_value() for name, pair in of_host.items()}
+            for host, of_host in self.pairs.items()
+        }
 
     @classmethod
     def of(cls, revealed: Mapping[str, Mapping[str, str]]) -> "SecretParameters":
         """The parameters that `revealed` has written."""
-        return cls({host: {name: SecretStr(pair) for name, pair in of_host.items()} for host, of_host in revealed.items()})
+        return cls(
+            {host: {name: SecretStr(pair) for name, pair in of_host.items()} for host, of_host in revealed.items()}
+        )
 
     def without(self, url: str) -> str:
-        """The URL without secret parameters: those of its host by their names, those of other hosts where the value is the secret."""
+        """The URL without secret parameters: those of its host by their names, those of other hosts where the value is
+        the secret.
+        """
         if not self.pairs or "?" not in url:
             return url
         head, _, rest = url.partition("?")
         query, at, fragment = rest.partition("#")
         own = self.pairs.get(host_of(url), {})
-        kept = [pair for pair in query.split("&") if name_of(pair) not in own and unquote_plus(pair) not in self._anywhere]
+        kept = [
+            pair for pair in query.split("&") if name_of(pair) not in own and unquote_plus(pair) not in self._anywhere
+        ]
         return head + (f"?{'&'.join(kept)}" if kept else "") + at + fragment
 
     def added(self, url: str) -> str:
@@ -52,7 +64,13 @@ class SecretParameters:
         if not own:
             return url
         head, at, fragment = self.without(url).partition("#")
-        return head + ("&" if "?" in head else "?") + "&".join(pair.get_secret_value() for pair in own.values()) + at + fragment
+        return (
+            head
+            + ("&" if "?" in head else "?")
+            + "&".join(pair.get_secret_value() for pair in own.values())
+            + at
+            + fragment
+        )
 
     def masked(self, text: str) -> str:
         """The text with a mask in place of each secret value that stands beside its name."""
@@ -60,7 +78,9 @@ class SecretParameters:
 
     def masked_bytes(self, body: bytes) -> bytes:
         """As `masked`, of a body in any encoding that writes ASCII as ASCII."""
-        return self._in_bytes.sub(lambda found: found[found.lastindex or 0] + _MASK.encode(), body) if self.pairs else body
+        return (
+            self._in_bytes.sub(lambda found: found[found.lastindex or 0] + _MASK.encode(), body) if self.pairs else body
+        )
 
     @cached_property
     def _anywhere(self) -> frozenset[str]:
@@ -86,7 +106,9 @@ def name_of(pair: str) -> str:
 
 
 def _shown_as(name: str, pair: str) -> str:
-    """An expression for the ways to write a parameter outside the URL that declares it; what its group matches is no secret."""
+    """An expression for the ways to write a parameter outside the URL that declares it; what its group matches is no
+    secret.
+    """
     written, has_value, value = pair.partition("=")
     if not has_value:
         return f"([?&;]){_any_of([name, written])}{_END}"
@@ -94,7 +116,18 @@ def _shown_as(name: str, pair: str) -> str:
 
 
 def _any_of(texts: Iterable[str]) -> str:
-    spelled = {spelling for text in texts for spelling in (text, quote(text), quote(text, safe=""), quote_plus(text), escape(text), text.replace("/", "\\/"))}
+    spelled = {
+        spelling
+        for text in texts
+        for spelling in (
+            text,
+            quote(text),
+            quote(text, safe=""),
+            quote_plus(text),
+            escape(text),
+            text.replace("/", "\\/"),
+        )
+    }
     return f"(?:{'|'.join(map(re.escape, sorted(spelled, key=lambda one: (-len(one), one))))})"
 
 

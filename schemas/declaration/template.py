@@ -1,4 +1,6 @@
-"""Templates over field values, such as `"{name}: {price.amount}"`: how they are written, and which names a declaration proves."""
+"""Templates over field values, such as `"{name}: {price.amount}"`: how they are written, and which names a declaration
+proves.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +24,8 @@ _DOUBLED = re.compile(r"(?<!\{)\{\{[-~]?\s*([^\W\d]\w*(?:\.\w+)*)\s*(?:[|!:\[(][
 
 @lru_cache(maxsize=1024)
 def parse_template(template: str) -> tuple[str, ...]:
-    """Splits a template into literal texts and names in turn, beginning and ending with a text: `"{a}: {b.c}"` → `("", "a", ": ", "b.c", "")`.
+    """Splits a template into literal texts and names in turn, beginning and ending with a text: `"{a}: {b.c}"` → `("",
+    "a", ": ", "b.c", "")`.
 
     `{{` and `}}` stand for braces. Raises ValueError for other braces that hold no name, with a finding for each.
     """
@@ -44,7 +47,9 @@ def parse_template(template: str) -> tuple[str, ...]:
 
 
 def _finding(written: str) -> str | None:
-    """What is wrong between a pair of braces: a format, an index, a tag or white space, as other notations have them; None for a name."""
+    """What is wrong between a pair of braces: a format, an index, a tag or white space, as other notations have them;
+    None for a name.
+    """
     name = written.strip()
     found = _FORMAT.match(name)
     if not name or _TAG.fullmatch(name):
@@ -69,7 +74,9 @@ def template_names(template: str) -> tuple[str, ...]:
 
 
 def unknown_name(name: str, known: Known) -> str | None:
-    """Returns what is wrong with a name, as a sentence's end, with the name that may have been meant; None where a declaration proves that it exists."""
+    """Returns what is wrong with a name, as a sentence's end, with the name that may have been meant; None where a
+    declaration proves that it exists.
+    """
     if _is_proven(name, known):
         return None
     meant = nearest(name, _all_names(known))
@@ -82,7 +89,10 @@ def unknown_name(name: str, known: Known) -> str | None:
         return f"field '{head}' has no '{rest}'{hint}; it has {', '.join(rule.parts)}"
     if rule is not None and rule.json_ is not None and rule.type is None:
         own = re.sub(r"\W", "_", name)
-        return f"what field '{head}' holds is not declared; declare {own}: {{json: …}} for its part '{rest}', and write {{{own}}}{hint}"
+        return (
+            f"what field '{head}' holds is not declared; declare {own}: {{json: …}} for its part '{rest}', and "
+            f"write {{{own}}}{hint}"
+        )
     return f"field '{head}' has no parts{hint}"
 
 

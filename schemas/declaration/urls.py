@@ -9,9 +9,13 @@ from pydantic_core import PydanticCustomError
 
 
 def http_url(value: str) -> str:
-    """Returns `value` if it is an http or https URL with a host and without credentials; else ValueError with the reason."""
+    """Returns `value` if it is an http or https URL with a host and without credentials; else ValueError with the
+    reason.
+    """
     if "@" in re.split(r"[/?#\\]", value.partition("://")[2], maxsplit=1)[0]:
-        raise PydanticCustomError("secret", "must not have a user or password in it; declare politeness: {auth: {user: …, password: …}}")
+        raise PydanticCustomError(
+            "secret", "must not have a user or password in it; declare politeness: {auth: {user: …, password: …}}"
+        )
     parts = urlsplit(value)  # ValueError for brackets without an address
     if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in parts.netloc):
         raise ValueError("must be an http:// or https:// URL with a host")
@@ -20,7 +24,9 @@ def http_url(value: str) -> str:
 
 
 def ascii_host(host: str) -> str:
-    """Returns a host in the form used for DNS: lower case, internationalised names in their ASCII form. ValueError where it is not a host."""
+    """Returns a host in the form used for DNS: lower case, internationalised names in their ASCII form. ValueError
+    where it is not a host.
+    """
     if ":" in host:
         return f"[{host.lower()}]"
     try:
@@ -33,7 +39,8 @@ def ascii_host(host: str) -> str:
 
 
 def domain_of(value: str) -> str:
-    """Returns the host of a domain in any notation: `https://Shop.example/`, `*.shop.example` and `shop.example:8080` give `shop.example`.
+    """Returns the host of a domain in any notation: `https://Shop.example/`, `*.shop.example` and `shop.example:8080`
+    give `shop.example`.
 
     ValueError where there is no host.
     """
@@ -56,7 +63,9 @@ def _server_url(value: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or port == 0:
         raise ValueError("must be an address such as https://api.mistral.ai")
     if parts.username is not None or parts.password is not None:
-        raise PydanticCustomError("secret", "must not hold a user or a password (its value is not shown); MISTRAL_API_KEY holds the key")
+        raise PydanticCustomError(
+            "secret", "must not hold a user or a password (its value is not shown); MISTRAL_API_KEY holds the key"
+        )
     return value.rstrip("/").removesuffix("/v1").rstrip("/")
 
 

@@ -1,4 +1,6 @@
-"""A LangChain retriever: `AlmanacRetriever(index=open_index("voyago"), k=4).invoke("a boat trip with children")`. Needs the extra `langchain`."""
+"""A LangChain retriever: `AlmanacRetriever(index=open_index("voyago"), k=4).invoke("a boat trip with children")`. Needs
+the extra `langchain`.
+"""
 
 from typing import Any
 
@@ -12,11 +14,11 @@ from almanac.serve.adapters import metadata_of
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Retriever over an open index, or over several. Documents are hits, best first, with url, title, score, relevance, chunk_id, version and more in their
-    metadata.
+    """Retriever over an open index, or over several. Documents are hits, best first, with url, title, score, relevance,
+    chunk_id, version and more in their metadata.
 
-    Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
-    defaults and its errors. The caller closes the index.
+    Each request reads the version that is live when it starts, or the index's pinned version. The options are those of
+    `PublishedIndex.search`, with its defaults and its errors. The caller closes the index.
     """
 
     index: PublishedIndex | SeveralIndexes
@@ -26,6 +28,11 @@ class AlmanacRetriever(BaseRetriever):
     floor: float | None = None
     workspace: str | None = None
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:  # noqa: ARG002  # LangChain's signature
-        found = self.index.search(query, k=self.k, mode=self.mode, where=self.where, floor=self.floor, workspace=self.workspace)
-        return [Document(id=hit.chunk_id, page_content=hit.readable, metadata=metadata_of(found, hit)) for hit in found.hits]
+    # LangChain's signature
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:  # noqa: ARG002
+        found = self.index.search(
+            query, k=self.k, mode=self.mode, where=self.where, floor=self.floor, workspace=self.workspace
+        )
+        return [
+            Document(id=hit.chunk_id, page_content=hit.readable, metadata=metadata_of(found, hit)) for hit in found.hits
+        ]

@@ -1,4 +1,6 @@
-"""A LlamaIndex retriever: `AlmanacRetriever(open_index("voyago"), k=4).retrieve("a boat trip with children")`. Needs the extra `llamaindex`."""
+"""A LlamaIndex retriever: `AlmanacRetriever(open_index("voyago"), k=4).retrieve("a boat trip with children")`. Needs
+the extra `llamaindex`.
+"""
 
 import asyncio
 from typing import Any
@@ -15,12 +17,13 @@ _FOR_THE_MODEL = {"title", "url"}  # metadata that a prompt shows above a passag
 
 
 class AlmanacRetriever(BaseRetriever):
-    """Retriever over an open index, or over several. Nodes are hits, best first, with url, title, score, relevance, chunk_id, version and more in their
-    metadata.
+    """Retriever over an open index, or over several. Nodes are hits, best first, with url, title, score, relevance,
+    chunk_id, version and more in their metadata.
 
-    A node's own score is the relevance of its hit, which other parts of LlamaIndex compare with cut-offs; None where it is unknown. It may not be descending.
-    Each request reads the version that is live when it starts, or the index's pinned version. The options are those of `PublishedIndex.search`, with its
-    defaults and its errors. The caller closes the index.
+    A node's own score is the relevance of its hit, which other parts of LlamaIndex compare with cut-offs; None where it
+    is unknown. It may not be descending. Each request reads the version that is live when it starts, or the index's
+    pinned version. The options are those of `PublishedIndex.search`, with its defaults and its errors. The caller
+    closes the index.
     """
 
     def __init__(
@@ -34,11 +37,19 @@ class AlmanacRetriever(BaseRetriever):
         workspace: str | None = None,
     ) -> None:
         super().__init__()
-        self._index, self._k, self._mode, self._where, self._floor, self._workspace = index, k, mode, where, floor, workspace
+        self._index, self._k, self._mode, self._where, self._floor, self._workspace = (
+            index,
+            k,
+            mode,
+            where,
+            floor,
+            workspace,
+        )
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         found = self._index.search(
-            query_bundle.query_str, k=self._k, mode=self._mode, where=self._where, floor=self._floor, workspace=self._workspace
+            query_bundle.query_str, k=self._k, mode=self._mode, where=self._where, floor=self._floor,
+            workspace=self._workspace
         )  # fmt: skip
         return [NodeWithScore(node=_node(found, hit), score=hit.relevance) for hit in found.hits]
 

@@ -38,7 +38,10 @@ HEADERS = {
 
 def page_routes() -> list[BaseRoute]:
     """Routes of the chat page, `/` and `/static/…`. They need no API key and serve nothing but files of this folder."""
-    return [Route("/", _index, name="page", include_in_schema=False), Mount("/static", _Static(directory=_FOLDER / "static"), name="static")]
+    return [
+        Route("/", _index, name="page", include_in_schema=False),
+        Mount("/static", _Static(directory=_FOLDER / "static"), name="static"),
+    ]
 
 
 async def _index(_: Request) -> Response:

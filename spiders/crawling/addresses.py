@@ -1,8 +1,8 @@
 """Keeps a crawl off private addresses at the point of name resolution.
 
-Twisted connects to the very addresses that the resolver returns and does not look them up again, so the addresses checked here are those connected
-to. Public names that point to private addresses, DNS rebinding and odd spellings of addresses are all caught, and no packet is sent to a refused
-address.
+Twisted connects to the very addresses that the resolver returns and does not look them up again, so the addresses
+checked here are those connected to. Public names that point to private addresses, DNS rebinding and odd spellings of
+addresses are all caught, and no packet is sent to a refused address.
 """
 
 # ruff: noqa: N802, N803  Twisted's names
@@ -51,7 +51,8 @@ class GuardedResolver(CachingHostnameResolver):
     ) -> Any:
         """Resolves a host name as Twisted asks for it; a name that DNS cannot have resolves to no address."""
         guard: Any = _Guard(resolutionReceiver, hostName, self)
-        if _ascii(hostName) is None:  # getaddrinfo would raise in a thread without a handler, and the request would hang
+        # getaddrinfo would raise in a thread without a handler, and the request would hang
+        if _ascii(hostName) is None:
             guard.resolutionBegan(HostResolution(hostName))
             guard.resolutionComplete()
             return HostResolution(hostName)
@@ -75,7 +76,9 @@ class _Guard:
         self._addresses.append(address)
 
     def resolutionComplete(self) -> None:
-        kinds = {address: None if self._resolver.allow_private else private_kind(address.host) for address in self._addresses}
+        kinds = {
+            address: None if self._resolver.allow_private else private_kind(address.host) for address in self._addresses
+        }
         public = [address for address, kind in kinds.items() if kind is None]
         if kinds and not public:
             address, kind = next(iter(kinds.items()))
@@ -121,7 +124,9 @@ class _Receiver:
 
 
 class PrivateAddresses:
-    """Downloader middleware: reports refused hosts as such, not as unresolvable, and stops a crawl whose resolver is not guarded."""
+    """Downloader middleware: reports refused hosts as such, not as unresolvable, and stops a crawl whose resolver is
+    not guarded.
+    """
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "PrivateAddresses":  # noqa: ARG003  Scrapy's signature
@@ -143,7 +148,10 @@ def _guard() -> GuardedResolver:
 
     resolver = reactor.nameResolver
     if not isinstance(resolver, GuardedResolver):
-        raise RuntimeError("no guard over private addresses is in place: TWISTED_DNS_RESOLVER must be almanac.spiders.crawling.addresses.GuardedResolver")
+        raise RuntimeError(
+            "no guard over private addresses is in place: TWISTED_DNS_RESOLVER must be "
+            "almanac.spiders.crawling.addresses.GuardedResolver"
+        )
     return resolver
 
 

@@ -1,7 +1,9 @@
-"""The browser of a crawl: scrapy-playwright with the machine's Chromium, behind a proxy of ours, for one crawl and with no state.
+"""The browser of a crawl: scrapy-playwright with the machine's Chromium, behind a proxy of ours, for one crawl and with
+no state.
 
-It draws few pages at a time and is started anew before it has grown: after a number of pages, or where its processes take much memory. A browser that dies
-costs the pages that it was drawing a second attempt, not the crawl. It dies with the crawl, however that ends.
+It draws few pages at a time and is started anew before it has grown: after a number of pages, or where its processes
+take much memory. A browser that dies costs the pages that it was drawing a second attempt, not the crawl. It dies with
+the crawl, however that ends.
 """
 
 import asyncio
@@ -38,7 +40,8 @@ _FOLDER = "almanac-browser-"
 _PAGE_CRASHED = ("Page crashed", "Target crashed")
 _LOST = "Connection closed"
 _CRASHED = (*_PAGE_CRASHED, _LOST, "closed")
-# Chromium dies with what started it, and that with the crawl: a browser that hangs would not notice that nobody listens any more.
+# Chromium dies with what started it, and that with the crawl: a browser that hangs would not notice that nobody listens
+# any more.
 _LAUNCHER = """#!{python} -IS
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)
@@ -78,10 +81,13 @@ class Browser:
         self._names = count(1)
         self._overgrown: set[int] = set()  # which of the browsers took too much memory
 
-    async def draw(self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]) -> Drawn:
+    async def draw(
+        self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]
+    ) -> Drawn:
         """Draws a page; `drawing_of()` gives the steps of an attempt.
 
-        Raises Refusal where the page cannot be drawn, or waited when the crawl was stopped, DoesNotStartError where none can, and what its steps raise.
+        Raises Refusal where the page cannot be drawn, or waited when the crawl was stopped, DoesNotStartError where
+        none can, and what its steps raise.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             async with self._place(alone=attempt > 1):  # after a death that another page may have caused
@@ -96,19 +102,28 @@ class Browser:
                     raise Refusal(NOT_DRAWN, f"its scripts did not come to an end within {limit_s:.0f} s") from None
                 except Exception as error:
                     said = str(error)
-                    if not isinstance(error, PlaywrightError) and _LOST not in said:  # a driver that is gone is told by no class of its own
+                    # a driver that is gone is told by no class of its own
+                    if not isinstance(error, PlaywrightError) and _LOST not in said:
                         raise
                     if not any(word in said for word in _CRASHED):
                         raise Refusal(NOT_DRAWN, said.splitlines()[0][:300]) from error
                     if attempt == _ATTEMPTS:
                         why = f", which took more than {MOST_MEMORY >> 20} MiB," if started in self._overgrown else ""
-                        raise Refusal(NOT_DRAWN, f"the browser{why} ended {_ATTEMPTS} times while it drew the page") from error
+                        raise Refusal(
+                            NOT_DRAWN, f"the browser{why} ended {_ATTEMPTS} times while it drew the page"
+                        ) from error
                     if not any(word in said for word in _PAGE_CRASHED):
                         await self._restart(started)
         raise AssertionError("unreachable")
 
     async def _attempt(
-        self, handler: ScrapyPlaywrightDownloadHandler, url: str, drawing: Drawing, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]
+        self,
+        handler: ScrapyPlaywrightDownloadHandler,
+        url: str,
+        drawing: Drawing,
+        limit_s: float,
+        own: dict[str, Any],
+        cookies: list[dict[str, Any]],
     ) -> Drawn:
         name = f"page-{next(self._names)}"
         closed = {"accept_downloads": False, "service_workers": "block", "permissions": [], "reduced_motion": "reduce"}
@@ -134,7 +149,9 @@ class Browser:
 
     @asynccontextmanager
     async def _place(self, *, alone: bool) -> AsyncIterator[None]:
-        """One of the places of pages, or all; where the browser is due to be started anew, that happens while no page is drawn."""
+        """One of the places of pages, or all; where the browser is due to be started anew, that happens while no page
+        is drawn.
+        """
         wanted, taken = self._most_pages if alone else 1, 0
         try:
             async with self._turn:
@@ -153,7 +170,9 @@ class Browser:
                 self._places.release()
 
     def _is_due(self) -> bool:
-        return self._handler is not None and (self._drawn >= RESTART_AFTER or resident_bytes(processes_below(os.getpid())) > RESTART_ABOVE)
+        return self._handler is not None and (
+            self._drawn >= RESTART_AFTER or resident_bytes(processes_below(os.getpid())) > RESTART_ABOVE
+        )
 
     async def _running(self) -> tuple[ScrapyPlaywrightDownloadHandler, int]:
         """The handler with its driver, and how often it was started."""
@@ -173,7 +192,8 @@ class Browser:
         if self._folder is None:
             await self._proxy.__aenter__()
             self._folder = _own_folder()
-            os.environ["TMPDIR"] = str(self._folder)  # of this process alone; the driver makes the browser's profile there
+            # of this process alone; the driver makes the browser's profile there
+            os.environ["TMPDIR"] = str(self._folder)
             self._watch = asyncio.ensure_future(self._watch_memory())
         handler = ScrapyPlaywrightDownloadHandler(self._crawler)
         handler.config.target_closed_max_retries = 0  # the attempts are counted here
@@ -194,7 +214,8 @@ class Browser:
             "args": SWITCHES,
             "proxy": {"server": f"http://127.0.0.1:{self._proxy.port}", "bypass": "<-loopback>"},
             "chromium_sandbox": has_sandbox(),
-            "env": {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"},  # no key of ours
+            # no key of ours
+            "env": {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"},
             "timeout": 1000 * _START_S,
         }
 

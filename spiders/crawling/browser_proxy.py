@@ -1,7 +1,9 @@
-"""The proxy that a browser reaches the network through: it connects to the addresses that a crawl may connect to, and to nothing else.
+"""The proxy that a browser reaches the network through: it connects to the addresses that a crawl may connect to, and
+to nothing else.
 
-A host's addresses are looked up and checked here, and the connection goes to the very address that was checked: no name that changes its address in between
-leads elsewhere. The browser looks up no name itself. TLS is the browser's own, end to end.
+A host's addresses are looked up and checked here, and the connection goes to the very address that was checked: no name
+that changes its address in between leads elsewhere. The browser looks up no name itself. TLS is the browser's own, end
+to end.
 """
 
 import asyncio
@@ -48,7 +50,9 @@ class BrowserProxy:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         assert self._server is not None
         self._server.close()
         for task in self._running:
@@ -93,13 +97,17 @@ class BrowserProxy:
             back.close()
 
     async def _connect(self, target: _Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connects to the first of the host's permitted addresses that answers. Raises what `permitted_addresses` does, OSError or TimeoutError."""
+        """Connects to the first of the host's permitted addresses that answers. Raises what `permitted_addresses` does,
+        OSError or TimeoutError.
+        """
         failed: OSError | TimeoutError = OSError("no address")
         for address in await permitted_addresses(target.host):
             if (address, target.port) == ("127.0.0.1", self.port):
                 raise Refusal("private_address", f"{target.host}:{target.port} is the proxy of the browser")
             try:
-                return await asyncio.wait_for(asyncio.open_connection(address, target.port, limit=_HEAD_BYTES), _CONNECT_S)
+                return await asyncio.wait_for(
+                    asyncio.open_connection(address, target.port, limit=_HEAD_BYTES), _CONNECT_S
+                )
             except (OSError, TimeoutError) as error:
                 failed = error
         raise failed
@@ -127,7 +135,9 @@ def _target(head: bytes) -> _Target:
 
 
 async def _response(there: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Passes a response on with `Connection: close`, so that the browser sends no further request on this connection."""
+    """Passes a response on with `Connection: close`, so that the browser sends no further request on this
+    connection.
+    """
     is_interim = True  # 100 Continue and the like come before the response
     while is_interim:
         head = await asyncio.wait_for(there.readuntil(b"\r\n\r\n"), _IDLE_S)
@@ -157,6 +167,9 @@ async def _first_ended(*ways: Coroutine[Any, Any, None]) -> None:
 
 async def _answer(writer: asyncio.StreamWriter, status: int, text: str) -> None:
     body = f"{text}\n".encode()
-    head = f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    head = (
+        f"HTTP/1.1 {status} Refused\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
     writer.write(head.encode("ascii") + body)
     await writer.drain()

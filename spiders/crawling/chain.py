@@ -1,4 +1,5 @@
-"""Decides when a pagination ends: at a page that adds nothing new or, where each page names the next one, after three such pages in a row.
+"""Decides when a pagination ends: at a page that adds nothing new or, where each page names the next one, after three
+such pages in a row.
 
 Servers answer a request beyond the last page with 404, an empty list, or the last page again, endlessly.
 """
@@ -28,10 +29,13 @@ class Chain:
     seen: set[int] = field(default_factory=set)
     failures: int = 0  # in a row
     repeats: int = 0  # pages in a row that added nothing
-    doubtful: list[FailedPage] = field(default_factory=list)  # failures taken for numbers beyond the last page, unless a later number is a page
+    # failures taken for numbers beyond the last page, unless a later number is a page
+    doubtful: list[FailedPage] = field(default_factory=list)
 
     def may_pass_over(self) -> bool:
-        """Counts a failed page and returns whether to try the next number: one broken page must not end a listing, three in a row do."""
+        """Counts a failed page and returns whether to try the next number: one broken page must not end a listing,
+        three in a row do.
+        """
         self.failures += 1
         return self.failures < _FAILURES
 
@@ -50,12 +54,16 @@ class Chain:
 
     @property
     def may_go_on(self) -> bool:
-        """Whether a page's own link to a next page is still followed: one page of sold-out offers is not the end, three are."""
+        """Whether a page's own link to a next page is still followed: one page of sold-out offers is not the end, three
+        are.
+        """
         return self.repeats < _REPEATS
 
 
 def marks_of(content: Content, policy: UrlPolicy) -> Iterator[str]:
-    """What counts as new on a page: its cards; else its items; else the entries of a JSON body; else its links, and its text if it may be an item."""
+    """What counts as new on a page: its cards; else its items; else the entries of a JSON body; else its links, and its
+    text if it may be an item.
+    """
     source = policy.source
     if source.listing is not None:
         yield from (url for _, url in policy.cards(content))
@@ -69,7 +77,9 @@ def marks_of(content: Content, policy: UrlPolicy) -> Iterator[str]:
             yield from _texts(content)
         here = urlsplit(content.url).path
         # Links to the same path are mostly page numbers.
-        yield from (link.url for link in policy.links(content) if link.role == "link" and urlsplit(link.url).path != here)
+        yield from (
+            link.url for link in policy.links(content) if link.role == "link" and urlsplit(link.url).path != here
+        )
 
 
 def _written(match: Any) -> str:
@@ -77,7 +87,9 @@ def _written(match: Any) -> str:
 
 
 def _entries(body: Any) -> list[Any]:
-    """The entries of all lists in a JSON body, or its texts if it has no list. Numbers and times around the lists would be new on every page."""
+    """The entries of all lists in a JSON body, or its texts if it has no list. Numbers and times around the lists would
+    be new on every page.
+    """
     lists, texts = [], []
     waiting = [body]
     while waiting:

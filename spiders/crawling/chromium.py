@@ -24,10 +24,12 @@ _NO_SANDBOX = re.compile(r"no usable sandbox|sandboxing failed", re.IGNORECASE)
 _TRY_S = 60.0
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
-# What Playwright does not pass itself. Each of these is a way to the network that does not lead through the proxy, or a request that no page made.
+# What Playwright does not pass itself. Each of these is a way to the network that does not lead through the proxy, or a
+# request that no page made.
 SWITCHES = [
     "--proxy-bypass-list=<-loopback>",  # loopback goes through the proxy, too, which refuses it
-    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",  # no name is looked up here, by DNS, mDNS or DNS over HTTPS; the proxy is an address
+    # no name is looked up here, by DNS, mDNS or DNS over HTTPS; the proxy is an address
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
     "--disable-quic",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
@@ -56,16 +58,30 @@ def require_browser(source: SiteSource) -> None:
     where = f"sources.{source.name}.render"
     require_extra("render", "drawing pages", where)
     if find_chromium() is None:
-        raise UsageError("pages are drawn by Chromium, and there is none on PATH", where=where, hint=HOW_TO_GET_CHROMIUM)
+        raise UsageError(
+            "pages are drawn by Chromium, and there is none on PATH", where=where, hint=HOW_TO_GET_CHROMIUM
+        )
 
 
 def failure_to_start(chromium: str) -> str | None:
     """What Chromium says where it does not start; None if it shows a page. Takes about a second."""
     with TemporaryDirectory(prefix="almanac-browser-") as folder:
-        switches = ["--headless", "--disable-gpu", *([] if has_sandbox() else ["--no-sandbox"]), f"--user-data-dir={folder}"]
+        switches = [
+            "--headless",
+            "--disable-gpu",
+            *([] if has_sandbox() else ["--no-sandbox"]),
+            f"--user-data-dir={folder}",
+        ]
         command = [chromium, *switches, "--dump-dom", "data:text/html,<p>shown</p>"]
         try:
-            tried = subprocess.run(command, env={**os.environ, "HOME": folder}, capture_output=True, text=True, errors="replace", timeout=_TRY_S)
+            tried = subprocess.run(
+                command,
+                env={**os.environ, "HOME": folder},
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TRY_S,
+            )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
     return None if "<p>shown</p>" in tried.stdout else tried.stderr.strip() or f"it ends with code {tried.returncode}"
@@ -75,7 +91,10 @@ def why_it_does_not_start(said: str) -> tuple[str, str]:
     """The finding and the way out, of what Chromium says where it does not start."""
     if _NO_SANDBOX.search(said):
         return f"{DOES_NOT_START}: this system gives user {os.geteuid()} no sandbox for it", HOW_TO_GET_SANDBOX
-    return f"{DOES_NOT_START}: {said[-1000:]}", "chromium --headless --dump-dom about:blank, as the user who crawls, shows whether it starts by itself"
+    return (
+        f"{DOES_NOT_START}: {said[-1000:]}",
+        "chromium --headless --dump-dom about:blank, as the user who crawls, shows whether it starts by itself",
+    )
 
 
 def has_sandbox() -> bool:

@@ -19,7 +19,15 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, LimitReached
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.errors import CredentialRefused, DeclarationError, NoRecords, OperationalError, StorageError, Unreachable, UsageError
+from almanac.schemas.errors import (
+    CredentialRefused,
+    DeclarationError,
+    NoRecords,
+    OperationalError,
+    StorageError,
+    Unreachable,
+    UsageError,
+)
 from almanac.spiders.crawling.chromium import DOES_NOT_START, require_browser, why_it_does_not_start
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
@@ -37,7 +45,8 @@ from almanac.spiders.store.raw import RawStore
 
 # Time beyond `limits.seconds` that a crawl has for responses under way.
 GRACE_S = 90
-_CRASH, _CRASHED, _NEXT = "Fatal Python error", "Current thread ", "\n\n"  # as faulthandler tells what happened, where, and other threads or modules
+# as faulthandler tells what happened, where, and other threads or modules
+_CRASH, _CRASHED, _NEXT = "Fatal Python error", "Current thread ", "\n\n"
 _STOP_S = 5
 _LINES = 2000  # of stderr that are kept: a crash tells each thread's
 _HEARTBEAT_S = 1.0
@@ -46,16 +55,23 @@ _TRANSIENT = frozenset({"unreachable", "timeout", "server_error", "not_json"})
 # What to look at where no page arrived. test-url would fetch the same page, and say the same.
 _NEXT_STEPS = {
     "gone": "is the address right? curl -I {url}",
-    "refused_by_robots": "read the site's robots.txt; declare politeness: {{robots: false}} if you may fetch it all the same",
+    "refused_by_robots": (
+        "read the site's robots.txt; declare politeness: {{robots: false}} if you may fetch it all the same"
+    ),
     "too_large": "raise limits: {{bytes_per_page: …}}",
-    "off_site": "it leads to another host: curl -I {url}; if that is the one you want, declare it as start URL, or in allowed_domains",
+    "off_site": (
+        "it leads to another host: curl -I {url}; if that is the one you want, declare it as start URL, or in "
+        "allowed_domains"
+    ),
     "not_json": "the rules read JSON: look at what comes, curl {url}",
     "denied": "follow.deny of the source matches it, or what it leads to",
 }
 _BY_HAND = "does a browser show it? curl -I {url}"
 
 
-def crawl_site(source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: OnProgress = ignore) -> CrawlOutcome:
+def crawl_site(
+    source: SiteSource, raw: RawStore, run_id: str, *, previous: PreviousCrawls = _NONE, on_page: OnProgress = ignore
+) -> CrawlOutcome:
     """As `fetch_site`, and also raises the errors of `require_pages`."""
     outcome = fetch_site(source, raw, run_id, previous=previous, on_page=on_page)
     require_pages(source, outcome)
@@ -73,8 +89,12 @@ def fetch_site(
     spares_starts: bool = True,
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
-    """Begins a crawl, waits for its end, and concludes it. Raises the errors of `begin_crawl` and of `RunningCrawl.conclude`."""
-    with begin_crawl(source, raw, run_id, previous=previous, only=only, forgotten=forgotten, spares_starts=spares_starts) as crawl:
+    """Begins a crawl, waits for its end, and concludes it. Raises the errors of `begin_crawl` and of
+    `RunningCrawl.conclude`.
+    """
+    with begin_crawl(
+        source, raw, run_id, previous=previous, only=only, forgotten=forgotten, spares_starts=spares_starts
+    ) as crawl:
         return crawl.conclude(on_page)
 
 
@@ -92,17 +112,20 @@ def begin_crawl(
     """Starts the process that fetches a site into `raw`. A killed crawl of the same `run_id` is resumed.
 
     Args:
-        previous: crawls whose pages need not be fetched again, and the concluded one whose pages are carried over unless known to be gone.
+        previous: crawls whose pages need not be fetched again, and the concluded one whose pages are carried over
+            unless known to be gone.
         only: fetch just these URLs and follow no link.
         forgotten: URLs that were taken down and are never requested.
         spares_starts: as in `Job`.
         seconds: what is left of `limits.seconds`, where an earlier try has used some of it; default: all of it.
 
-    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on its own, or pages are to be drawn and
-    no browser is there, and StorageError if nothing can be stored.
+    Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on
+    its own, or pages are to be drawn and no browser is there, and StorageError if nothing can be stored.
     """
     if source.private_start:
-        raise DeclarationError(source.private_start, where=f"source {source.name}", hint="declare politeness: {allow_private: true}")
+        raise DeclarationError(
+            source.private_start, where=f"source {source.name}", hint="declare politeness: {allow_private: true}"
+        )
     require_browser(source)
     asked = _asked_for(source, raw, previous, only)
     if asked:  # a page requested by name is fetched anew, never taken from an interrupted crawl
@@ -131,15 +154,21 @@ def begin_crawl(
 
 
 class RunningCrawl:
-    """A crawl in a process of its own, which is stopped when the block ends, even by an exception. What it says meanwhile waits to be read."""
+    """A crawl in a process of its own, which is stopped when the block ends, even by an exception. What it says
+    meanwhile waits to be read.
+    """
 
     def __init__(self, source: SiteSource, raw: RawStore, job: Job) -> None:
         self._source, self._raw, self._job = source, raw, job
         self._process = crawl_process()
         self._said: SimpleQueue[str | None] = SimpleQueue()
         self._errors: deque[str] = deque(maxlen=_LINES)
-        self._readers = [threading.Thread(target=read, daemon=True) for read in (self._read_progress, self._read_errors)]
-        self._overtime = threading.Timer(source.limits.seconds + GRACE_S, os.killpg, (self._process.pid, signal.SIGKILL))
+        self._readers = [
+            threading.Thread(target=read, daemon=True) for read in (self._read_progress, self._read_errors)
+        ]
+        self._overtime = threading.Timer(
+            source.limits.seconds + GRACE_S, os.killpg, (self._process.pid, signal.SIGKILL)
+        )
         self._overtime.daemon = True
         try:
             tell_job(self._process, job.model_dump_json())
@@ -163,14 +192,21 @@ class RunningCrawl:
         """Waits for the end of the crawl, and carries pages over from the last concluded one.
 
         Args:
-            on_page: called with the numbers of pages done and seen while pages arrive, and every second where none does.
+            on_page: called with the numbers of pages done and seen while pages arrive, and every second where none
+                does.
             meanwhile: does some work while there is nothing to hear of the crawl, and returns whether there was any.
 
         Raises StorageError if pages cannot be stored, and OperationalError if the crawl itself fails.
         """
         self._follow(on_page, meanwhile)
         source, raw, job = self._source, self._raw, self._job
-        stats = _read_outcome(raw, job.run_id, source, self._process.returncode, source.secret_parameters.masked("".join(self._errors).strip()))
+        stats = _read_outcome(
+            raw,
+            job.run_id,
+            source,
+            self._process.returncode,
+            source.secret_parameters.masked("".join(self._errors).strip()),
+        )
         stats.crawl = job.run_id
         concluded = job.previous.concluded
         before = None if concluded is None else read_stats(raw, concluded)
@@ -236,7 +272,9 @@ class RunningCrawl:
 
 
 def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only: Sequence[str]) -> list[str]:
-    """The canonical URLs of `only`. Raises UsageError if one is outside the URL policy, or no concluded crawl exists that they can be added to."""
+    """The canonical URLs of `only`. Raises UsageError if one is outside the URL policy, or no concluded crawl exists
+    that they can be added to.
+    """
     if not only:
         return []
     where, policy, asked = f"source {source.name}", UrlPolicy(source), []
@@ -244,18 +282,32 @@ def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only
         try:
             asked.append(policy.canonical(url))
         except ValueError as error:
-            raise UsageError(f"{url!r} is no http(s) URL", where=where, hint="give it as a browser shows it: --url https://…") from error
+            raise UsageError(
+                f"{url!r} is no http(s) URL", where=where, hint="give it as a browser shows it: --url https://…"
+            ) from error
         if not is_on_domains(asked[-1], source.domains):
-            raise UsageError(f"{url} is on none of the source's hosts: {', '.join(source.domains)}", where=where, hint="another source may have it")
+            raise UsageError(
+                f"{url} is on none of the source's hosts: {', '.join(source.domains)}",
+                where=where,
+                hint="another source may have it",
+            )
         if policy.is_denied(asked[-1]):
-            raise UsageError(f"{url} matches follow.deny", where=where, hint="almanac validate KB shows what is declared")
+            raise UsageError(
+                f"{url} matches follow.deny", where=where, hint="almanac validate KB shows what is declared"
+            )
     if previous.concluded is None or not raw.index(previous.concluded).exists:
-        raise UsageError("no crawl is complete yet, and --url adds pages to one", where=where, hint="almanac run KB, without --url, first")
+        raise UsageError(
+            "no crawl is complete yet, and --url adds pages to one",
+            where=where,
+            hint="almanac run KB, without --url, first",
+        )
     return asked
 
 
 def _limits_reached(source: SiteSource, stats: CrawlStats, before: CrawlStats | None) -> list[LimitReached]:
-    """The limits that keep the source from being complete: those of the last crawl where only named pages were asked for, and no depth that is declared."""
+    """The limits that keep the source from being complete: those of the last crawl where only named pages were asked
+    for, and no depth that is declared.
+    """
     reached = before.limits_reached if stats.finish == "partial" and before is not None else stats.limits_reached
     return [one for one in reached if one.limit != "depth" or "depth" not in source.limits.model_fields_set]
 
@@ -274,19 +326,28 @@ def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, err
     path = raw.stats_path(run_id)
     where = f"source {source.name}"
     if code == STORAGE_FAILED:
-        raise StorageError(f"pages could not be stored: {errors[-600:]}", where=where, hint="free some space, or choose another place with --data DIR")
+        raise StorageError(
+            f"pages could not be stored: {errors[-600:]}",
+            where=where,
+            hint="free some space, or choose another place with --data DIR",
+        )
     if code == NO_BROWSER:
         finding, hint = why_it_does_not_start(errors.rpartition(f"{DOES_NOT_START}: ")[2])
         raise OperationalError(finding, where=f"{where}: render", hint=hint)
     try:
         return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
-        finding = f"the crawl's process ended with {how_it_ended(code)} and left no stats; its stderr: {_telling(errors) or 'nothing'}"
+        finding = (
+            f"the crawl's process ended with {how_it_ended(code)} and left no stats; its stderr: "
+            f"{_telling(errors) or 'nothing'}"
+        )
         raise OperationalError(finding, where=where, hint="run it again") from error
 
 
 def _telling(errors: str) -> str:
-    """The end of what a process said; of a crash, what it was and where in its own thread, without the others and the list of modules."""
+    """The end of what a process said; of a crash, what it was and where in its own thread, without the others and the
+    list of modules.
+    """
     before, at, place = errors.partition(_CRASHED)
     if not at:
         return errors[-1500:]
@@ -297,9 +358,9 @@ def _telling(errors: str) -> str:
 def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     """Raises the error that a crawl without a single page stands for.
 
-    Unreachable if the host does not answer, or an API not with JSON; CredentialRefused if it refuses the declared credentials; NoRecords if start URLs and
-    sitemaps yield no page.
-    For a crawl of named pages only, a page that is gone or refused is a sufficient result.
+    Unreachable if the host does not answer, or an API not with JSON; CredentialRefused if it refuses the declared
+    credentials; NoRecords if start URLs and sitemaps yield no page. For a crawl of named pages only, a page that is
+    gone or refused is a sufficient result.
     """
     is_partial = outcome.finish == "partial"
     withheld = [failure for failure in outcome.failures if failure.reason in WITHHELD]
@@ -308,12 +369,21 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     if outcome.pages.present or (is_partial and outcome.pages.gone + outcome.pages.refused):
         return
     starts = {canonical_url(url, source.ignore_parameters) for url in source.start_urls}
-    failures = [failure for failure in outcome.failures if source.sitemaps or is_partial or failure.url in starts or failure in withheld]
+    failures = [
+        failure
+        for failure in outcome.failures
+        if source.sitemaps or is_partial or failure.url in starts or failure in withheld
+    ]
     where, first = f"source {source.name}", (source.start_urls or source.sitemaps)[0]
     if not failures and outcome.finish == "finished" and source.sitemaps:
-        hint = f"curl {first}: are its URLs on {', '.join(source.domains)}, and do follow.allow and follow.deny let them pass?"
+        hint = (
+            f"curl {first}: are its URLs on {', '.join(source.domains)}, and do follow.allow and follow.deny let "
+            "them pass?"
+        )
         raise NoRecords("the sitemaps name no page that may be fetched", where=where, hint=hint)
-    findings = "; ".join(_finding(failure) for failure in failures[:5]) or f"no page arrived within {source.limits.seconds} s"
+    findings = (
+        "; ".join(_finding(failure) for failure in failures[:5]) or f"no page arrived within {source.limits.seconds} s"
+    )
     transient = [failure for failure in failures if failure.reason in _TRANSIENT]
     if transient or not failures:
         is_up = bool(transient) and all(failure.reason == "not_json" for failure in transient)
@@ -321,19 +391,34 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=hint)
     if any(failure.status in _wants_credentials(source) for failure in failures):
         hint = (
-            "look at politeness: auth, headers and cookies of this source, and at the queries of its URLs; ${VARIABLES} in them are read from the environment"
+            "look at politeness: auth, headers and cookies of this source, and at the queries of its URLs; "
+            "${VARIABLES} in them are read from the environment"
         )
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
-    kind = next((kind for failure in failures if (kind := type_of_headers(failure.detail, failure.url)) is not None), None)
+    kind = next(
+        (kind for failure in failures if (kind := type_of_headers(failure.detail, failure.url)) is not None), None
+    )
     if kind is not None and failures[0].reason == "not_text":
-        hint = f"it is a {kind} document: declare {remedy(source, kind)} on the source" if kind in READABLE else remedy(source, kind)
+        hint = (
+            f"it is a {kind} document: declare {remedy(source, kind)} on the source"
+            if kind in READABLE
+            else remedy(source, kind)
+        )
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=hint)
     if is_partial:
         raise NoRecords(f"no page arrived: {findings}", where=where, hint=_next_step(failures[0]))
     if len(withheld) == len(failures):
-        hint = "declare politeness: {noindex: false} if you may index them" if withheld[0].reason == "noindex" else "declare each: for the entries of a feed"
+        hint = (
+            "declare politeness: {noindex: false} if you may index them"
+            if withheld[0].reason == "noindex"
+            else "declare each: for the entries of a feed"
+        )
         raise NoRecords(f"no page that arrived may yield items: {findings}", where=where, hint=hint)
-    raise NoRecords(f"no page arrived: {findings}", where=where, hint=_next_step(next(failure for failure in failures if failure not in withheld)))
+    raise NoRecords(
+        f"no page arrived: {findings}",
+        where=where,
+        hint=_next_step(next(failure for failure in failures if failure not in withheld)),
+    )
 
 
 def _next_step(failure: FailedPage) -> str:
@@ -343,7 +428,9 @@ def _next_step(failure: FailedPage) -> str:
 
 
 def _wants_credentials(source: SiteSource) -> set[int]:
-    """Statuses that mean refused credentials. Without declared ones, 403 does not count: sites use it to turn away any crawl."""
+    """Statuses that mean refused credentials. Without declared ones, 403 does not count: sites use it to turn away any
+    crawl.
+    """
     manners = source.politeness
     has_credentials = manners.auth or manners.headers or manners.cookies or source.secret_parameters
     return {401, 407, 403} if has_credentials else {401, 407}

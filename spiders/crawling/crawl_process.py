@@ -1,7 +1,8 @@
 """The child process of a crawl: `python -m almanac.spiders.crawling.crawl_process`, with the job on stdin.
 
-A process per crawl, because Twisted's reactor cannot be started twice. Progress goes to stdout as JSON lines, warnings to stderr, the outcome to
-the stats file that the job names. Scrapy exits with 0 on most failures, so a crawl without a stats file counts as failed.
+A process per crawl, because Twisted's reactor cannot be started twice. Progress goes to stdout as JSON lines, warnings
+to stderr, the outcome to the stats file that the job names. Scrapy exits with 0 on most failures, so a crawl without a
+stats file counts as failed.
 """
 
 import json
@@ -55,7 +56,15 @@ def crawl(job: Job) -> int:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
         asked = {"only": job.only, "forgotten": job.forgotten, "spares_starts": job.spares_starts}
-        process.crawl(crawler, source=source, journal=journal, previous=pages, progress=Progress(), **asked, shown_for_unknown=_shown_for_unknown(raw, job))
+        process.crawl(
+            crawler,
+            source=source,
+            journal=journal,
+            previous=pages,
+            progress=Progress(),
+            **asked,
+            shown_for_unknown=_shown_for_unknown(raw, job),
+        )
         process.start()
         if isinstance(crawler.spider, SiteSpider) and crawler.spider.fatal is None:
             crawler.spider.name_documents()

@@ -39,8 +39,10 @@ ROBOTSTXT_OBEY = True
 ROBOTSTXT_PARSER = "scrapy.robotstxt.ProtegoRobotParser"
 COOKIES_ENABLED = False
 CONCURRENT_ITEMS = 1  # the spider yields no items; the default creates 100 tasks per response
-WARN_ON_GENERATOR_RETURN_VALUE = False  # Scrapy reads the source of callbacks again and again, to warn of what ours do not do
-REFERRER_POLICY = "no-referrer"  # all requests come from one queue, so the response being processed is not their referrer
+# Scrapy reads the source of callbacks again and again, to warn of what ours do not do
+WARN_ON_GENERATOR_RETURN_VALUE = False
+# all requests come from one queue, so the response being processed is not their referrer
+REFERRER_POLICY = "no-referrer"
 RETRY_ENABLED = True
 RETRY_TIMES = 2
 RETRY_HTTP_CODES = [500, 502, 503, 504, 522, 524, 408, 429]
@@ -60,7 +62,8 @@ REDIRECT_MAX_TIMES = 20
 METAREFRESH_ENABLED = False  # such a page is stored, and its target is followed as a link
 HTTPERROR_ALLOW_ALL = True
 
-# The spider's own queue filters, limits and counts requests. One dropped silently by these components would be missing from its counts.
+# The spider's own queue filters, limits and counts requests. One dropped silently by these components would be missing
+# from its counts.
 DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
@@ -78,7 +81,8 @@ DOWNLOADER_MIDDLEWARES = {
     "almanac.spiders.crawling.middlewares.Credentials": 350,
     "almanac.spiders.crawling.throttle.PatientRetry": 550,
     "almanac.spiders.crawling.middlewares.SecretsInBodies": 580,
-    "almanac.spiders.crawling.whole_bodies.WholeEncodings": 590,  # where Scrapy's stands, before retries look at the answer
+    # where Scrapy's stands, before retries look at the answer
+    "almanac.spiders.crawling.whole_bodies.WholeEncodings": 590,
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: a request may have waited too long for robots.txt or its next attempt.
     "almanac.spiders.crawling.throttle.HostThrottle": 980,
@@ -89,14 +93,16 @@ DOWNLOADER_MIDDLEWARES = {
 def settings_for(source: SiteSource) -> dict[str, Any]:
     """The Scrapy settings for the crawl of a source."""
     manners, limits = source.politeness, source.limits
-    drawn = {"almanac.spiders.crawling.drawn_pages.DrawnPages": 520} if source.render else {}  # the last to see a page before the spider but StrictRobots
+    # the last to see a page before the spider but StrictRobots
+    drawn = {"almanac.spiders.crawling.drawn_pages.DrawnPages": 520} if source.render else {}
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s
     per_domain = manners.per_domain or (16 if is_local else 8)
     return {name: value for name, value in globals().items() if name.isupper()} | {
         "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn,
         "USER_AGENT": manners.user_agent,
-        "DEFAULT_REQUEST_HEADERS": ACCEPTED | ({"Accept-Language": source.accept_language} if source.accept_language else {}),
+        "DEFAULT_REQUEST_HEADERS": ACCEPTED
+        | ({"Accept-Language": source.accept_language} if source.accept_language else {}),
         "ROBOTSTXT_OBEY": manners.robots,
         "CONCURRENT_REQUESTS": max(16, per_domain),
         "CONCURRENT_REQUESTS_PER_DOMAIN": per_domain,

@@ -1,6 +1,8 @@
-"""How one page is drawn: the document that the crawl has fetched is given to the browser, and the steps of `render` are carried out on it.
+"""How one page is drawn: the document that the crawl has fetched is given to the browser, and the steps of `render` are
+carried out on it.
 
-The browser asks for no document of its own accord: where a script leads the page elsewhere, that is a redirect, which the crawl follows by its own rules.
+The browser asks for no document of its own accord: where a script leads the page elsewhere, that is a redirect, which
+the crawl follows by its own rules.
 """
 
 import asyncio
@@ -24,13 +26,15 @@ _CALM_S = 0.1  # the same after wait_for, which says itself that the page is the
 _LOOK_S = 0.02
 _MOST_REQUESTS = 1000  # of one page
 # The document is given whole and decoded, and as a page: it would be saved to a file where it is called an attachment.
-_NOT_PASSED_ON = frozenset({b"content-encoding", b"content-length", b"content-disposition", b"transfer-encoding", b"connection", b"keep-alive"})
+_NOT_PASSED_ON = frozenset(
+    {b"content-encoding", b"content-length", b"content-disposition", b"transfer-encoding", b"connection", b"keep-alive"}
+)
 _ENDLESS = frozenset({"eventsource", "websocket"})  # requests that are not waited for
 # Scripts that look for these find none. The switches of the browser and its proxy hold where this is evaded.
 _WITHOUT = """
 for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) { try { delete window[name] } catch {} }
 window.open = () => null
-"""
+"""  # noqa: E501
 _SIZE = "() => [document.documentElement.scrollHeight, document.getElementsByTagName('*').length]"
 _LENGTH = "document.documentElement.outerHTML.length"
 
@@ -55,7 +59,14 @@ class Drawing:
     """
 
     def __init__(
-        self, document: Response, render: Render, most: int, may_ask: Callable[[str], Awaitable[None]], overloaded: Callable[[str], None], *, is_strict: bool
+        self,
+        document: Response,
+        render: Render,
+        most: int,
+        may_ask: Callable[[str], Awaitable[None]],
+        overloaded: Callable[[str], None],
+        *,
+        is_strict: bool,
     ) -> None:
         self._document = document
         self._render = render
@@ -85,7 +96,9 @@ class Drawing:
         await page.route("**", self._answer)
 
     async def carry_out(self, page: Page) -> None:
-        """Carries out the steps of `render` on the loaded page. Raises Refusal where it cannot be drawn, and MovedError where it leads elsewhere."""
+        """Carries out the steps of `render` on the loaded page. Raises Refusal where it cannot be drawn, and MovedError
+        where it leads elsewhere.
+        """
         if not self._is_given:
             raise Refusal(NOT_DRAWN, "the browser asked for the page itself")
         loaded, moved = asyncio.ensure_future(self._load(page)), asyncio.ensure_future(self._moved.wait())
@@ -116,7 +129,11 @@ class Drawing:
             await _visible(page, self._render.wait_for).wait_for(timeout=1000 * self._render.timeout_s)
         except PlaywrightTimeoutError:
             if self._is_strict:
-                raise Refusal(NOT_DRAWN, f"no element is visible for {self._render.wait_for} within {self._render.timeout_s:g} s{self._losses()}") from None
+                raise Refusal(
+                    NOT_DRAWN,
+                    f"no element is visible for {self._render.wait_for} within {self._render.timeout_s:g} "
+                    f"s{self._losses()}",
+                ) from None
         await self._quiet(ends - monotonic(), _CALM_S)
 
     async def _click(self, page: Page, click: Click) -> None:
@@ -130,7 +147,9 @@ class Drawing:
             except PlaywrightTimeoutError:
                 if not await element.count():  # it went by itself
                     return
-                raise Refusal(NOT_DRAWN, f"{click.on} is visible and cannot be clicked within {self._render.timeout_s:g} s") from None
+                raise Refusal(
+                    NOT_DRAWN, f"{click.on} is visible and cannot be clicked within {self._render.timeout_s:g} s"
+                ) from None
             await self._quiet(self._render.timeout_s, _QUIET_S)
             if not _grew(before, await page.evaluate(_SIZE)):
                 return
@@ -212,7 +231,11 @@ class Drawing:
     def _losses(self) -> str:
         """What the page asked for in vain, as the end of a sentence."""
         lost = [f"{url} ({why})" for url, why in self.refused.items() if why != "blocked"]
-        return f"; it could not ask for {', '.join(lost[:3])}" + (f" and {len(lost) - 3} more" if len(lost) > 3 else "") if lost else ""
+        return (
+            f"; it could not ask for {', '.join(lost[:3])}" + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
+            if lost
+            else ""
+        )
 
 
 def _visible(page: Page, selector: str) -> Locator:
@@ -224,7 +247,9 @@ def _grew(before: list[float], after: list[float]) -> bool:
 
 
 def _headers(document: Response) -> dict[str, str]:
-    """The document's headers as the browser takes them; several of one name are joined by line feeds where they are cookies."""
+    """The document's headers as the browser takes them; several of one name are joined by line feeds where they are
+    cookies.
+    """
     named: dict[str, str] = {}
     for name, values in document.headers.items():
         if name.lower() not in _NOT_PASSED_ON:

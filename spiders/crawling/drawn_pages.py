@@ -1,7 +1,7 @@
 """Downloader middleware that has the pages of a source with `render` drawn by a browser.
 
-A page is fetched by Scrapy as any other: by the same robots.txt, pace, limits, redirects, credentials and retries. What arrives is given to the browser,
-which then asks for what the page needs.
+A page is fetched by Scrapy as any other: by the same robots.txt, pace, limits, redirects, credentials and retries. What
+arrives is given to the browser, which then asks for what the page needs.
 """
 
 import asyncio
@@ -57,7 +57,10 @@ class DrawnPages:
             raise Refusal(None, "the crawl's time is up")
         try:
             drawn = await self._drawer.draw(
-                response.url, lambda: self._drawing(request, response), min(_longest_s(render), patience_s + _GRACE_S), *self._identity(response.url)
+                response.url,
+                lambda: self._drawing(request, response),
+                min(_longest_s(render), patience_s + _GRACE_S),
+                *self._identity(response.url),
             )
         except MovedError as moved:
             return self._redirected(request, moved.target)
@@ -87,15 +90,28 @@ class DrawnPages:
         if self._browser is None:
             settings = self._crawler.settings
             # Where requests are to keep a distance, so are pages with all that they ask for.
-            at_once = 1 if settings.getfloat("DOWNLOAD_DELAY") else min(_PAGES, settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"))
+            at_once = (
+                1
+                if settings.getfloat("DOWNLOAD_DELAY")
+                else min(_PAGES, settings.getint("CONCURRENT_REQUESTS_PER_DOMAIN"))
+            )
             locale = self._source.accept_language.partition(",")[0]
             spoken = {"locale": locale} if locale else {}
-            self._browser = Browser(self._crawler, at_once, {"user_agent": self._source.politeness.user_agent, **spoken})
+            self._browser = Browser(
+                self._crawler, at_once, {"user_agent": self._source.politeness.user_agent, **spoken}
+            )
         return self._browser
 
     def _drawing(self, request: Request, response: Response) -> Drawing:
         is_made_up = "made_up" in request.cb_kwargs  # such a page need not have what the others have
-        return Drawing(response, self._render, self._source.limits.bytes_per_page, self._may_ask, self._rest, is_strict=not is_made_up)
+        return Drawing(
+            response,
+            self._render,
+            self._source.limits.bytes_per_page,
+            self._may_ask,
+            self._rest,
+            is_strict=not is_made_up,
+        )
 
     async def _may_ask(self, url: str) -> None:
         """Raises IgnoreRequest where robots.txt of the URL's host forbids it."""
@@ -108,13 +124,18 @@ class DrawnPages:
         throttle_of(self._crawler).rest(Request(url, meta={"download_slot": host}), _REST_S)
 
     def _identity(self, url: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Options and cookies by which the browser shows the source's credentials, to the page's own host and to no other."""
+        """Options and cookies by which the browser shows the source's credentials, to the page's own host and to no
+        other.
+        """
         manners = self._source.politeness
         if not may_see_credentials(self._source, url):
             return {}, []
         parts, own = urlsplit(url), {}
         if manners.auth is not None:
-            pair = {"username": manners.auth.user.get_secret_value(), "password": manners.auth.password.get_secret_value()}
+            pair = {
+                "username": manners.auth.user.get_secret_value(),
+                "password": manners.auth.password.get_secret_value(),
+            }
             own["http_credentials"] = {**pair, "origin": f"{parts.scheme}://{parts.netloc}"}
         return own, cookies_for(url, {name: value.get_secret_value() for name, value in manners.cookies.items()})
 
@@ -123,7 +144,9 @@ class DrawnPages:
         if not self._is_given_up:
             self._is_given_up = True
             assert self._crawler.engine is not None
-            self._closing = asyncio.ensure_future(self._crawler.engine.close_spider_async(reason=f"{DOES_NOT_START}: {finding[:1000]}"))
+            self._closing = asyncio.ensure_future(
+                self._crawler.engine.close_spider_async(reason=f"{DOES_NOT_START}: {finding[:1000]}")
+            )
 
     def _redirected(self, request: Request, target: str) -> Request:
         """The request for the URL that a script leads to, by the rules for redirects."""
@@ -133,11 +156,17 @@ class DrawnPages:
 
 
 def _is_page(request: Request, response: Response) -> bool:
-    if response.status not in ARRIVED or "stored" in request.meta or not {"waiting", "made_up"} & request.cb_kwargs.keys():
+    if (
+        response.status not in ARRIVED
+        or "stored" in request.meta
+        or not {"waiting", "made_up"} & request.cb_kwargs.keys()
+    ):
         return False
     if document_of(response) is not None:  # a document that is sent as a page
         return False
-    return Content(Page(response.url, response.body, content_type=header(response, "Content-Type") or "")).form == "html"
+    return (
+        Content(Page(response.url, response.body, content_type=header(response, "Content-Type") or "")).form == "html"
+    )
 
 
 def _longest_s(render: Render) -> float:

@@ -1,4 +1,5 @@
-"""Fallback pages: stored copies used for their links when a page fails, so that a listing that answers 500 does not cost the pages behind it.
+"""Fallback pages: stored copies used for their links when a page fails, so that a listing that answers 500 does not
+cost the pages behind it.
 
 Fallback pages are not stored again and do not count as fetched.
 """
@@ -27,7 +28,8 @@ class _Held:
 
 
 class FallbackPages:
-    """Queues the links of fallback pages, but only once a page of the site has arrived, so that a dead host is not asked for all its known pages.
+    """Queues the links of fallback pages, but only once a page of the site has arrived, so that a dead host is not
+    asked for all its known pages.
 
     `fallbacks_used` lists the failed URLs whose fallback page was used.
     """
@@ -43,7 +45,8 @@ class FallbackPages:
         self.fallbacks_used: list[str] = []
 
     def lead_on(self, waiting: Waiting, further: Iterable[str]) -> bool:
-        """Queues the links of the stored copy, at once or once the site is known to be up, and notes their texts. Returns whether there is a copy.
+        """Queues the links of the stored copy, at once or once the site is known to be up, and notes their texts.
+        Returns whether there is a copy.
 
         `further` are the URLs that a redirect led to before the failure.
         """
@@ -72,7 +75,8 @@ class FallbackPages:
         self._held.clear()
 
     def probe(self) -> None:
-        """Queues up to three known pages behind the failed ones when the queue is empty, to find out whether the site is down or only its front page.
+        """Queues up to three known pages behind the failed ones when the queue is empty, to find out whether the site
+        is down or only its front page.
 
         A copy all of whose links have been queued has nothing to add, and counts as used: no page is hidden behind it.
         """

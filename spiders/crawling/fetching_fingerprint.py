@@ -9,16 +9,19 @@ _FETCHED_BY = ("start_urls", "sitemaps", "allowed_domains", "follow", "ignore_pa
 
 
 def fetching_of(source: Source) -> str:
-    """Hash of the declared rules that decide which pages a source has and how they are requested; mapping rules are left out.
+    """Hash of the declared rules that decide which pages a source has and how they are requested; mapping rules are
+    left out.
 
-    Headers, cookies and credentials are not part of it, since it must contain no secret; `requester_fingerprint` covers them.
+    Headers, cookies and credentials are not part of it, since it must contain no secret; `requester_fingerprint` covers
+    them.
     """
     declared = source.model_dump(by_alias=True, mode="json", exclude={"limits": _READING})
     if not isinstance(source, SiteSource):
         links = {"follow_links": True} if source.follow_links else {}
         return short_hash({**links, **{key: declared[key] for key in ("glob", "format", "limits")}})
     listing = {key: value for key, value in (declared["listing"] or {}).items() if key != "fields"}
-    # A pagination ends where a page adds nothing (see `chain.marks_of`), which depends on `each` or `match` unless there is a listing.
+    # A pagination ends where a page adds nothing (see `chain.marks_of`), which depends on `each` or `match` unless
+    # there is a listing.
     adds = ("each",) if source.each is not None else ("match",)
     ends = {key: declared[key] for key in adds} if source.pagination.is_declared and source.listing is None else {}
     manners = {key: declared["politeness"][key] for key in ("robots", "allow_private", "noindex")}

@@ -1,10 +1,11 @@
 """Finds the files that a glob names, each once, whatever links lead to it.
 
-Folders are walked as they are, and files are handed on while they are listed, so nothing is held of a file that has one name. Links are followed
-afterwards, and only to what the walk has not met: a folder is entered once for what is left of the glob, so links that lead in circles end.
+Folders are walked as they are, and files are handed on while they are listed, so nothing is held of a file that has one
+name. Links are followed afterwards, and only to what the walk has not met: a folder is entered once for what is left of
+the glob, so links that lead in circles end.
 
-A file with several names is taken under the one that the last crawl knew, else under one that is no link, else under the shortest, else under the first
-in order. So a link that is added changes no id.
+A file with several names is taken under the one that the last crawl knew, else under one that is no link, else under
+the shortest, else under the first in order. So a link that is added changes no id.
 """
 
 import errno
@@ -33,7 +34,9 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """What the glob names and is not read, with the reason. `is_folder`: a folder that cannot be listed; its `url` ends with a slash, or is empty."""
+    """What the glob names and is not read, with the reason. `is_folder`: a folder that cannot be listed; its `url` ends
+    with a slash, or is empty.
+    """
 
     url: str
     reason: Reason
@@ -49,7 +52,8 @@ class _Folder:
         url: its path below the root, as reached; with a slash at its end unless it is the root.
         path: without links.
         rest: what is left of the glob below it.
-        met: what is left of the glob on the path without links: files that match it were met by the first walk. Empty in that walk.
+        met: what is left of the glob on the path without links: files that match it were met by the first walk. Empty
+            in that walk.
     """
 
     url: str
@@ -58,8 +62,11 @@ class _Folder:
     met: Rest = frozenset()
 
 
-def find_files(base: Path, pattern: str, *, follow_links: bool = False, known: Collection[str] = ()) -> Iterator[FoundFile | NotRead]:
-    """Yields the files that match a glob relative to the folder `base`, each once, and what it names and is not read; in no order.
+def find_files(
+    base: Path, pattern: str, *, follow_links: bool = False, known: Collection[str] = ()
+) -> Iterator[FoundFile | NotRead]:
+    """Yields the files that match a glob relative to the folder `base`, each once, and what it names and is not read;
+    in no order.
 
     Args:
         follow_links: also read what links lead to outside of the folder that the glob's fixed part names.
@@ -78,7 +85,13 @@ def find_files(base: Path, pattern: str, *, follow_links: bool = False, known: C
             yield found
     taken: set[str] = set()
     for _, found in sorted(odd, key=lambda pair: pair[0]):
-        yield found if found.url not in taken else NotRead(found.url, "same_name", "another file's name differs only in bytes that are not UTF-8; rename one")
+        yield (
+            found
+            if found.url not in taken
+            else NotRead(
+                found.url, "same_name", "another file's name differs only in bytes that are not UTF-8; rename one"
+            )
+        )
         taken.add(found.url)
 
 
@@ -91,7 +104,8 @@ class _Search:
     links: list[_Folder] = field(default_factory=list)  # to folders, not followed yet
     entered: set[tuple[_Id, Rest]] = field(default_factory=set)  # folders that links led to
     taken: set[_Id] = field(default_factory=set)  # files that only links lead to
-    several: dict[_Id, tuple[tuple[object, ...], FoundFile]] = field(default_factory=dict)  # files with several names: the best of them, with its rank
+    # files with several names: the best of them, with its rank
+    several: dict[_Id, tuple[tuple[object, ...], FoundFile]] = field(default_factory=dict)
 
     def run(self) -> Iterator[FoundFile | NotRead]:
         yield from self._walk(_Folder("", self.root, self.pattern.start))
@@ -103,7 +117,9 @@ class _Search:
 
     def _in_order(self, links: list[_Folder]) -> list[_Folder]:
         urls = {link.url for link in links}
-        known = {parent for url in self.known for parent in _parents(url) if parent in urls} if len(links) > 1 else set()
+        known = (
+            {parent for url in self.known for parent in _parents(url) if parent in urls} if len(links) > 1 else set()
+        )
         return sorted(links, key=lambda link: (link.url not in known, link.url.count("/"), link.url))
 
     def _walk(self, top: _Folder, *, is_linked: bool = False) -> Iterator[FoundFile | NotRead]:
@@ -129,7 +145,9 @@ class _Search:
         self.entered.add(place)
         return True
 
-    def _look_at(self, entry: os.DirEntry[str], folder: _Folder, waiting: list[_Folder], *, is_linked: bool) -> Iterator[FoundFile | NotRead]:
+    def _look_at(
+        self, entry: os.DirEntry[str], folder: _Folder, waiting: list[_Folder], *, is_linked: bool
+    ) -> Iterator[FoundFile | NotRead]:
         below, is_named = self.pattern.below(folder.rest, entry.name), self.pattern.names(folder.rest, entry.name)
         if not below and not is_named:
             return
@@ -142,18 +160,24 @@ class _Search:
                     waiting.append(_Folder(f"{url}/", entry.path, below, self.pattern.below(folder.met, entry.name)))
             elif is_named:
                 is_met = self.pattern.names(folder.met, entry.name)
-                yield from self._take(url, entry.path, entry.stat(follow_symlinks=False), is_linked=is_linked, is_met=is_met)
+                yield from self._take(
+                    url, entry.path, entry.stat(follow_symlinks=False), is_linked=is_linked, is_met=is_met
+                )
         except FileNotFoundError:
             yield NotRead(url, "gone", "it was removed while the folder was read")
         except OSError as error:
             yield NotRead(url, "error", error.strerror or str(error))
 
-    def _take(self, url: str, path: str, status: os.stat_result, *, is_linked: bool, is_met: bool) -> Iterator[FoundFile | NotRead]:
+    def _take(
+        self, url: str, path: str, status: os.stat_result, *, is_linked: bool, is_met: bool
+    ) -> Iterator[FoundFile | NotRead]:
         """Hands on a file with one name, notes one with several; `is_met`: the first walk came upon it."""
         if is_met:
             return
         if not stat.S_ISREG(status.st_mode):
-            yield NotRead(url, "not_a_file", f"it is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is never opened")
+            yield NotRead(
+                url, "not_a_file", f"it is {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is never opened"
+            )
         elif status.st_nlink > 1:
             self._note(url, path, status, is_link=False)
         elif not is_linked:
@@ -169,24 +193,36 @@ class _Search:
             status = Path(target).stat()
         except FileNotFoundError:
             if is_named:
-                yield NotRead(url, "broken_link", f"it leads to {_target(path)}, which is not there; mend or remove the link")
+                yield NotRead(
+                    url, "broken_link", f"it leads to {_target(path)}, which is not there; mend or remove the link"
+                )
             return
         except OSError as error:
             if error.errno != errno.ELOOP:
                 raise
-            yield NotRead(url, "link_loop", f"it leads to {_target(path)}, and in the end back to itself; remove the link")
+            yield NotRead(
+                url, "link_loop", f"it leads to {_target(path)}, and in the end back to itself; remove the link"
+            )
             return
         is_folder = stat.S_ISDIR(status.st_mode)
         if not (below if is_folder else is_named):
             return
         inside = _below(target, self.root)
         if inside is None and not self.follow_links:
-            detail = f"it leads to {target}, outside of {self.root}; to read that, declare follow_links: true on the source"
+            detail = (
+                f"it leads to {target}, outside of {self.root}; to read that, declare follow_links: true on the source"
+            )
             yield NotRead(url, "outside_root", detail)
         elif is_folder:
-            self.links.append(_Folder(f"{url}/", target, below, frozenset() if inside is None else self.pattern.after(inside)))
+            self.links.append(
+                _Folder(f"{url}/", target, below, frozenset() if inside is None else self.pattern.after(inside))
+            )
         elif not stat.S_ISREG(status.st_mode):
-            yield NotRead(url, "not_a_file", f"it leads to {target}, {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is never opened")
+            yield NotRead(
+                url,
+                "not_a_file",
+                f"it leads to {target}, {_KINDS.get(stat.S_IFMT(status.st_mode), 'no file')}, which is never opened",
+            )
         elif inside is None or not self.pattern.matches(inside):  # else the walk comes upon the file itself
             self._note(url, target, status, is_link=True)
 

@@ -34,9 +34,9 @@ class Waiting:
 class Frontier:
     """The URLs of a crawl in the order in which they are requested, breadth first.
 
-    Plain links wait until all pages of lower depth are answered in two cases. With a listing, pagination must reach its pages before plain links
-    do, or their cards would not be read. With a depth limit of 5 or less, each page must get the depth of its shortest path, whatever the order of
-    responses. Otherwise no link waits for a slow page.
+    Plain links wait until all pages of lower depth are answered in two cases. With a listing, pagination must reach its
+    pages before plain links do, or their cards would not be read. With a depth limit of 5 or less, each page must get
+    the depth of its shortest path, whatever the order of responses. Otherwise no link waits for a slow page.
     """
 
     def __init__(self, policy: UrlPolicy) -> None:
@@ -77,9 +77,16 @@ class Frontier:
         return self._beyond - self._seen
 
     def not_answered(self, before: Iterable[str]) -> list[str]:
-        """URLs of pages and sitemaps in the queue or under way, and those of an earlier crawl's pages, given as canonical URLs, that this one did not find."""
-        queued = chain(self._sitemaps, self._ahead, self._under_way.values(), *(level.values() for level in self._levels.values()))
-        return [*(waiting.url for waiting in queued), *(url for url in before if self._policy.key(url) not in self._seen)]
+        """URLs of pages and sitemaps in the queue or under way, and those of an earlier crawl's pages, given as
+        canonical URLs, that this one did not find.
+        """
+        queued = chain(
+            self._sitemaps, self._ahead, self._under_way.values(), *(level.values() for level in self._levels.values())
+        )
+        return [
+            *(waiting.url for waiting in queued),
+            *(url for url in before if self._policy.key(url) not in self._seen),
+        ]
 
     def leave_out(self, documents: Mapping[str, str], *, asked: bool = False) -> None:
         """Notes documents, given as key → type, that are not fetched; `asked`: only their answers told the type."""
@@ -131,7 +138,9 @@ class Frontier:
             del self._taken[waiting.depth]
 
     def claim(self, url: str, way: Iterable[str]) -> bool:
-        """Whether a redirect's target is new, and marks it as seen. A hop to another spelling of an URL on the way counts as new."""
+        """Whether a redirect's target is new, and marks it as seen. A hop to another spelling of an URL on the way
+        counts as new.
+        """
         key = self._key(url)
         if key in map(self._key, way):
             return True
@@ -162,18 +171,29 @@ class Frontier:
             self.add(waiting, is_link=is_link)
 
     def add_links(self, links: Iterable[Link], page: Waiting, chain: Chain | None, content: Page | None = None) -> None:
-        """Queues the links of a page; pages of one pagination have the same depth. `content` is the page itself, recorded as the origin of its cards."""
-        card = [content.url, content.sha256, content.content_type] if content is not None and self._policy.source.listing is not None else []
+        """Queues the links of a page; pages of one pagination have the same depth. `content` is the page itself,
+        recorded as the origin of its cards.
+        """
+        card = (
+            [content.url, content.sha256, content.content_type]
+            if content is not None and self._policy.source.listing is not None
+            else []
+        )
         for link in links:
             if link.role == "next":
                 self.add(Waiting(link.url, page.depth, chain))
             elif page.depth < self._limits.depth:
-                self.add(Waiting(link.url, page.depth + 1, card=card if link.role == "detail" else []), is_link=link.role == "link")
+                self.add(
+                    Waiting(link.url, page.depth + 1, card=card if link.role == "detail" else []),
+                    is_link=link.role == "link",
+                )
             elif len(self._beyond) < self._room:
                 self._beyond.add(self._policy.key(link.url))
 
     def add_sitemap(self, url: str, depth: int = 0) -> bool:
-        """Queues a sitemap once. Returns False if there are too many or it is nested too deep; raises ValueError if it is not a URL."""
+        """Queues a sitemap once. Returns False if there are too many or it is nested too deep; raises ValueError if it
+        is not a URL.
+        """
         canonical = canonical_url(self._policy.source.secret_parameters.without(url))
         if canonical in self._named:
             return True

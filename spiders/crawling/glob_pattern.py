@@ -1,4 +1,6 @@
-"""A glob, matched name by name on the way down, as Python's `glob` matches it: `**` stands for any folders, and hidden names are named on purpose only."""
+"""A glob, matched name by name on the way down, as Python's `glob` matches it: `**` stands for any folders, and hidden
+names are named on purpose only.
+"""
 
 import fnmatch
 import glob
@@ -24,12 +26,16 @@ class GlobPattern:
 
     def __init__(self, pattern: str) -> None:
         self._parts = Path(pattern).parts
-        self._rules = [re.compile(fnmatch.translate(part)).match if glob.has_magic(part) else None for part in self._parts]
+        self._rules = [
+            re.compile(fnmatch.translate(part)).match if glob.has_magic(part) else None for part in self._parts
+        ]
         self.start: Rest = self._closed({0})
 
     def below(self, rest: Rest, name: str) -> Rest:
         """What is left of the glob in the folder `name`."""
-        reached = {place if self._parts[place] == _ANY_FOLDERS else place + 1 for place in rest if self._fits(place, name)}
+        reached = {
+            place if self._parts[place] == _ANY_FOLDERS else place + 1 for place in rest if self._fits(place, name)
+        }
         return self._closed(reached) if reached else frozenset()
 
     def names(self, rest: Rest, name: str) -> bool:

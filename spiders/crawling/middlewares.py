@@ -31,8 +31,8 @@ _COOKIE_NAME = re.compile(TOKEN)
 class StrictRobots(RobotsTxtMiddleware):
     """robots.txt by RFC 9309: unavailable (4xx) allows everything, unreachable (5xx or no answer) allows nothing.
 
-    429 counts as unreachable. Pages behind an unreachable robots.txt count as failed, not as refused, so they are carried over. Crawl-delay is respected.
-    Only the first 500 KiB of a robots.txt count.
+    429 counts as unreachable. Pages behind an unreachable robots.txt count as failed, not as refused, so they are
+    carried over. Crawl-delay is respected. Only the first 500 KiB of a robots.txt count.
     """
 
     def __init__(self, crawler: Any) -> None:
@@ -45,7 +45,8 @@ class StrictRobots(RobotsTxtMiddleware):
         crawler.signals.connect(robots.stop_long, signal=signals.bytes_received)
         return robots
 
-    async def process_request(self, request: Request) -> None:  # type: ignore[override]  # Scrapy calls it without the spider
+    # Scrapy calls it without the spider
+    async def process_request(self, request: Request) -> None:  # type: ignore[override]
         if is_robots_txt(request):
             # The page size limit must not apply to robots.txt, which would then count as unreachable.
             request.meta["download_maxsize"] = 32 * _ROBOTS_BYTES
@@ -60,7 +61,8 @@ class StrictRobots(RobotsTxtMiddleware):
                 raise StopDownload(fail=False)
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
-        await super().robot_parser(request)  # of several requests that wait for robots.txt, Scrapy hands its rules to the first alone
+        # of several requests that wait for robots.txt, Scrapy hands its rules to the first alone
+        await super().robot_parser(request)
         netloc = urlparse_cached(request).netloc
         refusal = self._unreachable.get(netloc)
         if refusal is not None:
@@ -91,17 +93,21 @@ class StrictRobots(RobotsTxtMiddleware):
         # A robots.txt that redirects in a circle or to a refused URL counts as unavailable (RFC 9309, 2.3.1.2).
         if not isinstance(exc, Refusal):
             reason = "timeout" if isinstance(exc, DownloadTimeoutError) else "unreachable"
-            self._unreachable[netloc] = Refusal(reason, f"robots.txt gave no answer, so nothing may be fetched (RFC 9309): {str(exc)[:200]}")
+            self._unreachable[netloc] = Refusal(
+                reason, f"robots.txt gave no answer, so nothing may be fetched (RFC 9309): {str(exc)[:200]}"
+            )
         super()._robots_error(exc, netloc)
 
 
 class DeclaredRedirects(RedirectMiddleware):
     """Keeps redirects within the URL policy: each hop must be allowed, not fetched yet, and not part of a circle.
 
-    Cookies that a site sets are not kept. Their names are, since a site that wants one back sends its visitors round in a circle until it gets it.
+    Cookies that a site sets are not kept. Their names are, since a site that wants one back sends its visitors round in
+    a circle until it gets it.
     """
 
-    def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy calls it without the spider
+    # Scrapy calls it without the spider
+    def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         names = [*request.meta.get("cookies_set", []), *map(_cookie_name, response.headers.getlist("Set-Cookie"))]
         request.meta["cookies_set"] = list(dict.fromkeys(filter(None, names)))
         return super().process_response(request, response)
@@ -115,14 +121,20 @@ class DeclaredRedirects(RedirectMiddleware):
         else:
             self._check(redirected.url, request, int(reason))
         if request.meta.get("redirect_times", 0) >= self.max_redirect_times:
-            raise Refusal("error", f"more than {self.max_redirect_times} redirects{wanted_cookies(request, spider.source)}", int(reason))
+            raise Refusal(
+                "error",
+                f"more than {self.max_redirect_times} redirects{wanted_cookies(request, spider.source)}",
+                int(reason),
+            )
         return super()._redirect(redirected, request, reason)
 
     def _check(self, target: str, request: Request, status: int) -> None:
         spider: Any = self.crawler.spider
         way = [*request.meta.get("redirect_urls", []), request.url]
         if target in way:
-            raise Refusal("error", f"redirects in a circle, back to {target}{wanted_cookies(request, spider.source)}", status)
+            raise Refusal(
+                "error", f"redirects in a circle, back to {target}{wanted_cookies(request, spider.source)}", status
+            )
         refusal = spider.refusal_of(target)
         if refusal is not None:
             raise Refusal(refusal, f"redirects to {target}", status)
@@ -131,15 +143,22 @@ class DeclaredRedirects(RedirectMiddleware):
 
 
 def wanted_cookies(request: Request, source: SiteSource) -> str:
-    """What to say of the cookies that were set on a request's way round, which the site may want back; empty if there were none."""
+    """What to say of the cookies that were set on a request's way round, which the site may want back; empty if there
+    were none.
+    """
     names = request.meta.get("cookies_set", [])
     if not names:
         return ""
     declared = [name for name in names if name in source.politeness.cookies]
     if declared:
-        return f", and sets the cookie {', '.join(declared)} anew: its value in politeness.cookies is not taken any more"
+        return (
+            f", and sets the cookie {', '.join(declared)} anew: its value in politeness.cookies is not taken any more"
+        )
     named = ", ".join(f"{name}: …" for name in names)
-    return f", and sets a cookie that it may want back: politeness: {{cookies: {{{named}}}}}, with what a browser has for it"
+    return (
+        f", and sets a cookie that it may want back: politeness: {{cookies: {{{named}}}}}, with what a browser "
+        "has for it"
+    )
 
 
 def _cookie_name(header: bytes) -> str:
@@ -152,7 +171,8 @@ def _cookie_name(header: bytes) -> str:
 class Credentials:
     """Adds declared headers, cookies and basic authentication to requests for the source's own hosts only.
 
-    They are added when a request leaves, and removed when it goes to another host, as after a redirect. See `may_see_credentials`.
+    They are added when a request leaves, and removed when it goes to another host, as after a redirect. See
+    `may_see_credentials`.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -176,7 +196,9 @@ class Credentials:
 
 
 class SecretsInBodies:
-    """Masks the secret parameters that a server repeats in its text, as in the URL of the next page. Stands before all that draws, reads or stores a body."""
+    """Masks the secret parameters that a server repeats in its text, as in the URL of the next page. Stands before all
+    that draws, reads or stores a body.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -185,7 +207,8 @@ class SecretsInBodies:
     def from_crawler(cls, crawler: Crawler) -> "SecretsInBodies":
         return cls(crawler)
 
-    def process_response(self, request: Request, response: Response) -> Response:  # noqa: ARG002  # Scrapy calls it by name
+    # Scrapy calls it by name
+    def process_response(self, request: Request, response: Response) -> Response:  # noqa: ARG002
         secrets = self._crawler.spider.source.secret_parameters  # type: ignore[union-attr]  # SiteSpider has it
         if not secrets or not isinstance(response, TextResponse):
             return response
@@ -195,8 +218,9 @@ class SecretsInBodies:
 def may_see_credentials(source: SiteSource, url: str) -> bool:
     """Whether a URL's server may receive the source's credentials.
 
-    Its host must be one of the source's domains and its port the scheme's default or one of a declared URL on that host. Over http they are sent only
-    if http is declared for that host; for a host without declared URLs, only if all declared URLs are http.
+    Its host must be one of the source's domains and its port the scheme's default or one of a declared URL on that
+    host. Over http they are sent only if http is declared for that host; for a host without declared URLs, only if all
+    declared URLs are http.
     """
     if not is_on_domains(url, source.domains):
         return False

@@ -1,4 +1,5 @@
-"""Page carry-over: decides which pages of the last crawl stay although this crawl did not fetch them, and which are dropped, and why.
+"""Page carry-over: decides which pages of the last crawl stay although this crawl did not fetch them, and which are
+dropped, and why.
 
 Only a complete crawl can prove that a page has vanished. A page that merely failed is carried over.
 """
@@ -22,7 +23,13 @@ _ENDED = "ended"
 
 
 def carry_over_pages(
-    source: SiteSource, raw: RawStore, run_id: str, base_id: str, before: CrawlStats | None, stats: CrawlStats, forgotten: Iterable[str]
+    source: SiteSource,
+    raw: RawStore,
+    run_id: str,
+    base_id: str,
+    before: CrawlStats | None,
+    stats: CrawlStats,
+    forgotten: Iterable[str],
 ) -> None:
     """Carries pages over from crawl `base_id` into the journal of `run_id`, and records in `stats` those that vanished.
 
@@ -43,7 +50,9 @@ def carry_over_pages(
         return
     fates = _Fates(UrlPolicy(source), now, stats)
     is_complete = stats.finish == "finished" and not stats.unqueued and not _hides_pages(base, fates, before, stats)
-    places = _CarryOver(source, base, now.requester == base.requester, fates, {fates.key(url) for url in forgotten}, stats, is_complete)
+    places = _CarryOver(
+        source, base, now.requester == base.requester, fates, {fates.key(url) for url in forgotten}, stats, is_complete
+    )
     with raw.journal(run_id) as journal:
         for entry in base.select(left):
             places.decide(entry, journal)
@@ -55,7 +64,9 @@ class _Fates:
 
     def __init__(self, policy: UrlPolicy, now: CrawlIndex, stats: CrawlStats) -> None:
         self.policy = policy
-        self.failures = {self.key(failure.url): failure for failure in stats.failures if not failure.detail.startswith("sitemap")}
+        self.failures = {
+            self.key(failure.url): failure for failure in stats.failures if not failure.detail.startswith("sitemap")
+        }
         self._of: dict[str, str] = dict.fromkeys(map(self.key, stats.ended), _ENDED)
         self._of |= {key: failure.reason for key, failure in self.failures.items()}
         for url, asked in stats.landed.items():
@@ -69,7 +80,9 @@ class _Fates:
                 self._of[self.key(alias)] = fate
 
     def key(self, url: str) -> str:
-        """The key that identifies a URL under the present declaration, which may ignore more parameters than the last crawl's."""
+        """The key that identifies a URL under the present declaration, which may ignore more parameters than the last
+        crawl's.
+        """
         with suppress(ValueError):
             return self.policy.key(self.policy.canonical(url))
         return url
@@ -79,7 +92,9 @@ class _Fates:
         return self._of.get(self.key(url))
 
     def of_page(self, entry: Entry, aliases: list[str]) -> str | None:
-        """The fate of a page: that of its own URL, else of the URLs that led to it; None if none was found. Transient failures take precedence."""
+        """The fate of a page: that of its own URL, else of the URLs that led to it; None if none was found. Transient
+        failures take precedence.
+        """
         own = self.of(entry.url)
         if own is not None:
             return own
@@ -93,7 +108,16 @@ class _Fates:
 class _CarryOver:
     """Decides whether to carry over each page of the last crawl."""
 
-    def __init__(self, source: SiteSource, base: CrawlIndex, is_ours: bool, fates: _Fates, forgotten: set[str], stats: CrawlStats, is_complete: bool) -> None:
+    def __init__(
+        self,
+        source: SiteSource,
+        base: CrawlIndex,
+        is_ours: bool,
+        fates: _Fates,
+        forgotten: set[str],
+        stats: CrawlStats,
+        is_complete: bool,
+    ) -> None:
         self._source = source
         self._base = base
         self._is_ours = is_ours
@@ -108,7 +132,11 @@ class _CarryOver:
         fate = self._fates.of_page(entry, aliases)
         if fate in (_MET, "gone") or self._fates.key(entry.url) in self._forgotten:
             return
-        if fate == _ENDED or self._is_off_limits(entry.url) or type_of_headers(entry.content_type) not in (None, *self._source.documents):
+        if (
+            fate == _ENDED
+            or self._is_off_limits(entry.url)
+            or type_of_headers(entry.content_type) not in (None, *self._source.documents)
+        ):
             self._drop(entry)
         elif fate in REFUSED:
             # Pages behind it may still be available, and would seem to have vanished without its links.
@@ -156,12 +184,16 @@ def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, sta
 
 
 def _hides_entries(sitemap: str, before: CrawlStats | None, failed_before: set[str], fates: _Fates) -> bool:
-    """Whether a failed sitemap may list pages that nothing else leads to: not if it failed in the last crawl too and was not read before that."""
+    """Whether a failed sitemap may list pages that nothing else leads to: not if it failed in the last crawl too and
+    was not read before that.
+    """
     return before is None or sitemap in before.sitemaps or fates.key(sitemap) not in failed_before
 
 
 def _expected_again(before: CrawlStats | None, stats: CrawlStats) -> set[str]:
-    """Sitemaps read by an earlier crawl and not by this one, whose entries stay unknown until they are read again or are gone."""
+    """Sitemaps read by an earlier crawl and not by this one, whose entries stay unknown until they are read again or
+    are gone.
+    """
     final = {failure.url for failure in stats.failures if _is_final(failure)}
     failed = set(stats.sitemaps_failed)
     read_before = set(before.sitemaps) if before else failed

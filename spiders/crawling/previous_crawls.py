@@ -1,4 +1,6 @@
-"""Previous crawls of a source: which of their pages can be taken over, and whose validators are used for conditional requests."""
+"""Previous crawls of a source: which of their pages can be taken over, and whose validators are used for conditional
+requests.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
@@ -14,7 +16,8 @@ from almanac.spiders.store.raw import RawStore
 STILL_FRESH = timedelta(hours=24)
 
 
-Ending = Literal["cut off", "failed", "concluded"]  # how the run that a crawl belongs to ended; a crawl without stats was itself cut off
+# how the run that a crawl belongs to ended; a crawl without stats was itself cut off
+Ending = Literal["cut off", "failed", "concluded"]
 
 
 class PreviousCrawls(BaseModel):
@@ -23,7 +26,8 @@ class PreviousCrawls(BaseModel):
     Attributes:
         interrupted: crawls that were cut off, newest first; their pages are taken over without a request.
         failed: the newest crawl of a failed run, if newer than `concluded`; its pages are requested conditionally.
-        concluded: the newest crawl of a run that came to its end; its pages are requested conditionally and may be carried over.
+        concluded: the newest crawl of a run that came to its end; its pages are requested conditionally and may be
+            carried over.
         afresh: request every page in full: no page is taken over and no validator sent.
     """
 
@@ -34,15 +38,18 @@ class PreviousCrawls(BaseModel):
 
     @property
     def newest_first(self) -> list[str]:
-        """All run ids, newest first: an interrupted crawl is newer than the failed one, and this newer than the concluded one."""
+        """All run ids, newest first: an interrupted crawl is newer than the failed one, and this newer than the
+        concluded one.
+        """
         return list(dict.fromkeys([*self.interrupted, *filter(None, (self.failed, self.concluded))]))
 
 
 def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], Ending]) -> PreviousCrawls:
-    """The previous crawls of `run_id`, in the order of their journals. `ending_of` returns how the run of a crawl ended.
+    """The previous crawls of `run_id`, in the order of their journals. `ending_of` returns how the run of a crawl
+    ended.
 
-    Interrupted crawls count only if newer than the last failed or concluded one and less than a day old. Pages of complete crawls in failed runs are not
-    taken over: the fault may have been another source's, for days.
+    Interrupted crawls count only if newer than the last failed or concluded one and less than a day old. Pages of
+    complete crawls in failed runs are not taken over: the fault may have been another source's, for days.
     """
 
     def ending(one: str) -> Ending:
@@ -64,19 +71,25 @@ def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], 
 
 
 def is_fresh(checked_at: str) -> bool:
-    """Whether an ISO 8601 time is less than 24 hours ago; False for an empty one, of a crawl without a page, and for one in the future."""
+    """Whether an ISO 8601 time is less than 24 hours ago; False for an empty one, of a crawl without a page, and for
+    one in the future.
+    """
     age = age_of(checked_at)
     return age is not None and age < STILL_FRESH
 
 
 class PreviousPages:
-    """Stored pages that a running crawl need not fetch again. Pages sent to another requester are not used, except for `holds`."""
+    """Stored pages that a running crawl need not fetch again. Pages sent to another requester are not used, except for
+    `holds`.
+    """
 
     def __init__(self, raw: RawStore, run_id: str, previous: PreviousCrawls, requester: str) -> None:
         self._raw = raw
         self._own = raw.index(run_id)  # of a killed attempt at this same crawl
         ours = {one: index for one in previous.newest_first if (index := raw.index(one)).requester == requester}
-        self._interrupted = [] if previous.afresh else [index for one, index in ours.items() if one in previous.interrupted]
+        self._interrupted = (
+            [] if previous.afresh else [index for one, index in ours.items() if one in previous.interrupted]
+        )
         self._known = list(ours.values())
         self._is_afresh = previous.afresh
         concluded = previous.concluded or ""
@@ -87,7 +100,11 @@ class PreviousPages:
         found = self._whole(self._own, url)
         for index in self._interrupted:
             # The crawl is fresh, but pages that it took over itself may be older.
-            if found is None and (older := self._whole(index, url)) is not None and is_fresh(older[0].checked_at or older[0].fetched_at):
+            if (
+                found is None
+                and (older := self._whole(index, url)) is not None
+                and is_fresh(older[0].checked_at or older[0].fetched_at)
+            ):
                 found = older
         return found
 

@@ -1,4 +1,6 @@
-"""Tells what responses are, and classifies those that are not pages and requests that failed, by the reasons used in crawl outcomes (see `FailedPage`)."""
+"""Tells what responses are, and classifies those that are not pages and requests that failed, by the reasons used in
+crawl outcomes (see `FailedPage`).
+"""
 
 import re
 from collections.abc import Collection
@@ -20,7 +22,14 @@ from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.reading.content import is_text_type, looks_like_text, media_type
 from almanac.spiders.reading.decode import is_binary
 from almanac.spiders.reading.formats import document_by_content
-from almanac.spiders.reading.linked_types import MEDIA_TYPES, is_whole_page, sent_name, type_of_content, type_of_headers, type_of_name
+from almanac.spiders.reading.linked_types import (
+    MEDIA_TYPES,
+    is_whole_page,
+    sent_name,
+    type_of_content,
+    type_of_headers,
+    type_of_name,
+)
 
 _UNREACHABLE = (
     CannotResolveHostError,
@@ -53,7 +62,9 @@ def file_name(response: Response) -> str:
 
 
 def document_of(response: Response) -> str | None:
-    """The type of the document that a response is, by its content, else by its headers; None for a page and for what is neither."""
+    """The type of the document that a response is, by its content, else by its headers; None for a page and for what is
+    neither.
+    """
     kind = header(response, "Content-Type") or ""
     shown: str | None = type_of_content(response.body)
     if media_type(kind) == "text/plain" and "eml" in (type_of_name(file_name(response)), type_of_name(response.url)):
@@ -71,12 +82,15 @@ def content_type_of(response: Response, documents: Collection[str]) -> str | Non
         return MEDIA_TYPES[document] if document in documents else None
     if is_text_type(kind):
         return None if is_binary(response.body) else kind
-    if type_of_headers(kind, file_name(response), response.url) in documents:  # and it is a page: an error page, or one that shows the document
+    # and it is a page: an error page, or one that shows the document
+    if type_of_headers(kind, file_name(response), response.url) in documents:
         return "text/html"
     return "" if not kind and looks_like_text(response.body) else None
 
 
-def problem_of(response: Response, documents: Collection[str] = (), gone: Collection[int] = ()) -> tuple[str, str] | None:
+def problem_of(
+    response: Response, documents: Collection[str] = (), gone: Collection[int] = ()
+) -> tuple[str, str] | None:
     """(reason, detail) why a response is neither a page nor one of the types of `documents`; None if it is.
 
     `gone` are the statuses by which a page is gone besides 404 and 410.
@@ -90,7 +104,9 @@ def problem_of(response: Response, documents: Collection[str] = (), gone: Collec
     if content_type_of(response, documents) is not None:
         return None
     kind = header(response, "Content-Type")
-    return "not_text", f"{kind}; but its body is {_kind_of_bytes(response.body)}" if kind and is_text_type(kind) else kind or "binary"
+    return "not_text", f"{kind}; but its body is {_kind_of_bytes(response.body)}" if kind and is_text_type(
+        kind
+    ) else kind or "binary"
 
 
 def _where_to(response: Response) -> str:
@@ -112,7 +128,9 @@ def _too_large(detail: str, limit: str) -> str:
     return f"more than {int(size[1]):,} bytes{unpacked}: {limit}" if size else detail
 
 
-def reason_of(error: BaseException | None, limit: str = "limits.bytes_per_page", *, gone: Collection[int] = ()) -> tuple[str | None, str, int | None]:
+def reason_of(
+    error: BaseException | None, limit: str = "limits.bytes_per_page", *, gone: Collection[int] = ()
+) -> tuple[str | None, str, int | None]:
     """(reason, detail, status) of a failed request; the reason is None if there is nothing to report.
 
     `limit` names what limits the size of its body; `gone` is as in `problem_of`.
@@ -133,7 +151,12 @@ def reason_of(error: BaseException | None, limit: str = "limits.bytes_per_page",
         case IgnoreRequest() if "robots.txt" in detail:
             return "refused_by_robots", "", None
         case ResponseDataLossError():
-            return "unreachable", str(error) or "its body is cut short: it has not the length that was announced, or lacks its last chunk", None
+            return (
+                "unreachable",
+                str(error)
+                or "its body is cut short: it has not the length that was announced, or lacks its last chunk",
+                None,
+            )
         case _ if isinstance(error, _UNREACHABLE):
             closed = "ConnectionDone" in detail or "ConnectionLost" in detail
             return "unreachable", "the server closed the connection without a whole answer" if closed else detail, None

@@ -1,4 +1,6 @@
-"""Reads declared files into the raw store as pages: detects their format, and carries over those that cannot be read."""
+"""Reads declared files into the raw store as pages: detects their format, and carries over those that cannot be
+read.
+"""
 
 import os
 import stat
@@ -16,7 +18,16 @@ from almanac.schemas.items import Page
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.find_files import FoundFile, NotRead, find_files
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
-from almanac.spiders.reading.formats import SNIFFED, content_type, document_by_content, format_of, has_known_name, may_be_document, refusal_of, refused_name
+from almanac.spiders.reading.formats import (
+    SNIFFED,
+    content_type,
+    document_by_content,
+    format_of,
+    has_known_name,
+    may_be_document,
+    refusal_of,
+    refused_name,
+)
 from almanac.spiders.store.journal import CrawlIndex, Entry, Head
 from almanac.spiders.store.raw import Journal, RawStore
 
@@ -37,8 +48,9 @@ def read_files(
 ) -> CrawlOutcome:
     """Stores the files that match `source.glob`, relative to the folder `base`, each once.
 
-    A file's URL is its path below the fixed part of the glob (`../notes/**/*.md` → `travel/visa.md`), so that ids do not depend on the location of
-    the checkout. A file that cannot be read is carried over from the last concluded crawl.
+    A file's URL is its path below the fixed part of the glob (`../notes/**/*.md` → `travel/visa.md`), so that ids do
+    not depend on the location of the checkout. A file that cannot be read is carried over from the last concluded
+    crawl.
 
     Args:
         previous: `concluded` names the crawl that files are compared with and carried over from.
@@ -46,14 +58,16 @@ def read_files(
         forgotten: URLs that were taken down and are not read.
         on_page: called as `on_page(done, 0)` after each file: they are read while they are listed.
 
-    Raises NoRecords if no file matches or none that matches can be read as declared, StorageError if none can be opened, UsageError if `only` names no
-    file of now or then.
+    Raises NoRecords if no file matches or none that matches can be read as declared, StorageError if none can be
+    opened, UsageError if `only` names no file of now or then.
     """
     before = raw.index(previous.concluded or "")
     if previous.concluded and (before.damaged or not before.exists):
         finding = "the last crawl's journal is damaged or gone: files that it no longer lists are not carried over"
         log.warning(finding, source=source.name, crawl=previous.concluded)
-    found: Iterable[FoundFile | NotRead] = find_files(base, source.glob, follow_links=source.follow_links, known=before.urls)
+    found: Iterable[FoundFile | NotRead] = find_files(
+        base, source.glob, follow_links=source.follow_links, known=before.urls
+    )
     if only:
         found = _asked_for(source, found, before, only)
     outcome = CrawlOutcome(source=source.name, crawl=run_id, finish="partial" if only else "finished")
@@ -77,25 +91,39 @@ def read_file(source: FilesSource, url: str, path: Path) -> Page | FailedPage:
     return outcome.failures[0] if page is None else page
 
 
-def _asked_for(source: FilesSource, found: Iterable[FoundFile | NotRead], before: CrawlIndex, only: Collection[str]) -> list[FoundFile | NotRead]:
-    """What was found of `only`. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was none then."""
+def _asked_for(
+    source: FilesSource, found: Iterable[FoundFile | NotRead], before: CrawlIndex, only: Collection[str]
+) -> list[FoundFile | NotRead]:
+    """What was found of `only`. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was
+    none then.
+    """
     where = f"source {source.name}"
     if not before.exists:
-        raise UsageError("no run is complete yet, and --url adds files to one", where=where, hint="almanac run KB, without --url, first")
+        raise UsageError(
+            "no run is complete yet, and --url adds files to one",
+            where=where,
+            hint="almanac run KB, without --url, first",
+        )
     example, asked = "none is there", []
     for one in found:
         example = one.url or example
         if one.url in only or (isinstance(one, NotRead) and one.is_folder):
             asked.append(one)
     for url in set(only) - {one.url for one in asked} - before.urls:
-        raise UsageError(f"no file is called {url}", where=where, hint=f"a file's URL is its path below the fixed part of {source.glob}: {example}")
+        raise UsageError(
+            f"no file is called {url}",
+            where=where,
+            hint=f"a file's URL is its path below the fixed part of {source.glob}: {example}",
+        )
     return asked
 
 
 class _Reading:
     """The reading of one source's files. `files` counts those that were found, read or not."""
 
-    def __init__(self, source: FilesSource, before: CrawlIndex, forgotten: Collection[str], outcome: CrawlOutcome) -> None:
+    def __init__(
+        self, source: FilesSource, before: CrawlIndex, forgotten: Collection[str], outcome: CrawlOutcome
+    ) -> None:
         self._source = source
         self._before = before
         self._forgotten = forgotten
@@ -126,16 +154,33 @@ class _Reading:
         if not self.files and not self._shut:
             hint = "the glob is relative to the declaration's folder; `**` goes into folders"
             raise NoRecords(f"no file matches {pattern}", where=where, hint=hint)
-        failed = next((failure.detail for failure in outcome.failures if failure.reason == "error"), next(iter(self._shut.values()), None))
+        failed = next(
+            (failure.detail for failure in outcome.failures if failure.reason == "error"),
+            next(iter(self._shut.values()), None),
+        )
         if failed is not None:
-            finding = f"none of {self.files} files can be read" if self.files else "no file is found, and a folder cannot be looked into"
+            finding = (
+                f"none of {self.files} files can be read"
+                if self.files
+                else "no file is found, and a folder cannot be looked into"
+            )
             raise StorageError(f"{finding}: {failed}", where=pattern, hint="mend their permissions")
         first = outcome.failures[0]
-        hint = "raise `limits: {bytes_per_file: …}`" if first.reason == "too_large" else first.detail or "declare `format:`"
-        raise NoRecords(f"{self.files} files match {pattern}, none that can be read: {first.url}: {first.reason}", where=where, hint=hint)
+        hint = (
+            "raise `limits: {bytes_per_file: …}`"
+            if first.reason == "too_large"
+            else first.detail or "declare `format:`"
+        )
+        raise NoRecords(
+            f"{self.files} files match {pattern}, none that can be read: {first.url}: {first.reason}",
+            where=where,
+            hint=hint,
+        )
 
     def carry_over(self, only: Collection[str], journal: Journal) -> None:
-        """Carries over files that could not be read or were not asked for; files that no longer exist count as vanished."""
+        """Carries over files that could not be read or were not asked for; files that no longer exist count as
+        vanished.
+        """
         outcome, shut = self._outcome, dict(self._shut)
         failed = {failure.url for failure in outcome.failures if failure.reason == "error"}
         for entry in self._before.select(self._missing | failed):
@@ -160,7 +205,11 @@ def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutco
     known = before.find(page.url)
     if known is not None and known.sha256 == page.sha256:
         journal.store.keep_body(page.sha256, page.body)
-        journal.repeat(replace(known, content_type=page.content_type, checked_at=page.fetched_at, unchanged=True, kept="", misses=0))
+        journal.repeat(
+            replace(
+                known, content_type=page.content_type, checked_at=page.fetched_at, unchanged=True, kept="", misses=0
+            )
+        )
         outcome.pages.unchanged += 1
     else:
         journal.add(page)
@@ -192,7 +241,9 @@ def _unsupported(url: str) -> str:
 
 
 def _may_be_document(file: FoundFile) -> bool:
-    """Whether a file without a name that says anything may be a document by its first bytes. One that cannot be opened is left to whoever reads it."""
+    """Whether a file without a name that says anything may be a document by its first bytes. One that cannot be opened
+    is left to whoever reads it.
+    """
     try:
         return may_be_document(_bytes_of(file.path, SNIFFED))
     except OSError:
@@ -225,7 +276,9 @@ def _read(source: FilesSource, file: FoundFile, outcome: CrawlOutcome) -> Page |
 
 
 def _bytes_of(path: str, size: int) -> bytes:
-    """At most `size` bytes of a regular file; OSError for anything else that has taken its place, which is not waited for."""
+    """At most `size` bytes of a regular file; OSError for anything else that has taken its place, which is not waited
+    for.
+    """
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError("it is no file any more")

@@ -1,4 +1,6 @@
-"""Fingerprint of the identity that a crawl presents, and of how it draws pages, so that pages sent to one requester are not reused for another."""
+"""Fingerprint of the identity that a crawl presents, and of how it draws pages, so that pages sent to one requester are
+not reused for another.
+"""
 
 import base64
 import hashlib
@@ -8,19 +10,29 @@ from almanac.schemas.hashing import canonical_json
 
 
 def requester_fingerprint(source: SiteSource) -> str:
-    """Hash of the source's user agent, language, headers, cookies, authentication and secret parameters, and of `render` where declared, in hexadecimal.
+    """Hash of the source's user agent, language, headers, cookies, authentication and secret parameters, and of
+    `render` where declared, in hexadecimal.
 
     How long a page is waited for is left out: a page that came in time is the same page.
 
-    It is stored in the crawl's journal, so it must not reveal a password: scrypt (RFC 7914) makes each guess cost 50 ms and 16 MiB.
+    It is stored in the crawl's journal, so it must not reveal a password: scrypt (RFC 7914) makes each guess cost 50 ms
+    and 16 MiB.
     """
     drawn = {} if source.render is None else {"render": source.render.model_dump(mode="json", exclude={"timeout_s"})}
     keys = {"parameters": source.secret_parameters.revealed()} if source.secret_parameters else {}
     carried = canonical_json(
-        {"user_agent": source.politeness.user_agent, "language": source.accept_language, "headers": declared_headers(source), **keys, **drawn}
+        {
+            "user_agent": source.politeness.user_agent,
+            "language": source.accept_language,
+            "headers": declared_headers(source),
+            **keys,
+            **drawn,
+        }
     )
     salt = f"almanac {source.name}".encode()
-    return hashlib.scrypt(carried.encode("utf-8", "surrogatepass"), salt=salt, n=1 << 14, r=8, p=1, maxmem=64 << 20, dklen=32).hex()
+    return hashlib.scrypt(
+        carried.encode("utf-8", "surrogatepass"), salt=salt, n=1 << 14, r=8, p=1, maxmem=64 << 20, dklen=32
+    ).hex()
 
 
 def declared_headers(source: SiteSource) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""Adds secret parameters to URLs as they are sent, so that whatever handles a request before and after knows its URL without them."""
+"""Adds secret parameters to URLs as they are sent, so that whatever handles a request before and after knows its URL
+without them.
+"""
 
 from typing import Any
 

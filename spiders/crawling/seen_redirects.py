@@ -1,4 +1,6 @@
-"""Pages whose redirects lead to a page that is fetched by itself: they count as that page, unless nothing comes of it."""
+"""Pages whose redirects lead to a page that is fetched by itself: they count as that page, unless nothing comes of
+it.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +24,9 @@ class Led:
 
 
 class SeenRedirects:
-    """Two pages that redirect to each other each wait for the other; only when all pages are answered is it known that neither comes."""
+    """Two pages that redirect to each other each wait for the other; only when all pages are answered is it known that
+    neither comes.
+    """
 
     def __init__(self, source: SiteSource) -> None:
         self._source = source
@@ -35,7 +39,9 @@ class SeenRedirects:
         self._unsettled.append((way[0], led))
 
     def settle(self, failed: Mapping[str, FailedPage]) -> Iterator[tuple[Led, Refusal]]:
-        """Yields the pages, noted since the last call, that nothing comes of, with the reason: a circle, or that of the `failed` page, by key, they lead to."""
+        """Yields the pages, noted since the last call, that nothing comes of, with the reason: a circle, or that of the
+        `failed` page, by key, they lead to.
+        """
         unsettled, self._unsettled = self._unsettled, []
         for key, led in unsettled:
             met = {key}
@@ -43,6 +49,19 @@ class SeenRedirects:
                 met.add(key)
                 end = key
             if key:
-                yield led, Refusal("error", f"redirects in a circle, by way of {led.target}{wanted_cookies(led.request, self._source)}")
+                yield (
+                    led,
+                    Refusal(
+                        "error",
+                        f"redirects in a circle, by way of {led.target}{wanted_cookies(led.request, self._source)}",
+                    ),
+                )
             elif (failure := failed.get(end)) is not None:
-                yield led, Refusal(failure.reason, f"redirects to {failure.url}: {failure.detail or failure.reason}", failure.status)
+                yield (
+                    led,
+                    Refusal(
+                        failure.reason,
+                        f"redirects to {failure.url}: {failure.detail or failure.reason}",
+                        failure.status,
+                    ),
+                )

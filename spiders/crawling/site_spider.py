@@ -1,8 +1,9 @@
 """The Scrapy spider of all site sources: crawls a declared site and stores its pages; it maps nothing.
 
-It has its own queue and gives Scrapy no more requests than the page limit leaves room for. So the limit is exact, and every URL is either stored,
-counted with a reason, or still in the queue when a limit ends the crawl. Two kinds of URL are none of these: redirects to a page that is stored
-by itself, and guessed page numbers beyond the end of a pagination.
+It has its own queue and gives Scrapy no more requests than the page limit leaves room for. So the limit is exact, and
+every URL is either stored, counted with a reason, or still in the queue when a limit ends the crawl. Two kinds of URL
+are none of these: redirects to a page that is stored by itself, and guessed page numbers beyond the end of a
+pagination.
 """
 
 import time
@@ -29,7 +30,16 @@ from almanac.spiders.crawling.chain import Chain, marks_of
 from almanac.spiders.crawling.fallback_pages import FallbackPages
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
-from almanac.spiders.crawling.problems import ARRIVED, content_type_of, document_of, file_name, header, problem_of, reason_of, robots_header
+from almanac.spiders.crawling.problems import (
+    ARRIVED,
+    content_type_of,
+    document_of,
+    file_name,
+    header,
+    problem_of,
+    reason_of,
+    robots_header,
+)
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.crawling.seen_redirects import Led, SeenRedirects
 from almanac.spiders.crawling.sitemap_queue import SitemapQueue
@@ -39,7 +49,13 @@ from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content, is_text_type
 from almanac.spiders.reading.linked_types import SNIFFED, may_be_document, says_nothing, sent_name, type_of_headers
 from almanac.spiders.selecting.documents import LinkTexts, not_fetched_by_type
-from almanac.spiders.selecting.json_bodies import begins_as_json, error_in, problem_of_json, reads_json, turned_from_json
+from almanac.spiders.selecting.json_bodies import (
+    begins_as_json,
+    error_in,
+    problem_of_json,
+    reads_json,
+    turned_from_json,
+)
 from almanac.spiders.selecting.links import Link, UrlPolicy
 from almanac.spiders.selecting.pagination import numbered_next
 from almanac.spiders.selecting.withheld import rules_for, withheld
@@ -84,7 +100,9 @@ class _Read:
 
 
 class SiteSpider(scrapy.Spider):
-    """Crawls one source. Pages that `previous` has from interrupted crawls are read from disk and journalled as if they had just arrived."""
+    """Crawls one source. Pages that `previous` has from interrupted crawls are read from disk and journalled as if they
+    had just arrived.
+    """
 
     name = "site"
 
@@ -100,7 +118,8 @@ class SiteSpider(scrapy.Spider):
         spares_starts: bool = True,
         **kwargs: Any,
     ) -> None:
-        """`progress(done, queued)` is called after each page. With `only`, just these URLs are fetched; `forgotten` ones are never requested.
+        """`progress(done, queued)` is called after each page. With `only`, just these URLs are fetched; `forgotten`
+        ones are never requested.
 
         `shown_for_unknown` is that of the last crawl's stats; `spares_starts` is as in `Job`.
         """
@@ -146,7 +165,9 @@ class SiteSpider(scrapy.Spider):
             yield request
 
     def claim(self, url: str, way: list[str]) -> bool:
-        """Whether a redirect's target is new. If the page was found before, the redirecting URL is journalled as its alias."""
+        """Whether a redirect's target is new. If the page was found before, the redirecting URL is journalled as its
+        alias.
+        """
         if self._frontier.claim(url, way):
             return True
         for hop in way:
@@ -167,13 +188,19 @@ class SiteSpider(scrapy.Spider):
         return "denied" if self.policy.is_denied(canonical) else None
 
     def stop_unwanted(self, headers: Any, body_length: Any, request: scrapy.Request) -> None:
-        """Ends the download of a large file as soon as its headers have arrived, unless it is a page or a document that is fetched.
+        """Ends the download of a large file as soon as its headers have arrived, unless it is a page or a document that
+        is fetched.
 
         `body_length` is Twisted's constant, a text, where the server names none.
         """
         request.meta.pop("beginning", None)  # of an earlier attempt
         kind = (headers.get(b"Content-Type") or b"").decode("latin-1")
-        is_page = not kind or is_text_type(kind) or b"Location" in headers or not {"waiting", "made_up"} & request.cb_kwargs.keys()
+        is_page = (
+            not kind
+            or is_text_type(kind)
+            or b"Location" in headers
+            or not {"waiting", "made_up"} & request.cb_kwargs.keys()
+        )
         if is_page or (isinstance(body_length, int) and 0 < body_length < _WORTH_STOPPING):
             return
         told = type_of_headers(kind, sent_name(headers.get(b"Content-Disposition") or b""), request.url)
@@ -187,7 +214,9 @@ class SiteSpider(scrapy.Spider):
             request.meta["beginning"] = b""
 
     def stop_untold(self, data: bytes, request: scrapy.Request) -> None:
-        """Ends the download of a file of which the headers say nothing, once its beginning shows that it is no document that is fetched."""
+        """Ends the download of a file of which the headers say nothing, once its beginning shows that it is no document
+        that is fetched.
+        """
         if "beginning" not in request.meta:
             return
         beginning = request.meta["beginning"] = request.meta["beginning"] + data[:SNIFFED]
@@ -222,7 +251,9 @@ class SiteSpider(scrapy.Spider):
             yield from self._handled(response, waiting)
 
     def _decided(self) -> Iterator[scrapy.Request]:
-        """Handles the pages that wait until it is decided what they are: when enough of them do, or nothing else is under way."""
+        """Handles the pages that wait until it is decided what they are: when enough of them do, or nothing else is
+        under way.
+        """
         for response, waiting in self._unknown.decided(at_once=self._in_flight == self._unknown.doubtful):
             yield from self._handled(response, waiting)
 
@@ -230,7 +261,9 @@ class SiteSpider(scrapy.Spider):
         problem = self._problem_of(response) or self._unknown.problem_of(response, waiting)
         if problem is None:
             self._take(response, waiting)
-        elif self._is_guess(waiting) and (response.status in _NO_SUCH_NUMBER or (response.status in ARRIVED and problem[0] == "gone")):
+        elif self._is_guess(waiting) and (
+            response.status in _NO_SUCH_NUMBER or (response.status in ARRIVED and problem[0] == "gone")
+        ):
             self.stats.ended.append(waiting.url)
         else:
             self._leave_out(response, waiting)
@@ -247,7 +280,11 @@ class SiteSpider(scrapy.Spider):
         """Handles a failed request."""
         request: scrapy.Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
         asked = request.cb_kwargs
-        reason, detail, status = reason_of(failure.value, "the limit of sitemaps") if "sitemap" in asked else reason_of(failure.value, gone=self.source.gone)
+        reason, detail, status = (
+            reason_of(failure.value, "the limit of sitemaps")
+            if "sitemap" in asked
+            else reason_of(failure.value, gone=self.source.gone)
+        )
         if "sitemap" in asked and reason is not None:
             self._sitemaps.fail(asked["sitemap"].url, reason, detail, status=status)
         elif "made_up" in asked:
@@ -272,7 +309,9 @@ class SiteSpider(scrapy.Spider):
         self._seen_redirects.note(Led(waiting, request, seen), [self._key(url) for url in way], self._key(seen))
 
     def _settle_redirects(self) -> None:
-        """Counts as failed what redirects led to, and nothing came of: pages that wait for each other, or for one that failed."""
+        """Counts as failed what redirects led to, and nothing came of: pages that wait for each other, or for one that
+        failed.
+        """
         for led, why in self._seen_redirects.settle(self._not_arrived):
             self._fail(led.waiting, why.reason or "error", why.detail, status=why.status, request=led.request)
 
@@ -288,7 +327,8 @@ class SiteSpider(scrapy.Spider):
         beyond_depth = self._frontier.beyond_depth
         found = {
             "limits_reached": [*self._cut_by(finish), *self._cut_by("depth", beyond_depth)],
-            "ended": self.stats.ended + [url for url in self._past_the_end if finish == "finished" and url not in counted],
+            "ended": self.stats.ended
+            + [url for url in self._past_the_end if finish == "finished" and url not in counted],
             "beyond_depth": len(beyond_depth),
             "unfollowed": self._frontier.not_queued(self._unfollowed - self._forgotten),
             "unqueued": self._frontier.unqueued,
@@ -300,7 +340,9 @@ class SiteSpider(scrapy.Spider):
         return self.stats.model_copy(update={"finish": finish, "pages": PageCounts(**self._counts), **found})
 
     def _cut_by(self, limit: str, urls: Collection[str] | None = None) -> list[LimitReached]:
-        """What the crawl did not fetch for a limit: `urls`, by default what it did not come to; nothing if it was not cut."""
+        """What the crawl did not fetch for a limit: `urls`, by default what it did not come to; nothing if it was not
+        cut.
+        """
         if limit not in LIMITS:
             return []
         if urls is None:
@@ -310,7 +352,9 @@ class SiteSpider(scrapy.Spider):
         return [LimitReached(source=self.source.name, limit=limit, **told)] if urls else []
 
     def name_documents(self) -> None:
-        """Writes into the journal what links call the documents that arrived, once all pages are read. Where pages were not seen, links may still be there."""
+        """Writes into the journal what links call the documents that arrived, once all pages are read. Where pages were
+        not seen, links may still be there.
+        """
         if self._only:  # no link was seen
             return
         has_unseen = self._has_unseen or not self._frontier.is_empty or time.monotonic() >= self._deadline
@@ -339,7 +383,11 @@ class SiteSpider(scrapy.Spider):
     @property
     def _has_room(self) -> bool:
         """Whether the limits allow one more request, counting those in flight as pages."""
-        return self._done + self._in_flight < self.source.limits.pages and not self._is_heavy and time.monotonic() < self._deadline
+        return (
+            self._done + self._in_flight < self.source.limits.pages
+            and not self._is_heavy
+            and time.monotonic() < self._deadline
+        )
 
     def _go_on(self) -> Iterator[scrapy.Request]:
         self._in_flight -= 1
@@ -354,7 +402,12 @@ class SiteSpider(scrapy.Spider):
         """Requests that the limits allow now."""
         while self._has_room:
             if (sitemap := self._frontier.take_sitemap()) is not None:
-                request = scrapy.Request(sitemap.url, callback=self.arrive_sitemap, meta={"download_maxsize": MAX_BYTES}, cb_kwargs={"sitemap": sitemap})
+                request = scrapy.Request(
+                    sitemap.url,
+                    callback=self.arrive_sitemap,
+                    meta={"download_maxsize": MAX_BYTES},
+                    cb_kwargs={"sitemap": sitemap},
+                )
             elif (waiting := self._frontier.take()) is not None:
                 if self._key(waiting.url) in self._forgotten:
                     self._fail(waiting, "forgotten", "it was taken down", status=None, request=None)
@@ -371,7 +424,9 @@ class SiteSpider(scrapy.Spider):
         return waiting.chain is not None and self.source.pagination.is_guessed
 
     def _take(self, response: Response, waiting: Waiting) -> None:
-        """Stores a page, counts it, and queues its links. A guessed page that adds nothing ends its pagination and is not stored."""
+        """Stores a page, counts it, and queues its links. A guessed page that adds nothing ends its pagination and is
+        not stored.
+        """
         stored: Entry | None = response.meta.get("stored")
         page = stored.page(response.body) if stored else self._page(response, waiting)
         content = Content(page)
@@ -379,7 +434,14 @@ class SiteSpider(scrapy.Spider):
             is_cut = begins_as_json(content) and problem_of_json(content) is not None
             if is_cut:
                 self._count_doubtful(waiting)
-            self._fail(waiting, "not_json", unreadable, status=page.status, request=response.request, may_be_past_the_end=not is_cut)
+            self._fail(
+                waiting,
+                "not_json",
+                unreadable,
+                status=page.status,
+                request=response.request,
+                may_be_past_the_end=not is_cut,
+            )
             return
         if self.policy.is_start(waiting.url):
             self._unknown.note_start(content)
@@ -390,15 +452,27 @@ class SiteSpider(scrapy.Spider):
             self.stats.ended.append(waiting.url)
             return
         if read.canonical is not None and self._key(read.canonical) in self._forgotten:
-            self._fail(waiting, "forgotten", f"it calls {read.canonical} its right address", status=page.status, request=response.request)
+            self._fail(
+                waiting,
+                "forgotten",
+                f"it calls {read.canonical} its right address",
+                status=page.status,
+                request=response.request,
+            )
             return
         self._count_doubtful(waiting)
         content.page = page = replace(page, canonical=read.canonical, noindex=read.noindex)
         redirects = stored.redirects if stored else list(response.meta.get("redirect_urls", []))
         self._store(page, stored, redirects, waiting.card)
         if read.problem:
-            self.stats.failures.append(FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem))
-        why = withheld(content, self.source) if self.policy.yields_items(page.url, in_chain=waiting.chain is not None) else None
+            self.stats.failures.append(
+                FailedPage(url=page.url, reason="error", status=page.status, detail=read.problem)
+            )
+        why = (
+            withheld(content, self.source)
+            if self.policy.yields_items(page.url, in_chain=waiting.chain is not None)
+            else None
+        )
         if why is not None:
             self._withheld += 1
             self._count(FailedPage(url=page.url, reason=why[0], status=page.status, detail=why[1]))
@@ -417,12 +491,17 @@ class SiteSpider(scrapy.Spider):
         self._progress(self._done, len(self._frontier) + self._in_flight - 1)
 
     def _why_unreadable(self, content: Content, waiting: Waiting) -> str | None:
-        """Why a page of which JSON is read is none: one that says it is JSON, or was when it was last stored, or tells an error.
+        """Why a page of which JSON is read is none: one that says it is JSON, or was when it was last stored, or tells
+        an error.
 
         Its items and what it leads to are unknown.
         """
         in_chain, urls = waiting.chain is not None, (waiting.url, content.url)
-        is_listing = in_chain or any(map(self.policy.is_listing, urls)) or (self.source.listing is None and self.policy.is_start(waiting.url))
+        is_listing = (
+            in_chain
+            or any(map(self.policy.is_listing, urls))
+            or (self.source.listing is None and self.policy.is_start(waiting.url))
+        )
         is_item = any(self.policy.yields_items(url, in_chain=in_chain) for url in urls)
         is_past_the_end = self._is_guess(waiting) and not content.page.body.strip()
         if is_past_the_end or not reads_json(self.source, as_listing=is_listing, as_item=is_item):
@@ -435,7 +514,9 @@ class SiteSpider(scrapy.Spider):
         return why if stored is not None and turned_from_json(content, Content(stored)) else None
 
     def _read(self, content: Content, waiting: Waiting) -> "_Read":
-        """The links and the canonical URL of a page. Malformed markup may cost the links of a page, never the page itself."""
+        """The links and the canonical URL of a page. Malformed markup may cost the links of a page, never the page
+        itself.
+        """
         try:
             canonical = self.policy.stated_address(content)
             noindex, nofollow = rules_for(content, self.source).noindex, self.policy.asks_nofollow(content)
@@ -446,14 +527,26 @@ class SiteSpider(scrapy.Spider):
             left_out = self.policy.documents_left_out(content)
             texts = [*self.policy.link_texts(content)] if self.source.documents else []
             if waiting.chain is None and not any(link.role == "next" for link in links):
-                return _Read(links, None, canonical, True, noindex, nofollow, unfollowed=unfollowed, left_out=left_out, link_texts=texts)
+                return _Read(
+                    links,
+                    None,
+                    canonical,
+                    True,
+                    noindex,
+                    nofollow,
+                    unfollowed=unfollowed,
+                    left_out=left_out,
+                    link_texts=texts,
+                )
             chain = waiting.chain or Chain()
             adds = chain.adds(marks_of(content, self.policy))
         except Exception as error:
             return _Read([], waiting.chain, problem=f"its links could not be read: {error!r}")
         goes_on = adds or (chain.may_go_on and not self.source.pagination.is_guessed)
         links = links if goes_on else [link for link in links if link.role != "next"]
-        return _Read(links, chain, canonical, adds, noindex, nofollow, unfollowed=unfollowed, left_out=left_out, link_texts=texts)
+        return _Read(
+            links, chain, canonical, adds, noindex, nofollow, unfollowed=unfollowed, left_out=left_out, link_texts=texts
+        )
 
     def _leads_on(self, waiting: Waiting) -> bool:
         """Whether the URL is a start URL whose links the declared depth lets through."""
@@ -464,7 +557,9 @@ class SiteSpider(scrapy.Spider):
             self._guarded(lambda: self._journal.add(page, redirects=redirects, card=card))
         elif not self.previous.is_own(stored):
             link_text = stored.link_text if self._only else ""  # `name_documents` says it anew
-            again = replace(stored, canonical=page.canonical, noindex=page.noindex, link_text=link_text, card=card or stored.card)
+            again = replace(
+                stored, canonical=page.canonical, noindex=page.noindex, link_text=link_text, card=card or stored.card
+            )
             self._guarded(lambda: self._journal.repeat(again))
 
     def _guarded(self, write: Callable[[], None]) -> None:
@@ -490,7 +585,9 @@ class SiteSpider(scrapy.Spider):
             last_modified=header(response, "Last-Modified"),
             robots=robots_header(response),
             rendered=response.meta.get("rendered", ""),
-            canonical=self.policy.linked_address(b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url),
+            canonical=self.policy.linked_address(
+                b", ".join(response.headers.getlist("Link")).decode("latin-1"), response.url
+            ),
         )
 
     def _count_doubtful(self, waiting: Waiting) -> None:
@@ -501,11 +598,20 @@ class SiteSpider(scrapy.Spider):
             waiting.chain.doubtful.clear()
 
     def _fail(
-        self, waiting: Waiting, reason: str, detail: str, *, status: int | None, request: scrapy.Request | None, may_be_past_the_end: bool = False
+        self,
+        waiting: Waiting,
+        reason: str,
+        detail: str,
+        *,
+        status: int | None,
+        request: scrapy.Request | None,
+        may_be_past_the_end: bool = False,
     ) -> None:
-        """Counts a failed page, queues the links of its fallback page, and tries the next number of a guessed pagination.
+        """Counts a failed page, queues the links of its fallback page, and tries the next number of a guessed
+        pagination.
 
-        `may_be_past_the_end`: its body is what a server may show for a number beyond the last page, also for one that was a page before.
+        `may_be_past_the_end`: its body is what a server may show for a number beyond the last page, also for one that
+        was a page before.
         """
         failure = FailedPage(url=waiting.url, reason=reason, status=status, detail=detail)
         landed = self._landed(waiting, request)
@@ -538,4 +644,6 @@ class SiteSpider(scrapy.Spider):
 
     def _count(self, failure: FailedPage) -> None:
         self._counts["gone" if failure.reason == "gone" else "refused" if failure.reason in REFUSED else "failed"] += 1
-        self.stats.failures.append(failure.model_copy(update={"detail": self.source.secret_parameters.masked(failure.detail)}))
+        self.stats.failures.append(
+            failure.model_copy(update={"detail": self.source.secret_parameters.masked(failure.detail)})
+        )

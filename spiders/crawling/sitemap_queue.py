@@ -14,10 +14,17 @@ from almanac.spiders.selecting.links import UrlPolicy
 
 
 class SitemapQueue:
-    """Queues the pages and sitemaps that a sitemap lists. `count` records a failure; `refusal_of` returns why a URL may not be fetched."""
+    """Queues the pages and sitemaps that a sitemap lists. `count` records a failure; `refusal_of` returns why a URL may
+    not be fetched.
+    """
 
     def __init__(
-        self, policy: UrlPolicy, frontier: Frontier, stats: CrawlStats, count: Callable[[FailedPage], None], refusal_of: Callable[[str], str | None]
+        self,
+        policy: UrlPolicy,
+        frontier: Frontier,
+        stats: CrawlStats,
+        count: Callable[[FailedPage], None],
+        refusal_of: Callable[[str], str | None],
     ) -> None:
         self._policy = policy
         self._frontier = frontier
@@ -38,7 +45,12 @@ class SitemapQueue:
         else:
             self._stats.sitemaps.append(sitemap.url)
             if found.is_cut:  # the pages that it names no more have not vanished
-                self.fail(sitemap.url, "error", "it is cut short, and what it names up to there is asked for", status=response.status)
+                self.fail(
+                    sitemap.url,
+                    "error",
+                    "it is cut short, and what it names up to there is asked for",
+                    status=response.status,
+                )
 
     def fail(self, url: str, reason: str, detail: str, *, status: int | None = None) -> None:
         """Records a sitemap that was not read, or not to its end."""
@@ -54,10 +66,22 @@ class SitemapQueue:
             if refusal is not None:
                 self.fail(url, refusal, f"named by {sitemap.url}")
             elif not self._frontier.add_sitemap(url, sitemap.depth + 1):
-                self.fail(url, "error", f"named by {sitemap.url}: more than {MAX_SITEMAPS} sitemaps, or indexes nested deeper than {MAX_NESTING}")
+                self.fail(
+                    url,
+                    "error",
+                    f"named by {sitemap.url}: more than {MAX_SITEMAPS} sitemaps, or indexes nested deeper than "
+                    f"{MAX_NESTING}",
+                )
         if found.left:
             self._tell(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {found.left} were left", None)
 
     def _tell(self, url: str, reason: str, detail: str, status: int | None) -> None:
         # `gone` is for pages; the pages of a missing sitemap are only out of reach.
-        self._count(FailedPage(url=url, reason="error" if reason == "gone" else reason, status=status, detail=f"sitemap: {detail}" if detail else "sitemap"))
+        self._count(
+            FailedPage(
+                url=url,
+                reason="error" if reason == "gone" else reason,
+                status=status,
+                detail=f"sitemap: {detail}" if detail else "sitemap",
+            )
+        )

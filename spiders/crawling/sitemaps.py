@@ -1,6 +1,7 @@
 """Parses sitemaps, sitemap indexes and feeds: bytes in, URLs out. From a broken file, it reads what it can.
 
-Supported are sitemaps.org (XML, text, gzip), RSS 2.0, RSS 1.0, Atom and JSON Feed; `link_lists` reads what is not plain text.
+Supported are sitemaps.org (XML, text, gzip), RSS 2.0, RSS 1.0, Atom and JSON Feed; `link_lists` reads what is not plain
+text.
 """
 
 import zlib
@@ -24,7 +25,13 @@ def read_sitemap(body: bytes, url: str, content_type: str = "") -> LinkList:
     unzipped, is_whole = _unzipped(body)
     _, text = decode_markup(unzipped, content_type)
     text = text.lstrip("\ufeff \t\r\n\0")
-    found = read_xml(text, url) if text.startswith("<") else _read_json(unzipped, url) if text.startswith("{") else _read_lines(text)
+    found = (
+        read_xml(text, url)
+        if text.startswith("<")
+        else _read_json(unzipped, url)
+        if text.startswith("{")
+        else _read_lines(text)
+    )
     if not is_whole and not found.is_cut:
         found.is_cut = True
         (found.sitemaps or found.pages)[-1:] = []
@@ -32,7 +39,9 @@ def read_sitemap(body: bytes, url: str, content_type: str = "") -> LinkList:
 
 
 def _unzipped(body: bytes) -> tuple[bytes, bool]:
-    """The body without gzip compression, also if compressed twice, and whether it is whole; of a truncated file, as much as there is."""
+    """The body without gzip compression, also if compressed twice, and whether it is whole; of a truncated file, as
+    much as there is.
+    """
     is_whole = True
     try:
         for _ in range(2):

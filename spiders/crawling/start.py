@@ -1,4 +1,6 @@
-"""Starts the process of a crawl. One may be started before there is a job for it: it imports Scrapy while the run prepares, and waits."""
+"""Starts the process of a crawl. One may be started before there is a job for it: it imports Scrapy while the run
+prepares, and waits.
+"""
 
 import atexit
 import subprocess

@@ -7,7 +7,10 @@ from almanac.spiders.selecting.withheld import WITHHELD
 from almanac.spiders.store.raw import RawStore
 
 # Reasons by which the site or the declaration withholds a page; such a page is not carried over.
-REFUSED = frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied", "private_address", "forgotten"}) | WITHHELD
+REFUSED = (
+    frozenset({"refused_by_robots", "too_large", "not_text", "off_site", "denied", "private_address", "forgotten"})
+    | WITHHELD
+)
 
 
 class CrawlStats(CrawlOutcome):

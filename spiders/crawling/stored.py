@@ -1,7 +1,8 @@
-"""Answers requests from the raw store: with pages of interrupted crawls, and with pages that the server reports as unchanged.
+"""Answers requests from the raw store: with pages of interrupted crawls, and with pages that the server reports as
+unchanged.
 
-The spider receives ordinary responses. For a body from disk, `meta["stored"]` is its journal entry; `meta["from_disk"]` is set if no
-request was sent.
+The spider receives ordinary responses. For a body from disk, `meta["stored"]` is its journal entry; `meta["from_disk"]`
+is set if no request was sent.
 """
 
 from dataclasses import replace
@@ -19,10 +20,11 @@ _VALIDATORS = ("If-None-Match", "If-Modified-Since")
 
 
 class StoredPages:
-    """Downloader middleware: answers from disk with pages of interrupted crawls, and makes requests for other stored pages conditional.
+    """Downloader middleware: answers from disk with pages of interrupted crawls, and makes requests for other stored
+    pages conditional.
 
-    It is the first of all middlewares, so a page from disk needs no robots.txt and no delay. A redirect makes a new request, so each hop gets the
-    validators of its own URL only.
+    It is the first of all middlewares, so a page from disk needs no robots.txt and no delay. A redirect makes a new
+    request, so each hop gets the validators of its own URL only.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -41,18 +43,28 @@ class StoredPages:
         if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
             return None
         url = spider.policy.canonical(request.url)
-        if (found := spider.previous.arrived(url)) is not None and self._may_be_kept(found[0]) and spider.refusal_of(found[0].url) is None:
+        if (
+            (found := spider.previous.arrived(url)) is not None
+            and self._may_be_kept(found[0])
+            and spider.refusal_of(found[0].url) is None
+        ):
             entry, page = found
             if entry.url != url and not spider.claim(entry.url, [url]):
                 raise Refusal(None, seen=entry.url)
             request.meta["from_disk"] = True
             return _answer(request, entry, page.body)
-        if not request.meta.get("unconditional") and (known := spider.previous.known(url)) is not None and self._may_be_kept(known):
+        if (
+            not request.meta.get("unconditional")
+            and (known := spider.previous.known(url)) is not None
+            and self._may_be_kept(known)
+        ):
             _ask_conditionally(request, known)
         return None
 
     def _may_be_kept(self, entry: Entry) -> bool:
-        """Whether a stored body is within the limit, which may be smaller than it was; a larger one is asked for, and refused. Drawn pages have their own."""
+        """Whether a stored body is within the limit, which may be smaller than it was; a larger one is asked for, and
+        refused. Drawn pages have their own.
+        """
         return bool(entry.rendered) or entry.size <= self._crawler.settings.getint("DOWNLOAD_MAXSIZE")
 
     def process_response(self, request: Request, response: Response) -> Response | Request:
@@ -88,4 +100,10 @@ def _ask_conditionally(request: Request, known: Entry) -> None:
 
 def _answer(request: Request, entry: Entry, body: bytes) -> Response:
     request.meta["stored"] = entry
-    return Response(entry.url, status=200, headers={"Content-Type": entry.content_type.encode("latin-1", "replace")}, body=body, request=request)
+    return Response(
+        entry.url,
+        status=200,
+        headers={"Content-Type": entry.content_type.encode("latin-1", "replace")},
+        body=body,
+        request=request,
+    )

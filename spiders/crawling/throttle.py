@@ -1,4 +1,6 @@
-"""Throttles requests per host: Crawl-delay, pauses for overloaded hosts, retries with backoff, and the end of the crawl's time."""
+"""Throttles requests per host: Crawl-delay, pauses for overloaded hosts, retries with backoff, and the end of the
+crawl's time.
+"""
 
 import asyncio
 import math
@@ -30,7 +32,9 @@ _OVERLOADED = frozenset({429, 503})  # statuses about the host, not the page
 
 
 class HostThrottle:
-    """Downloader middleware that decides when requests to a host may leave, by means of Scrapy's slots, one per host name."""
+    """Downloader middleware that decides when requests to a host may leave, by means of Scrapy's slots, one per host
+    name.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -62,7 +66,9 @@ class HostThrottle:
         if self.remaining_s <= 0:
             raise Refusal(None, "the crawl's time is up")
         # A server that hangs, or sends a byte now and then, gets no more of the crawl's time than is left.
-        request.meta["download_timeout"] = min(self._crawler.settings.getfloat("DOWNLOAD_TIMEOUT"), round(self.remaining_s, 1))
+        request.meta["download_timeout"] = min(
+            self._crawler.settings.getfloat("DOWNLOAD_TIMEOUT"), round(self.remaining_s, 1)
+        )
         if urlparse_cached(request).hostname in self._own_pace:
             request.meta["autothrottle_dont_adjust_delay"] = True
 
@@ -72,8 +78,12 @@ class HostThrottle:
         return self._deadline - monotonic()
 
     def slow_down(self, host: str, delay_s: float) -> None:
-        """Spaces requests to the host at least `delay_s` seconds apart (30 at most) from now on, on any port and on loopback too."""
-        known = self._downloader.per_slot_settings.get(host, {}).get("delay", self._crawler.settings.getfloat("DOWNLOAD_DELAY"))
+        """Spaces requests to the host at least `delay_s` seconds apart (30 at most) from now on, on any port and on
+        loopback too.
+        """
+        known = self._downloader.per_slot_settings.get(host, {}).get(
+            "delay", self._crawler.settings.getfloat("DOWNLOAD_DELAY")
+        )
         pace: dict[str, Any] = {"delay": max(known, min(delay_s, CRAWL_DELAY_MAX_S)), "jitter": 0.0}
         self._own_pace.add(host)
         self._downloader.per_slot_settings[host] = pace  # for slots created later
@@ -82,7 +92,9 @@ class HostThrottle:
             slot.delay, slot.jitter = pace["delay"], pace["jitter"]
 
     def rest(self, request: Request, seconds: float) -> None:
-        """Holds back all requests to the request's host for that many seconds, queued ones included; other hosts continue."""
+        """Holds back all requests to the request's host for that many seconds, queued ones included; other hosts
+        continue.
+        """
         host = request.meta.get("download_slot", "")
         slot = self._downloader.slots.get(host)
         until = monotonic() + seconds
@@ -112,15 +124,17 @@ def _drained(slot: Slot) -> Iterator[Any]:
 
 
 class PatientRetry(RetryMiddleware):
-    """Downloader middleware that retries transient failures after a pause: the server's Retry-After, else an exponential backoff.
+    """Downloader middleware that retries transient failures after a pause: the server's Retry-After, else an
+    exponential backoff.
 
-    An overloaded host (429, 503) pauses as a whole; other pauses delay one request only. Permanent failures (4xx, refusals, certificates)
-    and retries beyond the crawl's time are final.
+    An overloaded host (429, 503) pauses as a whole; other pauses delay one request only. Permanent failures (4xx,
+    refusals, certificates) and retries beyond the crawl's time are final.
     """
 
     crawler: Crawler
 
-    async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy awaits it
+    # Scrapy awaits it
+    async def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         if CUT_SHORT in response.flags:
             lost = ResponseDataLossError("its compressed body is cut short")
             again = await self.process_exception(request, lost)
@@ -143,7 +157,11 @@ class PatientRetry(RetryMiddleware):
     async def process_exception(self, request: Request, exception: Exception) -> Request | Response | None:  # type: ignore[override]
         problem = certificate_problem(exception)
         if problem is not None:
-            whose = f"the certificate of {request.url}, to which it redirects," if request.meta.get("redirect_urls") else "its certificate"
+            whose = (
+                f"the certificate of {request.url}, to which it redirects,"
+                if request.meta.get("redirect_urls")
+                else "its certificate"
+            )
             raise Refusal("unreachable", f"{whose} is not trusted: {problem}") from exception
         pause_s = _backoff_s(request)
         if pause_s >= self._pace.remaining_s:

@@ -1,13 +1,15 @@
-"""Finds out what a host answers to a URL that it cannot have, so that a page that shows just that counts as gone: a "soft 404".
+"""Finds out what a host answers to a URL that it cannot have, so that a page that shows just that counts as gone: a
+"soft 404".
 
-Some sites answer status 200 whatever they are asked for, with a page that says so or with their home page. Each host is asked once a crawl, when the first
-page has arrived that may be such an answer; it is asked for as any page is, by the same robots.txt, pace and limits. The pages wait for what it says.
+Some sites answer status 200 whatever they are asked for, with a page that says so or with their home page. Each host is
+asked once a crawl, when the first page has arrived that may be such an answer; it is asked for as any page is, by the
+same robots.txt, pace and limits. The pages wait for what it says.
 
-Where the answer is no page, as it should be, one part of the site may still answer otherwise, such as its shop: the first places of the host (folders, and
-pages that are asked with a query) are asked for a made-up URL of their own.
+Where the answer is no page, as it should be, one part of the site may still answer otherwise, such as its shop: the
+first places of the host (folders, and pages that are asked with a query) are asked for a made-up URL of their own.
 
-Other sites have a page for whatever they are asked for. A page that shows the same but for its own URL, and does not say that something is not there, is
-doubtful: it waits until other pages tell whether the host has any of its own.
+Other sites have a page for whatever they are asked for. A page that shows the same but for its own URL, and does not
+say that something is not there, is doubtful: it waits until other pages tell whether the host has any of its own.
 """
 
 import re
@@ -80,8 +82,12 @@ class UnknownUrls:
 
     @property
     def shown(self) -> dict[str, str]:
-        """Name of a host or place → hash of what it shows for a made-up URL, if anything; empty where it has a page for whatever it is asked for."""
-        return {name: "" if host.has_all else host.shown for name, host in self._hosts.items() if host.shown or host.has_all}
+        """Name of a host or place → hash of what it shows for a made-up URL, if anything; empty where it has a page for
+        whatever it is asked for.
+        """
+        return {
+            name: "" if host.has_all else host.shown for name, host in self._hosts.items() if host.shown or host.has_all
+        }
 
     @property
     def reports(self) -> list[UnknownUrl]:
@@ -89,7 +95,8 @@ class UnknownUrls:
         return [host.report for host in self._hosts.values() if host.report is not None]
 
     def ask_before(self, response: Response, waiting: Waiting) -> list[scrapy.Request] | None:
-        """Holds a page until its host and its place have answered, and returns the request for that, once; None if the page need not wait.
+        """Holds a page until its host and its place have answered, and returns the request for that, once; None if the
+        page need not wait.
 
         Start URLs, the home page, pages that yield no item, and pages known from before need not.
         """
@@ -103,7 +110,11 @@ class UnknownUrls:
             if host is None:
                 if place and sum(one.startswith(f"{names[0][0]} ") for one in self._hosts) >= _MOST_PLACES:
                     return None
-                made_up = self._made_up_in(self._asked_url(response, waiting)) if place else self._made_up(self._policy.canonical(response.url))
+                made_up = (
+                    self._made_up_in(self._asked_url(response, waiting))
+                    if place
+                    else self._made_up(self._policy.canonical(response.url))
+                )
                 is_asked = made_up is None or any(one.url == made_up for one in self._hosts.values())
                 host = self._hosts[name] = _Host(made_up or "", place, is_answered=is_asked)
                 if not is_asked:
@@ -130,7 +141,9 @@ class UnknownUrls:
             host.shown, host.lands = self._known.get(name, ""), host.url
         elif problem_of(response) is None:
             url = self._policy.canonical(response.url)
-            content = Content(Page(url, response.body, content_type=content_type_of(response, ()) or "", requested_url=host.url))
+            content = Content(
+                Page(url, response.body, content_type=content_type_of(response, ()) or "", requested_url=host.url)
+            )
             host.shown = what_is_shown(content, self._policy.source).bare
             host.lands, host.right = url, self._policy.stated_address(content)
             start, shows = self._starts.get(name, ("", Shown()))
@@ -152,7 +165,9 @@ class UnknownUrls:
         return True
 
     def decided(self, *, at_once: bool) -> list[Arrived]:
-        """The pages that need to wait no longer, since it is decided what their host's doubtful pages are: `at_once` or when enough of them wait."""
+        """The pages that need to wait no longer, since it is decided what their host's doubtful pages are: `at_once` or
+        when enough of them wait.
+        """
         decided = []
         for name, host in self._hosts.items():
             if host.doubtful and (at_once or len(host.doubtful) >= _MOST_DOUBTFUL):
@@ -162,7 +177,9 @@ class UnknownUrls:
         return decided
 
     def problem_of(self, response: Response, waiting: Waiting) -> tuple[str, str] | None:
-        """(reason, detail) of a page that shows what its host shows for a made-up URL; None of any other, which counts."""
+        """(reason, detail) of a page that shows what its host shows for a made-up URL; None of any other, which
+        counts.
+        """
         host, likeness = self._likeness(response, waiting)
         if host is None:
             return None
@@ -173,8 +190,12 @@ class UnknownUrls:
             host.report.pages += 1
         return "gone", f"it shows what the site shows for {host.url}, which is made up"
 
-    def _likeness(self, response: Response, waiting: Waiting) -> tuple[_Host | None, Literal["none", "doubtful", "same"]]:
-        """How much the page is like what its host shows for a made-up URL. The host is None where the page is not compared."""
+    def _likeness(
+        self, response: Response, waiting: Waiting
+    ) -> tuple[_Host | None, Literal["none", "doubtful", "same"]]:
+        """How much the page is like what its host shows for a made-up URL. The host is None where the page is not
+        compared.
+        """
         asked = (self._hosts.get(name) for name, _ in self._names(response, waiting))
         host = next((one for one in asked if one is not None and one.shown), None)
         if host is None or not self._may_be_none(response, waiting):
@@ -182,7 +203,9 @@ class UnknownUrls:
         url = self._policy.canonical(response.url)
         if url in (host.lands, host.right) or _is_index(url, host.place):  # the page itself that unknown URLs are given
             return None, "none"
-        content = Content(Page(url, response.body, content_type=self._content_type(response), requested_url=waiting.url))
+        content = Content(
+            Page(url, response.body, content_type=self._content_type(response), requested_url=waiting.url)
+        )
         shown = what_is_shown(content, self._policy.source)
         if host.shown not in shown.ways:
             return host, "none"
@@ -201,30 +224,42 @@ class UnknownUrls:
         url = self._policy.canonical(response.url)
         is_start = self._spares_starts and (self._policy.is_start(url) or self._policy.is_start(waiting.url))
         is_home = urlsplit(url).path == "/" and not urlsplit(url).query
-        return not (is_start or is_home) and document_of(response) is None and self._policy.yields_items(url, in_chain=waiting.chain is not None)
+        return (
+            not (is_start or is_home)
+            and document_of(response) is None
+            and self._policy.yields_items(url, in_chain=waiting.chain is not None)
+        )
 
     def _asked_url(self, response: Response, waiting: Waiting) -> str:
         """The URL that was asked for; where a redirect led to another host, the one there."""
         return waiting.url if _host(waiting.url) == _host(response.url) else self._policy.canonical(response.url)
 
     def _names(self, response: Response, waiting: Waiting) -> list[tuple[str, str]]:
-        """(name, place) under which the answers are kept that a page is compared with: those of its host and of its place.
+        """(name, place) under which the answers are kept that a page is compared with: those of its host and of its
+        place.
 
         A page of a pagination has no place, and the folder in which the host was asked is none.
         """
-        host, place = _host(response.url), self._place(self._asked_url(response, waiting)) if waiting.chain is None else ""
+        host, place = (
+            _host(response.url),
+            self._place(self._asked_url(response, waiting)) if waiting.chain is None else "",
+        )
         asked = self._hosts.get(host)
         if asked is not None and place == _folder(urlsplit(asked.url).path):
             place = ""
         return [(host, ""), (f"{host} {place}", place)] if place else [(host, "")]
 
     def _place(self, url: str) -> str:
-        """The folder of a URL, or its path and the names of its query; empty where made-up values may be pages, as of a pagination."""
+        """The folder of a URL, or its path and the names of its query; empty where made-up values may be pages, as of a
+        pagination.
+        """
         parts = urlsplit(url)
         if not parts.query:
             return _folder(parts.path)
         names = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-        return f"{parts.path}?{'&'.join(names)}" if names and self._policy.source.pagination.parameter not in names else ""
+        return (
+            f"{parts.path}?{'&'.join(names)}" if names and self._policy.source.pagination.parameter not in names else ""
+        )
 
     def _made_up_in(self, url: str) -> str | None:
         """A URL in the place of another that no page has and the policy lets through; None if there is none."""
@@ -240,10 +275,15 @@ class UnknownUrls:
     def _made_up(self, url: str) -> str | None:
         """A URL on the page's host that no page has and the policy lets through; None if there is none.
 
-        It lies beside the start URL or, where only some pages yield items, beside one of those. It is the same in each crawl.
+        It lies beside the start URL or, where only some pages yield items, beside one of those. It is the same in each
+        crawl.
         """
         beside = [start for start in self._policy.source.start_urls if _host(start) == _host(url)][:1]
-        beside = [*beside, url] if self._policy.source.match is None and self._policy.source.listing is None else [url, *beside]
+        beside = (
+            [*beside, url]
+            if self._policy.source.match is None and self._policy.source.listing is None
+            else [url, *beside]
+        )
         tried = [*map(_beside, beside), _beside(urlunsplit((*urlsplit(url)[:2], "/", "", "")))]
         allowed = [one for one in tried if self._policy.may_follow(one, "sitemap") and not self._policy.is_start(one)]
         return next((one for one in allowed if self._policy.may_be_item(one)), next(iter(allowed), None))

@@ -1,8 +1,9 @@
 """Recognizes bodies that were cut short on the way, so that they count as failed fetches and are tried again.
 
-Scrapy fails a body that ends before its Content-Length, or before its last chunk. It takes for whole what follows here: a body that goes on beyond its
-Content-Length, which therefore cuts it, and compressed data without an end. A body whose end is the end of the connection (HTTP/1.0, or neither length
-nor chunks) cannot be told from a whole one; of such text, what was lost shows in `gate.max_shrunk`.
+Scrapy fails a body that ends before its Content-Length, or before its last chunk. It takes for whole what follows here:
+a body that goes on beyond its Content-Length, which therefore cuts it, and compressed data without an end. A body whose
+end is the end of the connection (HTTP/1.0, or neither length nor chunks) cannot be told from a whole one; of such text,
+what was lost shows in `gate.max_shrunk`.
 """
 
 import zlib
@@ -19,7 +20,9 @@ from scrapy.core.downloader.handlers.http11 import (
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.http import Request, Response
-from scrapy.utils._compression import _CHUNK_SIZE, _check_max_size, brotli, zstd  # type: ignore[attr-defined]  # what Scrapy itself decodes with
+
+# what Scrapy itself decodes with
+from scrapy.utils._compression import _CHUNK_SIZE, _check_max_size, brotli, zstd  # type: ignore[attr-defined]
 from twisted.python.failure import Failure
 from twisted.web._newclient import ResponseFailed
 from twisted.web.http import _DataLoss
@@ -34,7 +37,9 @@ _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 class _Parser(_LenientHTTPClientParser):
-    """Response parser that fails a page with more bytes than its Content-Length, where they arrive together with its end. Blank ones are forgiven."""
+    """Response parser that fails a page with more bytes than its Content-Length, where they arrive together with its
+    end. Blank ones are forgiven.
+    """
 
     def _finished(self, rest: bytes) -> None:
         is_chunked = self.connHeaders.hasHeader(b"Transfer-Encoding")
@@ -59,7 +64,9 @@ class _Factory(_LenientHTTP11ClientFactory):
 
 
 class WholeBodies(HTTP11DownloadHandler):
-    """Download handler that fails a page whose body is longer than its Content-Length, as Scrapy's fails one whose body is shorter."""
+    """Download handler that fails a page whose body is longer than its Content-Length, as Scrapy's fails one whose body
+    is shorter.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -68,28 +75,38 @@ class WholeBodies(HTTP11DownloadHandler):
 
 
 class WholeEncodings(HttpCompressionMiddleware):
-    """Downloader middleware that decodes bodies, and flags pages with CUT_SHORT whose compressed data has no end; `PatientRetry` tries them again."""
+    """Downloader middleware that decodes bodies, and flags pages with CUT_SHORT whose compressed data has no end;
+    `PatientRetry` tries them again.
+    """
 
     _is_cut = False
 
-    def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]  # Scrapy calls it without the spider
+    # Scrapy calls it without the spider
+    def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         self._is_cut = False
         decoded = super().process_response(request, response)
-        if self._is_cut and response.status in ARRIVED and _STOPPED not in response.flags and isinstance(decoded, Response):
+        if (
+            self._is_cut
+            and response.status in ARRIVED
+            and _STOPPED not in response.flags
+            and isinstance(decoded, Response)
+        ):
             decoded.flags.append(CUT_SHORT)
         return decoded
 
-    def _decode(self, body: bytes, encoding: bytes, max_size: int) -> bytes:  # type: ignore[override]  # it is called on the instance
+    # it is called on the instance
+    def _decode(self, body: bytes, encoding: bytes, max_size: int) -> bytes:  # type: ignore[override]
         text, is_whole = decoded(body, encoding, max_size)
         self._is_cut |= not is_whole
         return text
 
 
 def decoded(body: bytes, encoding: bytes, max_size: int = 0) -> tuple[bytes, bool]:
-    """The decoded body, and whether it is whole; of one that is cut short or damaged, as much as there is. An empty body is whole.
+    """The decoded body, and whether it is whole; of one that is cut short or damaged, as much as there is. An empty
+    body is whole.
 
-    Checksums are not compared, and a gzip trailer may lack: some servers get them wrong. Raises OSError, zlib.error or the library's error if nothing
-    can be decoded, and Scrapy's error beyond `max_size` bytes (0: no limit).
+    Checksums are not compared, and a gzip trailer may lack: some servers get them wrong. Raises OSError, zlib.error or
+    the library's error if nothing can be decoded, and Scrapy's error beyond `max_size` bytes (0: no limit).
     """
     parts: list[bytes] = []
     size = 0
@@ -144,7 +161,9 @@ def _deflate(body: bytes) -> Iterator[bytes]:
 
 
 def _inflate(stream: Any, data: bytes) -> Iterator[bytes]:
-    """Yields decompressed parts. Raises EOFError for data without an end, unless it ends with a flush: some servers send no last block."""
+    """Yields decompressed parts. Raises EOFError for data without an end, unless it ends with a flush: some servers
+    send no last block.
+    """
     is_flushed = data.endswith(_FLUSH)
     while not stream.eof:
         part = stream.decompress(data, _CHUNK_SIZE)
@@ -177,4 +196,10 @@ def _zstd(body: bytes) -> Iterator[bytes]:
         body = stream.unused_data if stream.unused_data.startswith(_ZSTD) else b""
 
 
-_STREAMS: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {b"gzip": _gzip, b"x-gzip": _gzip, b"deflate": _deflate, b"br": _brotli, b"zstd": _zstd}
+_STREAMS: dict[bytes, Callable[[bytes], Iterator[bytes]]] = {
+    b"gzip": _gzip,
+    b"x-gzip": _gzip,
+    b"deflate": _deflate,
+    b"br": _brotli,
+    b"zstd": _zstd,
+}

@@ -1,4 +1,6 @@
-"""Finds the amounts in a text, rounded ones (60K, 1億2,000万) included, and says which of them are the ends of a range."""
+"""Finds the amounts in a text, rounded ones (60K, 1億2,000万) included, and says which of them are the ends of a
+range.
+"""
 
 import re
 from dataclasses import dataclass, replace
@@ -14,7 +16,10 @@ _BETWEEN = re.compile(r"\b(?:between|entre|zwischen|tra|fra|tussen|mellan|międz
 _AND = re.compile(r"\s+(?:and|et|und|e|y|en|och|i|và|и|ל-?|ו-?)\s*", re.IGNORECASE)
 _PER_CENT = re.compile(r"\s?(?:[%٪％‰]|percent|per cent|prozent|pour cent|phần trăm)", re.IGNORECASE)
 _PER_CENT_BEFORE = re.compile(r"[%٪]\s?-?$")
-_MULTIPLIED_CURRENCY = re.compile(r"(?<!\w)(k|m|mio|md|mrd|mds|bn|t)\.?(€|EUR|US\$|\$|USD|£|GBP|CHF)\s?$", re.IGNORECASE)  # k€ 12, TEUR 12
+# k€ 12, TEUR 12
+_MULTIPLIED_CURRENCY = re.compile(
+    r"(?<!\w)(k|m|mio|md|mrd|mds|bn|t)\.?(€|EUR|US\$|\$|USD|£|GBP|CHF)\s?$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,16 @@ def _multiplier(before: str, after: str, language: str, *, is_glued: bool) -> tu
 
 
 def _added(last: Amount, number: re.Match[str], power: int, rest: str, language: str) -> Decimal | None:
-    """What a number adds to the amount before it, as the 2000万 of 1億2000万 and the 50 lakh of 1 crore 50 lakh do; None if it is another amount."""
-    if not last.takes_more or last.after.strip() or number["sign"] or power >= last.power or not (power or currency_beside("", rest)):
+    """What a number adds to the amount before it, as the 2000万 of 1億2000万 and the 50 lakh of 1 crore 50 lakh do;
+    None if it is another amount.
+    """
+    if (
+        not last.takes_more
+        or last.after.strip()
+        or number["sign"]
+        or power >= last.power
+        or not (power or currency_beside("", rest))
+    ):
         return None
     value = _shifted(to_decimal(number, decimal_mark(language), None), power)
     return value if value < (last.added or _shifted(Decimal(1), last.power)) else None
@@ -94,7 +107,12 @@ def power_of(amounts: list[Amount], row: int) -> int:
         upper = None
     if unclear := one.unclear or (upper.unclear if upper else ""):
         raise ValueError(f"{unclear} may mean several things")
-    if upper is None or not upper.power or currency_beside("", one.after) or to_decimal(one.number, ".", None) > to_decimal(upper.number, ".", None):
+    if (
+        upper is None
+        or not upper.power
+        or currency_beside("", one.after)
+        or to_decimal(one.number, ".", None) > to_decimal(upper.number, ".", None)
+    ):
         return one.power
     if symbol:
         raise ValueError("is the first amount rounded, too?")
@@ -102,11 +120,19 @@ def power_of(amounts: list[Amount], row: int) -> int:
 
 
 def in_full(one: Amount, power: int, sign: str | None, currency: str | None, language: str) -> Decimal:
-    """The value of a rounded amount, exactly. It has decimals in any currency: 1,234 tỷ đồng. Raises ValueError where its mark may be either (€1.299M)."""
+    """The value of a rounded amount, exactly. It has decimals in any currency: 1,234 tỷ đồng. Raises ValueError where
+    its mark may be either (€1.299M).
+    """
     mark = decimal_mark(language)
     amount = to_decimal(one.number, mark, sign)
-    if currency is not None and mark != currency_mark(currency) and amount != to_decimal(one.number, currency_mark(currency), sign):
-        raise ValueError(f"{one.number[0]} is another number in the notation of the currency than in that of the language")
+    if (
+        currency is not None
+        and mark != currency_mark(currency)
+        and amount != to_decimal(one.number, currency_mark(currency), sign)
+    ):
+        raise ValueError(
+            f"{one.number[0]} is another number in the notation of the currency than in that of the language"
+        )
     return _sum(_shifted(amount, power), one.added)
 
 
@@ -131,4 +157,6 @@ def is_share(before: str, after: str) -> bool:
 
 def is_range(before: str, between: str) -> bool:
     """Whether two numbers are the ends of one range: 10–20, 10 to 20, between 10 and 20."""
-    return RANGE.fullmatch(between) is not None or (_BETWEEN.search(before) is not None and _AND.fullmatch(between) is not None)
+    return RANGE.fullmatch(between) is not None or (
+        _BETWEEN.search(before) is not None and _AND.fullmatch(between) is not None
+    )

@@ -1,4 +1,6 @@
-"""Small and capital letters by the rules of a language: Turkish and Azerbaijani have an i with a dot and one without, in both cases."""
+"""Small and capital letters by the rules of a language: Turkish and Azerbaijani have an i with a dot and one without,
+in both cases.
+"""
 
 import re
 
@@ -24,7 +26,9 @@ def upper(text: str, language: str) -> str:
 
 
 def title(text: str, language: str) -> str:
-    """The text with a capital at the head of each word, and small letters behind it. An apostrophe is inside a word: Don't, L'école."""
+    """The text with a capital at the head of each word, and small letters behind it. An apostrophe is inside a word:
+    Don't, L'école.
+    """
     return _WORD.sub(lambda word: _head(word[0][0], language) + word[0][1:], lower(text, language))
 
 

@@ -1,6 +1,7 @@
 """Reads dates and times in the notation of a language.
 
-A date needs day, month and year. Relative ones such as "yesterday" are refused, since a stored page is read again later.
+A date needs day, month and year. Relative ones such as "yesterday" are refused, since a stored page is read again
+later.
 """
 
 import re
@@ -28,28 +29,59 @@ _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], 
 _DECLARED = {"PARSERS": ["custom-formats"]}
 _BUDDHIST_ERA = 543
 _BUDDHIST_CENTURY = 2500  # of a Thai year of two digits
-_LUNAR = frozenset(("ar", "ur"))  # pages in them also give Hijri dates, which depend on sightings of the moon: 1445/08/20 is in 2024
+# pages in them also give Hijri dates, which depend on sightings of the moon: 1445/08/20 is in 2024
+_LUNAR = frozenset(("ar", "ur"))
 _LUNAR_YEARS = range(1300, 1501)
 _COMMON_YEARS = range(1600, 2300)
 _YEAR_FIRST = frozenset(("ko", "ja", "zh", "hu"))  # also where the year has two digits: 24. 1. 25.
 _THAI_MONTHS = dict(
     zip(
         ("ม.ค", "ก.พ", "มี.ค", "เม.ย", "พ.ค", "มิ.ย", "ก.ค", "ส.ค", "ก.ย", "ต.ค", "พ.ย", "ธ.ค"),
-        ("มกราคม", "กุมภาพันธ์", "มีนาคม", "เมษายน", "พฤษภาคม", "มิถุนายน", "กรกฎาคม", "สิงหาคม", "กันยายน", "ตุลาคม", "พฤศจิกายน", "ธันวาคม"),
+        (
+            "มกราคม",
+            "กุมภาพันธ์",
+            "มีนาคม",
+            "เมษายน",
+            "พฤษภาคม",
+            "มิถุนายน",
+            "กรกฎาคม",
+            "สิงหาคม",
+            "กันยายน",
+            "ตุลาคม",
+            "พฤศจิกายน",
+            "ธันวาคม",
+        ),
         strict=True,
     )
 )
 # As Syria, Lebanon, Jordan and Iraq name the months, in the names that dateparser knows.
 _LEVANTINE_MONTHS = dict(
     zip(
-        ("كانون الثاني", "شباط", "آذار", "نيسان", "أيار", "حزيران", "تموز", "آب", "أيلول", "تشرين الأول", "تشرين الثاني", "كانون الأول"),
+        (
+            "كانون الثاني",
+            "شباط",
+            "آذار",
+            "نيسان",
+            "أيار",
+            "حزيران",
+            "تموز",
+            "آب",
+            "أيلول",
+            "تشرين الأول",
+            "تشرين الثاني",
+            "كانون الأول",
+        ),
         ("يناير", "فبراير", "مارس", "أبريل", "مايو", "يونيو", "يوليو", "أغسطس", "سبتمبر", "أكتوبر", "نوفمبر", "ديسمبر"),
         strict=True,
     )
 )
 _LEVANTINE = re.compile(rf"(?<!\w)({'|'.join(_LEVANTINE_MONTHS)})(?!\w)")
-# As feeds, mails and HTTP headers are dated, always with English names: Wed, 02 Dec 2026 10:00:00 +0100 (RFC 5322, 3.3 and 4.3).
-_INTERNET = re.compile(r"(?:[A-Z]{3}, ?)?\d\d? [A-Z]{3} \d\d(?:\d\d)? \d\d:\d\d(?::\d\d)? (?:[+-]\d{4}|UTC?|GMT|Z|[ECMP][SD]T)", re.IGNORECASE)
+# As feeds, mails and HTTP headers are dated, always with English names: Wed, 02 Dec 2026 10:00:00 +0100 (RFC 5322, 3.3
+# and 4.3).
+_INTERNET = re.compile(
+    r"(?:[A-Z]{3}, ?)?\d\d? [A-Z]{3} \d\d(?:\d\d)? \d\d:\d\d(?::\d\d)? (?:[+-]\d{4}|UTC?|GMT|Z|[ECMP][SD]T)",
+    re.IGNORECASE,
+)
 _DAY_END = re.compile(r"(?<=T)24(?=:00(?::00(?:\.0+)?)?(?![\d:.]))")  # ISO 8601 gives the end of a day so, too
 _THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
 _THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
@@ -61,12 +93,14 @@ _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id", "prs": "fa"}  #
 
 @lru_cache(maxsize=4096)
 def read_date(text: str, language: str, date_format: str | None = None) -> datetime:
-    """The datetime that a text names: midnight if it has no time, with a UTC offset if it has one. Raises ValueError if it cannot be read.
+    """The datetime that a text names: midnight if it has no time, with a UTC offset if it has one. Raises ValueError if
+    it cannot be read.
 
-    With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise ISO 8601, the form of feeds and
-    mails, or the language's own notation: 03/04/2024 is read by language and region (plain `en` as en-US), 03.04.2024 day first everywhere. Where the
-    language is not known, a date with two possible readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist, Japanese
-    and Taiwanese ones may be of an era: all are converted.
+    With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise
+    ISO 8601, the form of feeds and mails, or the language's own notation: 03/04/2024 is read by language and region
+    (plain `en` as en-US), 03.04.2024 day first everywhere. Where the language is not known, a date with two possible
+    readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist, Japanese and
+    Taiwanese ones may be of an era: all are converted.
     """
     plain = plain_digits(text)
     if date_format in UNIX_FORMATS:
@@ -91,7 +125,9 @@ def _check_calendar(year: int, text: str, language: str) -> None:
     if is_dated_by_sun(language):
         check_year(year, text)
     if primary(language) in _LUNAR and year in _LUNAR_YEARS:
-        raise ValueError(f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian")
+        raise ValueError(
+            f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian"
+        )
 
 
 def _by_iso(text: str) -> datetime | None:
@@ -137,7 +173,9 @@ def _by_format(text: str, date_format: str, language: str) -> datetime:
 
 
 def _by_translated_names(text: str, date_format: str, language: str) -> datetime | None:
-    """Reads names of months and days in the language. dateparser translates short names to full ones, so %b is tried as %B."""
+    """Reads names of months and days in the language. dateparser translates short names to full ones, so %b is tried as
+    %B.
+    """
     full = date_format.replace("%b", "%B").replace("%a", "%A")
     for written in dict.fromkeys((text, text.replace(".", ""))):
         found = _dateparser(written, language, _DECLARED, [date_format, full, full.replace(".", "")])
@@ -184,7 +222,9 @@ def _moment(year: str, month: str, day: str, time: list[int], text: str, languag
 
 
 def _by_words(text: str, language: str) -> datetime | None:
-    """Reads dates in words with dateparser, in the language; in English if dateparser lacks the language. None if it cannot."""
+    """Reads dates in words with dateparser, in the language; in English if dateparser lacks the language. None if it
+    cannot.
+    """
     order = "YMD" if primary(language) in _YEAR_FIRST else "MDY" if is_month_first(language) else "DMY"
     written = _written_out(text, primary(language))
     if numeric := _NUMERIC.fullmatch(written):
@@ -198,8 +238,8 @@ def _by_words(text: str, language: str) -> datetime | None:
 def _written_out(text: str, language: str) -> str:
     """The text as dateparser knows it.
 
-    It knows few notations of times, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January and Thai years of two digits for those of
-    the common era.
+    It knows few notations of times, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January
+    and Thai years of two digits for those of the common era.
     """
     text = with_plain_times(_MARK.sub(", ", _ORDINAL.sub("", with_common_years(text, language))), language)
     if has_two_i(language):
@@ -216,7 +256,9 @@ def _of_common_era(year: int) -> int:
     return year - _BUDDHIST_ERA if year > _BUDDHIST_CENTURY - 100 else year
 
 
-def _dateparser(text: str, language: str, settings: dict[str, Any], formats: list[str] | None = None) -> datetime | None:
+def _dateparser(
+    text: str, language: str, settings: dict[str, Any], formats: list[str] | None = None
+) -> datetime | None:
     name = _OTHER_NAMES.get(primary(language), primary(language))
     known = name if name in _known_languages() else "en"
     try:

@@ -1,4 +1,6 @@
-"""Explains why a source yields nothing: selectors that match on no page, or content that scripts insert, and where its data is."""
+"""Explains why a source yields nothing: selectors that match on no page, or content that scripts insert, and where its
+data is.
+"""
 
 import json
 import re
@@ -25,11 +27,16 @@ from almanac.spiders.selecting.things import is_of_the_site
 from almanac.spiders.selecting.urls import url_matcher
 
 _HINT = "has the site changed? almanac test-url KB URL shows what each rule finds on a page"
-_FILES_HINT = "fields of files read columns and keys by name ({json: name}), and Markdown, HTML and DOCX by css or xpath"
+_FILES_HINT = (
+    "fields of files read columns and keys by name ({json: name}), and Markdown, HTML and DOCX by css or xpath"
+)
 _UNREAD_HINT = "mend these files, or leave them out of the glob; almanac test-url KB FILE shows what one yields"
 _LOOKED_AT = 3  # pages
 
-_ASSIGNED = re.compile(r"(?:\b(?:var|let|const)\s+|\b(?:window|self|globalThis)\s*\.\s*)([A-Za-z_$][\w$]*)\s*=\s*(?:JSON\s*\.\s*parse|[\[{])")
+_ASSIGNED = re.compile(
+    r"(?:\b(?:var|let|const)\s+|\b(?:window|self|globalThis)\s*\.\s*)([A-Za-z_$][\w$]*)\s*=\s*(?:JSON\s*\.\s*parse"
+    r"|[\[{])"
+)
 _QUOTED = re.compile(r"""["'`]((?:https?://|/)[^"'`\s]{1,2000}+)["'`]""")
 _ENDPOINT = re.compile(r"/api/|\.json\b|/graphql|/ajax/|/wp-json/")
 _SCRIPT = "//script[not(@src) and (not(@type) or contains(@type, 'javascript') or @type = 'module')]"
@@ -71,25 +78,40 @@ def require_matches(
     hint, things = (_HINT, "pages") if is_site else (_FILES_HINT, "files")
     if not items_seen:
         match = getattr(source, "match", None)
-        declared = ", ".join(f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value)
-        finding = f"{pages} {things} yield no item ({declared or ('no page is left to be one' if is_site else 'nothing is in them')})"
+        declared = ", ".join(
+            f"{key}: {value}" for key, value in (("match", match), ("each", _written(source))) if value
+        )
+        finding = (
+            f"{pages} {things} yield no item "
+            f"({declared or ('no page is left to be one' if is_site else 'nothing is in them')})"
+        )
         looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
-        reason += (_prefix_reason(source, source.each, looked_at) if source.each is not None else "") or _reason(source, looked_at)
+        reason += (_prefix_reason(source, source.each, looked_at) if source.each is not None else "") or _reason(
+            source, looked_at
+        )
         raise NoRecords(finding + reason, where=place, hint=hint)
     if unread and len(unread) == items_seen and any(rule.required for rule in source.declared_fields().values()):
         raise NoRecords(_unread(unread) + reason, where=place, hint=_HINT if is_site else _UNREAD_HINT)
     for name, rule in source.declared_fields().items():
         if rule.required and not matched_total.get(name):
             looked = items_seen - len(unread)
-            finding = f"required field '{name}': {rule.rule} matched nothing on {looked} of {looked} items ({pages} {things})"
+            finding = (
+                f"required field '{name}': {rule.rule} matched nothing on {looked} of {looked} items ({pages} {things})"
+            )
             finding += f"; {_unread(unread)}" if unread else ""
             looked_at = list(islice((page for page in stored if _is_item(source, page)), _LOOKED_AT))
-            reason += _prefix_reason(source, rule.each or rule, looked_at) or _hidden_reason(source, rule, looked_at) or _reason(source, looked_at)
+            reason += (
+                _prefix_reason(source, rule.each or rule, looked_at)
+                or _hidden_reason(source, rule, looked_at)
+                or _reason(source, looked_at)
+            )
             raise NoRecords(finding + reason, where=f"{place}.fields.{name}", hint=hint)
 
 
 def _unread(rejects: Sequence[Reject]) -> str:
-    """How many items cannot be read, and why most of them: `3 items cannot be read; 2 of them, such as a.html: not JSON`."""
+    """How many items cannot be read, and why most of them: `3 items cannot be read; 2 of them, such as a.html: not
+    JSON`.
+    """
     (reason, count), *others = Counter(reject.reason for reject in rejects).most_common()
     url = next(reject.url for reject in rejects if reject.reason == reason)
     if len(rejects) == 1:
@@ -130,7 +152,9 @@ def _written(source: Source) -> str | None:
 
 
 def explain_empty(content: Content, source: Source) -> str | None:
-    """An explanation for the author of selectors that find nothing on this page; None unless scripts are the cause, which they are not of a drawn page."""
+    """An explanation for the author of selectors that find nothing on this page; None unless scripts are the cause,
+    which they are not of a drawn page.
+    """
     if content.form != "html" or content.page.rendered or not content.selector.xpath("//script"):
         return None
     draws = f"; or have Chromium draw it, with {_proposed(source)}" if isinstance(source, SiteSource) else ""
@@ -141,22 +165,37 @@ def explain_empty(content: Content, source: Source) -> str | None:
         named = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
         written = f"'{path}'" if '"' in path else f'"{path}"'  # a valid YAML string: JMESPath quotes names with a space
         place = f'{{json: {written}, from: {{script: "{name}"}}}}'
-        use = f"read it with each: {place} and fields such as {{json: {_yaml_name(keys[0])}}}" if _takes_each(source) else f"read it at {place}"
-        return f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with the keys {named}; {use}{draws}"
+        use = (
+            f"read it with each: {place} and fields such as {{json: {_yaml_name(keys[0])}}}"
+            if _takes_each(source)
+            else f"read it at {place}"
+        )
+        return (
+            f"{drawn}. Its data lies in the page itself, in the script data '{name}': {len(rows)} objects with "
+            f"the keys {named}; {use}{draws}"
+        )
     if described := next(_described(content), None):
         kind, keys = described
         shown = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
         use = f"read it with fields such as {{json: {_yaml_name(keys[0])}, from: json-ld}}"
         return f"{drawn}. The page describes a {kind} in JSON-LD, with the keys {shown}: {use}{draws}"
     if endpoints := [url for url in dict.fromkeys(_QUOTED.findall(_scripts_text(content))) if _ENDPOINT.search(url)]:
-        return f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL as start_urls, with json rules{draws}"
+        return (
+            f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL "
+            f"as start_urls, with json rules{draws}"
+        )
     if len(element_text(content.selector.root)) < _LITTLE_TEXT:
-        return f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with json rules{draws}"
+        return (
+            f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with "
+            f"json rules{draws}"
+        )
     return None
 
 
 def _described(content: Content) -> Iterator[tuple[str, list[str]]]:
-    """Yields (type, keys) of what the page's JSON-LD says of its subject, and not of the site, its publisher or the way to the page."""
+    """Yields (type, keys) of what the page's JSON-LD says of its subject, and not of the site, its publisher or the way
+    to the page.
+    """
     waiting: deque[Any] = deque(described_by_json_ld(content))
     for _ in range(_MAX_SEARCHED):
         if not waiting:

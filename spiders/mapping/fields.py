@@ -27,10 +27,11 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class FieldScope:
-    """Where a rule is evaluated: a part of a page (an element or JSON value; None for the whole page), the page, and the language.
+    """Where a rule is evaluated: a part of a page (an element or JSON value; None for the whole page), the page, and
+    the language.
 
-    `verbatim` names the field that keeps workspaces apart. Of its texts only the layout of markup is read off, as a browser does: any other white space that
-    reading would drop makes two names of one, which only cleaning can notice.
+    `verbatim` names the field that keeps workspaces apart. Of its texts only the layout of markup is read off, as a
+    browser does: any other white space that reading would drop makes two names of one, which only cleaning can notice.
 
     `subjects` are the things that the fields of the record are read from.
     """
@@ -53,9 +54,10 @@ class FieldReading:
         found: the offending value, shortened for reports.
         breaks: the declared condition that the problem breaks, one of `FieldRule.conditions`; None for other problems.
         field: name or path of the field.
-        note: why the rule found nothing, where its matches are hidden from visitors, it has a prefix that the page does not declare, or another thing of the
-            page has the value; None otherwise.
-        thing: the thing of the page's JSON-LD or microdata that the value is from, by its type and place: `Product, 2 of 3`; None for other values.
+        note: why the rule found nothing, where its matches are hidden from visitors, it has a prefix that the page does
+            not declare, or another thing of the page has the value; None otherwise.
+        thing: the thing of the page's JSON-LD or microdata that the value is from, by its type and place: `Product, 2
+            of 3`; None for other values.
     """
 
     value: Any
@@ -70,8 +72,13 @@ class FieldReading:
 
 
 def told_hidden(reason: str, what: str = "its only match") -> str:
-    """The sentence on a rule that finds nothing but what no visitor sees, with what to do if it is to be read all the same."""
-    return f"{what} is hidden from visitors ({reason}): look for the one that they see; if this one is meant, `hidden: true` reads it"
+    """The sentence on a rule that finds nothing but what no visitor sees, with what to do if it is to be read all the
+    same.
+    """
+    return (
+        f"{what} is hidden from visitors ({reason}): look for the one that they see; if this one is meant, "
+        "`hidden: true` reads it"
+    )
 
 
 def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, FieldReading]:
@@ -84,7 +91,9 @@ def read_fields(rules: dict[str, FieldRule], scope: FieldScope) -> dict[str, Fie
 
 
 def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
-    """Reads one field: finds, converts, processes and checks its value. An exception that nobody foresaw is its problem."""
+    """Reads one field: finds, converts, processes and checks its value. An exception that nobody foresaw is its
+    problem.
+    """
     try:
         return _read_field(name, rule, scope)
     except FORESEEN:
@@ -97,12 +106,23 @@ def read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
 def _read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     if rule.fields is not None:
         return _read_nested(name, rule, scope)
-    wants_list = rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)
+    wants_list = (
+        rule.many or not _LIST_STEPS.isdisjoint(rule.process) or ("split" in rule.process and rule.json_ is not None)
+    )
     try:
         values, matched = _typed_values(rule, scope, wants_list, name == scope.verbatim)
     except _BadValue as bad:
         broken = rule.conditions.get(bad.condition)
-        return FieldReading(None, rule, matched=True, problem=str(bad), found=_shown(bad.found), field=name, breaks=broken, thing=_thing(rule, scope))
+        return FieldReading(
+            None,
+            rule,
+            matched=True,
+            problem=str(bad),
+            found=_shown(bad.found),
+            field=name,
+            breaks=broken,
+            thing=_thing(rule, scope),
+        )
     is_list = wants_list or "split" in rule.process
     value = _processed(values if is_list else (values[0] if values else None), rule, scope.language)
     if not matched and (rule.default is not None or "count" not in rule.process):
@@ -132,7 +152,9 @@ def _note(rule: FieldRule, scope: FieldScope, wants_list: bool) -> str | None:
 
 
 def _told_by_pattern(reading: FieldReading, scope: FieldScope) -> FieldReading:
-    """The reading of a required field; where a text was there and the pattern found nothing in it, this is the problem."""
+    """The reading of a required field; where a text was there and the pattern found nothing in it, this is the
+    problem.
+    """
     rule = reading.rule
     text = next((raw for raw in _raw_values(rule, scope, wants_list=True) if not _is_nothing(raw)), None)
     if text is None:
@@ -169,7 +191,11 @@ def _values_of(rule: FieldRule, raw: Any, scope: FieldScope, verbatim: bool) -> 
     kept = _by_pattern(rule.pattern, raw)
     if _is_nothing(kept):
         return []
-    parts = [part.strip(LAYOUT if verbatim else None) for part in _SEPARATOR.split(str(kept))] if "split" in rule.process else [kept]
+    parts = (
+        [part.strip(LAYOUT if verbatim else None) for part in _SEPARATOR.split(str(kept))]
+        if "split" in rule.process
+        else [kept]
+    )
     if verbatim and rule.type == "text":
         return [part if isinstance(part, str) else _typed(part, rule, scope) for part in parts if not _is_nothing(part)]
     values = (_typed(part, rule, scope) for part in parts if not _is_nothing(part))
@@ -178,7 +204,9 @@ def _values_of(rule: FieldRule, raw: Any, scope: FieldScope, verbatim: bool) -> 
 
 def _typed(value: Any, rule: FieldRule, scope: FieldScope) -> Any:
     try:
-        return convert(value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url)
+        return convert(
+            value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url
+        )
     except ValueError as error:
         raise _BadValue(str(error), value, "type") from error
 
@@ -195,19 +223,29 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: 
         spread = wants_list or rule.type is not None or rule.pattern is not None
         return matches[0] if spread and matches and isinstance(matches[0], list) else matches
     if rule.type == "html" and rule.attr is None:
-        return (markup_of(match, hidden=rule.hidden, asked_for=True, leave_out=scope.content.leave_out) for match in matches)
+        return (
+            markup_of(match, hidden=rule.hidden, asked_for=True, leave_out=scope.content.leave_out) for match in matches
+        )
     if rule.type == "price" and rule.attr is None:
         return (_price_text(match, rule, scope, lines="split" in rule.process) for match in matches)
     may_be_machine = rule.type in ("date", "datetime") and rule.attr is rule.format is rule.pattern is None
     return (
         (may_be_machine and machine_date(match, scope.language, with_time=rule.type == "datetime"))
-        or text_of(match, rule.attr, lines="split" in rule.process, hidden=rule.hidden, verbatim=verbatim, leave_out=scope.content.leave_out)
+        or text_of(
+            match,
+            rule.attr,
+            lines="split" in rule.process,
+            hidden=rule.hidden,
+            verbatim=verbatim,
+            leave_out=scope.content.leave_out,
+        )
         for match in matches
     )
 
 
 def _price_text(match: Any, rule: FieldRule, scope: FieldScope, *, lines: bool) -> Any:
-    """The text of a price. Where it is not clear whether its last digits are cents, what screen readers are told counts, as far as that is clear.
+    """The text of a price. Where it is not clear whether its last digits are cents, what screen readers are told
+    counts, as far as that is clear.
 
     Raises _BadValue where nothing says it.
     """
@@ -216,12 +254,21 @@ def _price_text(match: Any, rule: FieldRule, scope: FieldScope, *, lines: bool) 
     if not number or number not in str(_by_pattern(rule.pattern, text) or ""):
         return text
     spoken = without_silent(match)
-    if spoken is not None and not parted_number(spoken, hidden=rule.hidden) and (said := text_of(spoken, None, hidden=rule.hidden)) and _digits(said):
+    if (
+        spoken is not None
+        and not parted_number(spoken, hidden=rule.hidden)
+        and (said := text_of(spoken, None, hidden=rule.hidden))
+        and _digits(said)
+    ):
         return said
     if not parted_number(match, hidden=True) and _digits(said := text_of(match, None, hidden=True)) == _digits(text):
         return said  # with the mark between them, which is hidden
     settles = "a selector for one of them, or xpath: concat(…, '.', …) with cents and concat(…) without"
-    raise _BadValue(f"the digits of {number} stand in several elements, and the last may be cents; what settles it: {settles}", text, "type")
+    raise _BadValue(
+        f"the digits of {number} stand in several elements, and the last may be cents; what settles it: {settles}",
+        text,
+        "type",
+    )
 
 
 def _digits(text: str) -> str:
@@ -230,7 +277,9 @@ def _digits(text: str) -> str:
 
 def _by_pattern(pattern: str | None, raw: Any) -> Any:
     try:
-        return raw if pattern is None or raw is None else first_group(pattern, raw if isinstance(raw, str) else str(raw))
+        return (
+            raw if pattern is None or raw is None else first_group(pattern, raw if isinstance(raw, str) else str(raw))
+        )
     except TooSlow as error:
         raise _BadValue(str(error), raw, "pattern") from error
 
@@ -268,7 +317,9 @@ def _step(step: Process, value: Any, language: str) -> Any:
         case "unique":
             return [part for number, part in enumerate(values) if part not in values[:number]]
         case "sort":
-            return sorted(values, key=lambda part: (0, part, "") if isinstance(part, int | float) else (1, 0, str(part)))
+            return sorted(
+                values, key=lambda part: (0, part, "") if isinstance(part, int | float) else (1, 0, str(part))
+            )
         case _:
             return ", ".join(str(part) for part in values)
 
@@ -277,7 +328,9 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
     """Reads `fields` inside each container. A problem inside becomes the field's problem, named by its path."""
     entries = []
     for container in _containers(rule, scope):
-        readings = read_fields(rule.fields or {}, FieldScope(container, scope.content, scope.language, subjects=scope.subjects))
+        readings = read_fields(
+            rule.fields or {}, FieldScope(container, scope.content, scope.language, subjects=scope.subjects)
+        )
         if rule.many and not any(reading.matched for reading in readings.values() if reading.rule.looks):
             continue  # such as a header row
         for inner, reading in readings.items():

@@ -1,4 +1,6 @@
-"""Fetches one page, or reads one file, and reports what it yields, and which rule gave each field: the result of `almanac test-url`."""
+"""Fetches one page, or reads one file, and reports what it yields, and which rule gave each field: the result of
+`almanac test-url`.
+"""
 
 import tempfile
 from pathlib import Path
@@ -31,7 +33,8 @@ _SHOWN_LINKS = 10
 
 
 class FieldReport(BaseModel):
-    """A field's value and the rule that gave it; `matched` is False if the rule found nothing, `note` says why where it can be told.
+    """A field's value and the rule that gave it; `matched` is False if the rule found nothing, `note` says why where it
+    can be told.
 
     `thing` is the thing of the page's JSON-LD or microdata that the value is from.
     """
@@ -49,7 +52,9 @@ class FieldReport(BaseModel):
 
 
 class ItemReport(BaseModel):
-    """One item of the page. `draft` is the item as mapped, for callers that clean it further; it is not part of the JSON."""
+    """One item of the page. `draft` is the item as mapped, for callers that clean it further; it is not part of the
+    JSON.
+    """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
     draft: Draft | None = Field(None, exclude=True)
@@ -60,8 +65,8 @@ class ItemReport(BaseModel):
 
 
 class LinksReport(BaseModel):
-    """The links that a crawl would follow from the page, how many other pages it links to that are left because of a declared listing or pagination, and
-    the documents that it links to and that are not fetched.
+    """The links that a crawl would follow from the page, how many other pages it links to that are left because of a
+    declared listing or pagination, and the documents that it links to and that are not fetched.
     """
 
     count: int
@@ -73,8 +78,8 @@ class LinksReport(BaseModel):
 class PageReport(BaseModel):
     """What `almanac test-url` prints: the response, the page's role, its links, items and rejects.
 
-    `withheld` says why a run takes no item from it; `left_out` tallies the text that no item has on purpose, as a run does, once items are
-    cleaned.
+    `withheld` says why a run takes no item from it; `left_out` tallies the text that no item has on purpose, as a run
+    does, once items are cleaned.
     """
 
     url: str
@@ -104,17 +109,30 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
         page = next(raw.pages("inspect"), None)
     if page is None:
         require_pages(only, outcome)
-        raise NoRecords("the page was fetched and could not be read back", where=url, hint="is there space in the temporary folder?")
+        raise NoRecords(
+            "the page was fetched and could not be read back", where=url, hint="is there space in the temporary folder?"
+        )
     return report_page(page, source, url, language)
 
 
 def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> PageReport:
-    """Reads one file as a run would and maps it; stores nothing. A file that yields nothing is a reject with its reason."""
+    """Reads one file as a run would and maps it; stores nothing. A file that yields nothing is a reject with its
+    reason.
+    """
     read = read_file(source, url, path)
     if not isinstance(read, Page):
         reject = Reject(source.name, url, None, "read", f"{read.reason}: {read.detail}" if read.detail else read.reason)
         nothing = LinksReport(count=0, first=[])
-        return PageReport(url=url, final_url=url, status=200, content_type="", role="item", links=nothing, items=[], rejects=[reject.as_json()])
+        return PageReport(
+            url=url,
+            final_url=url,
+            status=200,
+            content_type="",
+            role="item",
+            links=nothing,
+            items=[],
+            rejects=[reject.as_json()],
+        )
     content = Content(read, source.limits, language)
     items, rejects = _mapped(content, source, language, {})
     return PageReport(
@@ -166,7 +184,13 @@ def _only(source: SiteSource, url: str) -> SiteSource:
     if not may_see_credentials(source, url):
         manners = manners.without_credentials()
     limits = source.limits.model_copy(update={"pages": 1, "depth": 0})
-    only = {"start_urls": [url], "sitemaps": [], "allowed_domains": [*source.domains, host], "limits": limits, "politeness": manners}
+    only = {
+        "start_urls": [url],
+        "sitemaps": [],
+        "allowed_domains": [*source.domains, host],
+        "limits": limits,
+        "politeness": manners,
+    }
     one = source.model_copy(update=only)
     if manners is not source.politeness:
         one.keep_secret(SecretParameters())
@@ -183,9 +207,14 @@ def _role(page: Page, source: SiteSource, policy: UrlPolicy) -> Literal["listing
     return "other" if source.match is not None or (source.listing is not None and is_start) else "item"
 
 
-def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: str, role: str) -> tuple[list[ItemReport], list[dict[str, Any]]]:
+def _items(
+    content: Content, source: SiteSource, policy: UrlPolicy, language: str, role: str
+) -> tuple[list[ItemReport], list[dict[str, Any]]]:
     if role == "listing":
-        return [ItemReport(document_id=url, title=None, fields=_fields(card)) for url, card in read_cards(content, policy, source, language)], []
+        return [
+            ItemReport(document_id=url, title=None, fields=_fields(card))
+            for url, card in read_cards(content, policy, source, language)
+        ], []
     if role == "other":
         return [], []
     # The card is on another page, so fields that only a card gives are reported as not matched rather than missing.
@@ -194,7 +223,9 @@ def _items(content: Content, source: SiteSource, policy: UrlPolicy, language: st
     return _mapped(content, source, language, unknown)
 
 
-def _mapped(content: Content, source: Source, language: str, card: Card) -> tuple[list[ItemReport], list[dict[str, Any]]]:
+def _mapped(
+    content: Content, source: Source, language: str, card: Card
+) -> tuple[list[ItemReport], list[dict[str, Any]]]:
     found = map_page(content, source, language, card)
     reports = [
         ItemReport(
@@ -205,11 +236,15 @@ def _mapped(content: Content, source: Source, language: str, card: Card) -> tupl
         )
         for item in found.items
     ]
-    return reports, [reject.as_json() for reject in [*found.rejects, *(item.reject for item in found.items if item.reject)]]
+    return reports, [
+        reject.as_json() for reject in [*found.rejects, *(item.reject for item in found.items if item.reject)]
+    ]
 
 
 def _fields(readings: dict[str, FieldReading]) -> dict[str, FieldReport]:
     return {
-        name: FieldReport(value=reading.value, rule=reading.rule.rule, matched=reading.matched, thing=reading.thing, note=reading.note)
+        name: FieldReport(
+            value=reading.value, rule=reading.rule.rule, matched=reading.matched, thing=reading.thing, note=reading.note
+        )
         for name, reading in readings.items()
     }

@@ -56,11 +56,25 @@ def map_page(content: Content, source: Source, language: str, card: Card | None 
     return found
 
 
-def map_parts(content: Content, source: Source, language: str, card: Card | None = None) -> Iterator[MappedItem | Reject]:
-    """Maps a page one part at a time, in page order; yields a Reject for a part, or a rest of the page, that could not be read at all."""
+def map_parts(
+    content: Content, source: Source, language: str, card: Card | None = None
+) -> Iterator[MappedItem | Reject]:
+    """Maps a page one part at a time, in page order; yields a Reject for a part, or a rest of the page, that could not
+    be read at all.
+    """
     try:
-        if isinstance(source, SiteSource) and not content.is_document and (wall := wall_of(content, lambda: _read(content, source))) is not None:
-            yield Reject(source.name, content.url, content.url if source.id == "url" else None, "map", f"the page shows a wall and no content: {wall}")
+        if (
+            isinstance(source, SiteSource)
+            and not content.is_document
+            and (wall := wall_of(content, lambda: _read(content, source))) is not None
+        ):
+            yield Reject(
+                source.name,
+                content.url,
+                content.url if source.id == "url" else None,
+                "map",
+                f"the page shows a wall and no content: {wall}",
+            )
             return
         mapper = _Mapper(content, source, language, card or {})
         for part in read_parts(content, source):
@@ -84,7 +98,9 @@ def _mapped(part: Part, mapper: "_Mapper") -> "MappedItem | Reject":
 
 def _read(content: Content, source: SiteSource) -> Iterator[Any]:
     """What the declared rules find on a page: markup and data."""
-    rules: list[Selector | FieldRule] = [source.each] if source.each is not None else [*source.declared_fields().values()]
+    rules: list[Selector | FieldRule] = (
+        [source.each] if source.each is not None else [*source.declared_fields().values()]
+    )
     for rule in rules:
         if rule.css is not None or rule.xpath is not None or rule.json_ is not None:
             yield from find(content, rule)
@@ -92,7 +108,9 @@ def _read(content: Content, source: SiteSource) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where an item is: the URL that cites it, the id it has unless one is declared, and whether the URL is from a field of its own."""
+    """Where an item is: the URL that cites it, the id it has unless one is declared, and whether the URL is from a
+    field of its own.
+    """
 
     url: str
     item_id: str
@@ -111,7 +129,8 @@ class _Mapper:
     def map(self, part: Part) -> MappedItem:
         language = language_of(self.content, self.language, self._sample(part))
         readings = self._readings(part, language)
-        if language == UNDETERMINED and self.source.yields == "records":  # the page has several, or says little: the record may have one
+        # the page has several, or says little: the record may have one
+        if language == UNDETERMINED and self.source.yields == "records":
             language = language_of_values([reading.value for reading in readings.values()])
             readings = readings if language == UNDETERMINED else self._readings(part, language)
         values = {name: reading.value for name, reading in readings.items()}
@@ -119,21 +138,44 @@ class _Mapper:
         if problems := {name: reading for name, reading in readings.items() if reading.problem}:
             return MappedItem(readings, reject=self._problem(problems, place, values))
         if (unseen := self._unseen_body(part)) is not None:
-            return MappedItem(readings, reject=self._reject(place.url, place.item_id, unseen, "body", f"body: {self.source.body}"))
+            return MappedItem(
+                readings, reject=self._reject(place.url, place.item_id, unseen, "body", f"body: {self.source.body}")
+            )
         title = self._title(part, {**values, "url": place.url})
-        document_id = _without_controls(place.item_id if self.source.id == "url" else self._declared_id(part, {**values, "url": place.url, "title": title}))
+        document_id = _without_controls(
+            place.item_id
+            if self.source.id == "url"
+            else self._declared_id(part, {**values, "url": place.url, "title": title})
+        )
         if not document_id:
             reason = f"the id {self.source.id} is empty; there is {', '.join(list(values)[:10]) or 'no field'}"
-            return MappedItem(readings, reject=self._reject(place.url, None, reason, "id", self.source.id, breaks={"id": f"id: {self.source.id}"}))
+            return MappedItem(
+                readings,
+                reject=self._reject(
+                    place.url, None, reason, "id", self.source.id, breaks={"id": f"id: {self.source.id}"}
+                ),
+            )
         url = place.url
         is_first = document_id not in self._ids  # a second item of that id is quarantined and reported with its line
         self._ids.add(document_id)
-        if is_first and self.cites_parts and part.anchor and part.document is None and not place.is_own and self.source.id != "url":
-            url = f"{self.content.url}#{document_id}"  # not the line number: inserting a line would change every item below it
-        return MappedItem(readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language))
+        if (
+            is_first
+            and self.cites_parts
+            and part.anchor
+            and part.document is None
+            and not place.is_own
+            and self.source.id != "url"
+        ):
+            # not the line number: inserting a line would change every item below it
+            url = f"{self.content.url}#{document_id}"
+        return MappedItem(
+            readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language)
+        )
 
     def _declared_id(self, part: Part, values: dict[str, Any]) -> str:
-        """The id by the declared template; that of an attached file, unless it has it by its URL, with the file's name."""
+        """The id by the declared template; that of an attached file, unless it has it by its URL, with the file's
+        name.
+        """
         filled, anchor = fill(self.source.id, values), part.anchor or ""
         return f"{filled}{anchor}" if filled and part.document is not None and anchor not in filled else filled
 
@@ -154,17 +196,38 @@ class _Mapper:
             elif carried is not None:
                 readings[name] = carried
             else:
-                problem = "required field is missing: no card of a listing leads here" if rule.required and rule.default is None else None
-                readings[name] = FieldReading(rule.default, rule, problem=problem, field=name, breaks=rule.conditions["required"] if problem else None)
+                problem = (
+                    "required field is missing: no card of a listing leads here"
+                    if rule.required and rule.default is None
+                    else None
+                )
+                readings[name] = FieldReading(
+                    rule.default,
+                    rule,
+                    problem=problem,
+                    field=name,
+                    breaks=rule.conditions["required"] if problem else None,
+                )
         return readings
 
     def _place(self, part: Part, values: dict[str, Any]) -> _Place:
-        """The item's place: that of its `url` field if declared, else the page's. A file's own `url` value counts only if it is an http(s) URL."""
+        """The item's place: that of its `url` field if declared, else the page's. A file's own `url` value counts only
+        if it is an http(s) URL.
+        """
         page_url = self.content.url
         declared = values.get("url")
-        if isinstance(declared, str) and declared and page_url.startswith(("http://", "https://")) and not self.source.takes_own_fields:
+        if (
+            isinstance(declared, str)
+            and declared
+            and page_url.startswith(("http://", "https://"))
+            and not self.source.takes_own_fields
+        ):
             declared = _joined(self.content.base_url, declared)
-        if isinstance(declared, str) and declared and (not self.source.takes_own_fields or declared.startswith(("http://", "https://"))):
+        if (
+            isinstance(declared, str)
+            and declared
+            and (not self.source.takes_own_fields or declared.startswith(("http://", "https://")))
+        ):
             return _Place(declared, declared, is_own=True)
         here = page_url + (part.anchor or "")
         return _Place(here if self.cites_parts else page_url, here, is_own=False)
@@ -179,15 +242,46 @@ class _Mapper:
         """A reject for the first problem, which notes what else is broken."""
         document_id = place.item_id if self.source.id == "url" else fill(self.source.id, values)
         name, first = next(iter(problems.items()))
-        breaks = {reading.field or name: reading.breaks for name, reading in problems.items() if reading.breaks is not None} if first.breaks else {}
-        return self._reject(place.url, document_id or None, first.problem or "", first.field or name, first.rule.rule, first.found, breaks)
+        breaks = (
+            {reading.field or name: reading.breaks for name, reading in problems.items() if reading.breaks is not None}
+            if first.breaks
+            else {}
+        )
+        return self._reject(
+            place.url,
+            document_id or None,
+            first.problem or "",
+            first.field or name,
+            first.rule.rule,
+            first.found,
+            breaks,
+        )
 
     def _reject(
-        self, url: str, document_id: str | None, reason: str, field_name: str, rule: str, value: Any = None, breaks: dict[str, str] | None = None
+        self,
+        url: str,
+        document_id: str | None,
+        reason: str,
+        field_name: str,
+        rule: str,
+        value: Any = None,
+        breaks: dict[str, str] | None = None,
     ) -> Reject:
-        return Reject(self.source.name, url, document_id, "map", reason, field=field_name, value=value, rule=rule, breaks=breaks or {})
+        return Reject(
+            self.source.name,
+            url,
+            document_id,
+            "map",
+            reason,
+            field=field_name,
+            value=value,
+            rule=rule,
+            breaks=breaks or {},
+        )
 
-    def _draft(self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any], language: str) -> Draft:
+    def _draft(
+        self, part: Part, document_id: str, url: str, title: str, fields: dict[str, Any], language: str
+    ) -> Draft:
         body: str | None = None
         markup: Markup = "html" if self.content.form in ("html", "xml") or self.content.is_document else "plain"
         if self.source.yields == "documents":
@@ -207,7 +301,9 @@ class _Mapper:
         )
 
     def _unseen_body(self, part: Part) -> str | None:
-        """Why a document has no text, where its declared body is hidden from visitors, or has a prefix that the page does not declare; None otherwise."""
+        """Why a document has no text, where its declared body is hidden from visitors, or has a prefix that the page
+        does not declare; None otherwise.
+        """
         where = self.source.body
         if self.source.yields != "documents" or self._is_fetched_document or part.document is not None:
             return None
@@ -236,18 +332,23 @@ class _Mapper:
         if content.is_document:  # all of it is content: a document has no navigation
             return as_markdown(content.document), "paged"
         if content.form in ("html", "xml"):
-            return markup_of(content.selector, leave_out=content.leave_out), "html"  # as parsed, where excessive nesting has been flattened
+            # as parsed, where excessive nesting has been flattened
+            return markup_of(content.selector, leave_out=content.leave_out), "html"
         return content.prose, "markdown" if content.form == "markdown" else "plain"
 
     @property
     def _is_fetched_document(self) -> bool:
-        """Whether it is a document of a site, for whose pages body and title are declared: it has neither navigation nor their elements."""
+        """Whether it is a document of a site, for whose pages body and title are declared: it has neither navigation
+        nor their elements.
+        """
         return self.content.is_document and isinstance(self.source, SiteSource)
 
     def _title(self, part: Part, values: dict[str, Any]) -> str:
         if part.document is not None:  # an attached file: the declared title, as the fields, is the mail's
             return part.title
-        if self.source.title is not None and ((filled := fill(self.source.title, values)) or not self._is_fetched_document):
+        if self.source.title is not None and (
+            (filled := fill(self.source.title, values)) or not self._is_fetched_document
+        ):
             return filled
         declared = values.get("title")
         if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():

@@ -11,6 +11,8 @@ def decimal_mark(language: str) -> str:
 
 
 def is_month_first(language: str) -> bool | None:
-    """Whether 03/04/2024 is the fourth of March (United States, and English without a region). None if the language is not known."""
+    """Whether 03/04/2024 is the fourth of March (United States, and English without a region). None if the language is
+    not known.
+    """
     locale = locale_of(language)
     return None if locale is None else locale.date_formats["short"].pattern.lstrip("\u200e\u200f").startswith("M")

@@ -1,4 +1,6 @@
-"""Dates that a page gives for machines, in `<time datetime="2026-05-03">`: what is shown often lacks the year, or says "yesterday"."""
+"""Dates that a page gives for machines, in `<time datetime="2026-05-03">`: what is shown often lacks the year, or says
+"yesterday".
+"""
 
 import re
 from datetime import datetime, timedelta
@@ -15,7 +17,8 @@ _ZONE = re.compile(r"\[[^\[\]]*\]$")  # as Java writes it behind the offset: 202
 def machine_date(match: Any, language: str, *, with_time: bool) -> str | None:
     """The date in `datetime` of the `time` element that a match is or consists of, in ISO 8601.
 
-    None where it is no whole date, where the element is not seen, and of a time in UTC where a date is wanted and the text shows it: it may be the day before.
+    None where it is no whole date, where the element is not seen, and of a time in UTC where a date is wanted and the
+    text shows it: it may be the day before.
     """
     root: Any = getattr(match, "root", None)
     times = list(islice(root.iter("{*}time"), 2)) if hasattr(root, "iter") else []
@@ -24,7 +27,9 @@ def machine_date(match: Any, language: str, *, with_time: bool) -> str | None:
     shown = text_of(match)
     is_alone = shown and (times[0] is root or shown == text_of(type(match)(root=times[0], type=match.type)))
     moment = _read(given, language) if is_alone else None
-    if moment is None or (not with_time and moment.utcoffset() == timedelta(0) and _is_neighbour(moment, _read(shown, language))):
+    if moment is None or (
+        not with_time and moment.utcoffset() == timedelta(0) and _is_neighbour(moment, _read(shown, language))
+    ):
         return None
     return given
 

@@ -15,18 +15,39 @@ NUMBER = re.compile(
     r"(?P<exponent>[eE][-+]?\d{1,3}(?![\w.]))?"
 )
 # What stands between the ends of a range.
-RANGE = re.compile(r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s*|\s+(?:to|and|à|bis|a|hasta|até|tot|til|till|do|đến|до|إلى|עד)\s+", re.IGNORECASE)
+RANGE = re.compile(
+    r"\s*(?:[-‐‑‒–—~～〜]|から|至|到|ถึง)\s*|\s+(?:to|and|à|bis|a|hasta|até|tot|til|till|do|đến|до|إلى|עד)\s+",
+    re.IGNORECASE,
+)
 # By threes, or as in India: 1,23,456.
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*|\d{1,2}(?:,\d{2})*,\d{3}")
 _AMBIGUOUS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
 _FRACTION = re.compile(r"(?<!\d)(\d+)?\s?([¼-¾⅐-⅞])")
 _RAISED = re.compile(r"\d[⁺⁻]?[⁰¹²³⁴-⁹]")
 _MAX_DIGITS = 100
-_MARKS = str.maketrans({"−": "-", "﹣": "-", "－": "-", "＋": "+", "，": ",", "．": ".", "٫": ".", "٬": ",", "’": "'", "ʼ": "'", "′": "'", "´": "'", "`": "'"})
+_MARKS = str.maketrans(
+    {
+        "−": "-",
+        "﹣": "-",
+        "－": "-",
+        "＋": "+",
+        "，": ",",
+        "．": ".",
+        "٫": ".",
+        "٬": ",",
+        "’": "'",
+        "ʼ": "'",
+        "′": "'",
+        "´": "'",
+        "`": "'",
+    }
+)
 
 
 def plain_digits(text: str) -> str:
-    """The text with digits of any script as ASCII, signs, marks and spaces in their plain form, and invisible characters removed."""
+    """The text with digits of any script as ASCII, signs, marks and spaces in their plain form, and invisible
+    characters removed.
+    """
     text = text.translate(UNSEEN).translate(_MARKS)
     if not text.isascii():
         text = "".join(str(unicodedata.decimal(c)) if c.isdecimal() and c > "9" else c for c in text)
@@ -34,13 +55,18 @@ def plain_digits(text: str) -> str:
 
 
 def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
-    """The only number in a text: `1 234,5` in French is 1234.5, `12,5 %` is 12.5. Raises ValueError if there is none or more than one.
+    """The only number in a text: `1 234,5` in French is 1234.5, `12,5 %` is 12.5. Raises ValueError if there is none or
+    more than one.
 
     With `whole`, a single mark before three digits separates thousands. Raised digits are refused, too: 10⁶ is no 10.
     """
     if _RAISED.search(text):
-        raise ValueError(f"raised digits behind a number in {shown(text)}: a power or a note? `pattern` takes a part of the text")
-    found = list(NUMBER.finditer(_FRACTION.sub(lambda match: _decimal(match, decimal_mark(language)), plain_digits(text))))
+        raise ValueError(
+            f"raised digits behind a number in {shown(text)}: a power or a note? `pattern` takes a part of the text"
+        )
+    found = list(
+        NUMBER.finditer(_FRACTION.sub(lambda match: _decimal(match, decimal_mark(language)), plain_digits(text)))
+    )
     if len(found) != 1:
         raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")
     return to_decimal(found[0], "" if whole else decimal_mark(language), found[0]["sign"])
@@ -57,7 +83,8 @@ def _decimal(match: re.Match[str], mark: str) -> str:
 def to_decimal(match: re.Match[str], ambiguous_mark: str, sign: str | None) -> Decimal:
     """The value of a match of NUMBER. Raises ValueError if its marks are inconsistent, such as in 1.2.3.
 
-    Where exactly three digits follow a single mark, it is the decimal mark if it is `ambiguous_mark`, else it separates thousands.
+    Where exactly three digits follow a single mark, it is the decimal mark if it is `ambiguous_mark`, else it separates
+    thousands.
     """
     digits = re.sub(r"[ ']", "", match["digits"])
     if len(digits) > _MAX_DIGITS:

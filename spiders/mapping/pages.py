@@ -1,4 +1,6 @@
-"""Maps stored pages to drafts: bytes, URL and declaration in, items out. No network and no clock, so the same pages give the same items."""
+"""Maps stored pages to drafts: bytes, URL and declaration in, items out. No network and no clock, so the same pages
+give the same items.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +39,9 @@ class StoredPage:
     listing: "StoredPage | None" = None
 
     def content(self, source: Source, language: str) -> Content | None:
-        """The page with its body, ready to parse as the source and its knowledge base declare; None if the body is damaged."""
+        """The page with its body, ready to parse as the source and its knowledge base declare; None if the body is
+        damaged.
+        """
         body = self.load()
         return None if body is None else Content(replace(self.page, body=body), source.limits, language)
 
@@ -62,7 +66,12 @@ class PageToMap:
 def stored_pages(raw: RawStore, index: CrawlIndex) -> Iterator[StoredPage]:
     """Yields the pages of a crawl in the order of `CrawlIndex.in_order`, without reading bodies."""
     for entry in index.in_order():
-        yield StoredPage(replace(entry.page(b""), aliases=tuple(index.aliases(entry))), entry.sha256, partial(raw.body, entry.sha256), _listing_of(entry, raw))
+        yield StoredPage(
+            replace(entry.page(b""), aliases=tuple(index.aliases(entry))),
+            entry.sha256,
+            partial(raw.body, entry.sha256),
+            _listing_of(entry, raw),
+        )
 
 
 def _listing_of(entry: Entry, raw: RawStore) -> StoredPage | None:
@@ -73,7 +82,9 @@ def _listing_of(entry: Entry, raw: RawStore) -> StoredPage | None:
 
 
 def map_pages(pages: Iterable[Page], source: Source, language: str) -> Iterator[Extraction]:
-    """Yields extractions of the pages that yield items, in the order of `pages`: one per page, several for a file of many rows."""
+    """Yields extractions of the pages that yield items, in the order of `pages`: one per page, several for a file of
+    many rows.
+    """
     held = (StoredPage(replace(page, body=b""), page.sha256, partial(_same, page.body)) for page in pages)
     for work in pages_to_map(held, source, language):
         yield from work.read()
@@ -84,7 +95,9 @@ def _same(body: bytes) -> bytes:
 
 
 def pages_to_map(pages: Iterable[StoredPage], source: Source, language: str) -> Iterator[PageToMap]:
-    """Yields the pages that may have items, in the order of `pages`. With a declared listing, all listing pages are read first."""
+    """Yields the pages that may have items, in the order of `pages`. With a declared listing, all listing pages are
+    read first.
+    """
     if isinstance(source, SiteSource) and source.listing is not None:
         yield from _pages_behind_listing(list(pages), source, language)
         return
@@ -100,14 +113,19 @@ def _is_noindex(page: Page, source: Source) -> bool:
 
 def page_to_map(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
     """A page as work: nothing is read yet."""
-    carried = {name: [reading.value, reading.matched, reading.problem, str(reading.found)] for name, reading in (card or {}).items()}
+    carried = {
+        name: [reading.value, reading.matched, reading.problem, str(reading.found)]
+        for name, reading in (card or {}).items()
+    }
     named = [stored.page.file_name, stored.page.link_text] if stored.page.file_name or stored.page.link_text else []
     key = sha256(canonical_json([stored.page.url, stored.sha256, stored.page.content_type, carried, *named]))
     return PageToMap(key, stored, card, partial(_extractions, stored, source, language, card))
 
 
 def _extractions(stored: StoredPage, source: Source, language: str, card: Card | None) -> Iterator[Extraction]:
-    """Yields a page's items in batches, since a file may have a million rows; at least one batch, so that a page without items is counted."""
+    """Yields a page's items in batches, since a file may have a million rows; at least one batch, so that a page
+    without items is counted.
+    """
     content = stored.content(source, language)
     if content is None:
         reason = "its stored bytes are damaged; almanac run KB --full fetches it again"
@@ -159,10 +177,14 @@ def _card_of(page: Page, cards: dict[str, Card], policy: UrlPolicy) -> Card | No
     return next((cards[url] for url in (page.url, _requested(page, policy), *page.aliases) if url in cards), None)
 
 
-def _former_cards(held: list[StoredPage], cards: dict[str, Card], policy: UrlPolicy, source: SiteSource, language: str) -> Iterator[tuple[str, Card]]:
+def _former_cards(
+    held: list[StoredPage], cards: dict[str, Card], policy: UrlPolicy, source: SiteSource, language: str
+) -> Iterator[tuple[str, Card]]:
     """Cards for carried-over pages that no listing leads to any more, read from the listing page that once did."""
     without = [stored for stored in held if stored.listing is not None and _card_of(stored.page, cards, policy) is None]
-    wanted = {url for stored in without for url in (stored.page.url, _requested(stored.page, policy), *stored.page.aliases)}
+    wanted = {
+        url for stored in without for url in (stored.page.url, _requested(stored.page, policy), *stored.page.aliases)
+    }
     for listing in {stored.listing.sha256: stored.listing for stored in without if stored.listing is not None}.values():
         content = listing.content(source, language)
         if content is not None:
@@ -180,8 +202,11 @@ def _requested(page: Page, policy: UrlPolicy) -> str:
     return policy.canonical(page.requested_url or page.url)
 
 
-def _read_listings(held: list[StoredPage], policy: UrlPolicy, source: SiteSource, language: str) -> tuple[set[str], dict[str, Card]]:
-    """URLs of the listing pages, and their cards by the canonical URL that each leads to. Raises StorageError if a listing's body is damaged.
+def _read_listings(
+    held: list[StoredPage], policy: UrlPolicy, source: SiteSource, language: str
+) -> tuple[set[str], dict[str, Card]]:
+    """URLs of the listing pages, and their cards by the canonical URL that each leads to. Raises StorageError if a
+    listing's body is damaged.
 
     A page that pagination reaches from a listing is a listing page too, whatever its URL (`/tours` → `/tours?page=2`).
     """

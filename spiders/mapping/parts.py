@@ -1,4 +1,6 @@
-"""Splits a page into the parts that are items: matches of `each`, rows, lines, entries, question and answer pairs, or the whole page."""
+"""Splits a page into the parts that are items: matches of `each`, rows, lines, entries, question and answer pairs, or
+the whole page.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +16,13 @@ from almanac.spiders.reading.delimited import read_rows
 from almanac.spiders.reading.document import Document
 from almanac.spiders.reading.faq import pairs_of_lines, pairs_of_structured_data, unpaired
 from almanac.spiders.reading.outline import outline
-from almanac.spiders.selecting.embedded import described_by_json_ld, find, is_missed_by_prefix, why_hidden, why_no_prefix
+from almanac.spiders.selecting.embedded import (
+    described_by_json_ld,
+    find,
+    is_missed_by_prefix,
+    why_hidden,
+    why_no_prefix,
+)
 from almanac.spiders.selecting.json_bodies import why_not_json
 from almanac.spiders.selecting.links import spread
 from almanac.spiders.selecting.selectors import as_read
@@ -47,7 +55,10 @@ class Part:
 def read_parts(content: Content, source: Source) -> Iterator[Part | Reject]:
     """Yields the page's parts in order, and a Reject for each part, or for the page, that cannot be read."""
     if _has_no_body(content, source):
-        reason = f'body: {source.body} is for HTML and text, and this is {content.form}; say which field is the text: body: "{{text}}"'
+        reason = (
+            f"body: {source.body} is for HTML and text, and this is {content.form}; say which field is the text: "
+            f'body: "{{text}}"'
+        )
         yield Reject(source.name, content.url, content.url, "map", reason, field="body", rule=f"body: {source.body}")
         return
     try:
@@ -57,9 +68,13 @@ def read_parts(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _has_no_body(content: Content, source: Source) -> bool:
-    """Whether a document's text would have to be guessed, since values have no main part. A table from a site is read as plain text."""
+    """Whether a document's text would have to be guessed, since values have no main part. A table from a site is read
+    as plain text.
+    """
     is_whole = source.yields == "documents" and source.body in ("main", "all")
-    return is_whole and (content.form in ("json", "jsonl") or (content.form == "csv" and isinstance(source, FilesSource)))
+    return is_whole and (
+        content.form in ("json", "jsonl") or (content.form == "csv" and isinstance(source, FilesSource))
+    )
 
 
 def _reader(content: Content, source: Source) -> Callable[[Content, Source], Iterator[Part | Reject]]:
@@ -78,7 +93,9 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
     _check_readable(content, source)
     if source.each is None:
         if source.takes_own_fields and source.yields == "records" and content.form != "markdown":
-            raise ValueError(f"a record has fields, and {content.form} names none: declare fields, or yields: documents")
+            raise ValueError(
+                f"a record has fields, and {content.form} names none: declare fields, or yields: documents"
+            )
         own = content.json if source.takes_own_fields and content.form == "markdown" else {}
         yield Part(own=own)
         if content.is_document:
@@ -93,7 +110,9 @@ def _matches(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 def _why_nothing(content: Content, each: Selector) -> str | None:
-    """Why `each` finds nothing where items are: they are hidden, or have another prefix. A feed that has none of them is no error."""
+    """Why `each` finds nothing where items are: they are hidden, or have another prefix. A feed that has none of them
+    is no error.
+    """
     if is_missed_by_prefix(content, each):
         return why_no_prefix(content, each)
     reason = why_hidden(content, each)
@@ -101,7 +120,9 @@ def _why_nothing(content: Content, each: Selector) -> str | None:
 
 
 def _attachments(content: Content, source: Source) -> Iterator[Part | Reject]:
-    """Yields the files attached to a mail, and those attached to mails inside it; a Reject for one that cannot be read."""
+    """Yields the files attached to a mail, and those attached to mails inside it; a Reject for one that cannot be
+    read.
+    """
     waiting = [(f"#{one.name}", one) for one in content.document.attachments]
     while waiting:
         anchor, attached = waiting.pop(0)
@@ -138,7 +159,13 @@ def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:
         try:
             value = parse_json(line.decode("utf-8"))
         except UnicodeDecodeError as error:
-            yield Reject(source.name, content.url + anchor, None, "read", f"line {number} is not UTF-8: {error.reason} at byte {error.start}")
+            yield Reject(
+                source.name,
+                content.url + anchor,
+                None,
+                "read",
+                f"line {number} is not UTF-8: {error.reason} at byte {error.start}",
+            )
             continue
         except ValueError as error:
             yield Reject(source.name, content.url + anchor, None, "read", f"line {number} is not JSON: {error}")
@@ -161,7 +188,9 @@ def _entries(content: Content, source: Source) -> Iterator[Part | Reject]:
         yield _value_part(content, source, entry, anchors.of(entry, anchor), anchor, f"entry {number}")
 
 
-def _value_part(content: Content, source: Source, value: Any, anchor: str | None, place: str, name: str) -> Part | Reject:
+def _value_part(
+    content: Content, source: Source, value: Any, anchor: str | None, place: str, name: str
+) -> Part | Reject:
     """A JSON value as a part; a Reject if it has no fields. Lists are accepted only where rules read them."""
     if isinstance(value, dict) or (isinstance(value, list) and not source.takes_own_fields):
         return Part(value, anchor, own=value if isinstance(value, dict) else {})
@@ -200,7 +229,9 @@ def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
 
 
 class _Anchors:
-    """Gives the entries of a file unique anchors: their own `id` if they have one and no other is declared, else their position."""
+    """Gives the entries of a file unique anchors: their own `id` if they have one and no other is declared, else their
+    position.
+    """
 
     def __init__(self, source: Source) -> None:
         self._by_id = source.id == "url"
@@ -208,7 +239,11 @@ class _Anchors:
 
     def of(self, value: Any, place: str) -> str:
         own_id = value.get("id") if self._by_id and isinstance(value, dict) else None
-        anchor = f"#{own_id}" if isinstance(own_id, str | int) and not isinstance(own_id, bool) and str(own_id).strip() else place
+        anchor = (
+            f"#{own_id}"
+            if isinstance(own_id, str | int) and not isinstance(own_id, bool) and str(own_id).strip()
+            else place
+        )
         anchor = place if anchor in self._taken else anchor
         self._taken.add(anchor)
         return anchor

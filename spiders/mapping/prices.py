@@ -13,21 +13,89 @@ from almanac.spiders.reading.raised import decimals_behind, lowered
 
 _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
 _HUNDREDTHS_BEHIND = re.compile(
-    rf"{_HUNDREDTHS.pattern}|\s?(?:gr|grosz[ey]?|коп|копе\w+|к|bani?|öre|øre|hal|haléř\w*|fillér|стотинк\w)\.?(?!\w)", re.IGNORECASE
+    rf"{_HUNDREDTHS.pattern}|\s?(?:gr|grosz[ey]?|коп|копе\w+|к|bani?|öre|øre|hal|haléř\w*|fillér|стотинк\w)\.?(?!\w)",
+    re.IGNORECASE,
 )
-# Where Japanese and Korean encodings have the backslash of ASCII, their fonts show ¥ and ₩: `\1,980` is a price, `C:\1` a path.
+# Where Japanese and Korean encodings have the backslash of ASCII, their fonts show ¥ and ₩: `\1,980` is a price, `C:\1`
+# a path.
 _BACKSLASH = re.compile(r"(?<![A-Za-z0-9:\\/])\\(?=\s?\d)")
 _SHOWN = {"ja": "¥", "ko": "₩"}
 _COLON = re.compile(r"(?<=\d):(?=\d\d\s?(?:kr|sek|nok|dkk|:-)(?!\w))", re.IGNORECASE)  # 1299:50 kr
 _FREE = frozenset(
-    {"free", "gratis", "gratuit", "kostenlos", "gratuito", "miễn phí", "бесплатно", "безкоштовно", "חינם", "無料", "免费", "免費", "무료", "ฟรี"}
-    | {"مجاني", "مجانية", "مجانا", "ücretsiz", "bedava", "za darmo", "bezpłatnie", "bezpłatny", "bezpłatna", "bezpłatne", "darmowy", "zdarma", "zadarmo"}
+    {
+        "free",
+        "gratis",
+        "gratuit",
+        "kostenlos",
+        "gratuito",
+        "miễn phí",
+        "бесплатно",
+        "безкоштовно",
+        "חינם",
+        "無料",
+        "免费",
+        "免費",
+        "무료",
+        "ฟรี",
+    }
+    | {
+        "مجاني",
+        "مجانية",
+        "مجانا",
+        "ücretsiz",
+        "bedava",
+        "za darmo",
+        "bezpłatnie",
+        "bezpłatny",
+        "bezpłatna",
+        "bezpłatne",
+        "darmowy",
+        "zdarma",
+        "zadarmo",
+    }
     | {"ingyenes", "ilmainen", "δωρεάν", "मुफ़्त", "निःशुल्क", "free of charge", "kostenfrei", "gratuita"}
     # As events say it of their admission; in the letters of str.casefold, which knows no final ς.
-    | {"free entry", "free admission", "admission free", "entrée libre", "entrée gratuite", "entrada libre", "entrada gratuita", "entrada gratis"}
-    | {"entrada livre", "ingresso libero", "ingresso gratuito", "entrata libera", "eintritt frei", "freier eintritt", "gratis toegang", "toegang gratis"}
-    | {"wstęp wolny", "wstęp bezpłatny", "vstup zdarma", "vstup volný", "vstup voľný", "вход свободный", "вход бесплатный", "вхід вільний", "intrare liberă"}
-    | {"fri entré", "gratis entré", "gratis inngang", "vapaa pääsy", "ücretsiz giriş", "giriş ücretsiz", "ελεύθερη είσοδοσ", "είσοδοσ ελεύθερη"}
+    | {
+        "free entry",
+        "free admission",
+        "admission free",
+        "entrée libre",
+        "entrée gratuite",
+        "entrada libre",
+        "entrada gratuita",
+        "entrada gratis",
+    }
+    | {
+        "entrada livre",
+        "ingresso libero",
+        "ingresso gratuito",
+        "entrata libera",
+        "eintritt frei",
+        "freier eintritt",
+        "gratis toegang",
+        "toegang gratis",
+    }
+    | {
+        "wstęp wolny",
+        "wstęp bezpłatny",
+        "vstup zdarma",
+        "vstup volný",
+        "vstup voľný",
+        "вход свободный",
+        "вход бесплатный",
+        "вхід вільний",
+        "intrare liberă",
+    }
+    | {
+        "fri entré",
+        "gratis entré",
+        "gratis inngang",
+        "vapaa pääsy",
+        "ücretsiz giriş",
+        "giriş ücretsiz",
+        "ελεύθερη είσοδοσ",
+        "είσοδοσ ελεύθερη",
+    }
     | {
         "الدخول مجاني",
         "دخول مجاني",
@@ -56,11 +124,12 @@ _TANWIN = "\u064b"  # مجانًا is written مجاناً and مجانا, too
 def read_price(text: str, language: str, currency: str | None = None) -> tuple[str, str | None]:
     """Returns (amount as a decimal string, currency as written or None). Raises ValueError if no price can be read.
 
-    The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several prices, the first; "free" is 0.
-    An amount that is rounded is written in full: $60K is 60000, 1,2 Mio. € 1200000, 5 triệu đồng 5000000, 3万円 30000. In $60–121K, the K belongs to both.
-    Percentages are not prices. Refused are rounded amounts without a currency ("12k" of what?), words that mean different numbers in different languages
-    ("mil"), several numbers without a currency, and what may be cents or something else: `12 99 €`, raised digits without a currency. `currency` is the one
-    that is named elsewhere, such as in a column of its own.
+    The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several
+    prices, the first; "free" is 0. An amount that is rounded is written in full: $60K is 60000, 1,2 Mio. € 1200000, 5
+    triệu đồng 5000000, 3万円 30000. In $60–121K, the K belongs to both. Percentages are not prices. Refused are rounded
+    amounts without a currency ("12k" of what?), words that mean different numbers in different languages ("mil"),
+    several numbers without a currency, and what may be cents or something else: `12 99 €`, raised digits without a
+    currency. `currency` is the one that is named elsewhere, such as in a column of its own.
     """
     plain = plain_digits(unicodedata.normalize("NFC", text))
     if plain.casefold().replace(_TANWIN, "").strip(" .!！¡。()") in _FREE:
@@ -74,7 +143,11 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     amounts = find_amounts(plain, language)
     if not amounts:
         raise ValueError(f"no price in {shown(text)}")
-    named = {row: currency_beside(one.before, one.after) for row, one in enumerate(amounts) if not is_share(one.before, one.after)}
+    named = {
+        row: currency_beside(one.before, one.after)
+        for row, one in enumerate(amounts)
+        if not is_share(one.before, one.after)
+    }
     if not named:
         raise ValueError(f"no price in {shown(text)}: a share is none")
     chosen = next((row for row, found in named.items() if found), min(named))
@@ -87,7 +160,11 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     if found is None and len(amounts) > 1 and not (len(amounts) == 2 and is_range(amounts[0].before, amounts[0].after)):
         raise ValueError(f"several numbers and no currency in {shown(text)}")
     one = amounts[chosen]
-    sign = "-" if _is_negative(one.number, one.before, one.after, is_first=chosen == 0, is_only=len(amounts) == 1) else None
+    sign = (
+        "-"
+        if _is_negative(one.number, one.before, one.after, is_first=chosen == 0, is_only=len(amounts) == 1)
+        else None
+    )
     try:
         if power := power_of(amounts, chosen):
             if found is None and currency is None:
@@ -102,7 +179,8 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
 
 
 def _with_cents(plain: str, text: str) -> tuple[str, str]:
-    """The text with raised cents as decimals, `$12⁹⁹` as `$12.99`, and without marks of notes; and what was taken for cents.
+    """The text with raised cents as decimals, `$12⁹⁹` as `$12.99`, and without marks of notes; and what was taken for
+    cents.
 
     Raises ValueError for other raised digits: 10⁶ is no 10.
     """
@@ -121,20 +199,33 @@ def _with_cents(plain: str, text: str) -> tuple[str, str]:
             return f"{whole}{match['mark'] or ','}-"
         raise ValueError(f"raised digits in {shown(text)}: cents, a note or a power? {_SETTLES}")
 
-    plain = _RAISED_BEHIND_CURRENCY.sub(lambda match: lowered(match[0]) if currency_beside("", match[1]) else match[0], plain)
+    plain = _RAISED_BEHIND_CURRENCY.sub(
+        lambda match: lowered(match[0]) if currency_beside("", match[1]) else match[0], plain
+    )
     plain = _RAISED.sub(written, _RAISED_CENTS.sub(lambda match: lowered(match[0]), plain))
     return plain, cents[0] if cents else ""
 
 
 def _check_parted(amounts: list[Amount], chosen: int, text: str) -> None:
-    """Raises ValueError where the chosen amount and two digits beside it, with nothing but a space between, may be one: `12 99 €`."""
+    """Raises ValueError where the chosen amount and two digits beside it, with nothing but a space between, may be one:
+    `12 99 €`.
+    """
     for one, behind in ((chosen, chosen + 1), (chosen - 1, chosen)):
-        if one < 0 or behind >= len(amounts) or amounts[one].after.strip() or not re.fullmatch(r"\d\d", amounts[behind].number[0]):
+        if (
+            one < 0
+            or behind >= len(amounts)
+            or amounts[one].after.strip()
+            or not re.fullmatch(r"\d\d", amounts[behind].number[0])
+        ):
             continue
         rest = amounts[behind].after
-        is_last = currency_beside("", rest) is not None or not any(map(str.isalpha, rest))  # else they may count what follows: $12 99 left
+        # else they may count what follows: $12 99 left
+        is_last = currency_beside("", rest) is not None or not any(map(str.isalpha, rest))
         if is_last and not _HAS_DECIMALS.search(amounts[one].number["digits"]):
-            raise ValueError(f"{amounts[one].number[0]} {amounts[behind].number[0]} in {shown(text)}: is the second the cents of the first? {_SETTLES}")
+            raise ValueError(
+                f"{amounts[one].number[0]} {amounts[behind].number[0]} in {shown(text)}: is the second the cents "
+                f"of the first? {_SETTLES}"
+            )
 
 
 def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
@@ -148,19 +239,26 @@ def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
     is_named = _HUNDREDTHS_BEHIND.match(cents.after) is not None
     between = one.after.strip()
     unit = currency_beside("", one.after)
-    is_joined = is_named and unit is not None and re.fullmatch(r"\s\w{1,4}", between.removeprefix(unit)) is not None  # 12 dollars and 99 cents
-    stands_between = between == currency or is_joined or (is_named and not between and currency == currency_beside(one.before, ""))  # £12 10p
+    # 12 dollars and 99 cents
+    is_joined = is_named and unit is not None and re.fullmatch(r"\s\w{1,4}", between.removeprefix(unit)) is not None
+    # £12 10p
+    stands_between = (
+        between == currency or is_joined or (is_named and not between and currency == currency_beside(one.before, ""))
+    )
     if not stands_between or not one.number["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", cents.number[0]):
         return ""
     after = cents.after
     is_last = not after.strip(" .*)]") or is_named
     is_glued = one.after == currency and not after[:1].isalpha() and not is_share("", after)
-    is_price = not is_named and (currency_beside("", after) or currency_beside(one.before, ""))  # of its own, or the first one's currency stands before it
+    # of its own, or the first one's currency stands before it
+    is_price = not is_named and (currency_beside("", after) or currency_beside(one.before, ""))
     return f".{cents.number[0]}" if (is_last or is_glued) and not is_price else ""
 
 
 def _is_negative(number: re.Match[str], before: str, after: str, *, is_first: bool, is_only: bool) -> bool:
-    """Whether the amount is negative: -5, -£5, £-5, - 5 at the beginning, 5.00- at the end, (5.00). A dash after other text does not count: "now - £5"."""
+    """Whether the amount is negative: -5, -£5, £-5, - 5 at the beginning, 5.00- at the end, (5.00). A dash after other
+    text does not count: "now - £5".
+    """
     if number["sign"] == "-":
         return True
     if before.rstrip().endswith("-") and (currency := currency_beside(before, "")):
@@ -172,4 +270,6 @@ def _is_negative(number: re.Match[str], before: str, after: str, *, is_first: bo
         return True
     if not is_only:
         return False
-    return (after.strip() == "-" and re.search(r"[.,]\d\d$", number["digits"]) is not None) or (before.startswith("(") and after.endswith(")"))
+    return (after.strip() == "-" and re.search(r"[.,]\d\d$", number["digits"]) is not None) or (
+        before.startswith("(") and after.endswith(")")
+    )

@@ -1,4 +1,6 @@
-"""Converts HTML to readable lines of text, for fields of type html: Inscriptis lays out the page, after markup unknown to it has been simplified."""
+"""Converts HTML to readable lines of text, for fields of type html: Inscriptis lays out the page, after markup unknown
+to it has been simplified.
+"""
 
 import re
 from typing import Any
@@ -16,7 +18,24 @@ from almanac.spiders.selecting.selectors import as_read, normal_space
 
 # Inscriptis treats these as inline.
 _UNKNOWN_BLOCKS = frozenset(
-    {"button", "caption", "center", "dd", "details", "dialog", "dl", "dt", "fieldset", "form", "hr", "legend", "optgroup", "option", "search", "section"}
+    {
+        "button",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dl",
+        "dt",
+        "fieldset",
+        "form",
+        "hr",
+        "legend",
+        "optgroup",
+        "option",
+        "search",
+        "section",
+    }
     | {"select", "summary", "textarea"}
 )
 _TABLE_PARTS = ("table", "caption", "thead", "tbody", "tfoot", "tr", "td", "th")
@@ -25,7 +44,9 @@ _KEPT_BAR = "\uf8f1"  # placeholder for the bar at the end of a row
 
 
 def readable_text(markup: str) -> str:
-    """The text with lines, lists, tables and code kept; at most one empty line in a row. Nested list items are indented by two spaces per level."""
+    """The text with lines, lists, tables and code kept; at most one empty line in a row. Nested list items are indented
+    by two spaces per level.
+    """
     if not markup.strip():
         return ""
     tree = rewritten(as_read(parse_markup(markup).root), asked_for=True)

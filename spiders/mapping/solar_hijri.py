@@ -7,7 +7,8 @@ from almanac.core.locales import primary
 from almanac.spiders.mapping.numbers import shown
 
 _LANGUAGES = frozenset(("fa", "prs", "ps"))
-# Within these years every 33 years have the same eight leap years; the vernal equinoxes of later ones do not follow this rule.
+# Within these years every 33 years have the same eight leap years; the vernal equinoxes of later ones do not follow
+# this rule.
 _FIRST, _LAST = 1200, 1500
 _GREGORIAN = 1700  # no page means an earlier Gregorian year by digits alone
 _LEAP_YEARS = frozenset((1, 5, 9, 13, 17, 22, 26, 30))
@@ -29,7 +30,8 @@ _MONTHS = (
 _NUMBERS = {name: number for number, names in enumerate(_MONTHS, 1) for name in names}
 _ERA = r"(?:\s?\(?(?:ه\.?\s?ش|هـ\.?\s?ش|هجری شمسی|هجری خورشیدی|شمسی|خورشیدی)\b\.?\)?)?"
 _WORDS = re.compile(
-    rf"(?<!\d)(\d{{1,2}})\s?(?:م|ام|\s)?\s?({'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\s?(?:ماه)?\s?،?\s?(?:سال\s)?(\d{{4}})(?!\d){_ERA}"
+    rf"(?<!\d)(\d{{1,2}})\s?(?:م|ام|\s)?\s?({'|'.join(sorted(_NUMBERS, key=len, reverse=True))})\s?(?:ماه)?\s?،?\s"
+    rf"?(?:سال\s)?(\d{{4}})(?!\d){_ERA}"
 )
 _YEAR_FIRST = re.compile(rf"(?<![\d./-])(\d{{4}})([./-])\s?(\d\d?)\2\s?(\d\d?)(?!\d|[./-]\d){_ERA}")
 _YEAR_LAST = re.compile(rf"(?<![\d./-])(\d\d?)([./-])\s?(\d\d?)\2\s?(\d{{4}})(?!\d|[./-]\d){_ERA}")
@@ -44,7 +46,8 @@ def is_dated_by_sun(language: str) -> bool:
 
 
 def with_gregorian_dates(text: str) -> str:
-    """The text with its Solar Hijri dates, of digits or words, in ISO 8601. Raises ValueError for a date that the calendar lacks, or that is beyond it.
+    """The text with its Solar Hijri dates, of digits or words, in ISO 8601. Raises ValueError for a date that the
+    calendar lacks, or that is beyond it.
 
     A year from 1200 to 1699 is taken as one of this calendar, a later one as Gregorian.
     """
@@ -57,7 +60,9 @@ def with_gregorian_dates(text: str) -> str:
 
 
 def check_year(year: int, text: str) -> None:
-    """Raises ValueError for the year of a date of digits, not a Solar Hijri one, where it is too early for a Gregorian year."""
+    """Raises ValueError for the year of a date of digits, not a Solar Hijri one, where it is too early for a Gregorian
+    year.
+    """
     if year < _GREGORIAN:
         raise ValueError(f"the year is neither a Gregorian nor a Solar Hijri one, {_FIRST} to {_LAST}: {shown(text)}")
 
@@ -71,7 +76,9 @@ def _iso(year: str, month: int, day: str, text: str) -> str:
 
 
 def gregorian(year: int, month: int, day: int) -> date:
-    """The Gregorian date of a Solar Hijri one. Raises ValueError if there is no such date, or if its year is not one from 1200 to 1500."""
+    """The Gregorian date of a Solar Hijri one. Raises ValueError if there is no such date, or if its year is not one
+    from 1200 to 1500.
+    """
     if not _FIRST <= year <= _LAST or not 1 <= month <= 12 or not 1 <= day <= _days(year, month):
         raise ValueError(f"not a date of the Solar Hijri calendar: {year}/{month}/{day}")
     known, new_year = _NEW_YEAR

@@ -59,5 +59,9 @@ def _patterns(language: str) -> list[re.Pattern[str]]:
     if before := _BEFORE.get(language):
         found.append(re.compile(rf"(?<!\w)(?:{before})\s?{_NUMBER}(?![\d:.,])", re.IGNORECASE))
     if behind := _BEHIND.get(language):
-        found.append(re.compile(rf"(?<![\d:.,]){_NUMBER}\s?(?:{behind})(?:\s?([0-5]\d)(?:\s?(?:分|min\w*))?)?(?!\w)", re.IGNORECASE))
+        found.append(
+            re.compile(
+                rf"(?<![\d:.,]){_NUMBER}\s?(?:{behind})(?:\s?([0-5]\d)(?:\s?(?:分|min\w*))?)?(?!\w)", re.IGNORECASE
+            )
+        )
     return found

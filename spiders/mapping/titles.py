@@ -22,8 +22,8 @@ _WORD = re.compile(r"\w+")
 def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> str:
     """The title that a page, a file or a part gives itself; for a file without one, its name. Empty if there is none.
 
-    Of a page it is the heading that its <title> names, else its first-level heading, else <title> (`_page_title`). Headings of sections are no titles:
-    `## Installation` says nothing of which page it is on.
+    Of a page it is the heading that its <title> names, else its first-level heading, else <title> (`_page_title`).
+    Headings of sections are no titles: `## Installation` says nothing of which page it is on.
 
     A part (`node` or `is_part`) has only the headings inside it.
     """
@@ -47,10 +47,11 @@ def own_title(content: Content, node: Any = None, *, is_part: bool = False) -> s
 def _page_title(page: parsel.Selector) -> str:
     """The heading or <title> that names a page, by what they share.
 
-    A <title> often has the page's name and the site's, `TLS | Node.js`, and a first-level heading may be either of them, or that of a section. A heading that
-    is the <title>, `og:title` or the first part of the <title> names the page, then one that is another part. Where none is, the only first-level heading does,
-    or the first of several that has a word of the <title>. Where there is a <title>, one that is a link to the site's home page does not, nor one with the
-    number of a section, if there are several or if that is 1: others are dates and amounts, too.
+    A <title> often has the page's name and the site's, `TLS | Node.js`, and a first-level heading may be either of
+    them, or that of a section. A heading that is the <title>, `og:title` or the first part of the <title> names the
+    page, then one that is another part. Where none is, the only first-level heading does, or the first of several that
+    has a word of the <title>. Where there is a <title>, one that is a link to the site's home page does not, nor one
+    with the number of a section, if there are several or if that is 1: others are dates and amounts, too.
     """
     told = _first_text(page.css("head > title, title")[:1])
     shared = normal_space(page.css('meta[property="og:title"]::attr(content)').get() or "")
@@ -76,7 +77,11 @@ def _page_title(page: parsel.Selector) -> str:
 def _leads_home(heading: parsel.Selector) -> bool:
     """Whether a heading is a link to the first page of its site, as logos are."""
     links = heading.xpath("parent::a[@href] | .//a[@href]")
-    return bool(links) and _HOME.fullmatch(links[0].attrib["href"].strip()) is not None and text_of(links[0]) == text_of(heading)
+    return (
+        bool(links)
+        and _HOME.fullmatch(links[0].attrib["href"].strip()) is not None
+        and text_of(links[0]) == text_of(heading)
+    )
 
 
 def _key(text: str) -> str:
@@ -89,7 +94,9 @@ def _words(text: str) -> set[str]:
 
 
 def _headings(matches: parsel.SelectorList[parsel.Selector]) -> list[str]:
-    """The texts of headings without the sign that links to each; a `#` that is no link belongs to the text, as in C#."""
+    """The texts of headings without the sign that links to each; a `#` that is no link belongs to the text, as in
+    C#.
+    """
     texts = []
     for match in matches:
         text = text_of(match).rstrip(_SIGNS)
@@ -105,11 +112,17 @@ def _said_title(content: Content) -> str:
 
 
 def _file_name(content: Content) -> str:
-    """What links call a document that was fetched, the name that it was sent under, or the file's name; empty for a web page, whose URL is no title."""
+    """What links call a document that was fetched, the name that it was sent under, or the file's name; empty for a web
+    page, whose URL is no title.
+    """
     page = content.page
     if content.is_document and (called := page.link_text or file_title(page.file_name)):
         return called
-    return "" if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml") else file_title(content.url)
+    return (
+        ""
+        if content.url.startswith(("http://", "https://")) and content.form in ("html", "xml")
+        else file_title(content.url)
+    )
 
 
 def _first_text(matches: parsel.SelectorList[parsel.Selector]) -> str:

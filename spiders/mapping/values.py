@@ -1,4 +1,6 @@
-"""Converts text to typed values. A value that cannot be read raises ValueError with what was found; nothing is guessed."""
+"""Converts text to typed values. A value that cannot be read raises ValueError with what was found; nothing is
+guessed.
+"""
 
 import math
 import re
@@ -22,8 +24,11 @@ _AMOUNT_KEYS = ("amount", "price", "value", "lowPrice")
 _CURRENCY_KEYS = ("currency", "priceCurrency", "currencyCode", "currency_code")
 
 
-def convert(value: Any, kind: FieldType | None, *, language: str = "en", date_format: str | None = None, base_url: str = "") -> Any:
-    """`value` converted to the type `kind`; unchanged if `kind` is None. None stays None. Raises ValueError if it cannot be converted.
+def convert(
+    value: Any, kind: FieldType | None, *, language: str = "en", date_format: str | None = None, base_url: str = ""
+) -> Any:
+    """`value` converted to the type `kind`; unchanged if `kind` is None. None stays None. Raises ValueError if it
+    cannot be converted.
 
     Args:
         language: BCP 47 tag, decides the notation of numbers and dates.
@@ -63,7 +68,9 @@ def _decimal(value: float) -> Decimal:
 
 
 def to_number(value: Any, language: str = "en") -> float:
-    """The only number in a text, in the notation of the language: 1234.5 for `1 234,5` (French), 12 for `12 %`. Raises ValueError."""
+    """The only number in a text, in the notation of the language: 1234.5 for `1 234,5` (French), 12 for `12 %`. Raises
+    ValueError.
+    """
     number = float(_decimal(value) if _is_number(value) else read_number(_text(value), language))
     if not math.isfinite(number):
         raise ValueError(f"not a number below 1.8e308: {shown(value)}")
@@ -83,7 +90,8 @@ def to_integer(value: Any, language: str = "en") -> int:
 def to_price(value: Any, language: str = "en", named: str | None = None) -> dict[str, str | None]:
     """`{amount, currency}`: the amount as an exact decimal string, the currency as written or None. Raises ValueError.
 
-    A JSON object may hold them in two keys: `{"price": 12.5, "priceCurrency": "EUR"}`. `named` is such a currency, named beside the value.
+    A JSON object may hold them in two keys: `{"price": 12.5, "priceCurrency": "EUR"}`. `named` is such a currency,
+    named beside the value.
     """
     if isinstance(value, dict):
         amount = next((value[key] for key in _AMOUNT_KEYS if value.get(key) is not None), None)
@@ -102,7 +110,9 @@ def to_price(value: Any, language: str = "en", named: str | None = None) -> dict
 
 
 def to_date(text: str, language: str = "en", date_format: str | None = None, *, with_time: bool = False) -> str:
-    """The date as ISO 8601; `with_time` keeps the time, with the UTC offset if the text has one. Raises ValueError; see `read_date`."""
+    """The date as ISO 8601; `with_time` keeps the time, with the UTC offset if the text has one. Raises ValueError; see
+    `read_date`.
+    """
     moment = read_date(text, language, date_format)
     return moment.isoformat() if with_time else moment.date().isoformat()
 
@@ -112,7 +122,8 @@ def to_boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     written = _SCHEMA_ORG.sub("", plain_digits(_text(value)))
-    text = unicodedata.normalize("NFC", written).casefold().replace("\u0307", "").strip(" .!")  # the dot that is left of a Turkish İ
+    # the dot that is left of a Turkish İ
+    text = unicodedata.normalize("NFC", written).casefold().replace("\u0307", "").strip(" .!")
     if (told := answer(text)) is None:
         raise ValueError(f"neither yes nor no: {shown(value)}")
     return told

@@ -17,14 +17,17 @@ _MARKUP = (".xml", ".rels", ".xhtml", ".html", ".htm", ".opf", ".ncx", ".vml")
 
 _CONTENT_TYPES = "[Content_Types].xml"
 _RELATIONS = "_rels/.rels"
-_STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawingml)/")
+_STRICT = re.compile(
+    rb"http://purl\.oclc\.org/ooxml/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawingml)/"
+)
 _USUAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 _OOXML = "application/vnd.openxmlformats-officedocument"
 # The type of a plain document, and those of templates, shows and files with macros, which are packed as it is.
 _KIN = {
     "DOCX": (
         f"{_OOXML}.wordprocessingml.document.main+xml",
-        rb"application/vnd\.(?:openxmlformats-officedocument\.wordprocessingml\.template|ms-word\.(?:document|template)\.macroEnabled(?:Template)?)\.main\+xml",
+        rb"application/vnd\.(?:openxmlformats-officedocument\.wordprocessingml\.template|ms-word\.(?:document|temp"
+        rb"late)\.macroEnabled(?:Template)?)\.main\+xml",
     ),
     "PPTX": (
         f"{_OOXML}.presentationml.presentation.main+xml",
@@ -35,7 +38,9 @@ _KIN = {
 
 
 def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
-    """The archive of a file of that kind (`DOCX`). Raises Unreadable if it is damaged, needs a password, or would be too large once unpacked."""
+    """The archive of a file of that kind (`DOCX`). Raises Unreadable if it is damaged, needs a password, or would be
+    too large once unpacked.
+    """
     try:
         archive = zipfile.ZipFile(io.BytesIO(body))
         parts = archive.infolist()
@@ -55,14 +60,17 @@ def open_archive(body: bytes, kind: str) -> zipfile.ZipFile:
 def open_office(body: bytes, kind: str, main: str, left_out: LeftOut) -> tuple[bytes, zipfile.ZipFile]:
     """An office file and its archive, which holds the part `main`. Raises Unreadable, also for a file of another kind.
 
-    One in the strict form of the standard (ISO/IEC 29500), which its readers take for damaged or empty, is given in the usual one; they differ by their names.
-    Entities that its parts declare, which the standard does not allow, are written out, or left out and counted in `left_out`.
+    One in the strict form of the standard (ISO/IEC 29500), which its readers take for damaged or empty, is given in the
+    usual one; they differ by their names. Entities that its parts declare, which the standard does not allow, are
+    written out, or left out and counted in `left_out`.
     """
     archive = open_archive(body, kind)
     names = archive.namelist()
     if main not in names:
         raise Unreadable(f"not {_a(kind)} file: the archive holds no {main}")
-    declaring = {name for name in names if name.lower().endswith(_MARKUP) and declares_entities(_beginning(archive, name))}
+    declaring = {
+        name for name in names if name.lower().endswith(_MARKUP) and declares_entities(_beginning(archive, name))
+    }
     is_strict = _RELATIONS in names and b"purl.oclc.org/ooxml" in read_part(archive, _RELATIONS, kind)
     if not is_strict and not declaring:
         return body, archive
@@ -96,7 +104,9 @@ def damaged(kind: str, error: Exception) -> Unreadable:
 
 
 def read_part(archive: zipfile.ZipFile, name: str, kind: str) -> bytes:
-    """A part of an archive, no more bytes of it than the archive says. Raises Unreadable if it is missing or damaged."""
+    """A part of an archive, no more bytes of it than the archive says. Raises Unreadable if it is missing or
+    damaged.
+    """
     try:
         with archive.open(name) as part:
             return part.read(_MAX_XML_BYTES)
@@ -107,13 +117,16 @@ def read_part(archive: zipfile.ZipFile, name: str, kind: str) -> bytes:
 
 
 def as_plain_document(body: bytes, archive: zipfile.ZipFile, kind: str) -> bytes:
-    """A template, a show or a file with macros as a plain document, which is all that its readers take. Macros stay what they are: bytes that nobody runs."""
+    """A template, a show or a file with macros as a plain document, which is all that its readers take. Macros stay
+    what they are: bytes that nobody runs.
+    """
     plain, kin = _KIN[kind]
     told = read_part(archive, _CONTENT_TYPES, kind)
     retold = re.sub(kin, plain.encode(), told, flags=re.IGNORECASE)
     if retold == told:
         return body
     out = io.BytesIO(body)
-    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:  # a part of that name is there; the last one counts
+    # a part of that name is there; the last one counts
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:
         appended.writestr(_CONTENT_TYPES, retold)
     return out.getvalue()

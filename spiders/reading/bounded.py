@@ -1,6 +1,8 @@
-"""Reads documents (PDF, office formats, EPUB, mail) in a child process, under limits of processor time, memory and elements.
+"""Reads documents (PDF, office formats, EPUB, mail) in a child process, under limits of processor time, memory and
+elements.
 
-One child reads many files. It is killed when a file exceeds a limit, and replaced after some hundred files or once it has grown.
+One child reads many files. It is killed when a file exceeds a limit, and replaced after some hundred files or once it
+has grown.
 """
 
 import atexit
@@ -29,17 +31,23 @@ _WATCHED_S = 0.02
 _PATIENCE = 4  # a file may take this many times its processor time by the clock: other processes want the machine, too
 
 
-def read_document(body: bytes, file_format: str, limits: ReadingLimits = ReadingLimits(), language: str = "") -> Document:  # noqa: B008  # frozen
+def read_document(
+    body: bytes,
+    file_format: str,
+    limits: ReadingLimits = ReadingLimits(),  # noqa: B008  # frozen
+    language: str = "",
+) -> Document:
     """Reads a document.
 
     Args:
         body: The file.
         file_format: `pdf`, `docx`, `pptx`, `xlsx`, `epub` or `eml`.
         limits: What reading it may take.
-        language: In whose notation numbers of a sheet are written; `auto` goes by its text, and a language that is not known is taken for English.
+        language: In whose notation numbers of a sheet are written; `auto` goes by its text, and a language that is not
+            known is taken for English.
 
-    Raises Unreadable with the reason: damaged, encrypted, without text, another format, or which limit it exceeded and what it had reached; Interrupted
-    where the file may not be to blame, or what reads it is not installed.
+    Raises Unreadable with the reason: damaged, encrypted, without text, another format, or which limit it exceeded and
+    what it had reached; Interrupted where the file may not be to blame, or what reads it is not installed.
     """
     if file_format != "pdf" and (missing := missing_package("office")) is not None:
         raise Interrupted(f"{file_format.upper()} needs the extra 'office', and {missing}: {how_to_install('office')}")
@@ -65,7 +73,11 @@ class _Job:
     @property
     def header(self) -> dict[str, Any]:
         """What the child is told in front of the file."""
-        sizes = {"size": len(self.body), "elements": self.limits.elements_per_file, "memory": self.limits.memory_per_file}
+        sizes = {
+            "size": len(self.body),
+            "elements": self.limits.elements_per_file,
+            "memory": self.limits.memory_per_file,
+        }
         return {"format": self.file_format, "language": self.language, **sizes}
 
 
@@ -78,7 +90,8 @@ class _Reader:
     def read(self, job: _Job) -> Document:
         try:
             answer = self._ask(job)
-        except _Ended:  # killed from outside, or with the thread that started it: a file that crashes its reader does so twice
+        # killed from outside, or with the thread that started it: a file that crashes its reader does so twice
+        except _Ended:
             answer = self._ask_again(job)
         if answer.get("memory"):
             self.close()
@@ -114,7 +127,9 @@ class _Ended(Exception):
     """The child ended without an answer."""
 
     def __init__(self, code: int, reached: str) -> None:
-        super().__init__(f"its reader crashed ({f'signal {-code}' if code < 0 else f'exit code {code}'}) after {reached}")
+        super().__init__(
+            f"its reader crashed ({f'signal {-code}' if code < 0 else f'exit code {code}'}) after {reached}"
+        )
         self.code = code
 
 
@@ -147,7 +162,9 @@ class _Child:
         return False
 
     def ask(self, job: _Job) -> dict[str, Any]:
-        """Sends a file and waits for the answer, within the limits. Raises Unreadable if one is exceeded, _Ended if the child ends."""
+        """Sends a file and waits for the answer, within the limits. Raises Unreadable if one is exceeded, _Ended if the
+        child ends.
+        """
         self._files += 1
         watch = _Watch(self._watched, job.limits)
         unsent = memoryview(json.dumps(job.header).encode() + b"\n" + job.body)
@@ -184,7 +201,9 @@ class _Child:
 
 
 class _Watch:
-    """Watches what one file takes. Processor time counts, so that a busy machine rejects no file that a quiet one reads."""
+    """Watches what one file takes. Processor time counts, so that a busy machine rejects no file that a quiet one
+    reads.
+    """
 
     def __init__(self, process: psutil.Process, limits: ReadingLimits) -> None:
         self._process, self._limits = process, limits
@@ -201,17 +220,27 @@ class _Watch:
         with suppress(psutil.Error):
             self._peak = max(self._peak, self._process.memory_info().rss)
         if self._peak > self._limits.memory_per_file:
-            raise Unreadable(_over_memory(self._limits.memory_per_file, f"{self._peak >> 20} MiB after {now - self._since:.1f} s"))
+            raise Unreadable(
+                _over_memory(self._limits.memory_per_file, f"{self._peak >> 20} MiB after {now - self._since:.1f} s")
+            )
         used, allowed = self._processor_s() - self._before, self._limits.seconds_per_file
         if used <= allowed and now - self._since > _PATIENCE * allowed:
-            reason = f"not read within {_PATIENCE * allowed} s by the clock, as {allowed} s of processor time allow: limits.seconds_per_file"
+            reason = (
+                f"not read within {_PATIENCE * allowed} s by the clock, as {allowed} s of processor time allow: "
+                "limits.seconds_per_file"
+            )
             raise Interrupted(f"{reason}; stopped at {self.reached}; the next run reads it again")
         if used > allowed:
-            raise Unreadable(f"takes more than {allowed} s of processor time: limits.seconds_per_file; stopped at {self.reached}")
+            raise Unreadable(
+                f"takes more than {allowed} s of processor time: limits.seconds_per_file; stopped at {self.reached}"
+            )
 
     @property
     def reached(self) -> str:
-        return f"{self._processor_s() - self._before:.1f} s of processor time, {time.monotonic() - self._since:.1f} s, {self._peak >> 20} MiB"
+        return (
+            f"{self._processor_s() - self._before:.1f} s of processor time, {time.monotonic() - self._since:.1f} "
+            f"s, {self._peak >> 20} MiB"
+        )
 
     def _processor_s(self) -> float:
         with suppress(psutil.Error):

@@ -1,4 +1,6 @@
-"""Writes the blocks that dialects of Markdown add as plain Markdown: call-outs, admonitions, tabs, components, imports. Code stays as it is."""
+"""Writes the blocks that dialects of Markdown add as plain Markdown: call-outs, admonitions, tabs, components, imports.
+Code stays as it is.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -14,11 +16,14 @@ _QUOTED = re.compile(r"([ \t]*)>[ \t]?\[!([\w][\w -]*)(?:\|[^\]\n]*)?\][+-]?[ \t
 _COLONS = re.compile(r"([ \t]*)(:{3,})[ \t]*(\S.*)?$")
 _DIRECTIVE = re.compile(r"\{([\w-]+)\}[ \t]*(.*)$")  # MyST: :::{note} Title
 _ATTRIBUTES = re.compile(r"\{([^{}]*)\}[ \t]*:*$")  # Pandoc: ::: {.callout-note title="Title"}
-_CONTAINER = re.compile(r"([A-Za-z][\w-]*)[ \t]*(?:\[(.*)\])?[ \t]*(?:\{[^{}]*\})?[ \t]*(.*)$")  # :::note[Title], ::: tip Title
+# :::note[Title], ::: tip Title
+_CONTAINER = re.compile(r"([A-Za-z][\w-]*)[ \t]*(?:\[(.*)\])?[ \t]*(?:\{[^{}]*\})?[ \t]*(.*)$")
 _OPTION = re.compile(r"[ \t]*:[\w-]+:(?:[ \t].*)?$")
-_INDENTING = re.compile(r"([ \t]*)(?:!!!|\?\?\?\+?)[ \t]+([A-Za-z][\w-]*(?:[ \t]+[\w-]+)*)(?:[ \t]+\"(.*)\")?[ \t]*$")  # MkDocs: !!! note "Title"
+# MkDocs: !!! note "Title"
+_INDENTING = re.compile(r"([ \t]*)(?:!!!|\?\?\?\+?)[ \t]+([A-Za-z][\w-]*(?:[ \t]+[\w-]+)*)(?:[ \t]+\"(.*)\")?[ \t]*$")
 _TAB = re.compile(r"([ \t]*)===!?\+?[ \t]+()\"(.*)\"[ \t]*$")  # MkDocs: === "Title"
-_LIQUID = re.compile(r"[ \t]*\{%-?[ \t]*(?:end)?(hint|tabs?|code|content-ref|stepper|step|columns?)\b(.*?)-?%\}[ \t]*$")  # GitBook
+# GitBook
+_LIQUID = re.compile(r"[ \t]*\{%-?[ \t]*(?:end)?(hint|tabs?|code|content-ref|stepper|step|columns?)\b(.*?)-?%\}[ \t]*$")
 _SHORTCODE = re.compile(r"[ \t]*\{\{[<%][ \t]*(/?)[ \t]*([\w/-]+)(.*?)/?[%>]\}\}[ \t]*$")  # Hugo
 _COMPONENT = re.compile(r"[ \t]*</?[A-Z](?=[A-Za-z0-9.]*?[a-z])[A-Za-z0-9.]*+((?:[ \t][^<>]*)?)/?>[ \t]*$")
 _OPEN_COMPONENT = re.compile(r"[ \t]*<[A-Z][A-Za-z0-9.]*(?:[ \t][^<>]*)?$")
@@ -31,10 +36,44 @@ _CONTENTS = re.compile(r"[ \t]*\[\[?_?toc_?\]?\][ \t]*$", re.IGNORECASE)
 
 _COMMENTS = {"<!--": "-->", "{/*": "*/}", "%%": "%%"}
 _KINDS = frozenset(
-    {"abstract", "admonition", "attention", "bug", "caution", "check", "danger", "done", "error", "example", "fail", "failure", "faq", "help", "hint"}
-    | {"important", "info", "missing", "note", "notice", "question", "quote", "seealso", "success", "summary", "tip", "tldr", "todo", "warning"}
+    {
+        "abstract",
+        "admonition",
+        "attention",
+        "bug",
+        "caution",
+        "check",
+        "danger",
+        "done",
+        "error",
+        "example",
+        "fail",
+        "failure",
+        "faq",
+        "help",
+        "hint",
+    }
+    | {
+        "important",
+        "info",
+        "missing",
+        "note",
+        "notice",
+        "question",
+        "quote",
+        "seealso",
+        "success",
+        "summary",
+        "tip",
+        "tldr",
+        "todo",
+        "warning",
+    }
 )
-_BOXES = frozenset({"alert", "callout", "card", "cards", "column", "columns", "details", "expand", "steps", "tab", "tabpane", "tabs"})  # of Hugo's themes
+# of Hugo's themes
+_BOXES = frozenset(
+    {"alert", "callout", "card", "cards", "column", "columns", "details", "expand", "steps", "tab", "tabpane", "tabs"}
+)
 _LABELS = {"faq": "FAQ", "tldr": "TL;DR", "seealso": "See also", "todo": "To do", "admonition": "", "notice": ""}
 
 
@@ -46,7 +85,9 @@ class ShownLine(NamedTuple):
 
 
 def shown_lines(lines: list[str], *, is_mdx: bool = False, depth: int = 0) -> Iterator[ShownLine]:
-    """The lines with call-outs and containers as their title and content; markers, options, imports and components without text are left out."""
+    """The lines with call-outs and containers as their title and content; markers, options, imports and components
+    without text are left out.
+    """
     ends = _ends_of_containers(lines)
     lines = [*lines]
     number, in_list, is_head, after = 0, False, True, ""
@@ -54,9 +95,17 @@ def shown_lines(lines: list[str], *, is_mdx: bool = False, depth: int = 0) -> It
     while number < len(lines):
         line = lines[number]
         fence = _FENCE.match(line)
-        if fence and (directive := _DIRECTIVE.fullmatch(fence[3])) and directive[1] in _KINDS and ">" not in fence[1] and depth < _MAX_NESTING:
+        if (
+            fence
+            and (directive := _DIRECTIVE.fullmatch(fence[3]))
+            and directive[1] in _KINDS
+            and ">" not in fence[1]
+            and depth < _MAX_NESTING
+        ):
             end = _end_of_fence(lines, number, fence)
-            yield from _titled(fence[1], _title(directive[1], directive[2]), _without_options(lines[number + 1 : end]), is_mdx, depth)
+            yield from _titled(
+                fence[1], _title(directive[1], directive[2]), _without_options(lines[number + 1 : end]), is_mdx, depth
+            )
             number = end + 1
         elif fence:
             end = min(_end_of_fence(lines, number, fence) + 1, len(lines))
@@ -83,12 +132,16 @@ def shown_lines(lines: list[str], *, is_mdx: bool = False, depth: int = 0) -> It
             yield ShownLine(line)
             number += 1
             is_head = is_head and (not line.strip() or line.startswith("# "))
-            in_list = bool(_LIST_ITEM.match(line)) or (in_list and (not line.strip() or line[:1].isspace() or bool(after.strip())))
+            in_list = bool(_LIST_ITEM.match(line)) or (
+                in_list and (not line.strip() or line[:1].isspace() or bool(after.strip()))
+            )
         after = lines[number - 1]
 
 
 def _end_of_comment(lines: list[str], number: int, opening: str, endless: set[str]) -> tuple[int, str] | None:
-    """(number of the line in which a comment ends, the rest of that line); None if it does not end. `endless` holds the kinds without any further end."""
+    """(number of the line in which a comment ends, the rest of that line); None if it does not end. `endless` holds the
+    kinds without any further end.
+    """
     closing = _COMMENTS[opening]
     if opening in endless or (opening == "%%" and lines[number].strip() != "%%"):
         return None
@@ -106,17 +159,24 @@ def _titled(indent: str, title: str, inner: list[str], is_mdx: bool, depth: int)
     yield blank
     if title:
         yield from (ShownLine(indent + title), blank)
-    yield from (ShownLine(indent + line if line else "", is_code) for line, is_code in shown_lines(inner, is_mdx=is_mdx, depth=depth + 1))
+    yield from (
+        ShownLine(indent + line if line else "", is_code)
+        for line, is_code in shown_lines(inner, is_mdx=is_mdx, depth=depth + 1)
+    )
     yield blank
 
 
 def _title(kind: str, title: str = "") -> str:
     kind = kind.lower().removeprefix("callout-")
-    return title.strip().strip('"') or (_LABELS.get(kind, kind.replace("-", " ").capitalize()) if kind in _KINDS else "")
+    return title.strip().strip('"') or (
+        _LABELS.get(kind, kind.replace("-", " ").capitalize()) if kind in _KINDS else ""
+    )
 
 
 def _block_at(lines: list[str], number: int, ends: dict[int, int]) -> tuple[str, str, list[str], int] | None:
-    """(indentation, title, content, number of the line behind) of the call-out that begins at a line; None if none does."""
+    """(indentation, title, content, number of the line behind) of the call-out that begins at a line; None if none
+    does.
+    """
     line = lines[number]
     if quoted := _QUOTED.match(line):
         begin = f"{quoted[1]}>"
@@ -126,13 +186,23 @@ def _block_at(lines: list[str], number: int, ends: dict[int, int]) -> tuple[str,
     if number in ends and (colons := _COLONS.match(line)):
         end = ends[number]
         inner = [inside.removeprefix(colons[1]) for inside in lines[number + 1 : end]]
-        return colons[1], _title_of_container(colons[3]), _without_options(inner) if colons[3].startswith("{") else inner, end + 1
+        return (
+            colons[1],
+            _title_of_container(colons[3]),
+            _without_options(inner) if colons[3].startswith("{") else inner,
+            end + 1,
+        )
     if indenting := _INDENTING.match(line) or _TAB.match(line):
         indent = indenting[1]
         inner = _indented_below(lines, number + 1, indent)
         if any(inside.strip() for inside in inner):
             title = _title(indenting[2].split()[0]) if indenting[2] and indenting[3] is None else indenting[3] or ""
-            return indent, title or (indenting[2].capitalize() if indenting[3] is None else ""), inner, number + 1 + len(inner)
+            return (
+                indent,
+                title or (indenting[2].capitalize() if indenting[3] is None else ""),
+                inner,
+                number + 1 + len(inner),
+            )
     return None
 
 
@@ -148,7 +218,9 @@ def _title_of_container(said: str) -> str:
 
 
 def _indented_below(lines: list[str], begin: int, indent: str) -> list[str]:
-    """The lines below a marker that are indented deeper than it by four spaces or a tab, without that indentation; empty lines between them count."""
+    """The lines below a marker that are indented deeper than it by four spaces or a tab, without that indentation;
+    empty lines between them count.
+    """
     inner: list[str] = []
     kept = 0
     for row in range(begin, len(lines)):
@@ -162,7 +234,9 @@ def _indented_below(lines: list[str], begin: int, indent: str) -> list[str]:
 
 
 def _layout_at(lines: list[str], number: int, *, is_mdx: bool, is_head: bool) -> tuple[str, int] | None:
-    """(title or empty, number of the line behind) of markup that only lays out what it contains; None if the line is none."""
+    """(title or empty, number of the line behind) of markup that only lays out what it contains; None if the line is
+    none.
+    """
     line = lines[number]
     if _LIST_ITEM.match(line) and number + 1 < len(lines) and lines[number + 1].strip() == "{:toc}":
         return "", number + 2

@@ -38,7 +38,8 @@ _FORMS: dict[str, Form] = {
     "text/csv": "csv",
     "text/tab-separated-values": "csv",
 }
-# Documents, which are read in a child process. `is_text_type` does not count them: a crawl of pages does not store them.
+# Documents, which are read in a child process. `is_text_type` does not count them: a crawl of pages does not store
+# them.
 DOCUMENT_FORMS: frozenset[Form] = frozenset({"pdf", "docx", "pptx", "xlsx", "epub", "eml"})
 _PACKED_FORMS: dict[str, Form] = {DOCUMENT_TYPES[form]: form for form in sorted(DOCUMENT_FORMS)}
 _MAX_DEPTH = 100  # levels of a JSON value
@@ -55,24 +56,30 @@ def media_type(content_type: str) -> str:
 
 
 def is_text_type(content_type: str) -> bool:
-    """Whether a crawl stores pages of this content type: HTML, XML, JSON and plain text, but not images, archives, style sheets or scripts."""
+    """Whether a crawl stores pages of this content type: HTML, XML, JSON and plain text, but not images, archives,
+    style sheets or scripts.
+    """
     kind = media_type(content_type)
     return kind in _FORMS or kind.endswith(("+xml", "+json")) or (kind.startswith("text/") and kind not in _NOT_PROSE)
 
 
 def looks_like_text(body: bytes) -> bool:
-    """Guesses whether a body without a declared type is text: not binary, and no NUL in its first 2,048 bytes unless a byte order mark precedes them."""
+    """Guesses whether a body without a declared type is text: not binary, and no NUL in its first 2,048 bytes unless a
+    byte order mark precedes them.
+    """
     return not is_binary(body) and (read_bom(body)[0] is not None or b"\0" not in body[:2048])
 
 
 class Content:
     """A page, decoded and parsed on demand.
 
-    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits` are those of reading a document, whose
-    numbers are written in `language`, a BCP 47 tag; it also tells encodings apart. `left_out` tallies what those who read it leave out on purpose.
+    `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits`
+    are those of reading a document, whose numbers are written in `language`, a BCP 47 tag; it also tells encodings
+    apart. `left_out` tallies what those who read it leave out on purpose.
     """
 
-    def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits(), language: str = "") -> None:  # noqa: B008  # frozen
+    # frozen
+    def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits(), language: str = "") -> None:  # noqa: B008
         self.page = page
         self._limits = limits
         self._language = language
@@ -82,7 +89,9 @@ class Content:
         self._told: set[Any] = set()
 
     def leave_out(self, reason: str, text: str, what: Any) -> None:
-        """Tallies a text that is left out for a reason; that of the same thing, such as an element that two rules read, only once."""
+        """Tallies a text that is left out for a reason; that of the same thing, such as an element that two rules read,
+        only once.
+        """
         if (reason, what) not in self._told:
             self._told.add((reason, what))
             self.left_out.add(reason, text)
@@ -122,7 +131,9 @@ class Content:
 
     @cached_property
     def json(self) -> Any:
-        """The parsed JSON body, or the front matter of a Markdown file. Raises ValueError if the body is not JSON, or the front matter broken."""
+        """The parsed JSON body, or the front matter of a Markdown file. Raises ValueError if the body is not JSON, or
+        the front matter broken.
+        """
         if self.form == "markdown":
             if isinstance(self._front_matter_and_prose[0], BrokenFrontMatter):
                 raise self._front_matter_and_prose[0]
@@ -136,14 +147,18 @@ class Content:
 
     @property
     def lines(self) -> list[bytes]:
-        """The body as UTF-8 lines, split at line feeds only, since JSON strings may contain the other line ends of Unicode."""
+        """The body as UTF-8 lines, split at line feeds only, since JSON strings may contain the other line ends of
+        Unicode.
+        """
         encoding, mark = read_bom(self.page.body)
         body = self.page.body[len(mark or b"") :]
         return (body if encoding in (None, "utf-8") else body.decode(encoding, "replace").encode()).split(b"\n")
 
     @property
     def prose(self) -> str:
-        """The text without wrapping: Markdown without front matter and dialects, a document as HTML, any other text unchanged."""
+        """The text without wrapping: Markdown without front matter and dialects, a document as HTML, any other text
+        unchanged.
+        """
         if self.form == "markdown":
             return self._front_matter_and_prose[1]
         return as_html(self.document) if self.is_document else self.text
@@ -162,14 +177,17 @@ class Content:
     def _front_matter_and_prose(self) -> tuple[dict[str, Any] | BrokenFrontMatter, str]:
         is_mdx = self.url.lower().endswith(".mdx")
         try:
-            values, prose = split_front_matter(self.text if "\n" in self.text else self.text.replace("\r", "\n"))  # line ends of old Macs
+            # line ends of old Macs
+            values, prose = split_front_matter(self.text if "\n" in self.text else self.text.replace("\r", "\n"))
         except BrokenFrontMatter as error:
             return error, as_shown(error.below, is_mdx=is_mdx)
         return without_links(values), as_shown(prose, is_mdx=is_mdx)
 
     @property
     def is_document(self) -> bool:
-        """Whether it is a PDF, an office file, an EPUB or a mail, which `document` has in elements. It has no links, and all of it is content."""
+        """Whether it is a PDF, an office file, an EPUB or a mail, which `document` has in elements. It has no links,
+        and all of it is content.
+        """
         return self.form in DOCUMENT_FORMS
 
     @cached_property
@@ -197,7 +215,11 @@ class Content:
 
 def _paragraphs(text: str) -> str:
     """Plain text as HTML, with one `<p>` per block between empty lines."""
-    return "".join(f"<p>{escape(paragraph.strip(), quote=False)}</p>\n" for paragraph in re.split(r"\n[^\S\n]*\n", text) if paragraph.strip())
+    return "".join(
+        f"<p>{escape(paragraph.strip(), quote=False)}</p>\n"
+        for paragraph in re.split(r"\n[^\S\n]*\n", text)
+        if paragraph.strip()
+    )
 
 
 def _form(page: Page) -> Form:
@@ -216,8 +238,8 @@ def _form(page: Page) -> Form:
 def parse_json(text: str | bytes) -> Any:
     """Parses strict JSON.
 
-    Raises ValueError for invalid JSON, NaN, Infinity, floats out of range, integers of more than 1,000 digits, and more than 100 levels of nesting.
-    Unpaired surrogates, which JSON can escape but UTF-8 cannot encode, become U+FFFD.
+    Raises ValueError for invalid JSON, NaN, Infinity, floats out of range, integers of more than 1,000 digits, and more
+    than 100 levels of nesting. Unpaired surrogates, which JSON can escape but UTF-8 cannot encode, become U+FFFD.
     """
     try:
         value = json.loads(text, parse_constant=_not_json, parse_float=_finite, parse_int=_integer)
@@ -230,10 +252,17 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Whether a JSON value is nested deeper than `levels`; the recursive functions that clean and write it must not exhaust the stack."""
+    """Whether a JSON value is nested deeper than `levels`; the recursive functions that clean and write it must not
+    exhaust the stack.
+    """
     layer = [value]
     for _ in range(levels + 1):
-        layer = [inner for outer in layer if isinstance(outer, list | dict) for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        layer = [
+            inner
+            for outer in layer
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
         if not layer:
             return False
     return True

@@ -24,21 +24,41 @@ from webencodings.labels import LABELS  # type: ignore[import-untyped]  # ships 
 
 from almanac.core.locales import primary
 
-# Encodings that a label may name, with the codec to use. Others (utf-7, punycode, unicode_escape …) are never those of pages, and some take quadratic time.
+# Encodings that a label may name, with the codec to use. Others (utf-7, punycode, unicode_escape …) are never those of
+# pages, and some take quadratic time.
 _CODECS = {
-    **{name: name for name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "cp866", "mac-roman", "mac-cyrillic")},
+    **{name: name for name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "cp866", "mac-roman",
+    "mac-cyrillic")},
     **{f"cp{n}": f"cp{n}" for n in range(1250, 1259)},
     **{f"iso8859-{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
-    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874", "cp874": "cp874",
-    "gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "gb18030": "gb18030", "big5": "big5hkscs", "cp950": "big5hkscs", "big5hkscs": "big5hkscs",
+    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
+    "cp874": "cp874",
+    "gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "gb18030": "gb18030", "big5": "big5hkscs",
+    "cp950": "big5hkscs", "big5hkscs": "big5hkscs",
     "shift_jis": "cp932", "cp932": "cp932", "shift_jis_2004": "cp932", "euc_jp": "euc_jp", "euc_jis_2004": "euc_jp",
     "iso2022_jp": "iso2022_jp", "iso2022_jp_2": "iso2022_jp", "euc_kr": "cp949", "cp949": "cp949",
 }  # fmt: skip
 # Python's names of encodings that browsers call otherwise.
-_PYTHON_NAMES = {"iso-8859-8-i": "iso-8859-8", "macintosh": "mac-roman", "x-mac-cyrillic": "mac-cyrillic", "windows-874": "cp874"}
+_PYTHON_NAMES = {
+    "iso-8859-8-i": "iso-8859-8",
+    "macintosh": "mac-roman",
+    "x-mac-cyrillic": "mac-cyrillic",
+    "windows-874": "cp874",
+}
 _DETECTABLE = [
     *(f"cp{n}" for n in (1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258, 866, 874, 932, 949)),
-    *("iso-8859-2", "iso-8859-5", "iso-8859-6", "iso-8859-7", "koi8-r", "koi8-u", "euc-jp", "iso-2022-jp", "gb18030", "big5hkscs"),
+    *(
+        "iso-8859-2",
+        "iso-8859-5",
+        "iso-8859-6",
+        "iso-8859-7",
+        "koi8-r",
+        "koi8-u",
+        "euc-jp",
+        "iso-2022-jp",
+        "gb18030",
+        "big5hkscs",
+    ),
 ]
 _LEGIBLE = re.compile(r"[\w-]+")  # the labels that w3lib can read
 _SAMPLE_BYTES = 16_384
@@ -68,40 +88,50 @@ _PIECE = re.compile(rb"[^<>\r\n]+")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _BAD = re.compile("[\ufffd\x80-\x84\x86-\x9f]")
 _CONTROLS = re.compile("[\x80-\x84\x86-\x9f]")  # but for NEL, which some systems end lines with
-# Windows' code pages have letters and quotation marks where ISO 8859 has controls, and for the most part the same letters elsewhere.
+# Windows' code pages have letters and quotation marks where ISO 8859 has controls, and for the most part the same
+# letters elsewhere.
 _WINDOWS = {"iso8859-2": "cp1250", "iso8859-5": "cp1251", "iso8859-6": "cp1256", "iso8859-7": "cp1253"}
 _COMMENT_OR_SCRIPT = re.compile(rb"<!--.*?-->|<script\b.*?</script", re.DOTALL | re.IGNORECASE)
 _ESCAPES = (b"\x1b$B", b"\x1b$@", b"\x1b(J")  # the bytes of ISO-2022-JP are all ASCII
 _TWO_ALPHABETS = re.compile("[A-Za-z][\u0370-\u06ff\u0e00-\u0e7f]|[\u0370-\u06ff\u0e00-\u0e7f][A-Za-z]")  # in one word
 # Signs of a wrong Latin-1 guess: symbols and capitals inside a word, three accented letters in a row.
-_UNREADABLE = re.compile("[a-zß-öø-ÿ][¢-©¬-¶¸¹¼-¾×÷À-ÖØ-Þ]|[¢-§©¬-¯±-´¶¸¹¼-¾×÷][A-Za-zÀ-ÖØ-öø-ÿ]|[À-ÖØ-öø-ÿ]{3}|[\ufffd\x80-\x9f]")
+_UNREADABLE = re.compile(
+    "[a-zß-öø-ÿ][¢-©¬-¶¸¹¼-¾×÷À-ÖØ-Þ]|[¢-§©¬-¯±-´¶¸¹¼-¾×÷][A-Za-zÀ-ÖØ-öø-ÿ]|[À-ÖØ-öø-ÿ]{3}|[\ufffd\x80-\x9f]"
+)
 _UNSURE = 0.15
 _ICELANDIC = re.compile("[ðþÐÞ]")  # of which chardet is sure; elsewhere these are Turkish ğ, ş, Ğ, Ş or Baltic š, ž
-# Text from Mac OS, DOS or in Latin-9 (œ, €), decoded as a Windows code page, shows controls, or symbols inside words. These encodings are not
-# in _DETECTABLE because detection would confuse them with too many others.
+# Text from Mac OS, DOS or in Latin-9 (œ, €), decoded as a Windows code page, shows controls, or symbols inside words.
+# These encodings are not in _DETECTABLE because detection would confuse them with too many others.
 _NOT_WINDOWS = re.compile(
     "[\ufffd\x80-\x84\x86-\x9f]|[a-zß-öø-ÿš][À-ÖØ-ÞŠŤŽŸˆ‡†ƒ‰‹›”„‚§¤][a-zß-öø-ÿš‹]|[a-zß-öø-ÿ][ŽŸˆ](?!\\w)"
     r"|[A-Za-zß-öø-ÿ][¼½¾\u2500-\u259f][a-zß-öø-ÿ]|\d\s?¤"
 )
 _OLD_PAGES = ("iso8859-15", "mac-roman", "cp850")
-# Letters outside ASCII of languages of which a few sentences are too little for detection, with the encodings that were usual for them, the likeliest first,
-# and those of DOS and Mac OS, which were not usual on the web.
+# Letters outside ASCII of languages of which a few sentences are too little for detection, with the encodings that were
+# usual for them, the likeliest first, and those of DOS and Mac OS, which were not usual on the web.
 _CENTRAL = (("cp1250", "iso8859-2"), ("cp852", "iso8859-16"))
 _BALTIC = (("cp1257",), ("iso8859-4", "cp775"))
 _TURKISH = (("cp1254",), ("cp857",))
 _WESTERN = (("cp1252",), ("mac-roman", "cp850"))
 _ALPHABETS = {
-    "bs": (_CENTRAL, "čćđšž"), "cs": (_CENTRAL, "áčďéěíňóřšťúůýž"), "hr": (_CENTRAL, "čćđšž"), "hu": (_CENTRAL, "áéíóöőúüű"), "pl": (_CENTRAL, "ąćęłńóśźż"),
+    "bs": (_CENTRAL, "čćđšž"), "cs": (_CENTRAL, "áčďéěíňóřšťúůýž"), "hr": (_CENTRAL, "čćđšž"), "hu": (_CENTRAL,
+    "áéíóöőúüű"), "pl": (_CENTRAL, "ąćęłńóśźż"),
     "ro": (_CENTRAL, "ăâîşţșț"), "sk": (_CENTRAL, "áäčďéíĺľňóôŕšťúýž"), "sl": (_CENTRAL, "čćđšž"),
-    "et": ((("cp1257", "cp1252"), _BALTIC[1]), "äõöüšž"), "lt": (_BALTIC, "ąčęėįšųūž"), "lv": (_BALTIC, "āčēģīķļņšūž"), "tr": (_TURKISH, "çğıİöşüâîû"),
-    "ca": (_WESTERN, "àçèéíïòóúü·"), "da": (_WESTERN, "æøåéü"), "de": (_WESTERN, "äöüßé"), "es": (_WESTERN, "áéíñóúü"), "fi": (_WESTERN, "äöåéšž"),
-    "fr": (_WESTERN, "àâæçéèêëîïôœùûüÿ"), "is": (_WESTERN, "áðéíóúýþæö"), "it": (_WESTERN, "àèéìíîòóùú"), "nb": (_WESTERN, "æøåéòô"),
-    "nl": (_WESTERN, "áéëèïíóöüú"), "no": (_WESTERN, "æøåéòô"), "pt": (_WESTERN, "áâãàçéêíóôõúü"), "sv": (_WESTERN, "åäöéü"),
+    "et": ((("cp1257", "cp1252"), _BALTIC[1]), "äõöüšž"), "lt": (_BALTIC, "ąčęėįšųūž"), "lv": (_BALTIC, "āčēģīķļņšūž"),
+    "tr": (_TURKISH, "çğıİöşüâîû"),
+    "ca": (_WESTERN, "àçèéíïòóúü·"), "da": (_WESTERN, "æøåéü"), "de": (_WESTERN, "äöüßé"), "es": (_WESTERN, "áéíñóúü"),
+    "fi": (_WESTERN, "äöåéšž"),
+    "fr": (_WESTERN, "àâæçéèêëîïôœùûüÿ"), "is": (_WESTERN, "áðéíóúýþæö"), "it": (_WESTERN, "àèéìíîòóùú"),
+    "nb": (_WESTERN, "æøåéòô"),
+    "nl": (_WESTERN, "áéëèïíóöüú"), "no": (_WESTERN, "æøåéòô"), "pt": (_WESTERN, "áâãàçéêíóôõúü"), "sv": (_WESTERN,
+    "åäöéü"),
 }  # fmt: skip
-# Least shares of letters of the alphabet among so many characters outside ASCII, and of those of an encoding of DOS or Mac OS, which have to be three.
+# Least shares of letters of the alphabet among so many characters outside ASCII, and of those of an encoding of DOS or
+# Mac OS, which have to be three.
 _SHARES = ((8, 0.5), (20, 0.8), (math.inf, 0.9))
 _OLD_SHARE, _OLD_LETTERS = 0.8, 3
-_ALIKE, _TOLD_APART = 0.1, 8  # difference of two shares that says nothing, and characters from which on chardet tells two encodings of a region apart
+# difference of two shares that says nothing, and characters from which on chardet tells two encodings of a region apart
+_ALIKE, _TOLD_APART = 0.1, 8
 # Signs where a word is: letters of another encoding. A letter beside a digit is a sign there: "£5".
 _IN_WORD = re.compile(r"[©®¶±µ](?=[^\W\d_]{3})|(?<=[^\W\d_])[»«µ](?=[^\W\d_])|(?<=[^\W\d_])[±¶]")
 _LANGUAGE = re.compile(rb"<html\b[^<>]*?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,3})\b", re.IGNORECASE)
@@ -110,18 +140,24 @@ _PRINTED = frozenset("‘’‚“”„«»‹›–—…•°€£§©®™¿
 
 
 def decode_markup(body: bytes, content_type: str = "", language: str = "") -> tuple[str, str]:
-    """Returns (encoding, text) of HTML or XML. `language` is a BCP 47 tag for a page that names none itself. Undecodable bytes become U+FFFD."""
+    """Returns (encoding, text) of HTML or XML. `language` is a BCP 47 tag for a page that names none itself.
+    Undecodable bytes become U+FFFD.
+    """
     own = _LANGUAGE.search(body, 0, 4096)
     return _decode(body, content_type, _declared(body), own[1].decode() if own else language)
 
 
 def decode_text(body: bytes, content_type: str = "", language: str = "") -> tuple[str, str]:
-    """Returns (encoding, text) of a plain text file, which is in `language`, a BCP 47 tag, where that is known. Undecodable bytes become U+FFFD."""
+    """Returns (encoding, text) of a plain text file, which is in `language`, a BCP 47 tag, where that is known.
+    Undecodable bytes become U+FFFD.
+    """
     return _decode(body, content_type, None, language)
 
 
 def is_binary(body: bytes) -> bool:
-    """Whether the body is text in no encoding, whatever its label: it has a known magic number, or is full of control characters."""
+    """Whether the body is text in no encoding, whatever its label: it has a known magic number, or is full of control
+    characters.
+    """
     if body.startswith(_MAGIC):
         return True
     head = body[:_SAMPLE_BYTES]
@@ -144,7 +180,11 @@ def _decode(body: bytes, content_type: str, declared: str | None, language: str)
     if _is_utf8(body, labelled="utf-8" in labels):
         return "utf-8", _undoubled(body.decode("utf-8", "replace"))
     sample = _sample(body)
-    fitting = (label for label in labels if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label, language))
+    fitting = (
+        label
+        for label in labels
+        if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label, language)
+    )
     encoding = next(fitting, None) or _detected(sample, language)
     return encoding, body.decode(encoding, "replace")
 
@@ -155,13 +195,16 @@ def _codec(label: str | None) -> str | None:
     return _CODECS.get(codecs.lookup(name).name) if name else None
 
 
-# Labels that browsers know, and w3lib does not, or cannot read. They are replaced before it reads a header or declaration, since it drops those.
+# Labels that browsers know, and w3lib does not, or cannot read. They are replaced before it reads a header or
+# declaration, since it drops those.
 _LABELS = {
     label: python_name
     for label, python_name in ((label, _PYTHON_NAMES.get(name, name)) for label, name in LABELS.items())
     if _codec(python_name) is not None and (_codec(label) is None or not _LEGIBLE.fullmatch(label))
 }
-_LABELLED = re.compile(rf"((?:charset|encoding)\s*+=\s*+(?:[\"']\s*+)?)({'|'.join(map(re.escape, _LABELS))})(?![\w-])", re.IGNORECASE)
+_LABELLED = re.compile(
+    rf"((?:charset|encoding)\s*+=\s*+(?:[\"']\s*+)?)({'|'.join(map(re.escape, _LABELS))})(?![\w-])", re.IGNORECASE
+)
 
 
 def _known(text: str) -> str:
@@ -170,18 +213,24 @@ def _known(text: str) -> str:
 
 
 def _declared(body: bytes) -> str | None:
-    """The codec declared in <meta> or the XML declaration. UTF-16 is ignored there: the declaration was found by reading ASCII."""
+    """The codec declared in <meta> or the XML declaration. UTF-16 is ignored there: the declaration was found by
+    reading ASCII.
+    """
     label = html_body_declared_encoding(_known(body[:4096].decode("latin-1")))
     if label is None and b"<meta" in body[4096:_META_BYTES].lower():
         rest = _COMMENT_OR_SCRIPT.sub(b"", body[:_META_BYTES])
-        tags = (_known(rest[at.start() : at.start() + 512].decode("latin-1")) for at in re.finditer(rb"(?i)<meta", rest))
+        tags = (
+            _known(rest[at.start() : at.start() + 512].decode("latin-1")) for at in re.finditer(rb"(?i)<meta", rest)
+        )
         label = next(filter(None, map(html_body_declared_encoding, tags)), None)
     codec = _codec(label)
     return None if codec and codec.startswith("utf-16") else codec
 
 
 def _wide(body: bytes) -> str | None:
-    """Detects UTF-16 and UTF-32 without a byte order mark: characters common to all scripts (spaces, tags) have NUL bytes. A stray NUL proves nothing."""
+    """Detects UTF-16 and UTF-32 without a byte order mark: characters common to all scripts (spaces, tags) have NUL
+    bytes. A stray NUL proves nothing.
+    """
     head = body[:_SAMPLE_BYTES]
     head = head[: len(head) // 4 * 4]
     if len(head) < 4 or 0 not in head:
@@ -201,7 +250,8 @@ def _wide(body: bytes) -> str | None:
 def _is_utf8(body: bytes, *, labelled: bool) -> bool:
     """Whether the body is UTF-8 with characters outside ASCII: valid, cut off inside a character, or with few errors.
 
-    Labelled UTF-8 may have as many errors as decoded characters outside ASCII; unlabelled text one error per ten of them.
+    Labelled UTF-8 may have as many errors as decoded characters outside ASCII; unlabelled text one error per ten of
+    them.
     """
     try:
         text, _ = codecs.utf_8_decode(body, "strict", False)
@@ -216,8 +266,8 @@ def _is_utf8(body: bytes, *, labelled: bool) -> bool:
 def _undoubled(text: str) -> str:
     """Repairs text that was encoded as UTF-8 twice (`CafÃ©`).
 
-    Only where nothing else is possible: every character outside ASCII takes part, and at least three different characters result. A page about
-    such errors has other characters too, or shows one or two.
+    Only where nothing else is possible: every character outside ASCII takes part, and at least three different
+    characters result. A page about such errors has other characters too, or shows one or two.
     """
     if not _DOUBLED.search(text):
         return text
@@ -240,7 +290,9 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         if high is None:
             continue
         # The bytes before the first one outside ASCII are whole characters in every encoding.
-        piece = body[max(match.start(), high.start() - _PIECE_BYTES // 8) : min(match.end(), high.start() + _PIECE_BYTES)]
+        piece = body[
+            max(match.start(), high.start() - _PIECE_BYTES // 8) : min(match.end(), high.start() + _PIECE_BYTES)
+        ]
         yield piece
         size += len(piece)
         if size >= _SAMPLE_BYTES:
@@ -273,9 +325,11 @@ def _detected(sample: bytes, language: str) -> str:
 
 
 def _by_alphabet(sample: bytes, language: str) -> str | None:
-    """The encoding of a language in which most of the sample's characters outside ASCII are letters of its alphabet; None where there is none.
+    """The encoding of a language in which most of the sample's characters outside ASCII are letters of its alphabet;
+    None where there is none.
 
-    Others are in names. Of two encodings in which they are alike, the one that chardet prefers, or, of a few characters, the more usual one.
+    Others are in names. Of two encodings in which they are alike, the one that chardet prefers, or, of a few
+    characters, the more usual one.
     """
     (usual, old), alphabet = _ALPHABETS.get(language, (((), ()), ""))
     letters = "".join(c for c in alphabet + alphabet.upper() if not c.isascii())
@@ -310,7 +364,9 @@ def _sureness(sample: bytes) -> dict[str, float]:
 
 
 def _likeliest(sample: bytes) -> str:
-    """The encoding that chardet detects; cp1252 where the evidence is weak, as in a short title, and the text is readable in it."""
+    """The encoding that chardet detects; cp1252 where the evidence is weak, as in a short title, and the text is
+    readable in it.
+    """
     sure = _sureness(sample)
     if not sure:
         return "cp1252"
@@ -326,7 +382,9 @@ def _likeliest(sample: bytes) -> str:
 
 
 def _as_old_page(sample: bytes) -> str | None:
-    """The first of Latin-9, Mac Roman and cp850 in which every character outside ASCII is a letter or a typographic mark; None if there is none."""
+    """The first of Latin-9, Mac Roman and cp850 in which every character outside ASCII is a letter or a typographic
+    mark; None if there is none.
+    """
     for encoding in _OLD_PAGES:
         foreign = [c for c in sample.decode(encoding) if not c.isascii()]
         if all(c.isalpha() or c in _PRINTED for c in foreign) and not _UNREADABLE.search(sample.decode(encoding)):

@@ -14,7 +14,8 @@ _SAMPLED_CHARACTERS = 1 << 16
 _UNNAMED = re.compile(r"column_\d+")
 _MAX_RECOVERIES = 100  # a quote that is never closed costs another pass over the rest of the file
 _UP_TO_A_QUOTE = re.compile(r'(?:[^"]|"")*+(?=")')
-_ROWS_BY_CHANCE = 8  # delimiters in lines inside a quote, from which on they are taken for table rows rather than prose with commas
+# delimiters in lines inside a quote, from which on they are taken for table rows rather than prose with commas
+_ROWS_BY_CHANCE = 8
 _NEVER_CLOSED = "a quote is opened and never closed"
 _BEHIND_MANY = "behind too many quotes that are never closed"
 _REASONS = {
@@ -37,12 +38,14 @@ class Row:
 
 
 def read_rows(text: str, delimiter: str | None = None) -> Iterator[Row]:
-    """Yields the rows below the header, in order; empty ones are skipped. Raises ValueError if there is no readable header.
+    """Yields the rows below the header, in order; empty ones are skipped. Raises ValueError if there is no readable
+    header.
 
     `delimiter` None detects it.
     """
     lines = _lines(text.removeprefix("\ufeff"))
-    if lines and lines[0].lower().startswith("sep=") and len(lines[0].strip()) == 5:  # a directive of Excel that names the delimiter
+    # a directive of Excel that names the delimiter
+    if lines and lines[0].lower().startswith("sep=") and len(lines[0].strip()) == 5:
         delimiter, lines[0] = lines[0][4], "\n"
     dialect = sniff_dialect("".join(lines[:2000]), delimiter or _DELIMITERS)
     header = next((record for record in _records(lines, dialect) if any(cell.strip() for cell in record.cells)), None)
@@ -55,7 +58,9 @@ def read_rows(text: str, delimiter: str | None = None) -> Iterator[Row]:
 
 
 class Dialect(NamedTuple):
-    """How a table is written. With `spaced`, cells may be preceded by blanks, and a quote after them opens a quoted cell."""
+    """How a table is written. With `spaced`, cells may be preceded by blanks, and a quote after them opens a quoted
+    cell.
+    """
 
     delimiter: str
     spaced: bool = False
@@ -72,7 +77,11 @@ def sniff_dialect(sample: str, delimiters: str = _DELIMITERS) -> Dialect:
     best, best_score = Dialect(delimiters[0]), (0.0, 0)
     for delimiter in delimiters:
         for spaced in (True, False) if re.search(f'{re.escape(delimiter)} +"', sample) else (False,):
-            widths = [len(record.cells) for record in islice(_records(lines, Dialect(delimiter, spaced)), _SAMPLED_ROWS) if not record.problem]
+            widths = [
+                len(record.cells)
+                for record in islice(_records(lines, Dialect(delimiter, spaced)), _SAMPLED_ROWS)
+                if not record.problem
+            ]
             widths = [width for width in widths if width]
             if not widths or widths[0] < 2:
                 continue
@@ -93,7 +102,9 @@ class _Record:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with a `\\n` at their end; `\\r\\n` and, where the header ends in one, a lone `\\r` count too. Other Unicode line ends may be part of a cell."""
+    """Lines with a `\\n` at their end; `\\r\\n` and, where the header ends in one, a lone `\\r` count too. Other
+    Unicode line ends may be part of a cell.
+    """
     if "\r" in text.partition("\n")[0].removesuffix("\r"):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return [f"{line}\n" for line in text.split("\n")]
@@ -102,8 +113,8 @@ def _lines(text: str) -> list[str]:
 def _records(lines: Sequence[str], dialect: Dialect, start: int = 0, width: int = 0) -> Iterator[_Record]:
     """Yields the records of a table from line `start` on; `width` is its number of columns, 0 if not known.
 
-    A quote that is never closed costs only its own line: reading resumes on the next one, whether the table ends before another quote, or the
-    next quote opens a cell, or it closes one that is full of rows.
+    A quote that is never closed costs only its own line: reading resumes on the next one, whether the table ends before
+    another quote, or the next quote opens a cell, or it closes one that is full of rows.
     """
     recoveries = 0
     csv.field_size_limit(1 << 30)
@@ -127,7 +138,9 @@ def _records(lines: Sequence[str], dialect: Dialect, start: int = 0, width: int 
                 continue
             yield _Record(line + 1, line + 1, problem=_NEVER_CLOSED)
             if recoveries == _MAX_RECOVERIES:
-                yield from (_Record(n + 1, n + 1, problem=_BEHIND_MANY) for n in range(line + 1, end) if lines[n].strip())
+                yield from (
+                    _Record(n + 1, n + 1, problem=_BEHIND_MANY) for n in range(line + 1, end) if lines[n].strip()
+                )
                 continue
             recoveries += 1
             start = line + 1
@@ -139,7 +152,9 @@ def _reader(lines: Iterable[str], dialect: Dialect) -> Any:
 
 
 def _holds_rows(inner: Sequence[str], dialect: Dialect, width: int) -> bool:
-    """Whether the lines inside a quoted cell are rows of the table: nine in ten have its width, and too many delimiters for prose."""
+    """Whether the lines inside a quoted cell are rows of the table: nine in ten have its width, and too many delimiters
+    for prose.
+    """
     if len(inner) * (width - 1) < _ROWS_BY_CHANCE:
         return False
     rows = [line for line in inner if line.strip()]
@@ -154,7 +169,9 @@ def _width(line: str, dialect: Dialect) -> int:
 
 
 def _is_never_closed(lines: Sequence[str], begin: int, end: int, error: str, delimiter: str) -> bool:
-    """Whether a failed record swallowed the lines after its first one, up to the end of the table or to the quote that opens another cell."""
+    """Whether a failed record swallowed the lines after its first one, up to the end of the table or to the quote that
+    opens another cell.
+    """
     if "unexpected end" in error:
         return True
     if end - begin < 2 or "expected after" not in error or (quote := _UP_TO_A_QUOTE.match(lines[end - 1])) is None:

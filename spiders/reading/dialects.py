@@ -1,4 +1,6 @@
-"""Writes what dialects of Markdown add to it as their readers see it: wiki links, embeds, highlights, comments, block ids, call-outs, `<sup>`."""
+"""Writes what dialects of Markdown add to it as their readers see it: wiki links, embeds, highlights, comments, block
+ids, call-outs, `<sup>`.
+"""
 
 import re
 from typing import Any
@@ -8,39 +10,49 @@ from almanac.spiders.reading.raised import scripted
 
 _MAY_BE = re.compile(
     r"<su[bp]>|"
-    r"\[\[|\[!|:::|!!!|\?\?\?|===|==|%%|<!--|\{[:#%/]|[)\]`]\{|^[ ]{0,3}#.*\{|\{\{[<%]|\^\w|[`~]{3,}\{|\[_?toc_?\]|^[ \t]*</?[A-Z]|^(?:im|ex)port[ \t]",
+    r"\[\[|\[!|:::|!!!|\?\?\?|===|==|%%|<!--|\{[:#%/]|[)\]`]\{|^[ "
+    r"]{0,3}#.*\{|\{\{[<%]|\^\w|[`~]{3,}\{|\[_?toc_?\]|^[ \t]*</?[A-Z]|^(?:im|ex)port[ \t]",
     re.MULTILINE | re.IGNORECASE,
 )
 _TOKEN = re.compile(
-    r"\\[^\w\s]|`+|<!--|\{/\*|%%|!?\[\[|==|\$\$?|\{:|(?<=[)\]`])\{|\{[ \t]*(?=[#.\w])(?=[^{}\n]*\}[ \t]*$)|[ \t]\^(?=\w)|^\^(?=\w)"
+    r"\\[^\w\s]|`+|<!--|\{/\*|%%|!?\[\[|==|\$\$?|\{:|(?<=[)\]`])\{|\{[ \t]*(?=[#.\w])(?=[^{}\n]*\}[ \t]*$)|[ "
+    r"\t]\^(?=\w)|^\^(?=\w)"
     r"|<(?:pre|code|script|style|math|svg)\b|<su[bp]>",
     re.MULTILINE | re.IGNORECASE,
 )
 _LINK = re.compile(r"(!?)\[\[(?!\[)([^\[\]\n|]{0,500})((?:\|[^\[\]\n|]{0,500})*)\]\](?!\]|\(|\[(?!\[))")
 _DATA = re.compile(r"""\s*(?:["'].*["']|[-\d.\s]*,[-\d.,\s]*)\s*$""")  # [["a", "b"]], [[1, 2]]
 _SIZE = re.compile(r"\d+(?:x\d+)?%?|left|right|center", re.IGNORECASE)
-_MEDIA = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|mp3|m4a|wav|ogg|flac|mp4|webm|mov|mkv|ogv)$", re.IGNORECASE)
+_MEDIA = re.compile(
+    r"\.(?:png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|mp3|m4a|wav|ogg|flac|mp4|webm|mov|mkv|ogv)$", re.IGNORECASE
+)
 _HIGHLIGHT = re.compile(r"==(?=[^\s=])([^\n=]{0,1000}[^\s=])==(?!=)")
 _INLINE_MATH = re.compile(r"\$(?=[^\s$])[^$\n]{0,300}[^\s$\\]\$(?!\d)|\$[^\s$\\]\$(?!\d)")
 _ATTRIBUTES = re.compile(r"\{:(?:toc|[ \t]*[.#][\w-]|[ \t]*[\w-]+=)[^{}\n]*\}")
 _LINK_END = re.compile(r"\]\([^()\n]*(?:\([^()\n]*\)[^()\n]*)?\)$")
 _ATTRIBUTE = r"""(?:[.#][\w:.-]+|[A-Za-z][\w-]*=(?:"[^"\n]*"|'[^'\n]*'|[^\s{}"']+))"""
-_ATTRIBUTE_LIST = re.compile(rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}")  # ![](a.png){ width="300" }, ## Title {#id .class}
+_ATTRIBUTE_LIST = re.compile(
+    rf"\{{:?[ \t]*{_ATTRIBUTE}(?:[ \t]+{_ATTRIBUTE})*[ \t]*\}}"
+)  # ![](a.png){ width="300" }, ## Title {#id .class}
 _BLOCK_ID = re.compile(r"\s?\^(?=[\w-]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]{2,60}[ \t]*$", re.MULTILINE)
 _RAISED = re.compile(r"<(su[bp])>([^<>\n\[\]*_`]{1,30})</\1>", re.IGNORECASE)
 _WORD = re.compile(r"[A-Za-z0-9_]")
 
 
 def as_shown(text: str, *, is_mdx: bool = False) -> str:
-    """The Markdown text as CommonMark with the same text that a reader sees in the dialect; unchanged if it has nothing of a dialect, or nothing else.
+    """The Markdown text as CommonMark with the same text that a reader sees in the dialect; unchanged if it has nothing
+    of a dialect, or nothing else.
 
-    `[[Page|shown]]` becomes `shown`, `[[Page#Section]]` `Page > Section`; an embedded note gives its name, an embedded picture its description. Code, in
-    blocks and in lines, stays as it is, and so does what only looks like a link: `[[ -f x ]]`, `[[1, 2], [3]]`.
+    `[[Page|shown]]` becomes `shown`, `[[Page#Section]]` `Page > Section`; an embedded note gives its name, an embedded
+    picture its description. Code, in blocks and in lines, stays as it is, and so does what only looks like a link: `[[
+    -f x ]]`, `[[1, 2], [3]]`.
     """
     if not _MAY_BE.search(text):
         return text
     lines = text.replace("\r\n", "\n").split("\n")
-    shown = "\n".join(run if is_code else _Inline(run).shown() for run, is_code in runs_of(shown_lines(lines, is_mdx=is_mdx)))
+    shown = "\n".join(
+        run if is_code else _Inline(run).shown() for run, is_code in runs_of(shown_lines(lines, is_mdx=is_mdx))
+    )
     if not shown.strip():
         return text
     return shown.replace("\n", "\r\n") if "\r\n" in text else shown
@@ -49,7 +61,11 @@ def as_shown(text: str, *, is_mdx: bool = False) -> str:
 def without_links(value: Any) -> Any:
     """A value of the front matter with the wiki links in its texts as a reader sees them."""
     if isinstance(value, str):
-        return _LINK.sub(lambda link: link[0] if _is_data(value, link) else _shown_link(link), value) if "[[" in value else value
+        return (
+            _LINK.sub(lambda link: link[0] if _is_data(value, link) else _shown_link(link), value)
+            if "[[" in value
+            else value
+        )
     if isinstance(value, list):
         return [without_links(inner) for inner in value]
     if isinstance(value, dict):
@@ -92,7 +108,13 @@ class _Inline:
         if found == "==":
             return self._highlight(token) or as_it_is
         if found[0] == "$":
-            end = self._after(token.end(), "$$") if found == "$$" else math.end() if (math := _INLINE_MATH.match(self.text, begin)) else 0
+            end = (
+                self._after(token.end(), "$$")
+                if found == "$$"
+                else math.end()
+                if (math := _INLINE_MATH.match(self.text, begin))
+                else 0
+            )
             return (end, self.text[begin:end]) if end else as_it_is
         if found[:3].lower() == "<su":
             raised = _RAISED.match(self.text, begin)
@@ -100,7 +122,15 @@ class _Inline:
         if found[0] == "<":
             end = self._after(token.end(), f"</{found[1:].lower()}>")
             return (end, self.text[begin:end]) if end else as_it_is
-        pattern = _BLOCK_ID if "^" in found else _ATTRIBUTES if found == "{:" else _ATTRIBUTE_LIST if found[0] == "{" else None
+        pattern = (
+            _BLOCK_ID
+            if "^" in found
+            else _ATTRIBUTES
+            if found == "{:"
+            else _ATTRIBUTE_LIST
+            if found[0] == "{"
+            else None
+        )
         match = pattern.match(self.text, begin) if pattern else None
         if match is None or (pattern is _ATTRIBUTE_LIST and not self._takes_attributes(begin)):
             return as_it_is
@@ -115,7 +145,11 @@ class _Inline:
         """Whether a list of attributes may stand here: behind a link, an image or code, or in a heading."""
         line = self.text.rfind("\n", 0, begin) + 1
         before = self.text[max(line, begin - 2000) : begin]
-        return self.text[line : line + 4].lstrip().startswith("#") or before.endswith(("]", "`")) or _LINK_END.search(before) is not None
+        return (
+            self.text[line : line + 4].lstrip().startswith("#")
+            or before.endswith(("]", "`"))
+            or _LINK_END.search(before) is not None
+        )
 
     def _after(self, begin: int, mark: str) -> int:
         """Where the next `mark` ends; 0 if there is none."""
@@ -134,7 +168,9 @@ class _Inline:
         return (end.end(), self.text[token.start() : end.end()]) if end else None
 
     def _comment(self, token: re.Match[str]) -> tuple[int, str] | None:
-        """A comment of Obsidian: `%%…%%` in a line, or from the beginning of a line to the end of another. `100%%` and `%%time` begin none."""
+        """A comment of Obsidian: `%%…%%` in a line, or from the beginning of a line to the end of another. `100%%` and
+        `%%time` begin none.
+        """
         begin = token.start()
         end = self._after(token.end(), "%%")
         if not end or _WORD.match(self.text[begin - 1 : begin]):
@@ -156,7 +192,12 @@ class _Inline:
 def _is_data(text: str, link: re.Match[str]) -> bool:
     """Whether double brackets are code, not a link: `[[ -f x ]]`, `[["a"]]`, `[[1, 2]]`."""
     inside = link[2]
-    return not (inside + link[3]).strip() or inside[:1].isspace() or _DATA.match(inside) is not None or text[link.start() - 1 : link.start()] == "["
+    return (
+        not (inside + link[3]).strip()
+        or inside[:1].isspace()
+        or _DATA.match(inside) is not None
+        or text[link.start() - 1 : link.start()] == "["
+    )
 
 
 def _shown_link(link: re.Match[str]) -> str:

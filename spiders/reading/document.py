@@ -1,4 +1,6 @@
-"""The element model of all document formats: titles with levels, texts, list items, code and tables, each with its page, slide or sheet."""
+"""The element model of all document formats: titles with levels, texts, list items, code and tables, each with its
+page, slide or sheet.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +24,9 @@ class Unreadable(ValueError):
 
 
 class Interrupted(Unreadable):
-    """A document whose reading something outside it may have ended: a process that was killed, or a busy machine. Another run may read it."""
+    """A document whose reading something outside it may have ended: a process that was killed, or a busy machine.
+    Another run may read it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class Element:
         kind: what it is.
         text: what it says; of a table, empty.
         level: of a title, 1 to 6; of a list item, its depth from 0.
-        rows: of a table, its cells, row by row; those of the first row name the columns, and are empty where nothing does.
+        rows: of a table, its cells, row by row; those of the first row name the columns, and are empty where nothing
+            does.
         place: page or slide number, or the sheet's name; None where the format has none.
         is_bold: whether all of its text is bold.
     """
@@ -57,10 +62,11 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document as read: its own title (empty if it has none), elements in reading order, and the files attached to it.
+    """A document as read: its own title (empty if it has none), elements in reading order, and the files attached to
+    it.
 
-    `unit` says what the places of its elements are: `page`, `slide` or `sheet`; empty where there are none. `left_out` tallies text that no element has on
-    purpose, with that of the attached files.
+    `unit` says what the places of its elements are: `page`, `slide` or `sheet`; empty where there are none. `left_out`
+    tallies text that no element has on purpose, with that of the attached files.
     """
 
     title: str
@@ -72,26 +78,47 @@ class Document:
     def as_json(self) -> dict[str, Any]:
         elements = [[e.kind, e.text, e.level, e.rows, e.place, e.is_bold] for e in self.elements]
         attached = [[a.name, None if a.document is None else a.document.as_json(), a.reason] for a in self.attachments]
-        return {"title": self.title, "unit": self.unit, "elements": elements, "attachments": attached, "left_out": self.left_out}
+        return {
+            "title": self.title,
+            "unit": self.unit,
+            "elements": elements,
+            "attachments": attached,
+            "left_out": self.left_out,
+        }
 
 
 def document_of(values: dict[str, Any]) -> Document:
     """The counterpart of `Document.as_json`."""
-    attached = [Attachment(name, None if inner is None else document_of(inner), reason) for name, inner, reason in values["attachments"]]
-    return Document(values["title"], [Element(*element) for element in values["elements"]], values["unit"], attached, LeftOut(values["left_out"]))
+    attached = [
+        Attachment(name, None if inner is None else document_of(inner), reason)
+        for name, inner, reason in values["attachments"]
+    ]
+    return Document(
+        values["title"],
+        [Element(*element) for element in values["elements"]],
+        values["unit"],
+        attached,
+        LeftOut(values["left_out"]),
+    )
 
 
 def as_html(document: Document) -> str:
-    """The document as HTML: headings, paragraphs, lists and tables; a `<section data-page="4">` for each page, slide or sheet."""
+    """The document as HTML: headings, paragraphs, lists and tables; a `<section data-page="4">` for each page, slide or
+    sheet.
+    """
     parts = []
     for place, elements in _by_place(document):
         inner = "".join(_html_blocks(elements))
-        parts.append(inner if place is None else f'<section data-{document.unit}="{escape(str(place))}">\n{inner}</section>\n')
+        parts.append(
+            inner if place is None else f'<section data-{document.unit}="{escape(str(place))}">\n{inner}</section>\n'
+        )
     return "".join(parts)
 
 
 def as_markdown(document: Document) -> str:
-    """The document as Markdown, with tables as pipe tables. Each page, slide or sheet begins with a line of its own: PAGE_BREAK, unit, `=` and its name."""
+    """The document as Markdown, with tables as pipe tables. Each page, slide or sheet begins with a line of its own:
+    PAGE_BREAK, unit, `=` and its name.
+    """
     parts = []
     for place, elements in _by_place(document):
         parts.append("" if place is None else f"{PAGE_BREAK}{document.unit}={place}")
@@ -112,11 +139,15 @@ def plain_code(text: str) -> str:
 
 def title_of(elements: Iterable[Element]) -> str:
     """The first heading of the first level; empty if there is none."""
-    return next((" ".join(element.text.split()) for element in elements if element.kind == "title" and element.level == 1), "")
+    return next(
+        (" ".join(element.text.split()) for element in elements if element.kind == "title" and element.level == 1), ""
+    )
 
 
 def _by_place(document: Document) -> Iterator[tuple[Place, list[Element]]]:
-    return ((place, list(elements)) for place, elements in groupby(document.elements, key=lambda element: element.place))
+    return (
+        (place, list(elements)) for place, elements in groupby(document.elements, key=lambda element: element.place)
+    )
 
 
 def _html_blocks(elements: Iterable[Element]) -> Iterator[str]:

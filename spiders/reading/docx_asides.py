@@ -1,4 +1,6 @@
-"""Puts what a DOCX file keeps beside its text into it: text boxes and notes at the foot or the end, each behind the paragraph or table that it belongs to."""
+"""Puts what a DOCX file keeps beside its text into it: text boxes and notes at the foot or the end, each behind the
+paragraph or table that it belongs to.
+"""
 
 from copy import deepcopy
 from typing import Any
@@ -13,7 +15,9 @@ _KINDS = ("footnote", "endnote")
 
 
 def choose_alternatives(root: Any, read: tuple[str, ...] = _READ) -> int:
-    """Keeps of what a file holds in several forms, for programs of several ages, the first with one of the elements `read`; how often there was a choice."""
+    """Keeps of what a file holds in several forms, for programs of several ages, the first with one of the elements
+    `read`; how often there was a choice.
+    """
     found = list(root.iter(f"{_MC}AlternateContent"))
     for alternatives in found:
         if alternatives.getparent() is None:
@@ -44,11 +48,17 @@ def move_boxes(root: Any) -> int:
 
 
 def insert_notes(root: Any, notes: dict[str, Any]) -> bool:
-    """Inserts each note behind the paragraph, or the outermost table, that first refers to it; `notes` are the parts' roots by kind. Whether there are any.
+    """Inserts each note behind the paragraph, or the outermost table, that first refers to it; `notes` are the parts'
+    roots by kind. Whether there are any.
 
     A note comes as paragraphs without properties and without addresses of links, which only its own part could resolve.
     """
-    held = {(kind, note.get(f"{W}id")): note for kind in notes for note in notes[kind].iterfind(f"{W}{kind}") if note.get(f"{W}type", "normal") == "normal"}
+    held = {
+        (kind, note.get(f"{W}id")): note
+        for kind in notes
+        for note in notes[kind].iterfind(f"{W}{kind}")
+        if note.get(f"{W}type", "normal") == "normal"
+    }
     behind: dict[Any, Any] = {}
     for reference in list(root.iter(*(f"{W}{kind}Reference" for kind in _KINDS))) if held else ():
         note = held.pop((reference.tag.removeprefix(W).removesuffix("Reference"), reference.get(f"{W}id")), None)

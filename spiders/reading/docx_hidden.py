@@ -1,4 +1,6 @@
-"""Finds what a DOCX file hides: runs with the property `vanish`, by themselves or by a style, and rows of tables that are hidden."""
+"""Finds what a DOCX file hides: runs with the property `vanish`, by themselves or by a style, and rows of tables that
+are hidden.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -23,11 +25,15 @@ class Hiding(NamedTuple):
 
 
 def hiding_styles(styles: bytes) -> Hiding:
-    """The styles of `word/styles.xml` that hide text, also by the style that they are based on. None where it is damaged: its reader says so."""
+    """The styles of `word/styles.xml` that hide text, also by the style that they are based on. None where it is
+    damaged: its reader says so.
+    """
     if b"vanish" not in styles and b"\0" not in styles:
         return Hiding()
     try:
-        root = etree.fromstring(styles, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+        root = etree.fromstring(
+            styles, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+        )
     except etree.XMLSyntaxError:
         return Hiding()
     known = {style.get(f"{W}styleId", ""): style for style in root.iterfind(f"{W}style")}
@@ -55,7 +61,8 @@ def hidden_in(root: Any, styles: Hiding) -> Iterator[Any]:
         elif styles:
             named = None if properties is None else properties.find(f"{W}rStyle")
             by_character = named is not None and named.get(f"{W}val") in styles.character
-            if by_character != _is_in_hiding_paragraph(run, styles):  # one that is hidden twice is shown: the property is a switch
+            # one that is hidden twice is shown: the property is a switch
+            if by_character != _is_in_hiding_paragraph(run, styles):
                 yield run
 
 

@@ -1,8 +1,9 @@
-"""Prepares the markup of a DOCX file for unstructured, which reads only the runs, rows and cells that stand where they do in a simple document.
+"""Prepares the markup of a DOCX file for unstructured, which reads only the runs, rows and cells that stand where they
+do in a simple document.
 
-What stands in something else it passes over without a word: tracked insertions, content controls, simple fields, smart tags, formulas, text boxes, notes,
-symbols. They are unwrapped or put into the text here, and what is hidden or tracked as deleted is left out: the document is as Word shows it once all its
-changes are accepted.
+What stands in something else it passes over without a word: tracked insertions, content controls, simple fields, smart
+tags, formulas, text boxes, notes, symbols. They are unwrapped or put into the text here, and what is hidden or tracked
+as deleted is left out: the document is as Word shows it once all its changes are accepted.
 """
 
 import io
@@ -26,24 +27,43 @@ from almanac.spiders.reading.omml import M, omml_text
 _PART = "word/document.xml"
 _STYLES, _COMMENTS = "word/styles.xml", "word/comments.xml"
 _NOTES = {"footnote": "word/footnotes.xml", "endnote": "word/endnotes.xml"}
-_WRAPPERS = frozenset(f"{W}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml", "bdo", "dir"))
+_WRAPPERS = frozenset(
+    f"{W}{name}" for name in ("ins", "moveTo", "sdt", "sdtContent", "fldSimple", "smartTag", "customXml", "bdo", "dir")
+)
 _WRAPPERS_OF_MATH = _WRAPPERS | {f"{M}oMathPara"}
 _DELETED = (f"{W}del", f"{W}moveFrom", f"{W}cellDel")
-# Properties of wrappers, and records of how something looked before a tracked change: its old list numbers would make it a list item.
-_ASIDE = tuple(f"{W}{name}" for name in ("sdtPr", "sdtEndPr", "smartTagPr", "customXmlPr", "fldData", "pPrChange", "rPrChange", "numberingChange"))
+# Properties of wrappers, and records of how something looked before a tracked change: its old list numbers would make
+# it a list item.
+_ASIDE = tuple(
+    f"{W}{name}"
+    for name in (
+        "sdtPr",
+        "sdtEndPr",
+        "smartTagPr",
+        "customXmlPr",
+        "fldData",
+        "pPrChange",
+        "rPrChange",
+        "numberingChange",
+    )
+)
 _BLOCK_PLACES = frozenset({f"{W}body", f"{W}tc", f"{W}txbxContent", f"{W}footnote", f"{W}endnote"})
 _PLACES_OF_PAGES = frozenset({f"{W}body", f"{W}p"})
 _CONTENTS = "Table of Contents"
 # Says by a look at the bytes that a document, as most are, has nothing to prepare; one in UTF-16 has zeros among them.
 _NEEDED = re.compile(
-    rb"[<:](?:ins|del|moveTo|moveFrom|cellDel|sdt|fldSimple|smartTag|customXml|bdo|dir|ruby|oMath|vMerge|pPrChange|rPrChange|numberingChange"
-    rb"|vanish|hidden|sym|vertAlign|footnoteReference|endnoteReference|AlternateContent|txbxContent)[\s/>]|\xef[\x80-\x83]|\0"
+    rb"[<:](?:ins|del|moveTo|moveFrom|cellDel|sdt|fldSimple|smartTag|customXml|bdo|dir|ruby|oMath|vMerge|pPrChange"
+    rb"|rPrChange|numberingChange"
+    rb"|vanish|hidden|sym|vertAlign|footnoteReference|endnoteReference|AlternateContent|txbxContent)[\s/>"
+    rb"]|\xef[\x80-\x83]|\0"
 )
 _REFERS_TO_NOTES = re.compile(rb"(?:foot|end)noteReference[\s/>]|\0")
 
 
 def flattened(body: bytes, archive: zipfile.ZipFile, left_out: LeftOut) -> bytes:
-    """The file with the text of its document where unstructured finds it; the very same bytes if it is there already. `left_out` tallies what it is without."""
+    """The file with the text of its document where unstructured finds it; the very same bytes if it is there already.
+    `left_out` tallies what it is without.
+    """
     markup, names = read_part(archive, _PART, "DOCX"), set(archive.namelist())
     if _COMMENTS in names and (comments := _parsed(read_part(archive, _COMMENTS, "DOCX"))) is not None:
         _tally("comments", comments.iter(f"{W}comment"), left_out)
@@ -56,7 +76,11 @@ def flattened(body: bytes, archive: zipfile.ZipFile, left_out: LeftOut) -> bytes
         return body  # its reader says what is wrong
     is_changed = _flatten(root, styles, raising, left_out)
     if _REFERS_TO_NOTES.search(markup):
-        notes = {kind: parsed for kind, part in _NOTES.items() if part in names and (parsed := _parsed(read_part(archive, part, "DOCX"))) is not None}
+        notes = {
+            kind: parsed
+            for kind, part in _NOTES.items()
+            if part in names and (parsed := _parsed(read_part(archive, part, "DOCX"))) is not None
+        }
         for note in notes.values():
             _flatten(note, styles, raising, left_out)
         is_changed |= insert_notes(root, notes)
@@ -66,7 +90,8 @@ def flattened(body: bytes, archive: zipfile.ZipFile, left_out: LeftOut) -> bytes
     markup = etree.tostring(root, encoding="UTF-8", xml_declaration=True, with_tail=False)
     del root
     out = io.BytesIO(body)
-    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:  # a part of that name is there; the last one counts
+    # a part of that name is there; the last one counts
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(out, "a") as appended:
         appended.writestr(_PART, markup, zipfile.ZIP_DEFLATED, compresslevel=1)
     return out.getvalue()
 
@@ -75,7 +100,9 @@ def _parsed(markup: bytes) -> Any:
     """The root of a part; None where it is damaged."""
     try:
         # Without `huge_tree`, as python-docx reads it after: what is nested too deep for the one is for the other.
-        return etree.fromstring(markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+        return etree.fromstring(
+            markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+        )
     except etree.XMLSyntaxError:
         return None
 
@@ -86,7 +113,11 @@ def _flatten(root: Any, styles: Hiding, raising: Raising, left_out: LeftOut) -> 
     contents = _remove_pages(
         _tally(
             "page_furniture",
-            (sdt for sdt in root.iter(f"{W}sdt") if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))),
+            (
+                sdt
+                for sdt in root.iter(f"{W}sdt")
+                if any(one.get(f"{W}val") == _CONTENTS for one in sdt.iterfind(f"{W}sdtPr//{W}docPartGallery"))
+            ),
             left_out,
         )
     )
@@ -98,7 +129,9 @@ def _flatten(root: Any, styles: Hiding, raising: Raising, left_out: LeftOut) -> 
     for paragraph in reversed(unended):
         _join_to_next(paragraph)
     raised = write_raised_runs(root, raising)
-    return any((chosen, contents, deleted, hidden, aside, boxes, symbols, formulas, annotated, wrapped, raised)) | mend_merges(root)
+    return any(
+        (chosen, contents, deleted, hidden, aside, boxes, symbols, formulas, annotated, wrapped, raised)
+    ) | mend_merges(root)
 
 
 def _tally(reason: str, elements: Iterable[Any], left_out: LeftOut) -> list[Any]:
@@ -138,7 +171,9 @@ def _remove_pages(elements: Iterable[Any]) -> int:
 
 
 def _remove_deleted(root: Any, left_out: LeftOut) -> tuple[int, list[Any]]:
-    """Removes what is deleted, also whole rows and cells; how many marks there were, and the paragraphs whose end is deleted, with their text or without."""
+    """Removes what is deleted, also whole rows and cells; how many marks there were, and the paragraphs whose end is
+    deleted, with their text or without.
+    """
     marks, gone, unended = list(root.iter(*_DELETED)), [], []
     for mark in marks:
         parent = mark.getparent()
@@ -210,7 +245,9 @@ def _join_to_next(paragraph: Any) -> None:
     if properties is not None and properties.find(f"{W}sectPr") is not None:
         return
     following = paragraph.getnext()
-    while following is not None and not (isinstance(following.tag, str) and following.tag in (f"{W}p", f"{W}tbl", f"{W}sectPr")):
+    while following is not None and not (
+        isinstance(following.tag, str) and following.tag in (f"{W}p", f"{W}tbl", f"{W}sectPr")
+    ):
         following = following.getnext()  # marks of bookmarks and the like
     left = [inner for inner in paragraph if inner is not properties]
     if following is not None and following.tag == f"{W}p":

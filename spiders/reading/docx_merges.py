@@ -1,7 +1,7 @@
 """Mends cells of a DOCX table that are merged downwards, where python-docx would lose a row or take too long.
 
-It looks for a cell's value in the row above, that row in the one above, and so on: a thousand rows end its recursion, and a cell that continues none, or one
-of another width, costs the rest of its row.
+It looks for a cell's value in the row above, that row in the one above, and so on: a thousand rows end its recursion,
+and a cell that continues none, or one of another width, costs the rest of its row.
 """
 
 from typing import Any
@@ -15,7 +15,8 @@ def mend_merges(root: Any) -> bool:
     """Mends the tables in place; whether there was anything to mend."""
     mended = False
     for table in root.iter(f"{W}tbl"):
-        above: dict[int, tuple[str | Any, int, int]] = {}  # by column: what has the value, the columns it takes, its rows so far
+        # by column: what has the value, the columns it takes, its rows so far
+        above: dict[int, tuple[str | Any, int, int]] = {}
         for row in table.iterfind(f"{W}tr"):
             column, here = _number(row.find(f"{W}trPr/{W}gridBefore"), 0), {}
             for cell in row.iterfind(f"{W}tc"):

@@ -15,14 +15,22 @@ _MAX_BASES = 50  # styles that a style goes back to
 
 
 def raising_styles(styles: bytes) -> Raising:
-    """The character styles of `word/styles.xml` that raise or lower text, also by the style that they are based on. None where it is damaged."""
+    """The character styles of `word/styles.xml` that raise or lower text, also by the style that they are based on.
+    None where it is damaged.
+    """
     if b"vertAlign" not in styles and b"\0" not in styles:
         return {}
     try:
-        root = etree.fromstring(styles, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+        root = etree.fromstring(
+            styles, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+        )
     except etree.XMLSyntaxError:
         return {}
-    known = {style.get(f"{W}styleId", ""): style for style in root.iterfind(f"{W}style") if style.get(f"{W}type") == "character"}
+    known = {
+        style.get(f"{W}styleId", ""): style
+        for style in root.iterfind(f"{W}style")
+        if style.get(f"{W}type") == "character"
+    }
     found = {name: _stands_in(style, known) for name, style in known.items() if name}
     return {name: stands for name, stands in found.items() if stands}
 
@@ -35,7 +43,12 @@ def write_raised_runs(root: Any, styles: Raising) -> int:
         standing = [_stands(run, styles) for run in runs]
         if not any(standing):
             continue
-        for hyphen in [hyphen for run, stands in zip(runs, standing, strict=True) if stands for hyphen in run.iterfind(f"{W}noBreakHyphen")]:
+        for hyphen in [
+            hyphen
+            for run, stands in zip(runs, standing, strict=True)
+            if stands
+            for hyphen in run.iterfind(f"{W}noBreakHyphen")
+        ]:
             hyphen.tag, hyphen.text = f"{W}t", "-"
         texts = [list(run.iterfind(f"{W}t")) for run in runs]
         before = ["".join(text.text or "" for text in inner) for inner in texts]

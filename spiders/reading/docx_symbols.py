@@ -1,4 +1,6 @@
-"""Characters of Word's symbol fonts as the characters that they show: a tick that is a letter of Wingdings, an alpha that is a letter of Symbol."""
+"""Characters of Word's symbol fonts as the characters that they show: a tick that is a letter of Wingdings, an alpha
+that is a letter of Symbol.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Takes declared entities out of markup inside office files: their readers end a text at the first one, and lose what stands behind it."""
+"""Takes declared entities out of markup inside office files: their readers end a text at the first one, and lose what
+stands behind it.
+"""
 
 from lxml import etree
 
@@ -14,12 +16,15 @@ def declares_entities(beginning: bytes) -> bool:
 
 
 def without_entities(markup: bytes, left_out: LeftOut) -> bytes:
-    """The markup with the text of internal entities in their places, and without the others: files and addresses that they name are not read.
+    """The markup with the text of internal entities in their places, and without the others: files and addresses that
+    they name are not read.
 
     What is left out is counted as `entities`. Markup that is damaged is given back: its reader says what is wrong.
     """
     try:
-        root = etree.fromstring(markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False))
+        root = etree.fromstring(
+            markup, etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+        )
     except etree.XMLSyntaxError:
         return markup
     subset = root.getroottree().docinfo.internalDTD

@@ -1,6 +1,8 @@
-"""Reads EPUB files: the chapters in the order of the book's spine, each through the reader of markup. Runs in the reading child only.
+"""Reads EPUB files: the chapters in the order of the book's spine, each through the reader of markup. Runs in the
+reading child only.
 
-unstructured hands EPUB to Pandoc, a program of 150 MB that no limit of the child would hold for; what an EPUB holds is XHTML.
+unstructured hands EPUB to Pandoc, a program of 150 MB that no limit of the child would hold for; what an EPUB holds is
+XHTML.
 """
 
 import posixpath
@@ -19,13 +21,16 @@ from almanac.spiders.reading.office import read_markup
 
 _XHTML = frozenset({"application/xhtml+xml", "text/html", "application/html", "text/x-oeb1-document"})
 _XHTML_NAMES = (".xhtml", ".html", ".htm")
-_FONTS = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})  # scrambled fonts: the text is open
+# scrambled fonts: the text is open
+_FONTS = frozenset({"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"})
 _MAX_FALLBACKS = 5
 _TITLES = "//*[local-name()='metadata']//*[local-name()='title']"
 
 
 def read_epub(body: bytes) -> Document:
-    """Title and chapters of an EPUB file. Its tables of contents are left out. Raises Unreadable if it is damaged or encrypted."""
+    """Title and chapters of an EPUB file. Its tables of contents are left out. Raises Unreadable if it is damaged or
+    encrypted.
+    """
     archive = open_archive(body, "EPUB")
     names = set(archive.namelist())
     if "META-INF/encryption.xml" in names and _is_encrypted(_parse(archive, "META-INF/encryption.xml")):
@@ -48,7 +53,9 @@ def read_epub(body: bytes) -> Document:
 def _title(package: etree._Element) -> str:
     """The title that is marked as the main one, else the first."""
     titles = package.xpath(_TITLES)
-    main = {of.removeprefix("#") for of in package.xpath("//*[@property='title-type'][normalize-space()='main']/@refines")}
+    main = {
+        of.removeprefix("#") for of in package.xpath("//*[@property='title-type'][normalize-space()='main']/@refines")
+    }
     chosen = next((title for title in titles if title.get("id") in main), titles[0] if titles else None)
     return "" if chosen is None else " ".join("".join(chosen.itertext()).split())
 
@@ -65,7 +72,9 @@ def _chapters(package: etree._Element, path: str, names: set[str]) -> Iterator[t
         if item is None:
             continue
         href = (item.get("href") or "").partition("#")[0]
-        found = (posixpath.normpath(posixpath.join(posixpath.dirname(path), written)) for written in (unquote(href), href))
+        found = (
+            posixpath.normpath(posixpath.join(posixpath.dirname(path), written)) for written in (unquote(href), href)
+        )
         name = next((name for name in found if name in names), None)
         if name is not None and name not in seen:
             seen.add(name)
@@ -78,7 +87,9 @@ def _readable(items: dict[str, etree._Element], reference: str) -> etree._Elemen
         item = items.get(reference)
         if item is None:
             return None
-        if item.get("media-type") in _XHTML or (item.get("href") or "").partition("#")[0].lower().endswith(_XHTML_NAMES):
+        if item.get("media-type") in _XHTML or (item.get("href") or "").partition("#")[0].lower().endswith(
+            _XHTML_NAMES
+        ):
             return item
         reference = item.get("fallback") or ""
     return None
@@ -91,7 +102,9 @@ def _chapter(archive: zipfile.ZipFile, name: str) -> str:
 
 
 def _parse(archive: zipfile.ZipFile, name: str, *, mends: bool = False) -> etree._Element:
-    """A part as XML. With `mends`, what is not well-formed is read as far as it goes: packages use prefixes and entities that they do not declare."""
+    """A part as XML. With `mends`, what is not well-formed is read as far as it goes: packages use prefixes and
+    entities that they do not declare.
+    """
     body = read_part(archive, name, "EPUB")
     try:
         return etree.fromstring(body, _parser())

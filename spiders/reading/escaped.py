@@ -1,4 +1,6 @@
-"""HTML that is escaped, or in a CDATA section: the text of an XML element, as feeds hold their descriptions and contents, or a text of JSON."""
+"""HTML that is escaped, or in a CDATA section: the text of an XML element, as feeds hold their descriptions and
+contents, or a text of JSON.
+"""
 
 import copy
 import html
@@ -14,13 +16,16 @@ from almanac.spiders.reading.rewriting import local_name
 _TAG = re.compile(r"</?([a-z][a-z0-9]*|[A-Z][A-Z0-9]+|P)(?:\s[^<>]*)?/?>")  # not the `<String>` of `List<String>`
 _ESCAPED = re.compile(r"\s*&(?:lt|#60|#x3c);[a-zA-Z]", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]+|#\d+|#x[0-9a-fA-F]+);")
-# What feeds hold texts in. Of a whole item, others are left alone: a title that names a tag is more likely than one set in bold.
+# What feeds hold texts in. Of a whole item, others are left alone: a title that names a tag is more likely than one set
+# in bold.
 _TEXTS = frozenset({"description", "encoded", "summary", "content", "content_encoded", "fulltext"})
 _FEEDS = frozenset({"rss", "feed", "rdf"})
 
 
 def unescaped(text: str) -> str:
-    """A text that is escaped HTML, without a tag of its own, such as `&lt;p&gt;Hello&lt;/p&gt;`, as HTML; any other unchanged."""
+    """A text that is escaped HTML, without a tag of its own, such as `&lt;p&gt;Hello&lt;/p&gt;`, as HTML; any other
+    unchanged.
+    """
     if not (_ESCAPED.match(text) and "<" not in text):
         return text
     written = html.unescape(text)
@@ -30,12 +35,17 @@ def unescaped(text: str) -> str:
 def with_markup_parsed(element: Any) -> Any:
     """An element of XML, as a copy with the HTML that is its text as elements; itself where there is none.
 
-    Of a larger part of a feed, that is done for descriptions, summaries and contents. Atom's `type` counts: `text` is left alone, `html` always parsed.
+    Of a larger part of a feed, that is done for descriptions, summaries and contents. Atom's `type` counts: `text` is
+    left alone, `html` always parsed.
     """
     if not isinstance(element.tag, str):
         return element
     is_feed = local_name(element.getroottree().getroot()) in _FEEDS
-    if not (any(map(_is_text_of_feed, element.iter())) if is_feed and len(element) else not len(element) and _holds_html(element)):
+    if not (
+        any(map(_is_text_of_feed, element.iter()))
+        if is_feed and len(element)
+        else not len(element) and _holds_html(element)
+    ):
         return element
     work = copy.deepcopy(element)
     work.tail = None

@@ -1,7 +1,8 @@
-"""Extracts question and answer pairs from a page: folded sections, Q: and A:, definition lists, bold lines, or headings.
+"""Extracts question and answer pairs from a page: folded sections, Q: and A:, definition lists, bold lines, or
+headings.
 
-A page is assumed to mark its questions in one way. Every way is tried, and the one that finds the most question marks wins; a page without
-question marks is read by its structure alone.
+A page is assumed to mark its questions in one way. Every way is tried, and the one that finds the most question marks
+wins; a page without question marks is read by its structure alone.
 """
 
 import re
@@ -28,7 +29,9 @@ _NEAR = 5000  # letters
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A question with its answer, the path of headings above it, its number on the page (from 1), and an anchor unique on the page."""
+    """A question with its answer, the path of headings above it, its number on the page (from 1), and an anchor unique
+    on the page.
+    """
 
     question: str
     answer: str
@@ -38,7 +41,12 @@ class Pair:
 
     def as_json(self) -> dict[str, Any]:
         """The pair as a JSON object, without the anchor."""
-        return {"question": self.question, "answer": self.answer, "section": self.section or None, "number": self.number}
+        return {
+            "question": self.question,
+            "answer": self.answer,
+            "section": self.section or None,
+            "number": self.number,
+        }
 
 
 @dataclass(slots=True)
@@ -55,20 +63,29 @@ def pairs_of_lines(lines: list[Line]) -> list[Pair]:
 
 
 def unpaired(lines: Iterable[Line], pairs: list[Pair]) -> Iterator[str]:
-    """Yields the texts of the lines that are in none of the pairs: introductions, questions without an answer, sections without questions."""
+    """Yields the texts of the lines that are in none of the pairs: introductions, questions without an answer, sections
+    without questions.
+    """
     yield from _unsaid(lines, _Said(pairs))
 
 
 def _unsaid(lines: Iterable[Line], said: "_Said") -> Iterator[str]:
     for line in lines:
         bare = without_label(line.text)
-        if not any(map(said.has, dict.fromkeys(map(_letters, (line.text, bare, _clean_question(line.text), _clean_question(bare)))))):
+        if not any(
+            map(
+                said.has,
+                dict.fromkeys(map(_letters, (line.text, bare, _clean_question(line.text), _clean_question(bare)))),
+            )
+        ):
             yield line.text
         yield from _unsaid(line.folded, said)
 
 
 class _Said:
-    """The letters of pairs, for questions in page order: a text is a question or a line of an answer, or stands near the one that was found last."""
+    """The letters of pairs, for questions in page order: a text is a question or a line of an answer, or stands near
+    the one that was found last.
+    """
 
     def __init__(self, pairs: list[Pair]) -> None:
         self._lines = {_letters(line) for pair in pairs for line in (pair.section, *pair.answer.split("\n"))}
@@ -118,7 +135,9 @@ def _accepted_answer(question: dict[str, Any]) -> str:
 
 
 def _readable_name(name: str) -> str:
-    """The text of a `name`: entities are decoded, but only paired tags count as markup, since people also ask about `<br>`."""
+    """The text of a `name`: entities are decoded, but only paired tags count as markup, since people also ask about
+    `<br>`.
+    """
     return _readable(name) if _PAIR_OF_TAGS.search(name) else unescape(name)
 
 
@@ -134,7 +153,9 @@ def _types(node: dict[str, Any]) -> list[Any]:
 
 
 def numbered(found: Iterable[tuple[str, str, str]]) -> list[Pair]:
-    """Numbers (question, answer, section) triples and gives them anchors; triples without a question or an answer are dropped."""
+    """Numbers (question, answer, section) triples and gives them anchors; triples without a question or an answer are
+    dropped.
+    """
     pairs: list[Pair] = []
     taken: Counter[str] = Counter()
     for question, answer, section in found:
@@ -160,7 +181,13 @@ def _clean_question(text: str) -> str:
 
 def _best_reading(lines: list[Line]) -> list[_Found]:
     """The reading that finds the most questions with a question mark; without any, the first that finds something."""
-    ways = [_folded(lines), _labelled(lines), _defined(lines), _opened_by(lines, _bold_question), _under_headings(lines)]
+    ways = [
+        _folded(lines),
+        _labelled(lines),
+        _defined(lines),
+        _opened_by(lines, _bold_question),
+        _under_headings(lines),
+    ]
     best = max(([pair for pair in way if pair.answer] for way in ways), key=_score)
     return best or [pair for pair in _opened_by(lines, _plain_question) if pair.answer]
 
@@ -170,7 +197,9 @@ def _score(found: list[_Found]) -> float:
 
 
 def _folded(lines: list[Line]) -> list[_Found]:
-    """Reads `<details>`: the summary is the question, the folded content the answer. A `<details>` that contains others is a section."""
+    """Reads `<details>`: the summary is the question, the folded content the answer. A `<details>` that contains others
+    is a section.
+    """
     found: list[_Found] = []
 
     def read(some: list[Line], sections: "_Sections") -> None:
@@ -188,7 +217,9 @@ def _folded(lines: list[Line]) -> list[_Found]:
 
 
 def _labelled(lines: list[Line]) -> list[_Found]:
-    """Reads `Q: …` and `A: …` labels in any language. A question continues until its answer begins; a heading ends an answer."""
+    """Reads `Q: …` and `A: …` labels in any language. A question continues until its answer begins; a heading ends an
+    answer.
+    """
     asks, answers = labels_in_use(line.text for line in lines)
     found: list[_Found] = []
     sections = _Sections()
@@ -235,12 +266,18 @@ def _bold_question(line: Line) -> tuple[str, str] | None:
     mark = re.match(rf"\s*[{_QUESTION_MARKS}]", rest)
     if mark is not None:
         bold, rest = bold + mark[0], rest[mark.end() :]
-    return (bold, rest.strip()) if bold and not line.level and _ASKS.search(bold[-3:]) and len(bold) <= _MAX_QUESTION else None
+    return (
+        (bold, rest.strip())
+        if bold and not line.level and _ASKS.search(bold[-3:]) and len(bold) <= _MAX_QUESTION
+        else None
+    )
 
 
 def _plain_question(line: Line) -> tuple[str, str] | None:
     """A line that is a question by its final question mark; None otherwise."""
-    is_question = line.starts and not line.level and line.text[-1:] in _QUESTION_MARKS[:4] and len(line.text) <= _MAX_QUESTION
+    is_question = (
+        line.starts and not line.level and line.text[-1:] in _QUESTION_MARKS[:4] and len(line.text) <= _MAX_QUESTION
+    )
     return (line.text, "") if is_question else None
 
 
@@ -265,11 +302,23 @@ def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] 
 
 def _starting(line: Line) -> Line:
     """A line that continues a question's line, as the first line of its answer."""
-    return Line(line.text, line.bold, line.lead.lstrip() and line.lead, line.level, line.tag, True, False, line.is_link, line.folded)
+    return Line(
+        line.text,
+        line.bold,
+        line.lead.lstrip() and line.lead,
+        line.level,
+        line.tag,
+        True,
+        False,
+        line.is_link,
+        line.folded,
+    )
 
 
 def _under_headings(lines: list[Line]) -> list[_Found]:
-    """Headings of the question level, each with the text below it. Higher headings are sections, lower ones part of the answer."""
+    """Headings of the question level, each with the text below it. Higher headings are sections, lower ones part of the
+    answer.
+    """
     level = _asking_level(lines)
     found: list[_Found] = []
     sections = _Sections()
@@ -284,11 +333,14 @@ def _under_headings(lines: list[Line]) -> list[_Found]:
                 found.append(_Found(line.text, sections.above(line.level)))
         elif is_open:
             found[-1].answer.append(line)
-    return [pair for pair in found if not all(line.is_link for line in pair.answer)]  # an answer of nothing but links is a table of contents
+    # an answer of nothing but links is a table of contents
+    return [pair for pair in found if not all(line.is_link for line in pair.answer)]
 
 
 def _asking_level(lines: list[Line]) -> int:
-    """The heading level with the most question marks; without any, the deepest level with two or more headings that have text below."""
+    """The heading level with the most question marks; without any, the deepest level with two or more headings that
+    have text below.
+    """
     asking: Counter[int] = Counter()
     carrying: Counter[int] = Counter()
     for line, below in pairwise([*lines, None]):
@@ -309,7 +361,9 @@ class _Sections:
 
     def see(self, line: Line) -> None:
         if line.level:
-            self._open = {level: text for level, text in self._open.items() if level < line.level} | {line.level: line.text}
+            self._open = {level: text for level, text in self._open.items() if level < line.level} | {
+                line.level: line.text
+            }
 
     def below(self, title: str) -> "_Sections":
         return _Sections((*self._above, *self._titles(), title))

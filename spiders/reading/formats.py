@@ -1,4 +1,6 @@
-"""Detects the format of a file from its name, unless its bytes clearly show another. Formats that are not read are known by name, with the way out."""
+"""Detects the format of a file from its name, unless its bytes clearly show another. Formats that are not read are
+known by name, with the way out.
+"""
 
 import io
 import json
@@ -44,7 +46,8 @@ _BY_SUFFIX: dict[str, Format] = {
 _TEXTS = frozenset({"csv", "json", "jsonl", "markdown", "text", "html"})
 SNIFFED = 4096  # bytes at the beginning of a file that show its format
 DOCUMENT_SUFFIXES = sorted(suffix.removeprefix(".") for suffix, name in _BY_SUFFIX.items() if name not in _TEXTS)
-DOCUMENT_TYPES: dict[str, str] = {name: kind for name, kind in _TYPES.items() if name not in _TEXTS}  # format → media type
+# format → media type
+DOCUMENT_TYPES: dict[str, str] = {name: kind for name, kind in _TYPES.items() if name not in _TEXTS}
 # Formats that are not read: what the file is, and the way out.
 _REFUSED = {
     ".rtf": "RTF; save it as DOCX or PDF",
@@ -82,16 +85,24 @@ _ZIPPED = {
 _MAIL = re.compile(rb"(?:(?:[\x21-\x39\x3b-\x7e]+:[^\n]*|[ \t][^\n]*)\r?\n){2,}")
 _MAIL_HEADER = re.compile(rb"(?im)^(?:from|to|subject|date|message-id|received|return-path|mime-version|delivered-to):")
 # A complete HTML page, not Markdown that begins with a tag such as <div align="center">.
-_WHOLE_PAGE = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_WHOLE_PAGE = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def content_type(url: str, file_format: Format) -> str:
     """The media type under which a file is stored; a `.tsv` or `.tab` table keeps its own."""
-    return "text/tab-separated-values" if file_format == "csv" and _suffix(url) in (".tsv", ".tab") else _TYPES[file_format]
+    return (
+        "text/tab-separated-values"
+        if file_format == "csv" and _suffix(url) in (".tsv", ".tab")
+        else _TYPES[file_format]
+    )
 
 
 def document_by_name(name: str) -> Format | None:
-    """The document format that a name's suffix stands for; templates, shows and files with macros are of their plain kin's."""
+    """The document format that a name's suffix stands for; templates, shows and files with macros are of their plain
+    kin's.
+    """
     named = _BY_SUFFIX.get(_suffix(name))
     return named if named in DOCUMENT_TYPES else None
 
@@ -112,20 +123,34 @@ def refused_name(url: str) -> str | None:
 
 
 def refusal_of(body: bytes) -> str | None:
-    """Why a file of such content is not read, and the way out: an old office format, an encrypted file, RTF and others. None where nothing tells."""
+    """Why a file of such content is not read, and the way out: an old office format, an encrypted file, RTF and others.
+    None where nothing tells.
+    """
     if body.startswith(b"{\\rtf"):
         return f"it is {_REFUSED['.rtf']}"
     if body.startswith(_OLE):
         streams = (kind for name, kind in _OLE_STREAMS.items() if name.encode("utf-16-le") in body)
         old = next(streams, None)
-        return _LOCKED if old == "" else f"it is {_REFUSED[old]}" if old else "it is in an old format of Office, or needs a password: save it anew, without one"
+        return (
+            _LOCKED
+            if old == ""
+            else f"it is {_REFUSED[old]}"
+            if old
+            else "it is in an old format of Office, or needs a password: save it anew, without one"
+        )
     if body.startswith(_ZIP):
         names = _names_in(body)
         if "xl/workbook.bin" in names:
             return f"it is {_REFUSED['.xlsb']}"
         if "mimetype" in names and "content.xml" in names:
             open_kind = _part_of(body, "mimetype").partition(b"opendocument.")[2]
-            suffix = ".ods" if open_kind.startswith(b"spreadsheet") else ".odp" if open_kind.startswith(b"presentation") else ".odt"
+            suffix = (
+                ".ods"
+                if open_kind.startswith(b"spreadsheet")
+                else ".odp"
+                if open_kind.startswith(b"presentation")
+                else ".odt"
+            )
             return f"it is {_REFUSED[suffix]}"
     return None
 
@@ -147,10 +172,16 @@ def document_by_content(body: bytes) -> Format | None:
 
 
 def format_of(url: str, body: bytes, *, default: Format = "text") -> Format:
-    """The format of a file whose declaration names none. `default` is used for text whose name and content show nothing more."""
+    """The format of a file whose declaration names none. `default` is used for text whose name and content show nothing
+    more.
+    """
     suffix = _suffix(url)
     named = _BY_SUFFIX.get(suffix, "text")
-    if named not in ("html", "eml") and (shown := document_by_content(body)) is not None and not (shown == "eml" and suffix in _BY_SUFFIX):
+    if (
+        named not in ("html", "eml")
+        and (shown := document_by_content(body)) is not None
+        and not (shown == "eml" and suffix in _BY_SUFFIX)
+    ):
         return shown
     if named not in _TEXTS:
         return named
@@ -193,10 +224,14 @@ def _beginning(body: bytes, size: int = SNIFFED) -> str:
 def _lines_or_one(body: bytes, named: Format) -> Format:
     """Corrects `json` to `jsonl` and the reverse by content.
 
-    In a single document, a line that is a complete value is never followed by another value: a comma stands between them. One bad line proves nothing.
+    In a single document, a line that is a complete value is never followed by another value: a comma stands between
+    them. One bad line proves nothing.
     """
     lines = [stripped for line in _beginning(body, 1 << 20).split("\n", 50) if (stripped := line.strip())]
-    if any(after.startswith(("{", "[")) and line.startswith(("{", "[")) and _is_json(line) for line, after in pairwise(lines)):
+    if any(
+        after.startswith(("{", "[")) and line.startswith(("{", "[")) and _is_json(line)
+        for line, after in pairwise(lines)
+    ):
         return "jsonl"
     return "json" if named == "jsonl" and len(lines) > 1 and not _is_json(lines[0]) and _is_json(body) else named
 

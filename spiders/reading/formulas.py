@@ -1,7 +1,8 @@
 """Replaces the formulas of a page by one line of text each, however they came to the page.
 
-KaTeX, MathJax and Wikipedia write a formula two or three times: MathML for screen readers, the TeX source, and glyphs or an image to look at. One is
-kept: the MathML where there is one, since tools write it from their own reading of the source, else the TeX.
+KaTeX, MathJax and Wikipedia write a formula two or three times: MathML for screen readers, the TeX source, and glyphs
+or an image to look at. One is kept: the MathML where there is one, since tools write it from their own reading of the
+source, else the TeX.
 """
 
 import re
@@ -17,22 +18,46 @@ from almanac.spiders.reading.rewriting import class_names, local_name, remove, r
 
 # Elements that hold one formula in all its forms.
 _RENDERED = frozenset(
-    {"katex", "katex-display", "katex-error", "MathJax", "MathJax_Display", "MathJax_SVG", "MathJax_SVG_Display", "MathJax_CHTML", "mjx-chtml"}
+    {
+        "katex",
+        "katex-display",
+        "katex-error",
+        "MathJax",
+        "MathJax_Display",
+        "MathJax_SVG",
+        "MathJax_SVG_Display",
+        "MathJax_CHTML",
+        "mjx-chtml",
+    }
     | {"mwe-math-element", "ltx_Math"}
 )
 _PREVIEWS = frozenset({"MathJax_Preview", "MathJax_Error"})
 # Elements whose text is TeX, as generators write it for a script to render.
 _SOURCES = frozenset({"arithmatex", "math-container", "js-render-math", "math"})
-_IMAGES = frozenset({"tex", "latex", "texrender", "mwe-math-fallback-image-inline", "mwe-math-fallback-image-display", "math-tex", "equation"})
+_IMAGES = frozenset(
+    {
+        "tex",
+        "latex",
+        "texrender",
+        "mwe-math-fallback-image-inline",
+        "mwe-math-fallback-image-display",
+        "math-tex",
+        "equation",
+    }
+)
 _HOLDERS = frozenset({"span", "div", "mjx-container", "math-renderer", "code", "nobr", "p", "tex-math"})
 _TEX_ATTRIBUTES = ("data-latex", "data-tex", "data-math", "data-formula", "data-expr", "data-equation")
 _CODE = frozenset({"pre", "code", "kbd", "samp", "tt", "textarea", "script", "style"})
 _DELIMITERS = re.compile(r"\\\((.*)\\\)|\\\[(.*)\\\]|\$\$(.*)\$\$|\$(.*)\$", re.DOTALL)
 _INSIDE = r"(?:\\\\|[^\\]|\\(?![()\[\]]))"
-_TEX_IN_TEXT = re.compile(rf"(?<!\\)(?:\\\(({_INSIDE}{{1,2000}}?)\\\)|\\\[({_INSIDE}{{1,2000}}?)\\\]|\$\$([^$]{{1,2000}})\$\$)")
+_TEX_IN_TEXT = re.compile(
+    rf"(?<!\\)(?:\\\(({_INSIDE}{{1,2000}}?)\\\)|\\\[({_INSIDE}{{1,2000}}?)\\\]|\$\$([^$]{{1,2000}})\$\$)"
+)
 _LOOKS_LIKE_TEX = re.compile(r"[\\^_{}=]")
 _IS_ONE_WORD = re.compile(r"\s*[^\W\d_]{3,}[\w\s.,;-]*")
-_NOISE = re.compile(r"\\(?:label|tag\*?|ref|eqref)\s*\{[^{}]*\}|\\(?:nonumber|notag|displaystyle|textstyle|limits|nolimits)(?![a-zA-Z])")
+_NOISE = re.compile(
+    r"\\(?:label|tag\*?|ref|eqref)\s*\{[^{}]*\}|\\(?:nonumber|notag|displaystyle|textstyle|limits|nolimits)(?![a-zA-Z])"
+)
 _NUMBERED = re.compile(r"(\\(?:begin|end)\s*\{(?:align|gather|equation|eqnarray|multline|alignat|flalign))\}")
 _MAX_TEX = 2000  # characters; longer ones stay as they are written
 
@@ -44,10 +69,22 @@ def write_formulas(root: Any) -> None:
         if element.getparent() is None and element is not root:
             continue
         kind = _kind(element)
-        if kind == "preview" and following is not None and _follows(element, following) and _kind(following) != "preview":
+        if (
+            kind == "preview"
+            and following is not None
+            and _follows(element, following)
+            and _kind(following) != "preview"
+        ):
             remove(element)  # the same formula follows
             continue
-        source = following if kind == "rendered" and following is not None and _kind(following) == "source" and _follows(element, following) else None
+        source = (
+            following
+            if kind == "rendered"
+            and following is not None
+            and _kind(following) == "source"
+            and _follows(element, following)
+            else None
+        )
         text = _text_of(element) or (_text_of(source) if source is not None else "")
         if source is not None:
             remove(source)
@@ -68,7 +105,9 @@ def _outermost(root: Any) -> list[Any]:
 
 
 def _kind(element: Any) -> str:
-    """`rendered`, `source` (a script with TeX), `preview` (what stands there until the formula is rendered), `tex`, or empty if it is no formula."""
+    """`rendered`, `source` (a script with TeX), `preview` (what stands there until the formula is rendered), `tex`, or
+    empty if it is no formula.
+    """
     name = local_name(element)
     if name in ("math", "mjx-container"):
         return "rendered"
@@ -93,7 +132,9 @@ def _kind(element: Any) -> str:
 def _is_tex(element: Any) -> bool:
     """Whether an element of a class such as `math` has nothing but the source of a formula in it."""
     text = (element.text or "").strip()
-    return not len(element) and bool(_DELIMITERS.fullmatch(text) or ("math" not in class_names(element) and text) or _LOOKS_LIKE_TEX.search(text))
+    return not len(element) and bool(
+        _DELIMITERS.fullmatch(text) or ("math" not in class_names(element) and text) or _LOOKS_LIKE_TEX.search(text)
+    )
 
 
 def _follows(element: Any, other: Any) -> bool:
@@ -102,7 +143,9 @@ def _follows(element: Any, other: Any) -> bool:
 
 
 def _replace(element: Any, text: str) -> None:
-    """Puts the formula in the element's place; one that is displayed has spaces around it, or stays a block if it is one."""
+    """Puts the formula in the element's place; one that is displayed has spaces around it, or stays a block if it is
+    one.
+    """
     if element.tag == "div" and element.getparent() is not None:
         tail = element.tail
         element.clear()
@@ -150,7 +193,9 @@ def _sources(element: Any) -> list[str]:
     for inner in element.iter():
         name = local_name(inner)
         found += [value for attribute in _TEX_ATTRIBUTES if (value := inner.get(attribute))]
-        if (name == "annotation" and "tex" in (inner.get("encoding") or "").lower()) or (name == "script" and (inner.get("type") or "").startswith("math/tex")):
+        if (name == "annotation" and "tex" in (inner.get("encoding") or "").lower()) or (
+            name == "script" and (inner.get("type") or "").startswith("math/tex")
+        ):
             found.append("".join(inner.itertext()))
         elif name == "img" and inner.get("alt"):
             found.append(inner.get("alt"))
@@ -159,7 +204,9 @@ def _sources(element: Any) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def tex_text(tex: str) -> str:
-    """The formula that a TeX source stands for, as `formula_text` writes it; the source itself, without delimiters, where it cannot be read."""
+    """The formula that a TeX source stands for, as `formula_text` writes it; the source itself, without delimiters,
+    where it cannot be read.
+    """
     tex = tex.strip()
     if delimited := _DELIMITERS.fullmatch(tex):
         tex = next(inside for inside in delimited.groups() if inside is not None).strip()
@@ -194,7 +241,11 @@ def _has_delimiter(text: str) -> bool:
 
 def _rewritten(found: re.Match[str]) -> str:
     tex = next(inside for inside in found.groups() if inside is not None)
-    is_formula = _LOOKS_LIKE_TEX.search(tex) if found[0].startswith("$") else _LOOKS_LIKE_TEX.search(tex) or not _IS_ONE_WORD.fullmatch(tex)
+    is_formula = (
+        _LOOKS_LIKE_TEX.search(tex)
+        if found[0].startswith("$")
+        else _LOOKS_LIKE_TEX.search(tex) or not _IS_ONE_WORD.fullmatch(tex)
+    )
     if not is_formula:
         return found[0]
     return tex_text(tex) if found[0].startswith("\\(") else f" {tex_text(tex)} "

@@ -1,6 +1,7 @@
 """Reads the front matter of Markdown files: YAML between `---`, TOML between `+++`.
 
-Blocks that are not quite YAML are read where nothing has to be guessed, such as an unquoted colon in a title. Others are refused with line and reason.
+Blocks that are not quite YAML are read where nothing has to be guessed, such as an unquoted colon in a title. Others
+are refused with line and reason.
 """
 
 import datetime
@@ -28,7 +29,9 @@ _MAX_ENTRIES = 1000  # of a block that is not YAML
 
 
 class BrokenFrontMatter(ValueError):
-    """The front matter cannot be read. The message has line, finding and next step; `below` is the text under the block."""
+    """The front matter cannot be read. The message has line, finding and next step; `below` is the text under the
+    block.
+    """
 
     def __init__(self, line: int, finding: str, below: str = "") -> None:
         super().__init__(f"front matter, line {line}: {finding}")
@@ -38,8 +41,9 @@ class BrokenFrontMatter(ValueError):
 def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     """Returns the front matter as JSON values, and the text below it. Dates become ISO 8601 texts.
 
-    A block without any key, such as prose between two thematic breaks, is part of the text. Raises BrokenFrontMatter for a block that has keys and cannot be
-    read: no end, no YAML or TOML, a key that is there twice, more than 10,000 values or 20 levels.
+    A block without any key, such as prose between two thematic breaks, is part of the text. Raises BrokenFrontMatter
+    for a block that has keys and cannot be read: no end, no YAML or TOML, a key that is there twice, more than 10,000
+    values or 20 levels.
     """
     head = text[:_MAX_CHARACTERS].replace("\r\n", "\n")
     opening = _OPENING.match(head)
@@ -51,7 +55,9 @@ def split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     if end is None:
         if _has_keys(_first_paragraph(lines[1:]), opening[1]):
             limit = f" within {_MAX_CHARACTERS:,} characters" if len(text) > _MAX_CHARACTERS else ""
-            raise BrokenFrontMatter(1, f"the block is opened and not closed{limit}: end it with a line {opening[1]}", text)
+            raise BrokenFrontMatter(
+                1, f"the block is opened and not closed{limit}: end it with a line {opening[1]}", text
+            )
         return {}, text
     below = "".join(text.split("\n", end + 1)[end + 1 :])
     block = lines[1:end]
@@ -67,7 +73,9 @@ def _first_paragraph(lines: list[str]) -> list[str]:
 
 
 def _has_keys(lines: list[str], mark: str) -> bool:
-    """Whether lines are meant as keys and values: they begin with a key, and it looks like one of a program, or most other lines have keys too."""
+    """Whether lines are meant as keys and values: they begin with a key, and it looks like one of a program, or most
+    other lines have keys too.
+    """
     said = [line for line in lines if line.strip() and not line.startswith("#")]
     if not said or not lines[0].strip():
         return False
@@ -75,7 +83,9 @@ def _has_keys(lines: list[str], mark: str) -> bool:
         return _TOML_KEY.match(said[0]) is not None
     outer = [line for line in said if line[0] not in " \t-]}"]
     keys = sum(_KEY.match(line) is not None for line in outer)
-    return _KEY.match(said[0]) is not None and (_USUAL_KEY.match(said[0]) is not None or (keys > 1 and 2 * keys > len(outer)))
+    return _KEY.match(said[0]) is not None and (
+        _USUAL_KEY.match(said[0]) is not None or (keys > 1 and 2 * keys > len(outer))
+    )
 
 
 def _toml(block: list[str]) -> dict[str, Any] | None:
@@ -87,8 +97,14 @@ def _toml(block: list[str]) -> dict[str, Any] | None:
             return None
         place = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", str(error))
         line = int(place[1]) if place and place[1] else len(block)
-        finding = "too many levels" if isinstance(error, RecursionError) else str(error).replace(place[0] if place else "", "")
-        raise BrokenFrontMatter(line + 1, f"no TOML: {finding}; in TOML, texts are quoted and lists are in brackets") from error
+        finding = (
+            "too many levels"
+            if isinstance(error, RecursionError)
+            else str(error).replace(place[0] if place else "", "")
+        )
+        raise BrokenFrontMatter(
+            line + 1, f"no TOML: {finding}; in TOML, texts are quoted and lists are in brackets"
+        ) from error
 
 
 def _yaml_block(block: list[str]) -> dict[str, Any] | None:
@@ -105,7 +121,9 @@ def _yaml_block(block: list[str]) -> dict[str, Any] | None:
 
 
 def _parsed(source: str, line: int) -> Any:
-    """The YAML value of lines that begin with `line`. Raises YAMLError for whatever the library makes of broken input, BrokenFrontMatter if it is too large."""
+    """The YAML value of lines that begin with `line`. Raises YAMLError for whatever the library makes of broken input,
+    BrokenFrontMatter if it is too large.
+    """
     try:
         if excess := excess_of(source, _MAX_VALUES, _MAX_DEPTH):
             raise BrokenFrontMatter(line + excess.line - 1, f"{excess.finding}: keep data in a file of its own")
@@ -114,18 +132,30 @@ def _parsed(source: str, line: int) -> Any:
         raise
     except RecursionError as error:
         raise YAMLError("too many levels") from error
-    except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:  # on odd dates, tags and numbers
+    # on odd dates, tags and numbers
+    except (ValueError, ArithmeticError, TypeError, AttributeError, AssertionError) as error:
         raise YAMLError(f"{type(error).__name__}: {error}") from error
 
 
 def _read_entries(lines: list[str], first: int) -> dict[str, Any]:
-    """The keys and values of lines that are no YAML as a whole, each entry read for itself. `first` is the number of the first line in the file."""
+    """The keys and values of lines that are no YAML as a whole, each entry read for itself. `first` is the number of
+    the first line in the file.
+    """
     starts: list[int] = []
     for number, line in enumerate(lines):
-        if not line.strip() or line.startswith("#") or (starts and line[0] in " \t]}") or (starts and _ITEM.match(line)):
+        if (
+            not line.strip()
+            or line.startswith("#")
+            or (starts and line[0] in " \t]}")
+            or (starts and _ITEM.match(line))
+        ):
             continue
         if not _KEY.match(line):
-            tab = "a tab indents it: use spaces" if line.startswith("\t") else f"{_shown(line)} is no `key: value`; is the line --- above it missing?"
+            tab = (
+                "a tab indents it: use spaces"
+                if line.startswith("\t")
+                else f"{_shown(line)} is no `key: value`; is the line --- above it missing?"
+            )
             raise BrokenFrontMatter(first + number, tab)
         starts.append(number)
     if len(starts) > _MAX_ENTRIES:
@@ -154,11 +184,20 @@ def _read_entry(lines: list[str], number: int) -> tuple[str, Any]:
     except YAMLError as error:
         finding = _finding(error, lines[0])
     inner = [line for line in lines[1:] if line.strip() and not line.lstrip().startswith("#")]
-    if tabbed := next((row for row, line in enumerate(lines) if row and line[: len(line) - len(line.lstrip())].count("\t")), None):
+    if tabbed := next(
+        (row for row, line in enumerate(lines) if row and line[: len(line) - len(line.lstrip())].count("\t")), None
+    ):
         raise BrokenFrontMatter(number + tabbed, "a tab indents it: use spaces")
     if nested := next((row for row, line in enumerate(lines) if row and value and _KEY.match(line.lstrip())), None):
-        raise BrokenFrontMatter(number + nested, f"{_shown(lines[nested])} is indented under a key that has a value: move it out, or quote the whole value")
-    if value and not _BLOCK.fullmatch(value) and _is_plain(text := " ".join([value, *(line.strip() for line in inner)])):
+        raise BrokenFrontMatter(
+            number + nested,
+            f"{_shown(lines[nested])} is indented under a key that has a value: move it out, or quote the whole value",
+        )
+    if (
+        value
+        and not _BLOCK.fullmatch(value)
+        and _is_plain(text := " ".join([value, *(line.strip() for line in inner)]))
+    ):
         return name, text if inner else _plain_value(text, number)
     if value or not inner:
         raise BrokenFrontMatter(number, f"{_shown(lines[0])}: {finding}")
@@ -177,7 +216,9 @@ def _read_inner(lines: list[str], number: int) -> Any:
         if line.strip() and not line.startswith("#"):
             item = _ITEM.match(line)
             if item is None or not _is_plain(item[1] or ""):
-                raise BrokenFrontMatter(number + row, f"{_shown(line)} is no item of a list: quote it, or begin it with a dash")
+                raise BrokenFrontMatter(
+                    number + row, f"{_shown(line)} is no item of a list: quote it, or begin it with a dash"
+                )
             values.append(_plain_value(item[1] or "", number + row))
     return values
 
@@ -192,11 +233,14 @@ def _plain_value(text: str, number: int) -> Any:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether a value can only be read in one way although it is no YAML: as the text that it is. Quotes and brackets that it begins with are closed."""
+    """Whether a value can only be read in one way although it is no YAML: as the text that it is. Quotes and brackets
+    that it begins with are closed.
+    """
     begin = text[:1]
     if begin in ("'", '"'):
         closed = len(re.findall(rf"(?<!\\){begin}", text)) % 2 == 0
-        return closed and not (text.endswith(begin) and text.count(begin) == 2)  # "Foo" and bar; a text that is quoted as a whole has a wrong escape
+        # "Foo" and bar; a text that is quoted as a whole has a wrong escape
+        return closed and not (text.endswith(begin) and text.count(begin) == 2)
     if begin in ("[", "{"):
         balanced = text.count("[") == text.count("]") and text.count("{") == text.count("}")
         return balanced and (text.startswith("{{") or text[-1] not in "]}")  # {{ page.title }}, [Draft] My title
@@ -226,7 +270,9 @@ def _mapping(found: dict[Any, Any], line: int) -> dict[str, Any]:
 def _json_value(value: Any, seen: list[int], depth: int, line: int) -> Any:
     seen[0] += 1
     if seen[0] > _MAX_VALUES or depth > _MAX_DEPTH:
-        raise BrokenFrontMatter(line, f"more than {_MAX_VALUES:,} values or {_MAX_DEPTH} levels: keep data in a file of its own")
+        raise BrokenFrontMatter(
+            line, f"more than {_MAX_VALUES:,} values or {_MAX_DEPTH} levels: keep data in a file of its own"
+        )
     if isinstance(value, dict):
         return {_key(key): _json_value(inner, seen, depth + 1, line) for key, inner in value.items()}
     if isinstance(value, list | tuple | set):
@@ -242,4 +288,6 @@ def _json_value(value: Any, seen: list[int], depth: int, line: int) -> Any:
 
 def _key(value: Any) -> str:
     """A key as it was written: YAML parses `null:` and `true:` as null and true."""
-    return {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+    return (
+        {None: "null", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
+    )

@@ -11,32 +11,62 @@ from almanac.spiders.reading.rewriting import class_names, remove, replace_by_te
 
 _UNSEEN = ("noscript", "template", "script", "style")
 _INLINE = frozenset(
-    {"a", "abbr", "b", "bdi", "bdo", "br", "button", "cite", "code", "em", "font", "i", "kbd", "label", "mark", "picture", "q", "s", "small", "source"}
+    {
+        "a",
+        "abbr",
+        "b",
+        "bdi",
+        "bdo",
+        "br",
+        "button",
+        "cite",
+        "code",
+        "em",
+        "font",
+        "i",
+        "kbd",
+        "label",
+        "mark",
+        "picture",
+        "q",
+        "s",
+        "small",
+        "source",
+    }
     | {"span", "strong", "sub", "sup", "u", "var", "wbr", "img"}
 )
 _HOLDERS = frozenset({"div", "figure", "section", "article", "main", "body", "center", "li", "dd", "blockquote"})
 _IN_LINE = _INLINE - {"img", "br", "picture", "source", "wbr"}
 _ITEMS = frozenset({"li", "dd"})
-_FILE = re.compile(r"\S+\.(?:jpe?g|jfif|png|gif|webp|svg|avif|bmp|tiff?|heic|ico|pdf)(?:\?\S*)?|.*\.(?:jpe?g|png|gif|webp|svg)", re.IGNORECASE)
+_FILE = re.compile(
+    r"\S+\.(?:jpe?g|jfif|png|gif|webp|svg|avif|bmp|tiff?|heic|ico|pdf)(?:\?\S*)?|.*\.(?:jpe?g|png|gif|webp|svg)",
+    re.IGNORECASE,
+)
 # Names that cameras, phones and upload forms give, and words that say no more than that there is an image.
 _NO_ALT = re.compile(
-    r"(?:img|dsc[fn]?|pict?|image|photo|picture|screenshot|screen shot|capture|unnamed|untitled|fullsizerender|p\d|mvimg|pxl|whatsapp image)"
+    r"(?:img|dsc[fn]?|pict?|image|photo|picture|screenshot|screen "
+    r"shot|capture|unnamed|untitled|fullsizerender|p\d|mvimg|pxl|whatsapp image)"
     r"(?:[\W_]*(?:\d|x|at|am|pm|de|à)[\d\W_a-z]*)?"
-    r"|icon|logo|.{0,30}\blogo\b.{0,12}|avatar|placeholder|spacer|blank|pixel|thumbnail|thumb|banner|null|undefined|alt|alt text|image|bild|foto|imagen|imagem"
+    r"|icon|logo|.{0,30}\blogo\b.{0,12}|avatar|placeholder|spacer|blank|pixel|thumbnail|thumb|banner|null|unde"
+    r"fined|alt|alt text|image|bild|foto|imagen|imagem"
     r"|immagine|hình ảnh|hình|图片|画像|写真|фото"
     r"|[\da-f_-]{12,}|[\w-]*_\d+[\w-]*|[\d\W_]*",
     re.IGNORECASE,
 )
 # Shapes that mark a line; they are text only where nothing else is, as in a table of features.
 _SIGNS = re.compile(
-    r"check|checkmark|check mark|tick|cross|x mark|arrow(?: \w+)?|star|bullet|dot|plus|minus|close|menu|search|haken|kreuz|pfeil|stern|coche|croix|flèche",
+    r"check|checkmark|check mark|tick|cross|x mark|arrow(?: "
+    r"\w+)?|star|bullet|dot|plus|minus|close|menu|search|haken|kreuz|pfeil|stern|coche|croix|flèche",
     re.IGNORECASE,
 )
 _HOME = re.compile(
-    r"\s*(?:https?:)?(?://[^/?#]*)?(?:\.{0,2}/)*(?:[a-z]{2}(?:[-_][a-z]{2})?/?)?(?:(?:index|default|home|accueil)(?:\.\w{2,5})?/?)?(?:[?#].*)?\s*",
+    r"\s*(?:https?:)?(?://[^/?#]*)?(?:\.{0,2}/)*(?:[a-z]{2}(?:[-_][a-z]{2})?/?)?(?:(?:index|default|home|accueil)("
+    r"?:\.\w{2,5})?/?)?(?:[?#].*)?\s*",
     re.IGNORECASE,
 )
-_ICON_CLASS = re.compile(r"(?:^|[-_])(?:icon|icons|ico|sprite|spacer|pixel|avatar|gravatar|logo)(?:$|[-_])", re.IGNORECASE)
+_ICON_CLASS = re.compile(
+    r"(?:^|[-_])(?:icon|icons|ico|sprite|spacer|pixel|avatar|gravatar|logo)(?:$|[-_])", re.IGNORECASE
+)
 _WORDS = re.compile(r"\w+")
 _ICON_SIZE = 32  # pixels
 _MAX_ALT = 1000  # characters
@@ -47,8 +77,8 @@ _TEXTS = etree.XPath("descendant-or-self::*[not(self::script or self::style or (
 def write_images(root: Any) -> None:
     """Puts the text of each image in its place: as a paragraph where the image stands alone, else within the line.
 
-    Left out: what is decoration by its own word (`alt=""`, `role=presentation`, `aria-hidden`), icons and counting pixels, names of files, and a text
-    that the page says anyway, such as a caption or the name in a link.
+    Left out: what is decoration by its own word (`alt=""`, `role=presentation`, `aria-hidden`), icons and counting
+    pixels, names of files, and a text that the page says anyway, such as a caption or the name in a link.
     """
     found = [(element, alt) for element in root.iter("img", "area", "input", "svg") if (alt := _alt_of(element))]
     said = _Said(root) if found else None
@@ -102,7 +132,12 @@ def _alt_of(element: Any) -> str:
     if element.tag == "input":
         return _worded(element.get("alt") or "") if (element.get("type") or "").lower() == "image" else ""
     alt = _worded(element.get("alt") or "")
-    if not alt or _is_file_name(alt, element) or _leads_home(element) or ((_is_icon(element) or _SIGNS.fullmatch(alt)) and not _is_whole_cell(element)):
+    if (
+        not alt
+        or _is_file_name(alt, element)
+        or _leads_home(element)
+        or ((_is_icon(element) or _SIGNS.fullmatch(alt)) and not _is_whole_cell(element))
+    ):
         return ""
     return alt
 
@@ -110,17 +145,27 @@ def _alt_of(element: Any) -> str:
 def _worded(alt: str) -> str:
     """The text, or none where it is only a file's name or a word such as "image". An emoji is a text."""
     text = " ".join(without_controls(alt).split())
-    if len(text) > _MAX_ALT or _FILE.fullmatch(text) or ((text.isascii() or text[:1].isalpha()) and _NO_ALT.fullmatch(text)):
+    if (
+        len(text) > _MAX_ALT
+        or _FILE.fullmatch(text)
+        or ((text.isascii() or text[:1].isalpha()) and _NO_ALT.fullmatch(text))
+    ):
         return ""
     return text
 
 
 def _is_file_name(alt: str, element: Any) -> bool:
-    """Whether an `alt` without spaces is the name of the file, as upload forms fill it in, or has a file name's shape."""
+    """Whether an `alt` without spaces is the name of the file, as upload forms fill it in, or has a file name's
+    shape.
+    """
     if " " in alt:
         return False
     stem = (element.get("src") or "").partition("?")[0].rpartition("/")[2].rpartition(".")[0]
-    return "_" in alt or alt.count("-") > 1 or (bool(re.search(r"[-\d]", alt)) and stem.casefold().startswith(alt.casefold()))
+    return (
+        "_" in alt
+        or alt.count("-") > 1
+        or (bool(re.search(r"[-\d]", alt)) and stem.casefold().startswith(alt.casefold()))
+    )
 
 
 def _leads_home(element: Any) -> bool:
@@ -137,7 +182,11 @@ def _leads_home(element: Any) -> bool:
 def _is_icon(element: Any) -> bool:
     if "emoji" in " ".join(class_names(element)):
         return False
-    sizes = [int(found[0]) for name in ("width", "height") if (found := re.match(r"\d{1,5}(?=\s*(?:px)?\s*$)", element.get(name) or ""))]
+    sizes = [
+        int(found[0])
+        for name in ("width", "height")
+        if (found := re.match(r"\d{1,5}(?=\s*(?:px)?\s*$)", element.get(name) or ""))
+    ]
     return any(size <= _ICON_SIZE for size in sizes) or any(_ICON_CLASS.search(name) for name in class_names(element))
 
 
@@ -204,22 +253,32 @@ def _has_text_beside(element: Any, block: Any, *, preceding: bool) -> bool:
         if ((parent.text if preceding else element.tail) or "").strip():
             return True
         for sibling in islice(element.itersiblings(preceding=preceding), _MAX_SIBLINGS):
-            if (sibling.tail or "").strip() or (isinstance(sibling.tag, str) and any(map(str.strip, sibling.itertext(with_tail=False)))):
+            if (sibling.tail or "").strip() or (
+                isinstance(sibling.tag, str) and any(map(str.strip, sibling.itertext(with_tail=False)))
+            ):
                 return True
         element = parent
     return False
 
 
 def _stands_between_blocks(element: Any) -> bool:
-    """Whether an image stands in no line of text or link: between blocks, or in a box where text only precedes or follows it."""
-    while (parent := element.getparent()) is not None and parent.tag in ("picture", "span") and not "".join(parent.itertext()).strip():
+    """Whether an image stands in no line of text or link: between blocks, or in a box where text only precedes or
+    follows it.
+    """
+    while (
+        (parent := element.getparent()) is not None
+        and parent.tag in ("picture", "span")
+        and not "".join(parent.itertext()).strip()
+    ):
         if (element.tail or "").strip():
             return False
         element = parent
     if parent is None or parent.tag not in _HOLDERS:
         return False
     previous, following = element.getprevious(), element.getnext()
-    before = ((parent.text if previous is None else previous.tail) or "").strip() or (previous is not None and previous.tag in _IN_LINE)
+    before = ((parent.text if previous is None else previous.tail) or "").strip() or (
+        previous is not None and previous.tag in _IN_LINE
+    )
     after = (element.tail or "").strip() or (following is not None and following.tag in _IN_LINE)
     return not (before or after) if parent.tag in _ITEMS else not (before and after)
 
@@ -227,8 +286,14 @@ def _stands_between_blocks(element: Any) -> bool:
 def _spaced(element: Any, alt: str) -> str:
     """The text with a space on each side where a word stands beside it."""
     previous = element.getprevious()
-    before = (previous.tail if previous is not None else element.getparent().text if element.getparent() is not None else "") or ""
+    before = (
+        previous.tail if previous is not None else element.getparent().text if element.getparent() is not None else ""
+    ) or ""
     after = element.tail or ""
     if len(alt) < 3 and not alt.isascii():  # an emoji, or a sign of its own
         return alt
-    return (" " if before[-1:].strip() or (not before and previous is not None) else "") + alt + (" " if after[:1].isalnum() or not after else "")
+    return (
+        (" " if before[-1:].strip() or (not before and previous is not None) else "")
+        + alt
+        + (" " if after[:1].isalnum() or not after else "")
+    )

@@ -1,4 +1,5 @@
-"""Lists of links: feeds (RSS 2.0, RSS 1.0, Atom, JSON Feed) and XML sitemaps. Told by their content, since servers label them as any XML, HTML or JSON.
+"""Lists of links: feeds (RSS 2.0, RSS 1.0, Atom, JSON Feed) and XML sitemaps. Told by their content, since servers
+label them as any XML, HTML or JSON.
 
 Of a broken file, what can be read counts. External entities are never read and declared ones never expanded.
 """
@@ -27,17 +28,19 @@ _ROOT = re.compile(rf"{_PROLOG}<(?:[\w.-]+:)?(rss|feed|rdf|urlset|sitemapindex)(
 _IS_ATOM = re.compile(r"purl\.org/atom|w3\.org/2005/Atom|<(?:[\w.-]+:)?entry[\s>]", re.IGNORECASE)
 _IS_RSS_1 = re.compile(r"purl\.org/rss|netscape\.com/rdf", re.IGNORECASE)
 _JSON_FEED = "https://jsonfeed.org/version/"
-_OF_THE_LIST = frozenset({"alternate", "next", "next-archive", "prev-archive"})  # RFC 4287 and 5005: where else the list is, and where it goes on
+# RFC 4287 and 5005: where else the list is, and where it goes on
+_OF_THE_LIST = frozenset({"alternate", "next", "next-archive", "prev-archive"})
 
 Kind = Literal["feed", "sitemap"]
 
 
 @dataclass(slots=True)
 class LinkList:
-    """The URLs that a list names: pages and, in an index, further sitemaps; absolute, in order. `left` counts those beyond MAX_URLS.
+    """The URLs that a list names: pages and, in an index, further sitemaps; absolute, in order. `left` counts those
+    beyond MAX_URLS.
 
-    `further` are the URLs of the list itself: the page that it belongs to, and its next part. `is_cut`: it is cut short or damaged, so it may name more; the
-    last page that is left of it is dropped where it may be half a URL.
+    `further` are the URLs of the list itself: the page that it belongs to, and its next part. `is_cut`: it is cut short
+    or damaged, so it may name more; the last page that is left of it is dropped where it may be half a URL.
     """
 
     pages: list[str] = field(default_factory=list)
@@ -114,7 +117,9 @@ def read_xml(text: str, url: str) -> LinkList:
 
 
 def _has_end(text: str, root: str) -> bool:
-    """Whether a list is whole: its root is closed or, as some are written, an end tag of another name closes what is around its last entry."""
+    """Whether a list is whole: its root is closed or, as some are written, an end tag of another name closes what is
+    around its last entry.
+    """
     if re.search(rf"</(?:[\w.-]+:)?{root}(?=[\s>])[^<>]*>|<(?:[\w.-]+:)?{root}(?=[\s/])[^<>]*/>", text, re.IGNORECASE):
         return True
     closed = 0
@@ -126,7 +131,9 @@ def _has_end(text: str, root: str) -> bool:
 def _elements(text: str) -> Iterator[Any]:
     """Yields every element at its end, so the root comes last. Entries are freed once they are read."""
     markup = io.BytesIO(_BARE_AMPERSAND.sub("&amp;", text).encode("utf-8", "replace"))
-    events = etree.iterparse(markup, recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8")
+    events = etree.iterparse(
+        markup, recover=True, resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, encoding="utf-8"
+    )
     try:
         for _, element in events:
             yield element
@@ -153,10 +160,16 @@ def _address(entry: Any, name: str, url: str) -> str | None:
 
 def _feed_address(entry: Any, url: str) -> str | None:
     for child in entry:
-        reference = (child.get("href") or child.text or "").strip() if local_name(child) == "link" and child.get("rel", "alternate") == "alternate" else ""
+        reference = (
+            (child.get("href") or child.text or "").strip()
+            if local_name(child) == "link" and child.get("rel", "alternate") == "alternate"
+            else ""
+        )
         if reference and (address := _resolved(reference, child.base or "", url)):
             return address
-    permanent = (child.text for child in entry if local_name(child) == "guid" and child.get("isPermaLink", "true") == "true")
+    permanent = (
+        child.text for child in entry if local_name(child) == "guid" and child.get("isPermaLink", "true") == "true"
+    )
     return _absolute(next(filter(None, permanent), ""), url)
 
 
@@ -168,7 +181,9 @@ def _link_of_list(link: Any, url: str) -> str | None:
 
 
 def _resolved(reference: str, base: str, url: str) -> str | None:
-    """The absolute http(s) URL of a feed's link, which may be relative, also to xml:base (RFC 4287, 2); None if it has none."""
+    """The absolute http(s) URL of a feed's link, which may be relative, also to xml:base (RFC 4287, 2); None if it has
+    none.
+    """
     try:
         address = urljoin(urljoin(url, base), _as_meant(reference))
     except ValueError:

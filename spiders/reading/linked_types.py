@@ -1,4 +1,6 @@
-"""Types of documents that pages link to: told by a name before anything is asked for, by headers and content once it arrives."""
+"""Types of documents that pages link to: told by a name before anything is asked for, by headers and content once it
+arrives.
+"""
 
 import io
 import re
@@ -26,7 +28,10 @@ _OOXML = "application/vnd.openxmlformats-officedocument"
 _BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {
     "application/x-pdf": "pdf",
     **dict.fromkeys((f"application/vnd.ms-word.{what}.macroenabled.12" for what in ("document", "template")), "docx"),
-    **dict.fromkeys((f"application/vnd.ms-powerpoint.{what}.macroenabled.12" for what in ("presentation", "slideshow", "template")), "pptx"),
+    **dict.fromkeys(
+        (f"application/vnd.ms-powerpoint.{what}.macroenabled.12" for what in ("presentation", "slideshow", "template")),
+        "pptx",
+    ),
     **dict.fromkeys((f"application/vnd.ms-excel.{what}.macroenabled.12" for what in ("sheet", "template")), "xlsx"),
     f"{_OOXML}.wordprocessingml.template": "docx",
     **dict.fromkeys((f"{_OOXML}.presentationml.{what}" for what in ("slideshow", "template")), "pptx"),
@@ -36,14 +41,31 @@ _BY_MEDIA_TYPE = {media: kind for kind, media in MEDIA_TYPES.items()} | {
 _SUCCESSORS = {"doc": "docx", "ppt": "pptx", "xls": "xlsx"}
 # What servers say of files whose type they do not know, or that are to be saved.
 _UNTOLD = frozenset(
-    {"", "application/octet-stream", "binary/octet-stream", "application/binary", "application/x-binary", "application/force-download", "application/download"}
-    | {"application/x-download", "application/x-force-download", "application/unknown", "application/zip", "application/x-zip-compressed"}
+    {
+        "",
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/binary",
+        "application/x-binary",
+        "application/force-download",
+        "application/download",
+    }
+    | {
+        "application/x-download",
+        "application/x-force-download",
+        "application/unknown",
+        "application/zip",
+        "application/x-zip-compressed",
+    }
 )
 _ZIP = b"PK\x03\x04"
 _IN_ZIP = ((b"word/", "docx"), (b"ppt/", "pptx"), (b"xl/", "xlsx"))
 _FIRST_IN_ZIP = (b"[Content_Types].xml", b"_rels/", b"docProps/", b"mimetype", *(name for name, _ in _IN_ZIP))
 _NAME_AT = 30  # bytes: where the first name in a ZIP file begins
-_WHOLE_PAGE = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_WHOLE_PAGE = re.compile(
+    rb"\s*(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _NAMED = re.compile(rf"\.(?:{'|'.join([*MEDIA_TYPES, *DOCUMENT_SUFFIXES])})\s*(?:[?#]|$)", re.IGNORECASE)
 SNIFFED = 1024  # bytes by which content is told
 
@@ -61,7 +83,8 @@ def may_name_document(reference: str) -> bool:
 
 
 def type_of_headers(content_type: str, *names: str) -> str | None:
-    """The type that the headers tell: by Content-Type or, where that says nothing, by the first of the names that says something.
+    """The type that the headers tell: by Content-Type or, where that says nothing, by the first of the names that says
+    something.
 
     Where Content-Type tells an old format of Office and a name its successor, the name counts.
     """
@@ -79,21 +102,33 @@ def says_nothing(content_type: str) -> bool:
 
 
 def type_of_content(body: bytes) -> str | None:
-    """The type that a body shows, or its beginning; None if it shows none. A mail shows none, since texts may look like one."""
+    """The type that a body shows, or its beginning; None if it shows none. A mail shows none, since texts may look like
+    one.
+    """
     if body[:SNIFFED].lstrip().startswith(b"%PDF-"):
         return "pdf"
     if not body.startswith(_ZIP):
         return None
     if body[_NAME_AT:].startswith(b"mimetype"):
-        return next((kind for kind in ("epub", "odt", "ods", "odp") if MEDIA_TYPES[kind].encode() in body[_NAME_AT : _NAME_AT + 200]), None)
-    if zipfile.is_zipfile(io.BytesIO(body)):  # whole: its directory tells, while its bytes may hold those of a document inside it
+        return next(
+            (
+                kind
+                for kind in ("epub", "odt", "ods", "odp")
+                if MEDIA_TYPES[kind].encode() in body[_NAME_AT : _NAME_AT + 200]
+            ),
+            None,
+        )
+    # whole: its directory tells, while its bytes may hold those of a document inside it
+    if zipfile.is_zipfile(io.BytesIO(body)):
         return document_by_content(body)
     return next((kind for name, kind in _IN_ZIP if name in body), None)
 
 
 def may_be_document(beginning: bytes) -> bool:
     """Whether a body that begins so may be a document: a PDF, or a ZIP file whose first name is one of theirs."""
-    return type_of_content(beginning) is not None or (beginning.startswith(_ZIP) and beginning[_NAME_AT:].startswith(_FIRST_IN_ZIP))
+    return type_of_content(beginning) is not None or (
+        beginning.startswith(_ZIP) and beginning[_NAME_AT:].startswith(_FIRST_IN_ZIP)
+    )
 
 
 def is_whole_page(body: bytes) -> bool:

@@ -1,15 +1,50 @@
-"""Removes what a highlighter puts beside code: line numbers, copy buttons, and the table that holds them. The code becomes one block."""
+"""Removes what a highlighter puts beside code: line numbers, copy buttons, and the table that holds them. The code
+becomes one block.
+"""
 
 import re
 from typing import Any
 
 from almanac.spiders.reading.rewriting import class_names, remove
 
-# Classes of line numbers: Pygments, Rouge, Chroma, GitHub and GitLab, highlight.js, Prism, SyntaxHighlighter, CodeMirror, Monaco, VitePress, Doxygen, cgit.
+# Classes of line numbers: Pygments, Rouge, Chroma, GitHub and GitLab, highlight.js, Prism, SyntaxHighlighter,
+# CodeMirror, Monaco, VitePress, Doxygen, cgit.
 _NUMBERS = frozenset(
-    {"linenos", "lineno", "linenodiv", "linenos-cell", "rouge-gutter", "gutter", "gl", "lnt", "ln", "lnlinks", "blob-num", "lines-num", "line-numbers-rows"}
-    | {"hljs-ln-numbers", "hljs-ln-n", "CodeMirror-linenumber", "CodeMirror-gutter-wrapper", "CodeMirror-gutters", "cm-gutters", "cm-gutterElement"}
-    | {"line-number", "line-numbers-wrapper", "linenumbers", "linenumber", "line-num", "diff-line-num", "file-line-num", "react-line-number", "ace_gutter-cell"}
+    {
+        "linenos",
+        "lineno",
+        "linenodiv",
+        "linenos-cell",
+        "rouge-gutter",
+        "gutter",
+        "gl",
+        "lnt",
+        "ln",
+        "lnlinks",
+        "blob-num",
+        "lines-num",
+        "line-numbers-rows",
+    }
+    | {
+        "hljs-ln-numbers",
+        "hljs-ln-n",
+        "CodeMirror-linenumber",
+        "CodeMirror-gutter-wrapper",
+        "CodeMirror-gutters",
+        "cm-gutters",
+        "cm-gutterElement",
+    }
+    | {
+        "line-number",
+        "line-numbers-wrapper",
+        "linenumbers",
+        "linenumber",
+        "line-num",
+        "diff-line-num",
+        "file-line-num",
+        "react-line-number",
+        "ace_gutter-cell",
+    }
     | {
         "margin-view-overlays",
         "src-line-numbers",
@@ -20,17 +55,26 @@ _NUMBERS = frozenset(
         "rouge-line-number",
     }
 )
-_EDITORS = frozenset({"CodeMirror-code", "cm-content", "view-lines", "ace_text-layer", "fragment"})  # each element inside is a line of code
+# each element inside is a line of code
+_EDITORS = frozenset({"CodeMirror-code", "cm-content", "view-lines", "ace_text-layer", "fragment"})
 _IS_NUMBER = re.compile(r"[\d\s.:|​-]*")
-_COPY = re.compile(r"cop(?:y|ier|iar|ia|ié|ied|iado)\b|kopier|clipboard|复制|複製|コピー|복사|копировать|sao chép|kopyala|העתק", re.IGNORECASE)
-_COPY_CLASS = re.compile(r"(?:^|[-_\s])(?:cop(?:y|ybtn)|clipboard|btn-?copy|zeroclipboard)(?:$|[-_\s])|copy-?(?:btn|button|code)|clipboard", re.IGNORECASE)
+_COPY = re.compile(
+    r"cop(?:y|ier|iar|ia|ié|ied|iado)\b|kopier|clipboard|复制|複製|コピー|복사|копировать|sao chép|kopyala|העתק",
+    re.IGNORECASE,
+)
+_COPY_CLASS = re.compile(
+    r"(?:^|[-_\s])(?:cop(?:y|ybtn)|clipboard|btn-?copy|zeroclipboard)(?:$|[-_\s])|copy-?(?:btn|button|code)|clipboard",
+    re.IGNORECASE,
+)
 _BUTTONS = ("button", "clipboard-copy", "a", "span", "div")
 _SECTIONS = frozenset({"body", "main", "article", "section", "li", "td"})
 _MAX_BUTTON = 40  # characters
 
 
 def write_listings(root: Any) -> None:
-    """Rewrites the code of a tree in place: each listing is a `<pre>` with its own line breaks and spaces, and nothing beside it."""
+    """Rewrites the code of a tree in place: each listing is a `<pre>` with its own line breaks and spaces, and nothing
+    beside it.
+    """
     tables = []
     for element in list(root.iter()):
         if element is root or not isinstance(element.tag, str) or element.getparent() is None:
@@ -50,12 +94,16 @@ def write_listings(root: Any) -> None:
 
 def _is_line_number(element: Any) -> bool:
     names = class_names(element)
-    is_marked = bool(names & _NUMBERS) or ("data-line-number" in element.attrib and element.tag in ("td", "span", "a", "div"))
+    is_marked = bool(names & _NUMBERS) or (
+        "data-line-number" in element.attrib and element.tag in ("td", "span", "a", "div")
+    )
     return (is_marked or _links_to_line(element)) and _IS_NUMBER.fullmatch("".join(element.itertext())) is not None
 
 
 def _links_to_line(element: Any) -> bool:
-    """Whether an element in code is a link to the line whose number it shows, such as `<a href="#L12" id="L12">12</a>`."""
+    """Whether an element in code is a link to the line whose number it shows, such as `<a href="#L12"
+    id="L12">12</a>`.
+    """
     number, named = (element.text or "").strip(), element.get("id") or element.get("name") or ""
     if element.tag != "a" or not number.isdecimal() or not named.endswith(number) or element.get("href") != f"#{named}":
         return False
@@ -79,7 +127,9 @@ def _remove_number(element: Any) -> None:
 
 def _make_table_code(table: Any) -> None:
     """Replaces a table of line numbers and code by the code; a table with other cells stays."""
-    rows = [[cell for cell in row.iterchildren("td", "th") if "".join(cell.itertext()).strip()] for row in table.iter("tr")]
+    rows = [
+        [cell for cell in row.iterchildren("td", "th") if "".join(cell.itertext()).strip()] for row in table.iter("tr")
+    ]
     if any(len(cells) > 1 for cells in rows) or not any(rows) or table.getparent() is None:
         return
     lines = [_code_of(cells[0]) if cells else "" for cells in rows]
@@ -93,7 +143,9 @@ def _make_table_code(table: Any) -> None:
 
 
 def _code_of(cell: Any) -> str:
-    """The code in a cell: preformatted text as it is, else one line for each `<div>` or `<br>`, as SyntaxHighlighter writes them."""
+    """The code in a cell: preformatted text as it is, else one line for each `<div>` or `<br>`, as SyntaxHighlighter
+    writes them.
+    """
     for line_break in cell.iter("br"):
         line_break.tail = "\n" + (line_break.tail or "")
     if next(cell.iter("pre"), None) is not None:
@@ -106,7 +158,9 @@ def _code_of(cell: Any) -> str:
 
 def _join_lines(editor: Any) -> None:
     lines = [line for line in editor if isinstance(line.tag, str)]
-    if any(line.tag not in ("div", "pre") or next(line.iterdescendants("p", "div"), None) is not None for line in lines):
+    if any(
+        line.tag not in ("div", "pre") or next(line.iterdescendants("p", "div"), None) is not None for line in lines
+    ):
         return
     text = "\n".join("".join(line.itertext()).replace("\u200b", "").strip("\n") for line in lines).replace("\xa0", " ")
     tail = editor.tail
@@ -130,9 +184,19 @@ def _copies(element: Any) -> bool:
     text = " ".join("".join(element.itertext()).split())
     if len(text) > _MAX_BUTTON:
         return False
-    if _COPY.match(text) or element.tag == "clipboard-copy" or (is_button and next(element.iterancestors("pre"), None) is not None):
+    if (
+        _COPY.match(text)
+        or element.tag == "clipboard-copy"
+        or (is_button and next(element.iterancestors("pre"), None) is not None)
+    ):
         return True
-    return not text and _COPY.search(" ".join([classes, *(element.get(name) or "" for name in ("aria-label", "title", "data-tooltip"))])) is not None
+    return (
+        not text
+        and _COPY.search(
+            " ".join([classes, *(element.get(name) or "" for name in ("aria-label", "title", "data-tooltip"))])
+        )
+        is not None
+    )
 
 
 def _is_beside_code(button: Any) -> bool:

@@ -1,4 +1,6 @@
-"""Reads mails (EML): subject, sender, recipients, date and body, and what is attached. Runs in the reading child only."""
+"""Reads mails (EML): subject, sender, recipients, date and body, and what is attached. Runs in the reading child
+only.
+"""
 
 import codecs
 import email
@@ -21,13 +23,21 @@ _TEXTS = ("text/plain", "text/html")
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 # Seven bits, which would be ASCII by the rules of pages, and what DOS and Lotus Notes wrote.
 _MAIL_ONLY = frozenset(
-    {"utf-7", "hz", "iso2022_kr", *(f"iso2022_jp_{kind}" for kind in (1, 2, 3, 2004, "ext")), *(f"cp{n}" for n in (437, 850, 852, 855, 858))}
+    {
+        "utf-7",
+        "hz",
+        "iso2022_kr",
+        *(f"iso2022_jp_{kind}" for kind in (1, 2, 3, 2004, "ext")),
+        *(f"cp{n}" for n in (437, 850, 852, 855, 858)),
+    }
 )
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
 def read_mail(body: bytes, read_attached: ReadFile) -> Document:
-    """The mail as a document, with its attachments, each read by `read_attached`. Raises Unreadable if it is no mail, or of too many parts."""
+    """The mail as a document, with its attachments, each read by `read_attached`. Raises Unreadable if it is no mail,
+    or of too many parts.
+    """
     try:
         message = email.message_from_bytes(body, EmailMessage, policy=email.policy.default)
         return _read(message, read_attached)
@@ -59,16 +69,20 @@ def _read(message: EmailMessage, read_attached: ReadFile) -> Document:
 
 
 def _texts_and_files(message: EmailMessage) -> tuple[list[Any], list[Any]]:
-    """The parts that a mail shows one below the other, and those that are attached. Of several forms of a text HTML counts, since it has headings and tables.
+    """The parts that a mail shows one below the other, and those that are attached. Of several forms of a text HTML
+    counts, since it has headings and tables.
 
-    A mail may also be nothing but a file, such as the PDF of a scanner. Pictures that belong to a text, and signatures, are neither.
+    A mail may also be nothing but a file, such as the PDF of a scanner. Pictures that belong to a text, and signatures,
+    are neither.
     """
     texts, files = [], []
     chosen = message.get_body(("html", "plain"))
     for part, is_choice in _leaves(message):
         kind, is_attached = part.get_content_type(), part.is_attachment()
         is_form = is_choice and part.get_content_maintype() == "text" and not is_attached
-        is_picture = part.get_content_maintype() == "image" and (part.get("Content-ID") or part.get_content_disposition() == "inline")
+        is_picture = part.get_content_maintype() == "image" and (
+            part.get("Content-ID") or part.get_content_disposition() == "inline"
+        )
         if part is chosen or (kind in _TEXTS and not is_choice and not is_attached and not _sent_name(part)):
             texts.append(part)
         elif not is_form and not is_picture and kind not in _SIGNATURES:
@@ -77,7 +91,9 @@ def _texts_and_files(message: EmailMessage) -> tuple[list[Any], list[Any]]:
 
 
 def _leaves(part: Any, is_choice: bool = False) -> Iterator[tuple[Any, bool]]:
-    """Yields the parts that hold no others, a mail inside included, each with whether it is one of several forms of the same text."""
+    """Yields the parts that hold no others, a mail inside included, each with whether it is one of several forms of the
+    same text.
+    """
     if part.get_content_maintype() != "multipart":
         yield part, is_choice
     else:
@@ -99,7 +115,9 @@ def _header(message: EmailMessage, name: str) -> str:
 def _body(texts: list[MIMEPart], left_out: LeftOut) -> list[Element]:
     elements: list[Element] = []
     for part in texts:
-        elements += read_markup(_text(part), left_out) if part.get_content_type() == "text/html" else text_elements(_text(part))
+        elements += (
+            read_markup(_text(part), left_out) if part.get_content_type() == "text/html" else text_elements(_text(part))
+        )
     return elements
 
 
@@ -113,7 +131,9 @@ def _text(part: MIMEPart) -> str:
 
 
 def _in_mail_only(body: bytes, label: str | None) -> str | None:
-    """The text in an encoding that only mails use; None if the label names none of these, or another one than the text is in."""
+    """The text in an encoding that only mails use; None if the label names none of these, or another one than the text
+    is in.
+    """
     try:
         codec = codecs.lookup(label or "").name
         return body.decode(codec) if codec in _MAIL_ONLY else None
@@ -146,7 +166,11 @@ def _attachments(files: list[Any], read_attached: ReadFile) -> Iterator[Attachme
 
 def _name_of(part: Any) -> str:
     kind = part.get_content_type()
-    return _sent_name(part) or {"message/rfc822": "message.eml", "text/plain": "attachment.txt", "text/html": "attachment.html"}.get(kind, "attachment")
+    return _sent_name(part) or {
+        "message/rfc822": "message.eml",
+        "text/plain": "attachment.txt",
+        "text/html": "attachment.html",
+    }.get(kind, "attachment")
 
 
 def _sent_name(part: Any) -> str:

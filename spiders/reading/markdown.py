@@ -39,10 +39,11 @@ def parse_blocks(text: str) -> list[Token]:
 
 
 def title_of(text: str) -> str:
-    """The title that a Markdown text gives itself, without markup: its first-level heading (`#`, underlined with `=`, or `<h1>`); empty if there is none.
+    """The title that a Markdown text gives itself, without markup: its first-level heading (`#`, underlined with `=`,
+    or `<h1>`); empty if there is none.
 
-    Of several first-level headings, the first is the title if it stands at the top, with nothing but dates, tags, images or a byline above; otherwise they are
-    sections, and none is the title.
+    Of several first-level headings, the first is the title if it stands at the top, with nothing but dates, tags,
+    images or a byline above; otherwise they are sections, and none is the title.
     """
     block = _COMMENTS_ONLY.match(text)
     begin = block[0].count("\n") if block else 0
@@ -79,7 +80,11 @@ def _headings_and_paragraphs(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _is_running_text(source: str) -> bool:
-    return len(source) >= _RUNNING_TEXT and not _LABELLED.match(source) and sum(map(str.isalpha, plain_inline(source))) >= _RUNNING_TEXT
+    return (
+        len(source) >= _RUNNING_TEXT
+        and not _LABELLED.match(source)
+        and sum(map(str.isalpha, plain_inline(source))) >= _RUNNING_TEXT
+    )
 
 
 def plain_inline(source: str) -> str:

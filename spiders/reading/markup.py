@@ -10,14 +10,19 @@ from lxml import html as lxml_html
 
 from almanac.core.controls import without_controls
 
-# libxml2 stops at 2048 levels and drops the rest of the page; recursive functions fail earlier. Browsers flatten at 512.
+# libxml2 stops at 2048 levels and drops the rest of the page; recursive functions fail earlier. Browsers flatten at
+# 512.
 MAX_DEPTH = 256
 # libxml2 compares each attribute with all before it: 100,000 in one tag took 100 s.
 MAX_ATTRIBUTES = 200
 
 _TOO_DEEP = etree.XPath("boolean(" + "/*" * (MAX_DEPTH + 1) + ")")
 _ATTRIBUTE = r"""(?:[^>"'=]++|=\s*+"[^"]*+"|=\s*+'[^']*+'|[="'])"""
-_RAW = r"<!--.*?(?:-->|\Z)|<(?P<raw>script|style|textarea|title|xmp|iframe|noembed|noframes)\b.*?(?:</(?P=raw)|\Z)|<!\[CDATA\[(?P<cdata>.*?)(?:\]\]>|\Z)"
+_RAW = (
+    r"<!--.*?(?:-->|\Z)|<(?P<raw>"
+    r"script|style|textarea|title|xmp|iframe|noembed|noframes)\b.*?(?:</(?P=raw)|\Z)|<!\[CDATA\[(?P<cdata>"
+    r".*?)(?:\]\]>|\Z)"
+)
 _TAG = re.compile(rf"{_RAW}|<(?P<end>/?)(?P<name>[a-zA-Z][^\s/>]*+){_ATTRIBUTE}*+(?:>|\Z)", re.DOTALL | re.IGNORECASE)
 _LONG_TAG = re.compile(rf"<[a-zA-Z](?=[^<>]{{{MAX_ATTRIBUTES * 4}}}){_ATTRIBUTE}*+>?")
 _ONE_ATTRIBUTE = re.compile(r"""[^\s"'>/=]++(?:\s*+=\s*+(?:"[^"]*+"|'[^']*+'|[^\s"'>]*+))?""")
@@ -28,10 +33,33 @@ _GOES_ON = re.compile(r"</html\s*+>\s*+(?:<!--(?:[^-]|-(?!->))*+-->\s*+)*+[^\s<]
 # A page of frames has no markup of its own but what stands in <noframes>, which HTML takes for text.
 _FRAMESET = re.compile(r"<frameset\b", re.IGNORECASE)
 _NOFRAMES = re.compile(r"<(/?)noframes\b", re.IGNORECASE)
-_VOID = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"})
+_VOID = frozenset(
+    {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
+)
 _CLOSED_BY_ITSELF = frozenset({"p", "li", "dt", "dd", "td", "th", "tr", "option"})
 _INLINE = frozenset(
-    {"a", "abbr", "b", "big", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp", "small", "span", "strike", "strong"}
+    {
+        "a",
+        "abbr",
+        "b",
+        "big",
+        "bdi",
+        "bdo",
+        "cite",
+        "code",
+        "em",
+        "font",
+        "i",
+        "kbd",
+        "mark",
+        "q",
+        "s",
+        "samp",
+        "small",
+        "span",
+        "strike",
+        "strong",
+    }
     | {"sub", "sup", "tt", "u", "var"}
 )
 
@@ -41,8 +69,8 @@ def parse_markup(text: str, form: str = "html") -> parsel.Selector:
 
     In XML, elements without a prefix are in no namespace, and those with one are found by it (`entry`, `dc:creator`).
 
-    Elements below level 256 are merged into their ancestor; only the first 200 attributes of a tag count. An empty text gives an empty element.
-    Takes linear time, about 0.1 s per megabyte.
+    Elements below level 256 are merged into their ancestor; only the first 200 attributes of a tag count. An empty text
+    gives an empty element. Takes linear time, about 0.1 s per megabyte.
     """
     is_xml = form == "xml"
     text = without_controls(text if is_xml else text.replace("\f", " "))  # libxml2 ends a document at NUL
@@ -58,14 +86,22 @@ def parse_markup(text: str, form: str = "html") -> parsel.Selector:
         root = _parse(_flattened(text, is_xml), is_xml)
     if root is None and is_xml:  # no element at all
         return parse_markup(text)
-    return parsel.Selector(root=root, type="xml", namespaces=_as_written(root)) if is_xml else parsel.Selector(root=root, type="html")
+    return (
+        parsel.Selector(root=root, type="xml", namespaces=_as_written(root))
+        if is_xml
+        else parsel.Selector(root=root, type="html")
+    )
 
 
 def _as_written(root: etree._Element) -> dict[str, str]:
-    """Names elements without a prefix as they are written, `entry`, and returns the namespaces of all prefixes, so that `dc:creator` is found, too."""
+    """Names elements without a prefix as they are written, `entry`, and returns the namespaces of all prefixes, so that
+    `dc:creator` is found, too.
+    """
     prefixes: dict[str, str] = {}
     for element in root.iter(etree.Element):
-        for prefix, namespace in element.nsmap.items() if element.getparent() is None or element.nsmap != element.getparent().nsmap else ():
+        for prefix, namespace in (
+            element.nsmap.items() if element.getparent() is None or element.nsmap != element.getparent().nsmap else ()
+        ):
             if prefix and namespace:
                 prefixes.setdefault(prefix, namespace)
         if element.prefix is None and element.tag.startswith("{"):
@@ -76,7 +112,11 @@ def _as_written(root: etree._Element) -> dict[str, str]:
 def _parse(text: str, is_xml: bool) -> etree._Element | None:
     """The root; None if there is none or the parser gave up at its depth limit."""
     options = {"recover": True, "encoding": "utf-8", "huge_tree": True}
-    parser = etree.XMLParser(**options, resolve_entities=False, no_network=True) if is_xml else lxml_html.HTMLParser(**options)
+    parser = (
+        etree.XMLParser(**options, resolve_entities=False, no_network=True)
+        if is_xml
+        else lxml_html.HTMLParser(**options)
+    )
     try:
         root = etree.fromstring(text.strip().encode("utf-8", "replace") or b"<html/>", parser)
     except etree.XMLSyntaxError:

@@ -46,8 +46,9 @@ _ROOTS = {"2": "√", "3": "∛", "4": "∜"}
 def formula_text(math: Any) -> str:
     """The formula of a `<math>` element, in one line; empty if it has none.
 
-    Fractions are written with a slash, with brackets where they are needed. Superscripts and subscripts are Unicode characters where all exist, else
-    `^(…)` and `_(…)`. Relations have spaces around them, rows of a matrix are parted by semicolons, invisible operators are left out.
+    Fractions are written with a slash, with brackets where they are needed. Superscripts and subscripts are Unicode
+    characters where all exist, else `^(…)` and `_(…)`. Relations have spaces around them, rows of a matrix are parted
+    by semicolons, invisible operators are left out.
     """
     return " ".join(unicodedata.normalize("NFC", _row(children_of(math), 0, spaced=True)).split())
 
@@ -66,7 +67,13 @@ def _row(elements: list[Any], depth: int, *, spaced: bool = False) -> str:
 def _is_in_number(pieces: list[Piece], number: int) -> bool:
     """Whether a comma groups the digits of a number: 1,000."""
     around = pieces[number - 1 : number] + pieces[number + 1 : number + 2]
-    return pieces[number].text == "," and len(around) == 2 and around[0].text.isdigit() and around[1].text.isdigit() and len(around[1].text) == 3
+    return (
+        pieces[number].text == ","
+        and len(around) == 2
+        and around[0].text.isdigit()
+        and around[1].text.isdigit()
+        and len(around[1].text) == 3
+    )
 
 
 def _are_apart(before: Piece, piece: Piece, following: Piece | None, spaced: bool) -> bool:
@@ -81,7 +88,9 @@ def _are_apart(before: Piece, piece: Piece, following: Piece | None, spaced: boo
     starts = first.isalnum() or first in "√∛∜∑∏∫∞∂"
     ends = last.isalnum() or last in ")]}" or unicodedata.combining(last) > 0
     if "word" in kinds:
-        return starts and ends and (following is None or following.text != "(" or piece.kind != "term" or last.isalnum())
+        return (
+            starts and ends and (following is None or following.text != "(" or piece.kind != "term" or last.isalnum())
+        )
     if "fraction" in kinds:
         return starts and (last.isalnum() or before.kind == "fraction")
     if before.kind == "big":
@@ -108,7 +117,11 @@ def _pieces(element: Any, depth: int, spaced: bool) -> list[Piece]:
         return [Piece(inner, kind)]
     if name == "mspace":
         width = element.get("width") or "0"
-        return [Piece(" ", "space")] if element.get("linebreak") == "newline" or not re.match(r"\s*(?:-|negative|0*\.?0*(?:[a-z]|$))", width) else []
+        return (
+            [Piece(" ", "space")]
+            if element.get("linebreak") == "newline" or not re.match(r"\s*(?:-|negative|0*\.?0*(?:[a-z]|$))", width)
+            else []
+        )
     if name in SCRIPTS:
         return [_scripts(element, name, depth)]
     written = _WRITERS.get(name)

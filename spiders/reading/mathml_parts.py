@@ -1,4 +1,6 @@
-"""Parts of a MathML formula: its tokens as text, and which groups of elements need brackets when they are written on one line."""
+"""Parts of a MathML formula: its tokens as text, and which groups of elements need brackets when they are written on
+one line.
+"""
 
 import re
 import unicodedata
@@ -11,7 +13,9 @@ from almanac.spiders.reading.rewriting import local_name
 TOKENS = frozenset({"mi", "mn", "mo", "mtext", "ms"})
 ROWS = frozenset({"math", "mrow", "mstyle", "mpadded", "merror", "menclose", "mtd", "semantics"})
 SCRIPTS = frozenset({"msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts"})
-_UNSEEN = frozenset({"annotation", "annotation-xml", "mphantom", "none", "mprescripts", "malignmark", "maligngroup", "script", "style"})
+_UNSEEN = frozenset(
+    {"annotation", "annotation-xml", "mphantom", "none", "mprescripts", "malignmark", "maligngroup", "script", "style"}
+)
 RELATIONS = frozenset("=<>≤≥≠≈≡≢∼≃≅∝→←↔⇒⇐⇔↦⟶⟵⟹⟸⟺∈∉∋⊂⊃⊆⊇⊊≪≫≺≻∣⊢⊨⇌⇀≜≔≐≦≧⩽⩾") | {":=", "==", "!=", "<=", ">=", "->", "=>"}
 _BIG = frozenset("∑∏∐∫∬∭∮∯⋃⋂⨁⨂⨀⋁⋀⨆")
 _OPENING, _CLOSING = "([{⟨⌊⌈|‖∥", ")]}⟩⌋⌉|‖∥"
@@ -22,7 +26,9 @@ MAX_DEPTH = 60  # levels; what lies deeper is written without its structure
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a row. `kind` is how it stands beside others: space, relation, comma, operator, word, fraction, big (an operator with limits), or term."""
+    """A part of a row. `kind` is how it stands beside others: space, relation, comma, operator, word, fraction, big (an
+    operator with limits), or term.
+    """
 
     text: str
     kind: str = "term"
@@ -55,7 +61,10 @@ def token(element: Any, name: str) -> Piece:
         return Piece(text, "word")
     if name == "mi" and (text.isalnum() or len(text) > 1):
         return Piece(text)
-    return Piece("−" if text == "-" else text, "relation" if text in RELATIONS else "comma" if text in (",", ";", ":") else "operator")
+    return Piece(
+        "−" if text == "-" else text,
+        "relation" if text in RELATIONS else "comma" if text in (",", ";", ":") else "operator",
+    )
 
 
 def plain(text: str) -> str:
@@ -64,7 +73,10 @@ def plain(text: str) -> str:
     if text.isascii():
         return text
     return "".join(
-        unicodedata.normalize("NFKC", c) if "\U0001d400" <= c <= "\U0001d7ff" and "DOUBLE-STRUCK" not in unicodedata.name(c, "") else c for c in text
+        unicodedata.normalize("NFKC", c)
+        if "\U0001d400" <= c <= "\U0001d7ff" and "DOUBLE-STRUCK" not in unicodedata.name(c, "")
+        else c
+        for c in text
     )
 
 
@@ -116,7 +128,9 @@ def is_bracketed(element: Any) -> bool:
 
 
 def has_limits(element: Any) -> bool:
-    """Whether the base of scripts is a sum, an integral, or a name such as lim and sin: what follows is parted from the scripts."""
+    """Whether the base of scripts is a sum, an integral, or a name such as lim and sin: what follows is parted from the
+    scripts.
+    """
     base = children_of(element)[:1]
     inner = unwrapped(base[0]) if base else None
     if inner is None or local_name(inner) not in TOKENS:
@@ -131,7 +145,9 @@ def is_single(element: Any) -> bool:
     name = local_name(inner)
     if name in ("mover", "munder"):
         return len(children_of(inner)) > 0 and is_single(children_of(inner)[0])
-    return name in TOKENS or name in ("mfenced", "mtable") or not "".join(inner.itertext()).strip() or is_bracketed(inner)
+    return (
+        name in TOKENS or name in ("mfenced", "mtable") or not "".join(inner.itertext()).strip() or is_bracketed(inner)
+    )
 
 
 def is_product(numerator: Any) -> bool:
@@ -142,7 +158,9 @@ def is_product(numerator: Any) -> bool:
         inner = unwrapped(part)
         name = local_name(inner)
         text = plain("".join(inner.itertext())).strip()
-        if name == "mfrac" or (name in ("mo", "mi") and _OPERATORS.fullmatch(text) and not (number == 0 and text in "-−")):
+        if name == "mfrac" or (
+            name in ("mo", "mi") and _OPERATORS.fullmatch(text) and not (number == 0 and text in "-−")
+        ):
             return False
         if name in ROWS and not is_bracketed(inner) and not is_product(inner):
             return False
@@ -165,7 +183,13 @@ def _is_call(parts: list[Any]) -> bool:
     """Whether the elements are a name with an argument in brackets: `P(A)`."""
     texts = [plain("".join(part.itertext())).strip() for part in parts if local_name(part) == "mo"]
     texts = [text for text in texts if text]
-    return local_name(unwrapped(parts[0])) == "mi" and texts[:1] == ["("] and texts[-1] == ")" and len(texts) == 2 and len(parts) < 6
+    return (
+        local_name(unwrapped(parts[0])) == "mi"
+        and texts[:1] == ["("]
+        and texts[-1] == ")"
+        and len(texts) == 2
+        and len(parts) < 6
+    )
 
 
 def are_bracketed(elements: list[Any]) -> bool:

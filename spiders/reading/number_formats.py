@@ -1,7 +1,8 @@
 """Writes the value of a cell as its sheet shows it by its number format: `25%`, `€ 1,234.50`, `2024-03-05`.
 
-Four things are not as shown, since they would say something else in a text: dates and times are written by ISO 8601; a loss is `-12`, also where the sheet
-has it in brackets or in red; nothing is `0` where the sheet has a dash; numbers without a format have all of their digits, however narrow their column is.
+Four things are not as shown, since they would say something else in a text: dates and times are written by ISO 8601; a
+loss is `-12`, also where the sheet has it in brackets or in red; nothing is `0` where the sheet has a dash; numbers
+without a format have all of their digits, however narrow their column is.
 """
 
 import datetime as dt
@@ -65,11 +66,15 @@ def text_text(value: str, code: str) -> str:
         section = sections[-1]
     else:
         return value
-    return "".join(value if part.text == "@" else part.text for part in section.parts if part.text == "@" or part.kind == "literal")
+    return "".join(
+        value if part.text == "@" else part.text for part in section.parts if part.text == "@" or part.kind == "literal"
+    )
 
 
 def date_text(value: dt.datetime | dt.date | dt.time | dt.timedelta, code: str) -> str:
-    """A date, a time or both, as much of it as the format shows: `2024-03` for `mmm yyyy`; hours and minutes where it has no seconds."""
+    """A date, a time or both, as much of it as the format shows: `2024-03` for `mmm yyyy`; hours and minutes where it
+    has no seconds.
+    """
     shown = _ASIDE.sub("", code.partition(";")[0]).lower().replace("general", "")
     has_time = bool(re.search(r"[hs]|\[m", shown))
     has_date = bool(re.search("[ydge]", shown)) or ("m" in shown and not has_time)
@@ -85,7 +90,11 @@ def date_text(value: dt.datetime | dt.date | dt.time | dt.timedelta, code: str) 
     if not has_time or (has_date and value.time() == dt.time()):
         return _date(value.date(), shown)
     value = _to_seconds(value)
-    return f"{value.date().isoformat()} {_time(value.time(), has_seconds=has_seconds)}" if has_date else _time(value.time(), has_seconds=has_seconds)
+    return (
+        f"{value.date().isoformat()} {_time(value.time(), has_seconds=has_seconds)}"
+        if has_date
+        else _time(value.time(), has_seconds=has_seconds)
+    )
 
 
 def _date(value: dt.date, shown: str) -> str:
@@ -111,6 +120,8 @@ def _elapsed(value: dt.timedelta, *, has_seconds: bool) -> str:
 
 
 def _exact(value: float) -> Decimal | None:
-    """The number with the 15 digits that a sheet holds, without the noise of binary fractions; None for what is no number."""
+    """The number with the 15 digits that a sheet holds, without the noise of binary fractions; None for what is no
+    number.
+    """
     exact = Decimal(value) if isinstance(value, int) else Decimal(f"{value:.15g}")
     return exact if exact.is_finite() else None

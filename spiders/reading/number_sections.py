@@ -1,4 +1,6 @@
-"""The parts of a sheet's number format (ECMA-376, 18.8.31): sections between semicolons, each made of places for digits and of what stands around them."""
+"""The parts of a sheet's number format (ECMA-376, 18.8.31): sections between semicolons, each made of places for digits
+and of what stands around them.
+"""
 
 import re
 from dataclasses import dataclass
@@ -8,11 +10,21 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _PARTS = re.compile(
-    r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.?)|(?P<space>_.?)|\*.?|\[\$(?P<currency>[^\]-]*)[^\]]*\]|\[(?P<condition>[<>=]+)(?P<bound>[^\]]*)\]|\[[^\]]*\]?'
+    r'"(?P<quoted>[^"]*)"?|\\(?P<escaped>.?)|(?P<space>_.?)|\*.?|\[\$(?P<currency>'
+    r"[^\]-]*)[^\]]*\]|\[(?P<condition>[<>=]+)(?P<bound>[^\]]*)\]|\[[^\]]*\]?"
     r"|(?P<end>;)|(?P<general>General)|(?P<exponent>E[-+](?=[0#?]))|(?P<one>.)",
     re.IGNORECASE | re.DOTALL,
 )
-_KINDS = {"0": "digit", "#": "digit", "?": "digit", ".": "point", ",": "comma", "%": "percent", "/": "slash", "@": "all"}
+_KINDS = {
+    "0": "digit",
+    "#": "digit",
+    "?": "digit",
+    ".": "point",
+    ",": "comma",
+    "%": "percent",
+    "/": "slash",
+    "@": "all",
+}
 _BRACKETS = re.compile(r"[()\s]")
 _MAX_SECTIONS = 4
 _MAX_AMBIGUOUS = 6  # digits of a number with a single mark
@@ -22,7 +34,9 @@ _PLAIN_POWERS = range(-10, 21)  # of ten: what is smaller or greater is written 
 
 
 class Marks(NamedTuple):
-    """What separates decimals and thousands. Where they are guessed, none stands where it could be taken for the other, as in 1,234."""
+    """What separates decimals and thousands. Where they are guessed, none stands where it could be taken for the other,
+    as in 1,234.
+    """
 
     decimal: str = "."
     group: str = ","
@@ -30,7 +44,9 @@ class Marks(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a section: `literal`, `digit`, `point`, `comma`, `percent`, `slash`, `exponent` or `all`, the value without a format."""
+    """A part of a section: `literal`, `digit`, `point`, `comma`, `percent`, `slash`, `exponent` or `all`, the value
+    without a format.
+    """
 
     kind: str
     text: str = ""
@@ -51,11 +67,17 @@ class Section:
     @property
     def is_dash(self) -> bool:
         """Whether it shows a dash, perhaps beside a currency, in place of a number."""
-        return "-" in self.literals and not self._has("all") and not any(part.kind == "digit" and part.text == "0" for part in self.parts)
+        return (
+            "-" in self.literals
+            and not self._has("all")
+            and not any(part.kind == "digit" and part.text == "0" for part in self.parts)
+        )
 
     def accepts(self, value: Decimal) -> bool:
         under, over, same = value < self.bound, value > self.bound, value == self.bound
-        return {"<": under, ">": over, "=": same, "<=": under or same, ">=": over or same, "<>": not same}.get(self.condition, True)
+        return {"<": under, ">": over, "=": same, "<=": under or same, ">=": over or same, "<>": not same}.get(
+            self.condition, True
+        )
 
     def differs_by_sign_only(self, other: "Section") -> bool:
         """Whether nothing but brackets or a colour tells what the two write."""
@@ -64,7 +86,11 @@ class Section:
     def written(self, value: Decimal, marks: Marks) -> str:
         """The text of a number that is not negative."""
         if self._has("all"):
-            return "".join(plain_number(value, marks) if part.kind == "all" else part.text for part in self.parts if part.kind in ("all", "literal"))
+            return "".join(
+                plain_number(value, marks) if part.kind == "all" else part.text
+                for part in self.parts
+                if part.kind in ("all", "literal")
+            )
         if not self._has("digit"):
             return "".join(part.text for part in self.parts)
         if self._has("slash"):
@@ -80,7 +106,10 @@ class Section:
         if _rounded(value.scaleb(-power), places).adjusted() >= step:
             power += step
         sign = "-" if power < 0 else self.parts[end].text
-        return f"{self._digits(_rounded(value.scaleb(-power), places), point, end, marks)}E{sign}{_whole(self.parts[end + 1 :], str(abs(power)), '')}"
+        return (
+            f"{self._digits(_rounded(value.scaleb(-power), places), point, end, marks)}E{sign}"
+            f"{_whole(self.parts[end + 1 :], str(abs(power)), '')}"
+        )
 
     def _digits(self, value: Decimal, point: int, end: int, marks: Marks) -> str:
         whole, _, rest = f"{value:f}".partition(".")
@@ -92,7 +121,9 @@ class Section:
 
     @property
     def _thousands_left_out(self) -> int:
-        """How often the number is divided by a thousand: the commas behind its last digit before the point or the end."""
+        """How often the number is divided by a thousand: the commas behind its last digit before the point or the
+        end.
+        """
         found, is_behind = 0, True
         for part in reversed(self.parts):
             if part.kind == "comma" and is_behind:
@@ -104,7 +135,9 @@ class Section:
     def _as_fraction(self, value: Decimal) -> str:
         """1 1/2, or 3/2 where the format has no place for a whole number in front."""
         slash = self._index("slash", 0)
-        before, behind = ("".join(part.text for part in parts).strip() for parts in (self.parts[:slash], self.parts[slash + 1 :]))
+        before, behind = (
+            "".join(part.text for part in parts).strip() for parts in (self.parts[:slash], self.parts[slash + 1 :])
+        )
         fixed = re.match(r"[1-9]\d*", behind)
         places = sum(part.kind == "digit" for part in self.parts[slash:])
         exact = Fraction(value)
@@ -151,8 +184,14 @@ def sections_of(code: str) -> tuple[Section, ...]:
 def _with_fractions(parts: list[Part]) -> tuple[Part, ...]:
     """The parts, of which a slash is a literal where no digits stand around it: `0 "km"/"h"`."""
     around = zip([Part("literal"), *parts], parts, [*parts[1:], Part("literal")], strict=False)
-    is_fraction = [one.kind == "slash" and before.kind == "digit" and (after.kind == "digit" or after.text.isdecimal()) for before, one, after in around]
-    return tuple(Part("literal", part.text) if part.kind == "slash" and not fits else part for part, fits in zip(parts, is_fraction, strict=True))
+    is_fraction = [
+        one.kind == "slash" and before.kind == "digit" and (after.kind == "digit" or after.text.isdecimal())
+        for before, one, after in around
+    ]
+    return tuple(
+        Part("literal", part.text) if part.kind == "slash" and not fits else part
+        for part, fits in zip(parts, is_fraction, strict=True)
+    )
 
 
 def plain_number(value: Decimal, marks: Marks) -> str:

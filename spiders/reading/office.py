@@ -22,7 +22,9 @@ _BOLD = "b"
 
 
 def read_docx(body: bytes) -> Document:
-    """Headings by their styles, paragraphs, list items and tables of a DOCX file; page numbers where Word noted where its pages ended."""
+    """Headings by their styles, paragraphs, list items and tables of a DOCX file; page numbers where Word noted where
+    its pages ended.
+    """
     body, archive = open_office(body, "DOCX", "word/document.xml", left_out := LeftOut())
     body = flattened(as_plain_document(body, archive, "DOCX"), archive, left_out)
     found = _partition("docx", "DOCX", file=io.BytesIO(body), infer_table_structure=True)
@@ -30,7 +32,9 @@ def read_docx(body: bytes) -> Document:
         if one.category in _LEFT_OUT:
             left_out.add("page_furniture", one.text)
     elements = list(elements_of(found, is_paged=True))
-    return Document(title_of(elements), elements, "page" if any(element.place for element in elements) else "", left_out=left_out)
+    return Document(
+        title_of(elements), elements, "page" if any(element.place for element in elements) else "", left_out=left_out
+    )
 
 
 def read_markup(markup: str, left_out: LeftOut) -> list[Element]:
@@ -80,7 +84,9 @@ def _is_bold(told: Any, text: str) -> bool:
 
 
 def _rows(html: str, *, has_spans: bool) -> list[list[str]]:
-    """The rows of a table. Those of markup come with their merged cells written out (`whole_markup`), those of office files with spans."""
+    """The rows of a table. Those of markup come with their merged cells written out (`whole_markup`), those of office
+    files with spans.
+    """
     table = lxml.html.fragment_fromstring(html)
     found = [row.xpath("./td|./th") for row in table.xpath("./tr|./thead/tr|./tbody/tr")]
     is_merged = has_spans and any(cell.attrib for row in found for cell in row)
@@ -89,12 +95,14 @@ def _rows(html: str, *, has_spans: bool) -> list[list[str]]:
 
 
 def _in_columns(rows: list[list[Any]]) -> list[list[str]]:
-    """Rows in which each value stands in its column: one merged downwards in each of its rows, one merged to the right in the first of its columns.
+    """Rows in which each value stands in its column: one merged downwards in each of its rows, one merged to the right
+    in the first of its columns.
 
     A column of the grid in which no cell begins is none: Word cuts its grids finer than its tables.
     """
     placed: list[tuple[dict[int, str], int]] = []  # of each row, its texts by column, and the column where it ends
-    open_cells: dict[int, tuple[int, int, str]] = {}  # by column: how many it takes, how many rows are to come, and its text
+    # by column: how many it takes, how many rows are to come, and its text
+    open_cells: dict[int, tuple[int, int, str]] = {}
     for row in rows:
         column, here, going_on = 0, {}, {}
         for cell in row:
@@ -107,7 +115,9 @@ def _in_columns(rows: list[list[Any]]) -> list[list[str]]:
             column += columns
         if here:  # a row without cells of its own says the same as the one above
             here |= {start: text for start, (_, _, text) in open_cells.items()}
-        going_on |= {start: (columns, height - 1, text) for start, (columns, height, text) in open_cells.items() if height > 1}
+        going_on |= {
+            start: (columns, height - 1, text) for start, (columns, height, text) in open_cells.items() if height > 1
+        }
         ends = [column, *(start + columns for start, (columns, _, _) in open_cells.items())]
         placed.append((here, max(ends) if here else 0))
         open_cells = going_on

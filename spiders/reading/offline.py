@@ -19,8 +19,9 @@ _NO_BULLET = re.compile(r"[-*]\S")  # -5 °C, *a note
 def partitioner(name: str) -> Any:
     """The function `partition_NAME` of unstructured.
 
-    Its classification of texts is left out: it needs spaCy's English model, which it downloads at run time, and takes any short line for a title. What is
-    neither styled nor tagged as a heading is text. In place of the module with that model stands one without functions, so that nothing can load it.
+    Its classification of texts is left out: it needs spaCy's English model, which it downloads at run time, and takes
+    any short line for a title. What is neither styled nor tagged as a heading is text. In place of the module with that
+    model stands one without functions, so that nothing can load it.
     """
     os.environ.update(_SILENT)
     import unstructured  # noqa: F401  # named here, its version counts among what decides a result
@@ -31,7 +32,11 @@ def partitioner(name: str) -> Any:
         sys.modules[_TOKENIZE] = stand_in
     module = import_module(f"unstructured.partition.{name}")
     for target in (module, import_module(_HTML_PARSER)) if name == "html" else (module,):
-        for function, is_so in (("is_possible_narrative_text", True), ("is_possible_title", False), ("is_possible_numbered_list", False)):
+        for function, is_so in (
+            ("is_possible_narrative_text", True),
+            ("is_possible_title", False),
+            ("is_possible_numbered_list", False),
+        ):
             if hasattr(target, function):
                 setattr(target, function, _always(is_so))
     if name == "html":
@@ -40,7 +45,9 @@ def partitioner(name: str) -> Any:
 
 
 def _keep_all_texts(parser: Any) -> None:
-    """Texts of a single letter or digit, which its parser drops, are texts, too; a minus or an asterisk that touches a word is no bullet."""
+    """Texts of a single letter or digit, which its parser drops, are texts, too; a minus or an asterisk that touches a
+    word is no bullet.
+    """
     derived = parser.derive_element_type_from_text
 
     def kind_of(text: str) -> Any:

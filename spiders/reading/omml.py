@@ -1,4 +1,6 @@
-"""Writes a formula of Word (OMML) on one line, by way of MathML: `(a+b)/2`, `x²`, `√(a+b)`. Its bare texts would make 12 of one half."""
+"""Writes a formula of Word (OMML) on one line, by way of MathML: `(a+b)/2`, `x²`, `√(a+b)`. Its bare texts would make
+12 of one half.
+"""
 
 import re
 from collections.abc import Callable, Iterable
@@ -32,7 +34,12 @@ def _inside(element: Any, depth: int) -> list[Any]:
         return []
     if depth > MAX_DEPTH:
         return [_made("mtext", text=_bare(element))]
-    return [one for child in element if isinstance(child.tag, str) and not child.tag.endswith("Pr") for one in _written(child, depth + 1)]
+    return [
+        one
+        for child in element
+        if isinstance(child.tag, str) and not child.tag.endswith("Pr")
+        for one in _written(child, depth + 1)
+    ]
 
 
 def _written(element: Any, depth: int) -> list[Any]:
@@ -78,7 +85,11 @@ def _fraction(element: Any, depth: int) -> Any:
 
 def _root(element: Any, depth: int) -> Any:
     index = _part(element, "deg", depth)
-    return _of_parts("mroot", "e", "deg")(element, depth) if len(index) else _made("msqrt", _inside(element.find(f"{M}e"), depth))
+    return (
+        _of_parts("mroot", "e", "deg")(element, depth)
+        if len(index)
+        else _made("msqrt", _inside(element.find(f"{M}e"), depth))
+    )
 
 
 def _sum(element: Any, depth: int) -> Any:
@@ -87,7 +98,11 @@ def _sum(element: Any, depth: int) -> Any:
     below, above = _part(element, "sub", depth), _part(element, "sup", depth)
     only_below, only_above, both = _LIMITS.get(_property(element, "limLoc", "subSup"), _LIMITS["subSup"])
     limits = [limit for limit in (below, above) if len(limit)]
-    signed = _made(both if len(limits) == 2 else only_below if len(below) else only_above, [sign, *limits]) if limits else sign
+    signed = (
+        _made(both if len(limits) == 2 else only_below if len(below) else only_above, [sign, *limits])
+        if limits
+        else sign
+    )
     return _made("mrow", [signed, *_inside(element.find(f"{M}e"), depth)])
 
 
@@ -98,7 +113,10 @@ def _bracketed(element: Any, depth: int) -> Any:
         parts += [_made("mo", text=separator)] if parts and separator else []
         parts.append(_made("mrow", _inside(inner, depth)))
     opening, closing = _property(element, "begChr", "("), _property(element, "endChr", ")")
-    return _made("mrow", [*([_made("mo", text=opening)] if opening else []), *parts, *([_made("mo", text=closing)] if closing else [])])
+    return _made(
+        "mrow",
+        [*([_made("mo", text=opening)] if opening else []), *parts, *([_made("mo", text=closing)] if closing else [])],
+    )
 
 
 def _function(element: Any, depth: int) -> Any:

@@ -1,4 +1,6 @@
-"""Converts a page to the lines that a reader sees, top to bottom: headings, paragraphs, list items, table rows, and folded content."""
+"""Converts a page to the lines that a reader sees, top to bottom: headings, paragraphs, list items, table rows, and
+folded content.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -10,11 +12,49 @@ from almanac.spiders.reading.rewritten import rewritten
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BOLD = frozenset({"strong", "b", "button"})
 _BLOCKS = frozenset(
-    {"address", "article", "blockquote", "body", "button", "caption", "center", "dd", "div", "dl", "dt", "fieldset", "figcaption", "figure", "form"}
-    | {"h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "html", "li", "main", "ol", "p", "search", "section", "summary", "table", "tbody"}
+    {
+        "address",
+        "article",
+        "blockquote",
+        "body",
+        "button",
+        "caption",
+        "center",
+        "dd",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+        "form",
+    }
+    | {
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "li",
+        "main",
+        "ol",
+        "p",
+        "search",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+    }
     | {"tfoot", "thead", "ul"}
 )
-_UNREAD = frozenset({"script", "style", "template", "noscript", "nav", "footer", "aside", "head", "select", "textarea", "svg", "iframe"})
+_UNREAD = frozenset(
+    {"script", "style", "template", "noscript", "nav", "footer", "aside", "head", "select", "textarea", "svg", "iframe"}
+)
 _FENCES = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 _MAX_DEPTH = 100  # levels; deeper content is kept as one piece of text
 
@@ -46,7 +86,9 @@ class Line:
 
 
 def outline(root: Any, *, line_feeds: bool = False) -> list[Line]:
-    """The lines of an lxml element. With `line_feeds`, a line feed in running text separates lines, as in Markdown source."""
+    """The lines of an lxml element. With `line_feeds`, a line feed in running text separates lines, as in Markdown
+    source.
+    """
     writer = _Writer(line_feeds)
     writer.read(rewritten(root), 0)
     writer.end_block()
@@ -182,7 +224,16 @@ class _Writer:
         text = _joined(self._pieces)
         if text:
             plain = next((number for number, piece in enumerate(shown) if not piece.is_bold), len(shown))
-            line = Line(text, _joined(shown[:plain]), "", self._level, self._tag, self._starts, self._broken, all(piece.is_link for piece in shown))
+            line = Line(
+                text,
+                _joined(shown[:plain]),
+                "",
+                self._level,
+                self._tag,
+                self._starts,
+                self._broken,
+                all(piece.is_link for piece in shown),
+            )
             if self._starts:
                 line.lead, self._lead = self._lead, " " * len(self._lead)
             self.lines.append(line)

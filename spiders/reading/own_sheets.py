@@ -13,7 +13,8 @@ _MAX_SELECTORS = 100
 
 @lru_cache(maxsize=6)  # for each style, a page and the piece of markup that is read from it
 def styled_by_sheet(root: Any, style: re.Pattern[str], word: str) -> frozenset[Any]:
-    """The elements for which a rule in the page's own `<style>` declares what `style` finds; `word` is in every such rule.
+    """The elements for which a rule in the page's own `<style>` declares what `style` finds; `word` is in every such
+    rule.
 
     Sheets in other files are not fetched.
     """
@@ -25,8 +26,13 @@ def styled_by_sheet(root: Any, style: re.Pattern[str], word: str) -> frozenset[A
     found: set[Any] = set()
     for selector in selectors[:_MAX_SELECTORS]:
         try:
-            found.update(match for match in root.xpath(HTMLTranslator().css_to_xpath(selector)) if match.tag not in ("html", "body", "main"))
-        except (SyntaxError, RuntimeError, etree.XPathError):  # a rule that cannot be read counts for nothing, as in a browser
+            found.update(
+                match
+                for match in root.xpath(HTMLTranslator().css_to_xpath(selector))
+                if match.tag not in ("html", "body", "main")
+            )
+        # a rule that cannot be read counts for nothing, as in a browser
+        except (SyntaxError, RuntimeError, etree.XPathError):
             continue
     return frozenset(found)
 
@@ -35,4 +41,6 @@ def _selectors(rule: str, style: re.Pattern[str]) -> list[str]:
     head, _, declared = rule.rpartition("{")
     if not style.search(declared):
         return []
-    return [selector for part in head.rpartition("{")[2].split(",") if (selector := part.strip()) and ":" not in selector]
+    return [
+        selector for part in head.rpartition("{")[2].split(",") if (selector := part.strip()) and ":" not in selector
+    ]

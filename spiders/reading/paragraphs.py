@@ -15,7 +15,9 @@ _FIRST = frozenset({"1", "a", *"ivx"})  # what a list begins with, and letters t
 _SENTENCE_END = re.compile(r"""[.!?:;…。！？：؟।]["'”’»)\]]*$""")
 _HYPHENATED = re.compile(r"\w[-\u00ad\u2010]$")
 _BROKEN_NUMBER = re.compile(r"(?<=\d-)\n(?=\d)")
-_BROKEN_TOKEN = re.compile(rf"(?:[^\s{END_HYPHEN}]*(?:{END_HYPHEN}\n?|-\n|[/_=&?]\n(?=[^\s{END_HYPHEN}]*[/.=&?]\w)))+[^\s{END_HYPHEN}]+")
+_BROKEN_TOKEN = re.compile(
+    rf"(?:[^\s{END_HYPHEN}]*(?:{END_HYPHEN}\n?|-\n|[/_=&?]\n(?=[^\s{END_HYPHEN}]*[/.=&?]\w)))+[^\s{END_HYPHEN}]+"
+)
 _HYPHEN_OF_THE_LINE = re.compile(rf"(?<=[/_=&?.:])(?:{END_HYPHEN}|-(?=\n))")  # an address has none there
 _ADDRESS = re.compile(r"://|www\.|\w@\w")
 _BEGINS_ADDRESS = re.compile(r"\W*(?:\w+://|www\.)")
@@ -28,9 +30,9 @@ _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 class PdfLine:
     """A printed line and its position in points from the lower left corner of the page.
 
-    `top` is where the line begins and `bottom` where it ends; two lines joined by a hyphen are one. `size` is the height of its letters. `lies_behind` tells a
-    watermark, `is_artifact` what the file itself calls no content, `is_value` what a field of a form holds, and `is_running` a line that every page has at
-    the same place.
+    `top` is where the line begins and `bottom` where it ends; two lines joined by a hyphen are one. `size` is the
+    height of its letters. `lies_behind` tells a watermark, `is_artifact` what the file itself calls no content,
+    `is_value` what a field of a form holds, and `is_running` a line that every page has at the same place.
     """
 
     text: str
@@ -75,7 +77,11 @@ def join_lines(pages: list[list[PdfLine]]) -> list[Paragraph]:
 
     Paragraphs cut by a page break are joined; consecutive list items share a paragraph, one line each.
     """
-    known = {word.casefold() for page in pages for word in _WORD.findall(_BROKEN_WORD.sub(" ", "\n".join(line.text for line in page)))}
+    known = {
+        word.casefold()
+        for page in pages
+        for word in _WORD.findall(_BROKEN_WORD.sub(" ", "\n".join(line.text for line in page)))
+    }
     blocks: list[list[PdfLine]] = []
     last: list[PdfLine] = []  # the last block of the page before, but for lines beside its text
     for page in pages:
@@ -115,14 +121,19 @@ def _page_blocks(lines: list[PdfLine]) -> Iterator[list[PdfLine]]:
 
 def _begins_block(lines: list[PdfLine], number: int, block: list[PdfLine], usual_step: float) -> bool:
     line, before = lines[number], lines[number - 1]
-    if line.is_beside != before.is_beside or line.is_bold != before.is_bold or max(line.size, before.size) > 1.15 * min(line.size, before.size):
+    if (
+        line.is_beside != before.is_beside
+        or line.is_bold != before.is_bold
+        or max(line.size, before.size) > 1.15 * min(line.size, before.size)
+    ):
         return True
     step = before.bottom - line.top
     if step < -0.5 * line.size:  # a new column begins
         return not _runs_on(before, line)
     if step > max(1.3 * usual_step, 1.1 * line.size) or (line.is_list_item and not _is_mid_sentence(lines, number)):
         return True
-    if len(block) > 1 and not block[0].is_list_item and line.left > before.left + 0.8 * line.size:  # an indented first line
+    # an indented first line
+    if len(block) > 1 and not block[0].is_list_item and line.left > before.left + 0.8 * line.size:
         return True
     if block[0].is_list_item and before.left > block[0].left + 0.8 * line.size > line.left:  # back below the bullet
         return True
@@ -130,7 +141,8 @@ def _begins_block(lines: list[PdfLine], number: int, block: list[PdfLine], usual
 
 
 def _is_mid_sentence(lines: list[PdfLine], number: int) -> bool:
-    """Whether what looks like a list number or letter is the end of a sentence, a unit or a day: `1,80 / m. The`, `by / 12. March`.
+    """Whether what looks like a list number or letter is the end of a sentence, a unit or a day: `1,80 / m. The`, `by /
+    12. March`.
 
     Then the line before it ends no sentence, and no line above it has the number or letter before it.
     """
@@ -146,15 +158,22 @@ def _is_mid_sentence(lines: list[PdfLine], number: int) -> bool:
 
 
 def _would_have_fitted(lines: list[PdfLine], number: int) -> bool:
-    """Whether the line's first word would have fitted at the end of the line before it, so that the break there is deliberate."""
+    """Whether the line's first word would have fitted at the end of the line before it, so that the break there is
+    deliberate.
+    """
     line, before = lines[number], lines[number - 1]
     words = line.text.split()
     if _HYPHENATED.search(before.text):
         return False
-    if (len(words) < 2 and len(line.text) > 20) or _runs_on(before, line):  # a script without spaces; text beside a picture
+    # a script without spaces; text beside a picture
+    if (len(words) < 2 and len(line.text) > 20) or _runs_on(before, line):
         return False
     word = (line.right - line.left) * len(words[0]) / len(line.text)
-    near = [one for one in lines[max(0, number - 2) : number + 2] if abs(one.left - line.left) < 3 * line.size and abs(one.size - line.size) < 1]
+    near = [
+        one
+        for one in lines[max(0, number - 2) : number + 2]
+        if abs(one.left - line.left) < 3 * line.size and abs(one.size - line.size) < 1
+    ]
     return before.right + word + line.size < max((one.right for one in near), default=0.0)
 
 
@@ -165,7 +184,9 @@ def _runs_on(before: PdfLine, line: PdfLine) -> bool:
 
 
 def join_text(lines: list[str], known: Collection[str] = ()) -> str:
-    """The text of printed lines, with words that were broken at their ends in one. `known` are words of the document, in lower case."""
+    """The text of printed lines, with words that were broken at their ends in one. `known` are words of the document,
+    in lower case.
+    """
     whole = _BROKEN_TOKEN.sub(_address, "\n".join(lines))
     whole = _BROKEN_WORD.sub(lambda match: _rejoined(match[1], match[2], known), whole)
     parts = _BROKEN_NUMBER.sub("", whole.replace(END_HYPHEN, "-")).split("\n")
@@ -176,7 +197,9 @@ def join_text(lines: list[str], known: Collection[str] = ()) -> str:
 
 
 def _address(match: re.Match[str]) -> str:
-    """An address, or a file's name, that goes on in the next line, in one: its hyphens are its own. Anything else as it stands."""
+    """An address, or a file's name, that goes on in the next line, in one: its hyphens are its own. Anything else as it
+    stands.
+    """
     first, *others = re.split(rf"[\n{END_HYPHEN}]+", match[0])
     whole = _HYPHEN_OF_THE_LINE.sub("", match[0]).replace(END_HYPHEN, "-").replace("\n", "")
     is_address = _ADDRESS.search(first) and not any(map(_BEGINS_ADDRESS.match, others))
@@ -187,13 +210,19 @@ def _address(match: re.Match[str]) -> str:
 def _rejoined(head: str, tail: str, known: Collection[str]) -> str:
     """Joins a word that was broken at a line end: without the hyphen, unless the hyphen belongs to the word.
 
-    It belongs if the document writes the word so elsewhere, before a capital, after a digit or another hyphen, and between two words of the document.
+    It belongs if the document writes the word so elsewhere, before a capital, after a digit or another hyphen, and
+    between two words of the document.
     """
     whole, hyphenated = f"{head}{tail}", f"{head}-{tail}"
     if whole.casefold() in known:
         return whole
     is_two_words = head.casefold() in known and tail.casefold() in known
-    own_hyphen = hyphenated.casefold() in known or is_two_words or any(c.isdigit() or c == "-" for c in head) or tail[0].isupper()
+    own_hyphen = (
+        hyphenated.casefold() in known
+        or is_two_words
+        or any(c.isdigit() or c == "-" for c in head)
+        or tail[0].isupper()
+    )
     return hyphenated if own_hyphen else whole
 
 

@@ -1,7 +1,9 @@
-"""Reads PDF files into elements: headings, paragraphs and tables, page by page, without page numbers. Runs in the reading child only.
+"""Reads PDF files into elements: headings, paragraphs and tables, page by page, without page numbers. Runs in the
+reading child only.
 
-PDFium returns each page's lines in the order in which they were written. Where two columns were written row by row, a line holds a piece of each: lines
-are cut at their wide gaps (`pdf_rows`), and `pdf_layout` tells columns from tables. Paragraph ends are derived from the positions of the lines.
+PDFium returns each page's lines in the order in which they were written. Where two columns were written row by row, a
+line holds a piece of each: lines are cut at their wide gaps (`pdf_rows`), and `pdf_layout` tells columns from tables.
+Paragraph ends are derived from the positions of the lines.
 """
 
 import re
@@ -30,7 +32,8 @@ _LARGER = 1.15  # times the usual size, from which on a short paragraph is a hea
 _LEVELS = 4
 # Default titles of programs, for documents that were never named.
 _NO_TITLE = re.compile(
-    r"(?i)untitled|document ?\d*$|presentation ?\d*$|microsoft (?:word|powerpoint|excel)|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|tex|dvi|rtf|odt)$|\W*$"
+    r"(?i)untitled|document ?\d*$|presentation ?\d*$|microsoft "
+    r"(?:word|powerpoint|excel)|.*\.(?:docx?|pdf|pptx?|xlsx?|indd|tex|dvi|rtf|odt)$|\W*$"
 )
 
 
@@ -43,7 +46,11 @@ def read_pdf(body: bytes) -> Document:
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) in (_PASSWORD, _SECURITY):
             raise Unreadable("the file needs a password") from error
-        raise Unreadable(f"damaged PDF file: {error}" if b"%PDF-" in body[:_HEAD] else "not a PDF file, whatever its name says: it lacks %PDF-") from error
+        raise Unreadable(
+            f"damaged PDF file: {error}"
+            if b"%PDF-" in body[:_HEAD]
+            else "not a PDF file, whatever its name says: it lacks %PDF-"
+        ) from error
     try:
         return _read(document)
     finally:
@@ -63,7 +70,9 @@ def _read(document: Any) -> Document:
     named = document.get_metadata_dict().get("Title") or ""
     lines = [[line for row in rows for line in row if not (line.is_beside or line.has_bullet)] for rows in pages]
     beside = {line.text for rows in pages for row in rows for line in row if line.is_beside}
-    first = next((element.text for element in elements if element.text not in beside and any(map(str.isalpha, element.text))), "")
+    first = next(
+        (element.text for element in elements if element.text not in beside and any(map(str.isalpha, element.text))), ""
+    )
     return Document(_title(lines, first, " ".join(named.split())), elements, "page", left_out=left_out)
 
 
@@ -84,7 +93,13 @@ def _pages(document: Any) -> list[PdfPage]:
         characters += sum(len(line.text) for row in pages[-1].rows for line in row)
         if characters > _MAX_CHARACTERS:
             raise Unreadable(f"more than {_MAX_CHARACTERS} characters by page {number + 1}")
-    known = Counter(word.strip(".,;:!?").casefold() for page in pages for row in page.rows for line in row for word in line.text.split())
+    known = Counter(
+        word.strip(".,;:!?").casefold()
+        for page in pages
+        for row in page.rows
+        for line in row
+        for word in line.text.split()
+    )
     return [replace(page, rows=without_ornaments(page.rows, known)) for page in pages]
 
 
@@ -120,7 +135,10 @@ def _without_repeated(pages: list[PdfPage], left_out: LeftOut) -> list[list[list
     beside = {id(line) for row in running for line in row}
     kept = []
     for page in pages:
-        rows = [[replace(line, is_running=True) if id(line) in beside else line for line in row if id(line) not in gone] for row in page.rows]
+        rows = [
+            [replace(line, is_running=True) if id(line) in beside else line for line in row if id(line) not in gone]
+            for row in page.rows
+        ]
         kept.append([row for row in rows if row])
     return kept
 
@@ -152,7 +170,12 @@ def _element(paragraph: Paragraph, sizes: list[float]) -> Element:
     first = paragraph.lines[0]
     size = _rounded(first.size)
     is_large = size in sizes and not first.is_beside and not first.has_bullet
-    if is_large and len(paragraph.text) <= _MAX_TITLE and "\n" not in paragraph.text and any(map(str.isalpha, paragraph.text)):
+    if (
+        is_large
+        and len(paragraph.text) <= _MAX_TITLE
+        and "\n" not in paragraph.text
+        and any(map(str.isalpha, paragraph.text))
+    ):
         return Element("title", paragraph.text, sizes.index(size) + 1, place=first.page)
     return Element("text", paragraph.text, place=first.page, is_bold=all(line.is_bold for line in paragraph.lines))
 
@@ -172,7 +195,8 @@ def _rounded(size: float) -> float:
 
 
 def _title(pages: list[list[PdfLine]], first: str, named: str) -> str:
-    """The largest text of the first page, else the title property of several words, else a short first paragraph, else any title property.
+    """The largest text of the first page, else the title property of several words, else a short first paragraph, else
+    any title property.
 
     A property of one word is more often the template's ("Brochure", "Review") than the document's.
     """

@@ -1,4 +1,6 @@
-"""Text of PDFs that is written from right to left: which pages are, and ligatures, whose letters PDFium hands over in the wrong order."""
+"""Text of PDFs that is written from right to left: which pages are, and ligatures, whose letters PDFium hands over in
+the wrong order.
+"""
 
 import re
 import unicodedata
@@ -7,7 +9,8 @@ from collections.abc import Callable
 Box = tuple[float, float, float, float]  # left, bottom, right, top, in points from the lower left corner of the page
 
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
-_LIGATURE_FORMS = (range(0xFB4F, 0xFB50), range(0xFBEA, 0xFDFC), range(0xFEF5, 0xFEFD))  # Unicode's Hebrew and Arabic ligatures
+# Unicode's Hebrew and Arabic ligatures
+_LIGATURE_FORMS = (range(0xFB4F, 0xFB50), range(0xFBEA, 0xFDFC), range(0xFEF5, 0xFEFD))
 
 
 def _ligatures() -> frozenset[str]:
@@ -18,7 +21,9 @@ def _ligatures() -> frozenset[str]:
 
 _LIGATURES = _ligatures()
 # Ligatures back to front. What is one in either direction (lam before meem, and meem before lam) is left as it comes.
-_REVERSED = re.compile("|".join(sorted((form[::-1] for form in _LIGATURES if form[::-1] not in _LIGATURES), key=len, reverse=True)))
+_REVERSED = re.compile(
+    "|".join(sorted((form[::-1] for form in _LIGATURES if form[::-1] not in _LIGATURES), key=len, reverse=True))
+)
 
 
 def runs_right_to_left(text: str) -> bool:
@@ -30,8 +35,9 @@ def runs_right_to_left(text: str) -> bool:
 def with_ligatures(text: str, box_of: Callable[[int], Box | None]) -> str:
     """The text with the letters of each ligature in the order in which they are read; no other character moves.
 
-    `box_of` gives the place of the character at an index. PDFium turns a line from right to left around character by character, those inside one glyph,
-    too: of lam and alef in one glyph comes alef and lam, which is the article in every other place. Letters of one glyph have one and the same place.
+    `box_of` gives the place of the character at an index. PDFium turns a line from right to left around character by
+    character, those inside one glyph, too: of lam and alef in one glyph comes alef and lam, which is the article in
+    every other place. Letters of one glyph have one and the same place.
     """
 
     parts: list[str] = []

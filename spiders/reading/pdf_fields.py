@@ -21,7 +21,9 @@ _TALL = 1.8  # times the height of the text: a field of several lines
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """A field with a value: what it says, where, and whether it is a box to be ticked, whose label may stand behind it. `name` is its label for readers."""
+    """A field with a value: what it says, where, and whether it is a box to be ticked, whose label may stand behind it.
+    `name` is its label for readers.
+    """
 
     value: str
     box: Box
@@ -30,7 +32,9 @@ class _Field:
 
 
 def add_fields(rows: list[list[PdfLine]], document: Any, page: Any, glyphs: Glyphs, number: int) -> None:
-    """Adds the values of a page's fields to its rows. Hidden fields and passwords are none; one that nobody filled in has no value."""
+    """Adds the values of a page's fields to its rows. Hidden fields and passwords are none; one that nobody filled in
+    has no value.
+    """
     pieces = [piece for row in rows for piece in row]
     usual = median(piece.size for piece in pieces) if pieces else 12.0
     for field in sorted(_fields(document, page, glyphs), key=lambda one: (-one.box[3], one.box[0])):
@@ -80,11 +84,17 @@ def _is_level(piece: PdfLine, line: PdfLine) -> bool:
 
 
 def _ticked(rows: list[list[PdfLine]], field: _Field) -> bool:
-    """Writes the state of a box behind its label: the text right behind the box, else the one before it. False where there is none."""
+    """Writes the state of a box behind its label: the text right behind the box, else the one before it. False where
+    there is none.
+    """
     left, bottom, right, top = field.box
     middle = (bottom + top) / 2
     for row in rows:
-        level = [place for place, piece in enumerate(row) if not piece.is_value and abs(piece.bottom + piece.size / 2 - middle) < piece.size]
+        level = [
+            place
+            for place, piece in enumerate(row)
+            if not piece.is_value and abs(piece.bottom + piece.size / 2 - middle) < piece.size
+        ]
         behind = [place for place in level if row[place].left >= right - 1]
         before = [place for place in level if row[place].right <= left + 1]
         near = [*behind[:1], *before[-1:]]
@@ -103,7 +113,9 @@ def _fields(document: Any, page: Any, glyphs: Glyphs) -> Iterator[_Field]:
         if not annotation:
             continue
         try:
-            hidden = pdfium.FPDFAnnot_GetFlags(annotation) & (pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW)
+            hidden = pdfium.FPDFAnnot_GetFlags(annotation) & (
+                pdfium.FPDF_ANNOT_FLAG_HIDDEN | pdfium.FPDF_ANNOT_FLAG_NOVIEW
+            )
             rectangle = pdfium.FS_RECTF()
             if hidden or not pdfium.FPDFAnnot_GetRect(annotation, rectangle):
                 continue
@@ -133,10 +145,19 @@ def _field(document: Any, annotation: Any, box: Box) -> _Field | None:
             return None if is_password else _Field(value, box, name=name)
         case pdfium.FPDF_FORMFIELD_CHECKBOX | pdfium.FPDF_FORMFIELD_RADIOBUTTON:
             exported = _read(lambda to, size: pdfium.FPDFAnnot_GetFormFieldExportValue(form, annotation, to, size))
-            return _Field((exported or _CHECKED) if pdfium.FPDFAnnot_IsChecked(form, annotation) else _UNCHECKED, box, is_button=True, name=name)
+            return _Field(
+                (exported or _CHECKED) if pdfium.FPDFAnnot_IsChecked(form, annotation) else _UNCHECKED,
+                box,
+                is_button=True,
+                name=name,
+            )
         case pdfium.FPDF_FORMFIELD_COMBOBOX | pdfium.FPDF_FORMFIELD_LISTBOX:
             options = range(max(0, pdfium.FPDFAnnot_GetOptionCount(form, annotation)))
-            chosen = [_option(form, annotation, option) for option in options if pdfium.FPDFAnnot_IsOptionSelected(form, annotation, option)]
+            chosen = [
+                _option(form, annotation, option)
+                for option in options
+                if pdfium.FPDFAnnot_IsOptionSelected(form, annotation, option)
+            ]
             is_clear = field_kind == pdfium.FPDF_FORMFIELD_LISTBOX or len(chosen) == 1
             return _Field((not is_clear and value) or ", ".join(chosen) or value, box, name=name)
     return None

@@ -1,4 +1,6 @@
-"""The characters of a PDF's page and where each stands, as a reader holds the page: pages set sideways are turned, pages from right to left mirrored."""
+"""The characters of a PDF's page and where each stands, as a reader holds the page: pages set sideways are turned,
+pages from right to left mirrored.
+"""
 
 import math
 from collections import Counter
@@ -20,7 +22,8 @@ _LONGEST_NAME = 32  # of a mark, with the zero at its end
 class Glyphs:
     """The text of a page. Its characters are known by their index in `text`, whose lines end in CR and LF.
 
-    A box is (left, bottom, right, top) in points, of the height of the character's font; `left` is where a line begins. The page is `height` points high.
+    A box is (left, bottom, right, top) in points, of the height of the character's font; `left` is where a line begins.
+    The page is `height` points high.
     """
 
     def __init__(self, text_page: Any, width: float, height: float) -> None:
@@ -40,7 +43,9 @@ class Glyphs:
         corners = self._turned(left, bottom), self._turned(right, top)
         left, right = sorted(corner[0] for corner in corners)
         bottom, top = sorted(corner[1] for corner in corners)
-        return (self._width - right, bottom, self._width - left, top) if self._is_mirrored else (left, bottom, right, top)
+        return (
+            (self._width - right, bottom, self._width - left, top) if self._is_mirrored else (left, bottom, right, top)
+        )
 
     def box(self, index: int) -> Box | None:
         """Where a character stands; None where it has no place."""
@@ -67,7 +72,9 @@ class Glyphs:
         return bool(pdfium.FPDFText_GetFontWeight(self._text_page, self._glyph(index)) >= _BOLD)
 
     def lies_behind(self, index: int) -> bool:
-        """Whether a character is set across the page, or so transparent that what is written over it stays legible: a watermark."""
+        """Whether a character is set across the page, or so transparent that what is written over it stays legible: a
+        watermark.
+        """
         glyph = self._glyph(index)
         slant = (pdfium.FPDFText_GetCharAngle(self._text_page, glyph) + _SLANT) % _QUARTER
         red, green, blue, alpha = (c_uint() for _ in range(4))
@@ -75,7 +82,9 @@ class Glyphs:
         return slant > 2 * _SLANT or bool(is_known and 0 < alpha.value < _FAINT)
 
     def is_artifact(self, index: int) -> bool:
-        """Whether the file itself says that a character is no content: of a running header or footer, a page number, a watermark."""
+        """Whether the file itself says that a character is no content: of a running header or footer, a page number, a
+        watermark.
+        """
         shown = pdfium.FPDFText_GetTextObject(self._text_page, self._glyph(index))
         marks = range(pdfium.FPDFPageObj_CountMarks(shown)) if shown else ()
         return any(_name(pdfium.FPDFPageObj_GetMark(shown, number)) == "Artifact" for number in marks)
@@ -110,8 +119,13 @@ class Glyphs:
     def _quarter_turns(self) -> int:
         """The quarter turns, clockwise, that most letters of the page are set by."""
         letters = [index for index, character in enumerate(self.text) if character.isalnum()]
-        angles = (pdfium.FPDFText_GetCharAngle(self._text_page, self._glyph(index)) for index in letters[:: max(1, len(letters) // _SAMPLED)])
-        turns = Counter(round(angle / _QUARTER) % 4 for angle in angles if abs(angle / _QUARTER - round(angle / _QUARTER)) < _SLANT)
+        angles = (
+            pdfium.FPDFText_GetCharAngle(self._text_page, self._glyph(index))
+            for index in letters[:: max(1, len(letters) // _SAMPLED)]
+        )
+        turns = Counter(
+            round(angle / _QUARTER) % 4 for angle in angles if abs(angle / _QUARTER - round(angle / _QUARTER)) < _SLANT
+        )
         return max(sorted(turns), key=lambda turn: turns[turn], default=0)
 
 
@@ -119,7 +133,11 @@ def _numbers(text_page: Any, text: str) -> range | list[int]:
     """The number that PDFium has for each character of a text, which it counts in UTF-16 code units."""
     is_narrow = text.isascii() or max(text, default="") <= "\uffff"
     last = len(text) - 1
-    if is_narrow and pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, 0) == 0 and pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, last) == last:
+    if (
+        is_narrow
+        and pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, 0) == 0
+        and pdfium.FPDFText_GetCharIndexFromTextIndex(text_page, last) == last
+    ):
         return range(len(text))
     numbers, unit = [], 0
     for character in text:
@@ -131,4 +149,6 @@ def _numbers(text_page: Any, text: str) -> range | list[int]:
 def _name(mark: Any) -> str:
     name, size = (c_ushort * _LONGEST_NAME)(), c_ulong()
     known = pdfium.FPDFPageObjMark_GetName(mark, name, 2 * _LONGEST_NAME, size)
-    return bytes(name)[: size.value].decode("utf-16-le").rstrip("\0") if known and size.value <= 2 * _LONGEST_NAME else ""
+    return (
+        bytes(name)[: size.value].decode("utf-16-le").rstrip("\0") if known and size.value <= 2 * _LONGEST_NAME else ""
+    )

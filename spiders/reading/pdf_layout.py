@@ -50,12 +50,22 @@ def _marked(row: Row) -> Row:
 
 
 def _joined(line: PdfLine, piece: PdfLine) -> PdfLine:
-    size = line.size if len(line.text) > len(piece.text) else piece.size  # a bullet or a number may be larger than what it marks
-    return replace(line, text=f"{line.text} {piece.text}", right=piece.right, bottom=piece.bottom, size=size, is_bold=line.is_bold and piece.is_bold)
+    # a bullet or a number may be larger than what it marks
+    size = line.size if len(line.text) > len(piece.text) else piece.size
+    return replace(
+        line,
+        text=f"{line.text} {piece.text}",
+        right=piece.right,
+        bottom=piece.bottom,
+        size=size,
+        is_bold=line.is_bold and piece.is_bold,
+    )
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Yields rows that may be one table or several columns: neighbours of which the first has gaps, down to the last that has."""
+    """Yields rows that may be one table or several columns: neighbours of which the first has gaps, down to the last
+    that has.
+    """
     run: list[Row] = []
     for row in rows:
         if run and not _goes_on(run, row):
@@ -78,7 +88,9 @@ def _goes_on(run: list[Row], row: Row) -> bool:
 
 def _fits(run: list[Row], row: Row) -> bool:
     gaps = _common_gaps([one for one in run if len(one) > 1])
-    return bool(gaps) and all(not (piece.left < left + 1 and piece.right > right - 1) for piece in row for left, right in gaps)
+    return bool(gaps) and all(
+        not (piece.left < left + 1 and piece.right > right - 1) for piece in row for left, right in gaps
+    )
 
 
 def _trimmed(run: list[Row]) -> Iterator[list[Row]]:
@@ -108,7 +120,11 @@ def _columns(run: list[Row]) -> list[tuple[float, float]]:
     """(left, right) of each column, from left to right."""
     gaps = _common_gaps(run)
     pieces = [piece for row in run for piece in row]
-    edges = [min(piece.left for piece in pieces), *(edge for gap in gaps for edge in gap), max(piece.right for piece in pieces)]
+    edges = [
+        min(piece.left for piece in pieces),
+        *(edge for gap in gaps for edge in gap),
+        max(piece.right for piece in pieces),
+    ]
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
@@ -125,7 +141,10 @@ def _is_prose(run: list[Row], columns: list[tuple[float, float]]) -> bool:
 
 
 def _by_column(run: list[Row], columns: list[tuple[float, float]]) -> list[list[PdfLine]]:
-    return [[line for row in run for line in row if left - 1 <= line.left and line.right <= right + 1] for left, right in columns]
+    return [
+        [line for row in run for line in row if left - 1 <= line.left and line.right <= right + 1]
+        for left, right in columns
+    ]
 
 
 def _cells(run: list[Row], columns: list[tuple[float, float]]) -> list[list[str]]:
@@ -133,7 +152,10 @@ def _cells(run: list[Row], columns: list[tuple[float, float]]) -> list[list[str]
     rows: list[list[str]] = []
     above: Row | None = None
     for row in run:
-        cells = [join_text([line.text for line in row if left - 1 <= line.left and line.right <= right + 1]) for left, right in columns]
+        cells = [
+            join_text([line.text for line in row if left - 1 <= line.left and line.right <= right + 1])
+            for left, right in columns
+        ]
         is_close = above is not None and above[0].bottom - row[0].top < 0.8 * row[0].size
         if rows and not cells[0] and is_close:
             rows[-1] = [f"{before} {cell}".strip() for before, cell in zip(rows[-1], cells, strict=True)]

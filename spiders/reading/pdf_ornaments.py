@@ -1,4 +1,6 @@
-"""Glyphs of a PDF that are set for their looks: initials, which begin a word of the text beside them, bullets, and text behind the text."""
+"""Glyphs of a PDF that are set for their looks: initials, which begin a word of the text beside them, bullets, and text
+behind the text.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +17,9 @@ _COVERED = 2  # lines that text behind the text crosses
 
 
 def without_ornaments(rows: Sequence[Row], known: Mapping[str, int]) -> list[Row]:
-    """The rows with initials joined to their words, and what lies behind the text at the end. `known` counts the words of the document, in lower case."""
+    """The rows with initials joined to their words, and what lies behind the text at the end. `known` counts the words
+    of the document, in lower case.
+    """
     pieces = [piece for row in rows for piece in row]
     usual = median(piece.size for piece in pieces) if pieces else 0.0
     rows = _with_bullets(_with_initials(rows, usual, known))
@@ -28,9 +32,17 @@ def _with_initials(rows: Sequence[Row], usual: float, known: Mapping[str, int]) 
     joined = [list(row) for row in rows]
     for place, row in enumerate(rows):
         initial = row[0]
-        if len(row) > 1 or initial.size < _LARGE * usual or not (0 < len(initial.text) <= 2 and initial.text[-1].isalpha()):
+        if (
+            len(row) > 1
+            or initial.size < _LARGE * usual
+            or not (0 < len(initial.text) <= 2 and initial.text[-1].isalpha())
+        ):
             continue
-        beside = [number for number, one in enumerate(joined) if one and one[0].size * _LARGE < initial.size and _begins_beside(one[0], initial)]
+        beside = [
+            number
+            for number, one in enumerate(joined)
+            if one and one[0].size * _LARGE < initial.size and _begins_beside(one[0], initial)
+        ]
         if beside:
             first = joined[number := max(beside, key=lambda number: joined[number][0].top)][0]
             joined[number][0] = replace(first, text=_begun(initial.text, first.text, known))
@@ -46,7 +58,11 @@ def _with_bullets(rows: Sequence[Row]) -> list[Row]:
         if len(row) > 1 or not PdfLine(f"{bullet.text} ").has_bullet or len(bullet.text) > 1:
             continue
         for number, one in enumerate(joined):
-            is_level = one and one[0] is not bullet and abs(one[0].top + one[0].size / 2 - bullet.top - bullet.size / 2) < one[0].size / 2
+            is_level = (
+                one
+                and one[0] is not bullet
+                and abs(one[0].top + one[0].size / 2 - bullet.top - bullet.size / 2) < one[0].size / 2
+            )
             if is_level and 0 <= one[0].left - bullet.right < _INDENT * one[0].size:
                 joined[number][0] = replace(one[0], text=f"{bullet.text} {one[0].text}", left=bullet.left)
                 joined[place] = []
@@ -60,7 +76,9 @@ def _begins_beside(line: PdfLine, initial: PdfLine) -> bool:
 
 
 def _begun(initial: str, text: str, known: Mapping[str, int]) -> str:
-    """The text with its initial: a word by itself where the document has the text's first word elsewhere, too, but not both as one."""
+    """The text with its initial: a word by itself where the document has the text's first word elsewhere, too, but not
+    both as one.
+    """
     word = text.split()[0].strip(".,;:!?").casefold()
     is_apart = known[word] > 1 and f"{initial.casefold()}{word}" not in known
     return f"{initial} {text}" if is_apart else f"{initial}{text}"
@@ -75,6 +93,8 @@ def _behind(piece: PdfLine, pieces: Sequence[PdfLine], usual: float) -> PdfLine:
 
 
 def _crosses(line: PdfLine, large: PdfLine) -> bool:
-    """Whether at least half of the height of a line is inside the letters of a large one; these leave a fifth of their height free above and below."""
+    """Whether at least half of the height of a line is inside the letters of a large one; these leave a fifth of their
+    height free above and below.
+    """
     shared = min(line.top + line.size, large.top + 0.8 * large.size) - max(line.top, large.top + 0.2 * large.size)
     return shared > line.size / 2 and line.left < large.right and large.left < line.right

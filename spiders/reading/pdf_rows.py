@@ -1,4 +1,6 @@
-"""Cuts the text of a PDF's page into rows, and each row at its wide gaps into pieces. Raised and lowered glyphs become characters that say so."""
+"""Cuts the text of a PDF's page into rows, and each row at its wide gaps into pieces. Raised and lowered glyphs become
+characters that say so.
+"""
 
 import re
 from collections import Counter
@@ -17,14 +19,17 @@ _DROP = 0.7  # of the letters' height: text that stands so much lower is on anot
 _LEVEL = 0.1  # of the letters' height: differences of what stands on one line
 _KERN = 0.3  # of the letters' height: no gap at all
 _ALIKE = 1.8  # times as large at most: glyphs of one line
-_RISE, _SINK, _OFF = 0.15, 0.08, 0.9  # of a font's size: raised and lowered from there on, and no longer on the same line
+# of a font's size: raised and lowered from there on, and no longer on the same line
+_RISE, _SINK, _OFF = 0.15, 0.08, 0.9
 _WORD = re.compile(r"\S+")
 _AMONG = re.compile(r".+(?:[\d+\-−–]|TM|SM).")  # a digit, sign or mark inside a word
 
 
 @dataclass(slots=True)
 class _Word:
-    """Characters without white space between them: from `begin` up to `end`. `is_glued` tells that nothing stands between the word and the one before it."""
+    """Characters without white space between them: from `begin` up to `end`. `is_glued` tells that nothing stands
+    between the word and the one before it.
+    """
 
     begin: int
     end: int
@@ -53,9 +58,15 @@ def read_rows(glyphs: Glyphs, page: int) -> list[list[PdfLine]]:
 
 
 def _add(rows: list[list[PdfLine]], row: list[PdfLine]) -> None:
-    """Adds a row. PDFium begins a new line before some single figures: what stands right of the row before it, at the same height, goes on with it."""
+    """Adds a row. PDFium begins a new line before some single figures: what stands right of the row before it, at the
+    same height, goes on with it.
+    """
     before, after = rows[-1][-1] if rows else None, row[0]
-    if before is not None and abs(before.bottom - after.top) < _LEVEL * before.size and after.left - before.right >= _GAP * before.size:
+    if (
+        before is not None
+        and abs(before.bottom - after.top) < _LEVEL * before.size
+        and after.left - before.right >= _GAP * before.size
+    ):
         rows[-1] += row
     else:
         rows.append(row)
@@ -77,11 +88,15 @@ def _box_behind(glyphs: Glyphs, start: int, index: int) -> Box | None:
 
 
 def _lines(glyphs: Glyphs, text: str) -> Iterator[list[_Word]]:
-    """The words of each line. PDFium begins a new line behind some raised glyphs; what goes on right there is the same line."""
+    """The words of each line. PDFium begins a new line behind some raised glyphs; what goes on right there is the same
+    line.
+    """
     line: list[_Word] = []
     start = 0
     for written in text.split("\r\n"):
-        words = _in_order(glyphs, [_Word(start + match.start(), start + match.end()) for match in _WORD.finditer(written)])
+        words = _in_order(
+            glyphs, [_Word(start + match.start(), start + match.end()) for match in _WORD.finditer(written)]
+        )
         if words and line and _goes_on(glyphs, line[-1].end - 1, words[0].begin):
             words[0].is_glued = text[line[-1].end : words[0].begin] == "\r\n"
             line += words
@@ -95,7 +110,9 @@ def _lines(glyphs: Glyphs, text: str) -> Iterator[list[_Word]]:
 
 
 def _in_order(glyphs: Glyphs, words: list[_Word]) -> list[_Word]:
-    """The words of a line as they are read: PDFium puts a raised figure that ends a line from right to left in front of it."""
+    """The words of a line as they are read: PDFium puts a raised figure that ends a line from right to left in front of
+    it.
+    """
     if len(words) < 2 or glyphs.size(words[0].begin) >= glyphs.size(words[1].begin):
         return words
     figure, last = glyphs.box(words[0].begin), glyphs.box(words[-1].end - 1)
@@ -115,7 +132,9 @@ def _goes_on(glyphs: Glyphs, last: int, first: int) -> bool:
 
 
 def _pieces(glyphs: Glyphs, line: Sequence[_Word]) -> Iterator[tuple[list[_Word], bool]]:
-    """The words between wide gaps, and whether a row ends behind them: PDFium keeps short lines, such as bullets, in one."""
+    """The words between wide gaps, and whether a row ends behind them: PDFium keeps short lines, such as bullets, in
+    one.
+    """
     if initial := _initial(glyphs, line):
         begin, end = line[0].begin, line[0].end
         yield [_Word(begin, begin + initial)], True
@@ -147,19 +166,27 @@ def _initial(glyphs: Glyphs, line: Sequence[_Word]) -> int:
 def _piece(glyphs: Glyphs, text: str, words: Sequence[_Word], page: int) -> PdfLine:
     size = _usual_size(glyphs, words)
     stretches = [stretch for number in range(len(words)) for stretch in _stretches(glyphs, text, words, number, size)]
-    shown = "".join(raised_in(stretches) if any(standing for _, standing in stretches) else (part for part, _ in stretches))
+    shown = "".join(
+        raised_in(stretches) if any(standing for _, standing in stretches) else (part for part, _ in stretches)
+    )
     begin, end = words[0].begin, words[-1].end - 1
     first, last = glyphs.box(begin), glyphs.box(end)
-    flags = {"is_bold": glyphs.is_bold(begin) and glyphs.is_bold(end), "lies_behind": glyphs.lies_behind(words[0].middle)}
+    flags = {
+        "is_bold": glyphs.is_bold(begin) and glyphs.is_bold(end),
+        "lies_behind": glyphs.lies_behind(words[0].middle),
+    }
     if first is None or last is None:
         return PdfLine(shown, page=page, **flags)
-    if first[0] > last[2] and abs(first[1] - last[1]) < _DROP * (first[3] - first[1]):  # written against the direction of the page
+    # written against the direction of the page
+    if first[0] > last[2] and abs(first[1] - last[1]) < _DROP * (first[3] - first[1]):
         first, last, words = last, first, words[::-1]
     usual = [word for word in words if glyphs.size(_example(glyphs, word)) == size]
     begins = glyphs.box(_at_edge(glyphs, usual[0], size, is_end=False)) or first
     ends = glyphs.box(_at_edge(glyphs, usual[-1], size, is_end=True)) or last
     height = max(begins[3] - begins[1], 1.0)
-    return PdfLine(shown, first[0], last[2], begins[1], ends[1], height, page=page, is_artifact=glyphs.is_artifact(begin), **flags)
+    return PdfLine(
+        shown, first[0], last[2], begins[1], ends[1], height, page=page, is_artifact=glyphs.is_artifact(begin), **flags
+    )
 
 
 def _usual_size(glyphs: Glyphs, words: Sequence[_Word]) -> float:
@@ -178,24 +205,33 @@ def _example(glyphs: Glyphs, word: _Word) -> int:
 
 
 def _at_edge(glyphs: Glyphs, word: _Word, size: float, *, is_end: bool) -> int:
-    """The first or last character of a word, unless that one is larger or smaller than usual: a word may begin on one line and end on the next."""
+    """The first or last character of a word, unless that one is larger or smaller than usual: a word may begin on one
+    line and end on the next.
+    """
     edge = word.end - 1 if is_end else word.begin
     return edge if glyphs.size(edge) == size else word.middle
 
 
-def _stretches(glyphs: Glyphs, text: str, words: Sequence[_Word], number: int, size: float) -> Iterator[tuple[str, Standing]]:
+def _stretches(
+    glyphs: Glyphs, text: str, words: Sequence[_Word], number: int, size: float
+) -> Iterator[tuple[str, Standing]]:
     """The parts of a word that stand alike, with the space before it."""
     word = words[number]
     written = text[word.begin : word.end]
     if number and not word.is_glued:
         yield " ", ""
-    looked_at = range(word.begin, word.end) if _AMONG.search(written) else (word.begin, _example(glyphs, word), word.end - 1)
+    looked_at = (
+        range(word.begin, word.end) if _AMONG.search(written) else (word.begin, _example(glyphs, word), word.end - 1)
+    )
     if END_HYPHEN in written or all(glyphs.size(index) == size for index in looked_at):
         yield written, ""
         return
     runs = [list(run) for _, run in groupby(range(word.begin, word.end), key=glyphs.size)]
     near = (*words[:number][-1:], *words[number + 1 :][:1])
-    beside = next((index for index in (*(run[0] for run in runs), *(one.middle for one in near)) if glyphs.size(index) == size), None)
+    beside = next(
+        (index for index in (*(run[0] for run in runs), *(one.middle for one in near)) if glyphs.size(index) == size),
+        None,
+    )
     for run in runs:
         yield text[run[0] : run[-1] + 1], "" if beside is None else _standing(glyphs, run[0], beside)
 

@@ -1,13 +1,17 @@
-"""Tells a PDF's page numbers, with the lines that they stand in: lines at the edge of the pages that are the same, in the same place, but for a page number.
+"""Tells a PDF's page numbers, with the lines that they stand in: lines at the edge of the pages that are the same, in
+the same place, but for a page number.
 
-Numbers that grow with the pages may as well be content ("Day 1", "Day 2"; a year, a price). So a line with a page number is one of these:
+Numbers that grow with the pages may as well be content ("Day 1", "Day 2"; a year, a price). So a line with a page
+number is one of these:
 
-- the number of the page by itself, `12`, `- iv -`, or apart from words that other pages have there, too: `Chapter 2     12`;
+- the number of the page by itself, `12`, `- iv -`, or apart from words that other pages have there, too: `Chapter 2
+  12`;
 - a number and how many pages there are: `Page 3 of 12`, `3/12`;
 - at the bottom, one word and then the number, or the number parted from words by a mark: `Page 3`, `3 | Rules`;
 - what the file itself calls no content; of numbers by themselves, what its page labels name.
 
-Pages are counted from the first or from one behind it, never from one before it. What is larger than the text or, beside words, bold, is a heading.
+Pages are counted from the first or from one behind it, never from one before it. What is larger than the text or,
+beside words, bold, is a heading.
 """
 
 import re
@@ -40,7 +44,9 @@ Edge = Literal["top", "bottom"]
 
 @dataclass(frozen=True, slots=True)
 class PdfPage:
-    """The rows of a page, each as its pieces from left to right; how many points it is high, and what the file calls it (empty if it does not)."""
+    """The rows of a page, each as its pieces from left to right; how many points it is high, and what the file calls it
+    (empty if it does not).
+    """
 
     rows: list[list[PdfLine]]
     height: float
@@ -71,7 +77,9 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Numbered:
-    """A row, seen as one with a page number in it: `text` with a slot for the number, and the pieces that have a place of their own."""
+    """A row, seen as one with a page number in it: `text` with a slot for the number, and the pieces that have a place
+    of their own.
+    """
 
     row: _Row
     text: str = ""
@@ -80,11 +88,14 @@ class _Numbered:
     placed: Sequence[PdfLine] = ()
 
 
-Key = tuple[Edge, str, str, int]  # edge, the text with a slot for the number (empty if that stands alone), notation of the number, number less page
+# edge, the text with a slot for the number (empty if that stands alone), notation of the number, number less page
+Key = tuple[Edge, str, str, int]
 
 
 def rows_with_page_numbers(pages: Sequence[PdfPage]) -> list[list[PdfLine]]:
-    """What is printed at one height, where that is nothing but what other pages have there, too, and the number of the page."""
+    """What is printed at one height, where that is nothing but what other pages have there, too, and the number of the
+    page.
+    """
     sizes = [line.size for page in pages for line in page.lines]
     usual = median(sizes) if sizes else 0.0
     groups: dict[Key, list[_Numbered]] = defaultdict(list)
@@ -93,9 +104,17 @@ def rows_with_page_numbers(pages: Sequence[PdfPage]) -> list[list[PdfLine]]:
             for key, numbered in _readings(row):
                 groups[key].append(numbered)
     groups = {key: placed for key, group in groups.items() if len(placed := _in_place(group)) > 1}
-    found = {key: group for key, group in groups.items() if len(group) >= _MIN_PAGES and _counts_pages(key, group, pages, usual)}
+    found = {
+        key: group
+        for key, group in groups.items()
+        if len(group) >= _MIN_PAGES and _counts_pages(key, group, pages, usual)
+    }
     for key, group in groups.items():  # the pages counted i, ii before 1, 2, 3
-        if key not in found and key[3] <= 0 and any(key[:2] == one[:2] and _is_alike(group, found[one]) for one in list(found)):
+        if (
+            key not in found
+            and key[3] <= 0
+            and any(key[:2] == one[:2] and _is_alike(group, found[one]) for one in list(found))
+        ):
             found[key] = group
     return [numbered.row.pieces for group in found.values() for numbered in _alike(group)]
 
@@ -107,17 +126,23 @@ def _alike(group: list[_Numbered]) -> list[_Numbered]:
 
 
 def repeated_lines(pages: Sequence[PdfPage]) -> tuple[list[list[PdfLine]], list[list[PdfLine]]]:
-    """Rows at the edge that nearly every page has, all alike, at the same place; and those of them that say nothing anew.
+    """Rows at the edge that nearly every page has, all alike, at the same place; and those of them that say nothing
+    anew.
 
-    Alike rows may be content, as labels of a form are. The latter are those that the file itself calls no content, from their second page on.
+    Alike rows may be content, as labels of a form are. The latter are those that the file itself calls no content, from
+    their second page on.
     """
     groups: dict[tuple[Edge, str], list[_Numbered]] = defaultdict(list)
     for number, page in enumerate(pages, start=1):
         for row in _edge_rows(page, number):
             groups[row.edge, row.text].append(_Numbered(row, placed=row.pieces))
-    repeated = [group for group in map(_in_place, groups.values()) if len(group) >= _MIN_PAGES and _is_on_nearly_all(group)]
+    repeated = [
+        group for group in map(_in_place, groups.values()) if len(group) >= _MIN_PAGES and _is_on_nearly_all(group)
+    ]
     running = [numbered.row.pieces for group in repeated for numbered in group]
-    gone = [numbered.row.pieces for group in repeated if all(one.row.is_artifact for one in group) for numbered in group[1:]]
+    gone = [
+        numbered.row.pieces for group in repeated if all(one.row.is_artifact for one in group) for numbered in group[1:]
+    ]
     return running, gone
 
 
@@ -144,16 +169,25 @@ def _readings(row: _Row) -> Iterator[tuple[Key, _Numbered]]:
             around = f"{text[: match.start()]}{_SLOT}{text[match.end() :]}"
             piece = text[: match.start()].count("\t")
             if _is_alone(row.pieces, piece, match[0]):
-                yield (row.edge, "", notation, value - row.page), _Numbered(row, around, value, match[0], row.pieces[piece : piece + 1])
+                yield (
+                    (row.edge, "", notation, value - row.page),
+                    _Numbered(row, around, value, match[0], row.pieces[piece : piece + 1]),
+                )
             else:
-                yield (row.edge, around, notation, value - row.page), _Numbered(row, around, value, match[0], row.pieces)
+                yield (
+                    (row.edge, around, notation, value - row.page),
+                    _Numbered(row, around, value, match[0], row.pieces),
+                )
 
 
 def _is_alone(pieces: Sequence[PdfLine], place: int, written: str) -> bool:
     """Whether a number stands apart from words, far from those in the same row."""
     piece = pieces[place]
     gaps = [max(piece.left - other.right, other.left - piece.right) for other in pieces if other is not piece]
-    return not any(map(str.isalnum, piece.text.replace(written, "", 1))) and min(gaps, default=_APART * piece.size) >= _APART * piece.size
+    return (
+        not any(map(str.isalnum, piece.text.replace(written, "", 1)))
+        and min(gaps, default=_APART * piece.size) >= _APART * piece.size
+    )
 
 
 def _roman(written: str) -> int:
@@ -165,13 +199,20 @@ def _roman(written: str) -> int:
 
 
 def _in_place(group: list[_Numbered]) -> list[_Numbered]:
-    """Those that stand as far from the edge as most, and below or above another one, by one of their ends or their middle."""
+    """Those that stand as far from the edge as most, and below or above another one, by one of their ends or their
+    middle.
+    """
     at = median(one.row.at for one in group)
     level = [one for one in group if abs(one.row.at - at) < _PLACE]
     below: set[int] = set()
     for place_of in (_left, _right, _middle):
         in_order = sorted(range(len(level)), key=lambda number: place_of(level[number]))
-        below |= {number for pair in pairwise(in_order) if abs(place_of(level[pair[0]]) - place_of(level[pair[1]])) < _PLACE for number in pair}
+        below |= {
+            number
+            for pair in pairwise(in_order)
+            if abs(place_of(level[pair[0]]) - place_of(level[pair[1]])) < _PLACE
+            for number in pair
+        }
     return [level[number] for number in sorted(below)]
 
 
@@ -199,7 +240,9 @@ def _counts_pages(key: Key, group: list[_Numbered], pages: Sequence[PdfPage], us
         return True
     if not text and all(one.written == pages[one.row.page - 1].label for one in group):
         return True
-    if ahead > 0 or any(piece.size > _LARGER * usual or (text and piece.is_bold) for one in group for piece in one.placed):
+    if ahead > 0 or any(
+        piece.size > _LARGER * usual or (text and piece.is_bold) for one in group for piece in one.placed
+    ):
         return False
     if not text:
         return True
@@ -208,7 +251,12 @@ def _counts_pages(key: Key, group: list[_Numbered], pages: Sequence[PdfPage], us
     if (
         last in totals
         or len(pages) in totals
-        or (edge == "bottom" and len(totals) == 1 and totals[0] >= last and not _FIGURES.search(text.partition(_SLOT)[0]))
+        or (
+            edge == "bottom"
+            and len(totals) == 1
+            and totals[0] >= last
+            and not _FIGURES.search(text.partition(_SLOT)[0])
+        )
     ):
         return True
     is_last = edge == "bottom" and (_LAST.search(text) or _PARTED.search(text)) is not None

@@ -10,33 +10,45 @@ from almanac.spiders.reading.own_sheets import styled_by_sheet
 _STRUCK_TAGS = frozenset({"del", "s", "strike"})
 _STRUCK_STYLE = re.compile(r"text-decoration(?:-line)?\s*:[^;]*line-through", re.IGNORECASE)
 _STRUCK_CLASS = re.compile(
-    r"(?:^|[\s:_-])(?:line-through|strike-?through|stri?ked?|striked|crossed(?:-?out)?|text-decoration-line-through|barred|barre|durchgestrichen)(?=$|[\s_-])"
+    r"(?:^|[\s:_-])(?:line-through|strike-?through|stri?ked?|striked|crossed(?:-?out)?|text-decoration-line-throug"
+    r"h|barred|barre|durchgestrichen)(?=$|[\s_-])"
 )
 _PRICE_WORD = r"(?:price|prices|prix|preis|precio|preco|prezzo|prijs|gia|cena|amount|money)"
-_OLD_WORD = r"(?:old|was|former|previous|prev|compare|compare-?at|original|orig|initial|rrp|msrp|uvp|strike|ancien|barre|anterior|vecchio|stara)"
+_OLD_WORD = (
+    r"(?:old|was|former|previous|prev|compare|compare-?at|original|orig|initial|rrp|msrp|uvp|strike|ancien|barre|a"
+    r"nterior|vecchio|stara)"
+)
 _OLD_CLASS = re.compile(
-    rf"(?:^|[\s_])(?:[a-z0-9]+[-_]+)*(?:(?:{_OLD_WORD}|list|alter?)[-_]*{_PRICE_WORD}|{_PRICE_WORD}[-_]+(?:item[-_]+)?(?:is[-_]+)?(?:{_OLD_WORD}|cu|goc|before))(?![a-z])"
+    rf"(?:^|[\s_])(?:[a-z0-9]+[-_]+)*(?:(?:{_OLD_WORD}|list|alter?)[-_]*{_PRICE_WORD}|{_PRICE_WORD}[-_]+(?:item[-_"
+    rf"]+)?(?:is[-_]+)?(?:{_OLD_WORD}|cu|goc|before))(?![a-z])"
     r"|(?:^|\s)(?:was|rrp|msrp|uvp|compare-at)(?=\s|$)",
     re.IGNORECASE,
 )
 _SPOKEN = re.compile(
-    r"(?:^|[\s_])(?:sr-only|visually-?hidden|screen-?reader(?:-?text)?|a11y|a-offscreen|u-hiddenvisually|accessibility)(?![a-z])", re.IGNORECASE
+    r"(?:^|[\s_])(?:sr-only|visually-?hidden|screen-?reader(?:-?text)?|a11y|a-offscreen|u-hiddenvisually|accessibi"
+    r"lity)(?![a-z])",
+    re.IGNORECASE,
 )
-# Labels of a price that no longer holds, as shops of these languages write them: en fr de es it pt nl sv pl cs ru vi zh ja ko he ar tr.
+# Labels of a price that no longer holds, as shops of these languages write them: en fr de es it pt nl sv pl cs ru vi zh
+# ja ko he ar tr.
 OLD_LABEL = re.compile(
     r"\W*(?:was|(?:old|original|former|previous|list|strike-?through) price|original price was|rrp|msrp|before"
     r"|(?:le )?(?:ancien prix|prix (?:barré|initial|d[’']origine|précédent|conseillé))(?: était)?|au lieu de|avant"
-    r"|(?:der )?(?:alter|ursprünglicher?|früherer|bisheriger|vorheriger|durchgestrichener)\s*preis(?: war)?|statt|uvp|vorher"
-    r"|(?:el )?(?:precio (?:original|anterior|antiguo|tachado))(?: era)?|antes|(?:il )?prezzo (?:originale|precedente|pieno|barrato)(?: era)?|anziché|prima"
+    r"|(?:der )?(?:alter|ursprünglicher?|früherer|bisheriger|vorheriger|durchgestrichener)\s*preis(?: "
+    r"war)?|statt|uvp|vorher"
+    r"|(?:el )?(?:precio (?:original|anterior|antiguo|tachado))(?: era)?|antes|(?:il )?prezzo "
+    r"(?:originale|precedente|pieno|barrato)(?: era)?|anziché|prima"
     r"|(?:o )?preço (?:original|anterior|antigo)(?: era)?|de:"
-    r"|oude prijs|oorspronkelijke prijs(?: was)?|van|ordinarie pris|tidigare pris|stara cena|pierwotna cena|původní cena"
+    r"|oude prijs|oorspronkelijke prijs(?: was)?|van|ordinarie pris|tidigare pris|stara cena|pierwotna "
+    r"cena|původní cena"
     r"|старая цена|прежняя цена|первоначальная цена(?: составляла)?|giá (?:gốc|cũ|niêm yết|trước đây)(?: là)?"
     r"|原价|原價|原价为|定価|元の価格|通常価格|参考価格|정가|원래 가격"
     r"|מחיר (?:קודם|מקורי|רגיל)|السعر (?:القديم|الأصلي|السابق)|eski fiyat|orijinal fiyat)\W*",
     re.IGNORECASE,
 )
 REGULAR_LABEL = re.compile(
-    r"\W*(?:regular price|list price|prix (?:régulier|normal|habituel)|normaler preis|regulärer preis|precio (?:habitual|regular|normal)"
+    r"\W*(?:regular price|list price|prix (?:régulier|normal|habituel)|normaler preis|regulärer preis|precio "
+    r"(?:habitual|regular|normal)"
     r"|prezzo di listino|preço normal|giá thường|通常価格|原价|обычная цена|sale price|now)\W*",
     re.IGNORECASE,
 )
@@ -48,7 +60,8 @@ _MAX_LETTERS = 4  # of a struck number without a currency: what is longer is a t
 
 # `is_struck` and `has_old_class` for text and attribute nodes, which have no reference to their element.
 CURRENT_XPATH = (
-    f"[not(ancestor-or-self::*[position() <= {_MAX_LEVELS}][self::del or self::s or self::strike or re:test(string(@style), '{_STRUCK_STYLE.pattern}', 'i')"
+    f"[not(ancestor-or-self::*[position() <= {_MAX_LEVELS}][self::del or self::s or self::strike or "
+    f"re:test(string(@style), '{_STRUCK_STYLE.pattern}', 'i')"
     f" or re:test(string(@class), '{_STRUCK_CLASS.pattern}') or re:test(string(@class), '{_OLD_CLASS.pattern}', 'i')])]"
 )
 
@@ -122,4 +135,6 @@ def begins_with_price(text: str) -> bool:
     """Whether a short text, or the beginning of a longer one, has an amount with a currency, or is a number."""
     text = text[: 2 * MAX_FIGURE]
     numbers = list(NUMBER.finditer(text))
-    return any(currency_beside(text[: number.start()], text[number.end() :]) for number in numbers) or (bool(numbers) and numbers[0][0] == text.strip())
+    return any(currency_beside(text[: number.start()], text[number.end() :]) for number in numbers) or (
+        bool(numbers) and numbers[0][0] == text.strip()
+    )

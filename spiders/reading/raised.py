@@ -1,4 +1,6 @@
-"""Superscripts and subscripts as Unicode characters, for formulas and for what is raised or lowered in running text: x², 10⁻³, H₂O."""
+"""Superscripts and subscripts as Unicode characters, for formulas and for what is raised or lowered in running text:
+x², 10⁻³, H₂O.
+"""
 
 import re
 import unicodedata
@@ -29,7 +31,8 @@ _SUBSCRIPTS = {
     **dict(zip("aehijklmnoprstuvx", "ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True)),
     **dict(zip("βγρφχ", "ᵦᵧᵨᵩᵪ", strict=True)),
 }
-# What a raised or lowered text of running prose must look like to be a number or a variable: 1er, 2nd, Vmax and Mme stay as they are.
+# What a raised or lowered text of running prose must look like to be a number or a variable: 1er, 2nd, Vmax and Mme
+# stay as they are.
 _NUMERIC = re.compile(rf"{_SIGN}?\d+{_SIGN}?|{_SIGN}|\(\d+\)")
 _VARIABLE = re.compile(r"[nxykij]")
 _TERM = re.compile(rf"(?=.*(?:[\d*/^]|{_SIGN}))(?:[\w*/.,^()⁰¹²³⁴-ⁿ ×·]|{_SIGN}){{2,30}}")
@@ -39,7 +42,9 @@ _SIGNS = {"TM": "™", "tm": "™", "SM": "℠"}
 _WHOLE_PRICE = re.compile(r"(?:^|[^\d.,])(\d{1,3}(?:[.,\s]?\d{3})*)$")
 _DECIMALS = re.compile(r"[.,](?:\d\d|[-–—]{1,2})\W{0,2}")  # .99 and ,- behind a price
 _SLASHES = ("/", "⁄", "∕")
-_INLINE = frozenset({"span", "i", "em", "b", "strong", "a", "bdi", "small", "big", "font", "sup", "sub", "var", "u", "data"})
+_INLINE = frozenset(
+    {"span", "i", "em", "b", "strong", "a", "bdi", "small", "big", "font", "sup", "sub", "var", "u", "data"}
+)
 _STYLE_OF: dict[Standing, str] = {"sup": "vertical-align: super", "sub": "vertical-align: sub"}
 _STYLES: dict[Standing, re.Pattern[str]] = {
     "sup": re.compile(r"vertical-align\s*:\s*super\b", re.IGNORECASE),
@@ -73,21 +78,32 @@ def lowered(text: str) -> str:
 
 
 def standing_by_style(element: Any) -> Standing:
-    """How the style attribute of an inline element has its text stand, as editors of documents write it: `vertical-align: super`."""
+    """How the style attribute of an inline element has its text stand, as editors of documents write it:
+    `vertical-align: super`.
+    """
     style = (element.get("style") or "") if element.tag in _UNLINKED else ""
     return next((standing for standing, pattern in _STYLES.items() if pattern.search(style)), "")
 
 
 def moved_by_sheet(root: Any) -> dict[Any, str]:
     """The inline elements that the page's own style sheets raise or lower, each with the style that does."""
-    found = {_STYLE_OF[standing]: styled_by_sheet(root, pattern, "vertical-align") for standing, pattern in _STYLES.items()}
-    return {element: style for style, elements in found.items() for element in elements if element.tag in _UNLINKED and not standing_by_style(element)}
+    found = {
+        _STYLE_OF[standing]: styled_by_sheet(root, pattern, "vertical-align") for standing, pattern in _STYLES.items()
+    }
+    return {
+        element: style
+        for style, elements in found.items()
+        for element in elements
+        if element.tag in _UNLINKED and not standing_by_style(element)
+    }
 
 
 def write_raised(root: Any) -> None:
-    """Rewrites `<sup>`, `<sub>` and what a style attribute moves in place: numbers and variables as characters, `1/2` for raised over lowered digits.
+    """Rewrites `<sup>`, `<sub>` and what a style attribute moves in place: numbers and variables as characters, `1/2`
+    for raised over lowered digits.
 
-    Footnote marks, which are links to a place on the page or a number in brackets, are removed. Raised words stay as they are written.
+    Footnote marks, which are links to a place on the page or a number in brackets, are removed. Raised words stay as
+    they are written.
     """
     for element in root.iter(*_UNLINKED):
         if element is not root and (standing := standing_by_style(element)):
@@ -107,7 +123,12 @@ def write_raised(root: Any) -> None:
 def _write_fraction(element: Any) -> None:
     """Writes raised digits over lowered ones as `1/2`, with a space after a whole number."""
     below = element.getnext()
-    if element.getparent() is None or below is None or below.tag != "sub" or (element.tail or "").strip() not in _SLASHES:
+    if (
+        element.getparent() is None
+        or below is None
+        or below.tag != "sub"
+        or (element.tail or "").strip() not in _SLASHES
+    ):
         return
     upper, lower = ("".join(part.itertext()).strip() for part in (element, below))
     if upper.isdecimal() and lower.isdecimal():
@@ -123,7 +144,10 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
     if text.startswith("["):
         return True
     links = [*element.iter("a"), *(ancestor for ancestor in element.iterancestors("a"))]
-    return any("#" in (link.get("href") or "") or "noteref" in (link.get("role") or "") + (link.get("epub:type") or "") for link in links)
+    return any(
+        "#" in (link.get("href") or "") or "noteref" in (link.get("role") or "") + (link.get("epub:type") or "")
+        for link in links
+    )
 
 
 def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_price: bool = False) -> str | None:
@@ -134,7 +158,8 @@ def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_pri
         before: What stands right before it on the line.
         after: What follows it.
         is_raised: Whether it stands higher.
-        is_price: Whether both are known to belong to an amount of money, whose cents are raised; a currency beside them says so, too.
+        is_price: Whether both are known to belong to an amount of money, whose cents are raised; a currency beside them
+            says so, too.
     """
     if is_raised:
         if text in _SIGNS:
@@ -144,18 +169,30 @@ def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_pri
     characters = superscript if is_raised else subscript
     if _NUMERIC.fullmatch(text) or (_VARIABLE.fullmatch(text) and before[-1:].isalnum() and not _is_word(before)):
         return characters(text)
-    if len(text) > 1 and before[-1:] and (before[-1:].isalnum() or before[-1:] in ")]") and _TERM.fullmatch(text) and not text.isalpha():
+    if (
+        len(text) > 1
+        and before[-1:]
+        and (before[-1:].isalnum() or before[-1:] in ")]")
+        and _TERM.fullmatch(text)
+        and not text.isalpha()
+    ):
         return characters(text.replace(" ", ""))
     return None
 
 
 def raised_in(stretches: Sequence[tuple[str, Standing]]) -> list[str]:
-    """The texts of a paragraph's stretches, as office files have them, with what is raised or lowered written as that in `<sup>` and `<sub>` is.
+    """The texts of a paragraph's stretches, as office files have them, with what is raised or lowered written as that
+    in `<sup>` and `<sub>` is.
 
     Stretches that stand alike, one after the other, are one: its text is that of the first of them.
     """
     written = [text for text, _ in stretches]
-    groups = [list(group) for _, group in groupby((place for place, text in enumerate(written) if text), key=lambda place: stretches[place][1])]
+    groups = [
+        list(group)
+        for _, group in groupby(
+            (place for place, text in enumerate(written) if text), key=lambda place: stretches[place][1]
+        )
+    ]
     whole = ["".join(written[place] for place in group) for group in groups]
     standing = [stretches[group[0]][1] for group in groups]
     texts = [text.strip() for text in whole]
@@ -164,9 +201,17 @@ def raised_in(stretches: Sequence[tuple[str, Standing]]) -> list[str]:
         after = "".join(whole[number + 1 : number + 1 + _AROUND])[:_AROUND]
         if not standing[number] or not texts[number]:
             continue
-        if standing[number : number + 3] == ["sup", "", "sub"] and texts[number + 1] in _SLASHES and texts[number].isdecimal():
+        if (
+            standing[number : number + 3] == ["sup", "", "sub"]
+            and texts[number + 1] in _SLASHES
+            and texts[number].isdecimal()
+        ):
             shown: str | None = (" " if before[-1:].isdigit() else "") + texts[number]
-        elif standing[max(0, number - 2) : number + 1] == ["sup", "", "sub"] and texts[number - 1] in _SLASHES and texts[number].isdecimal():
+        elif (
+            standing[max(0, number - 2) : number + 1] == ["sup", "", "sub"]
+            and texts[number - 1] in _SLASHES
+            and texts[number].isdecimal()
+        ):
             shown = texts[number]
         else:
             shown = scripted(texts[number], before, after, is_raised=standing[number] == "sup")
@@ -178,7 +223,9 @@ def raised_in(stretches: Sequence[tuple[str, Standing]]) -> list[str]:
 
 
 def _cents(text: str, before: str, after: str, is_price: bool) -> str | None:
-    """Cents that are raised behind the whole part of a price, with the mark between them where it is missing; None if the text is none."""
+    """Cents that are raised behind the whole part of a price, with the mark between them where it is missing; None if
+    the text is none.
+    """
     if before[-1:].isdigit() and _DECIMALS.fullmatch(text):
         return text
     if not re.fullmatch(r"\d\d\W?", text):
@@ -212,7 +259,9 @@ def _is_word(before: str) -> bool:
 
 
 def _text_before(element: Any) -> str:
-    """The text right before an element on its line, up to 30 characters, across the inline elements that it stands in and behind."""
+    """The text right before an element on its line, up to 30 characters, across the inline elements that it stands in
+    and behind.
+    """
     text = ""
     for _ in range(_MAX_BEFORE):
         if len(text) >= _AROUND:

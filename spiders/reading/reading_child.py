@@ -1,6 +1,7 @@
 """The process that reads documents, so that a hostile file costs this process alone: the child's side of `bounded`.
 
-It imports no torch, and a reader only once a file asks for it. Jobs come through one pipe, results go through another; stdin only tells that the parent lives.
+It imports no torch, and a reader only once a file asks for it. Jobs come through one pipe, results go through another;
+stdin only tells that the parent lives.
 """
 
 import gc
@@ -60,7 +61,9 @@ def _read(kind: str, body: bytes, max_elements: int, language: str, depth: int) 
     elements = sum(sum(map(len, element.rows)) or 1 for element in document.elements)
     if elements > max_elements:
         raise Unreadable(f"{elements} elements, more than {max_elements}: limits.elements_per_file")
-    characters = sum(len(element.text) + sum(len(cell) for row in element.rows for cell in row) for element in document.elements)
+    characters = sum(
+        len(element.text) + sum(len(cell) for row in element.rows for cell in row) for element in document.elements
+    )
     if characters > _MAX_CHARACTERS:
         raise Unreadable(f"{characters} characters, more than {_MAX_CHARACTERS}")
     if not document.elements and not document.attachments:

@@ -13,7 +13,9 @@ _UNREAD_S = 1.0  # nobody reads a page in this time
 def refresh_of(content: Content) -> tuple[float | None, str | None]:
     """After how many seconds an HTML page asks a browser to go on, and where to; (None, None) if it does not."""
     try:
-        return cast("tuple[float | None, str | None]", get_meta_refresh(content.text[:4096], content.url, content.encoding))
+        return cast(
+            "tuple[float | None, str | None]", get_meta_refresh(content.text[:4096], content.url, content.encoding)
+        )
     except ValueError:  # its target is not a URL
         return None, None
 

@@ -34,5 +34,7 @@ def class_names(element: Any) -> set[str]:
 
 
 def local_name(element: Any) -> str:
-    """The element's name without namespace or prefix: `mi` for `{http://www.w3.org/1998/Math/MathML}mi` and `mml:mi`; empty for a comment."""
+    """The element's name without namespace or prefix: `mi` for `{http://www.w3.org/1998/Math/MathML}mi` and `mml:mi`;
+    empty for a comment.
+    """
     return element.tag.rpartition("}")[2].rpartition(":")[2].lower() if isinstance(element.tag, str) else ""

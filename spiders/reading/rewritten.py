@@ -1,8 +1,9 @@
-"""The content of an element as a reader sees it: the one place where a page's markup is rewritten before text is taken from it.
+"""The content of an element as a reader sees it: the one place where a page's markup is rewritten before text is taken
+from it.
 
-Selectors run on the page as parsed. What they find is rewritten as a copy, for bodies, fields, titles, and questions with their answers alike:
-formulas as one line of text, raised and lowered numbers as characters, ruby without its annotation, code without line numbers, images as their `alt`,
-and prices without the ones that are struck.
+Selectors run on the page as parsed. What they find is rewritten as a copy, for bodies, fields, titles, and questions
+with their answers alike: formulas as one line of text, raised and lowered numbers as characters, ruby without its
+annotation, code without line numbers, images as their `alt`, and prices without the ones that are struck.
 """
 
 import copy
@@ -43,7 +44,9 @@ _TAGS = {
 }
 _RAW = frozenset({"script", "style"})
 _CLASSES = {
-    "formulas": re.compile(r"katex|MathJax|mjx|(?<![a-z])math|latex|(?<![a-z])tex(?![a-z])|texrender|equation", re.IGNORECASE),
+    "formulas": re.compile(
+        r"katex|MathJax|mjx|(?<![a-z])math|latex|(?<![a-z])tex(?![a-z])|texrender|equation", re.IGNORECASE
+    ),
     "listings": re.compile(r"line-?num|lineno|gutter|blob-|lntable|hljs-ln|CodeMirror|cm-|view-line|ace_|fragment"),
 }
 
@@ -51,15 +54,21 @@ _CLASSES = {
 def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, leave_out: LeaveOut = untold) -> Any:
     """The element, rewritten as a copy without a parent where there is something to rewrite, else itself.
 
-    Without `images`, an image gives its text only if the element has no other, as in a title. `asked_for` says that a declared selector chose the
-    element, so that it is read even if it is a struck price. `leave_out` is told of the struck prices and annotations that are not read.
+    Without `images`, an image gives its text only if the element has no other, as in a title. `asked_for` says that a
+    declared selector chose the element, so that it is read even if it is a struck price. `leave_out` is told of the
+    struck prices and annotations that are not read.
     """
     if not isinstance(element, etree._Element) or not isinstance(element.tag, str):
         return element
     work = _work(element)
     styled = styles_of_sheets(element.getroottree().getroot())
     styles = {number: styled[inner] for number, inner in enumerate(element.iter()) if inner in styled} if styled else {}
-    work |= {kind for style in styles.values() for kind, word in (("prices", "line-through"), ("raised", "vertical-align")) if word in style}
+    work |= {
+        kind
+        for style in styles.values()
+        for kind, word in (("prices", "line-through"), ("raised", "vertical-align"))
+        if word in style
+    }
     if not work or (work == {"images"} and not images and any(map(str.strip, element.itertext()))):
         return element
     copied = copy.copy(element)
@@ -85,10 +94,15 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
 
 @lru_cache(maxsize=2)  # a page, and the piece of markup that is read from it
 def styles_of_sheets(root: Any) -> dict[Any, str]:
-    """The elements that the page's own style sheets strike, raise or lower, each with a `style` attribute that says so, behind what its own says."""
+    """The elements that the page's own style sheets strike, raise or lower, each with a `style` attribute that says so,
+    behind what its own says.
+    """
     styles: dict[Any, str] = {}
     for found in (moved_by_sheet(root), dict.fromkeys(struck_by_sheet(root), STRUCK_STYLE)):
-        styles |= {element: "; ".join(filter(None, (styles.get(element) or element.get("style"), style))) for element, style in found.items()}
+        styles |= {
+            element: "; ".join(filter(None, (styles.get(element) or element.get("style"), style)))
+            for element, style in found.items()
+        }
     return styles
 
 
@@ -99,9 +113,13 @@ def _work(element: Any) -> set[str]:
         tag, text, tail = inner.tag, inner.text, inner.tail
         if tag in _TAGS:
             work.add(_TAGS[tag])
-        elif (tag == "script" and (inner.get("type") or "").startswith("math/")) or (":" in tag and local_name(inner) == "math"):
+        elif (tag == "script" and (inner.get("type") or "").startswith("math/")) or (
+            ":" in tag and local_name(inner) == "math"
+        ):
             work.add("formulas")
-        if (text is not None and ("\\" in text or "$$" in text) and tag not in _RAW) or (tail is not None and ("\\" in tail or "$$" in tail)):
+        if (text is not None and ("\\" in text or "$$" in text) and tag not in _RAW) or (
+            tail is not None and ("\\" in tail or "$$" in tail)
+        ):
             work.add("formulas")
         names, style = inner.get("class"), inner.get("style")
         if names is not None:

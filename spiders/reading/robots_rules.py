@@ -1,7 +1,8 @@
 """What a page asks of crawlers: `noindex` and `nofollow` in <meta name="robots"> and in the X-Robots-Tag header.
 
-Rules are those that search engines have agreed on: names and values in any case, several tags and headers add up, a value may be meant for one crawler
-(`googlebot: noindex`), `none` is noindex and nofollow, and `unavailable_after` is noindex once its date has passed.
+Rules are those that search engines have agreed on: names and values in any case, several tags and headers add up, a
+value may be meant for one crawler (`googlebot: noindex`), `none` is noindex and nofollow, and `unavailable_after` is
+noindex once its date has passed.
 """
 
 import re
@@ -17,19 +18,26 @@ _NAMED = re.compile(r"\s*([A-Za-z][\w-]*)\s*:\s*(.*)", re.DOTALL)
 _WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _AFTER = "unavailable_after"
 _MEANT = ("noindex", "nofollow", "none", _AFTER)
-_METAS = "//*[local-name() = 'meta' or local-name() = 'META'][not(ancestor::*[local-name() = 'template' or local-name() = 'noscript'])]"
+_METAS = (
+    "//*[local-name() = 'meta' or local-name() = 'META'][not(ancestor::*[local-name() = 'template' or "
+    "local-name() = 'noscript'])]"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """`noindex` says where the page asks not to be indexed, and how; empty if it does not. `nofollow`: it asks that its links are not followed."""
+    """`noindex` says where the page asks not to be indexed, and how; empty if it does not. `nofollow`: it asks that its
+    links are not followed.
+    """
 
     noindex: str = ""
     nofollow: bool = False
 
 
 def robots_rules(content: Content, user_agent: str, now: datetime | None = None) -> RobotsRules:
-    """The rules of a page that hold for all crawlers or for the one called `user_agent` (of `almanac/1 (+mailto:…)`, `almanac` counts)."""
+    """The rules of a page that hold for all crawlers or for the one called `user_agent` (of `almanac/1 (+mailto:…)`,
+    `almanac` counts).
+    """
     names = ("robots", _token(user_agent))
     now = now or datetime.now(UTC)
     noindex, nofollow = "", False
@@ -63,11 +71,15 @@ def _of_metas(content: Content, names: tuple[str, ...]) -> Iterator[tuple[str, l
         attributes = {str(key).lower(): value for key, value in meta.attrib.items()}
         name = attributes.get("name", "").strip().lower()
         if name in names:
-            yield f'<meta name="{name}">', [(directive, value) for _, directive, value in _directives(attributes.get("content", ""))]
+            yield (
+                f'<meta name="{name}">',
+                [(directive, value) for _, directive, value in _directives(attributes.get("content", ""))],
+            )
 
 
 def _directives(text: str) -> list[tuple[str, str, str]]:
-    """(crawler that it is meant for, directive, value), all but the value in lower case. The crawler is empty where none is named.
+    """(crawler that it is meant for, directive, value), all but the value in lower case. The crawler is empty where
+    none is named.
 
     A crawler's name holds for what follows it on the line. A date may contain a comma.
     """
@@ -88,7 +100,11 @@ def _directives(text: str) -> list[tuple[str, str, str]]:
 
 def _has_passed(date: str, now: datetime) -> bool:
     """Whether a date in one of the forms of HTTP, RFC 822 or ISO 8601 lies before `now`; False for what is no date."""
-    for read, written in ((datetime.fromisoformat, date), (parsedate_to_datetime, date), (parsedate_to_datetime, f"{date} 00:00:00")):
+    for read, written in (
+        (datetime.fromisoformat, date),
+        (parsedate_to_datetime, date),
+        (parsedate_to_datetime, f"{date} 00:00:00"),
+    ):
         with suppress(ValueError, TypeError, IndexError):
             then = read(written)
             return (then if then.tzinfo else then.replace(tzinfo=UTC)) < now

@@ -8,7 +8,9 @@ _ANNOTATIONS = frozenset({"rt", "rp", "rtc"})
 
 
 def write_ruby(root: Any) -> None:
-    """Removes the annotations of each `<ruby>` in place, and spaces between its parts, which only lay out the source."""
+    """Removes the annotations of each `<ruby>` in place, and spaces between its parts, which only lay out the
+    source.
+    """
     for ruby in list(root.iter("ruby")):
         for note in [element for element in ruby.iter(*_ANNOTATIONS) if element is not root]:
             if note.getparent() is None:

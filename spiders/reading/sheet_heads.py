@@ -1,4 +1,6 @@
-"""What names the columns of a table in a sheet, and what stands above: told from merged cells, from the kinds of values, and from what the sheet declares."""
+"""What names the columns of a table in a sheet, and what stands above: told from merged cells, from the kinds of
+values, and from what the sheet declares.
+"""
 
 from collections.abc import Sequence
 from itertools import pairwise, takewhile
@@ -12,7 +14,9 @@ _MOST_HEADS = 5  # rows
 
 
 class Head(NamedTuple):
-    """The texts above a table, one name for each column (empty where nothing names it), and the number of its first row of values."""
+    """The texts above a table, one name for each column (empty where nothing names it), and the number of its first row
+    of values.
+    """
 
     above: list[str]
     names: list[str]
@@ -22,16 +26,19 @@ class Head(NamedTuple):
 def head_of(rows: Sequence[SheetRow], columns: range, declared: Declared) -> Head:
     """The head of a run of rows.
 
-    A row with one cell, or merged over the width, is a title, and so are notes that fill half of the columns at most, above a row of names. Below, the row of
-    a declared table, filter or frozen pane names the columns, else the first one, unless it holds values like those below it. A row of groups above goes
-    with the names, and so does one of names below groups; where that is not certain, the first row names the columns and the next one is a row.
+    A row with one cell, or merged over the width, is a title, and so are notes that fill half of the columns at most,
+    above a row of names. Below, the row of a declared table, filter or frozen pane names the columns, else the first
+    one, unless it holds values like those below it. A row of groups above goes with the names, and so does one of names
+    below groups; where that is not certain, the first row names the columns and the next one is a row.
     """
     kinds = [[row.kinds.get(column, "") for column in columns] for row in rows]
     first = _titles(rows, columns)
     told = _declared_row(rows, first, declared)
     if told is None:
         first = _notes(rows, kinds, first, len(columns))
-        if is_value(kinds[first], kinds[first + 1 :]) and not _counts_up([rows[first].texts.get(column, "") for column in columns]):
+        if is_value(kinds[first], kinds[first + 1 :]) and not _counts_up(
+            [rows[first].texts.get(column, "") for column in columns]
+        ):
             return Head(_texts(rows[:first], columns), [""] * len(columns), first)
         last = first
         while last + 2 < len(rows) and last - first < _MOST_HEADS and _goes_on(rows, kinds, last, columns):
@@ -50,12 +57,16 @@ def _texts(rows: Sequence[SheetRow], columns: range) -> list[str]:
 
 def _titles(rows: Sequence[SheetRow], columns: range) -> int:
     """The number of rows at the beginning that are titles; none where no row below has several cells."""
-    titles = sum(1 for _ in takewhile(lambda row: len(row.texts) == 1 and (columns[0] in row.texts or not row.spread), rows))
+    titles = sum(
+        1 for _ in takewhile(lambda row: len(row.texts) == 1 and (columns[0] in row.texts or not row.spread), rows)
+    )
     return titles if titles < len(rows) else 0
 
 
 def _declared_row(rows: Sequence[SheetRow], first: int, declared: Declared) -> int | None:
-    """The last row of names, by what the sheet declares: a table, a filter, or what is frozen, unless that ends with a title or has full rows of values."""
+    """The last row of names, by what the sheet declares: a table, a filter, or what is frozen, unless that ends with a
+    title or has full rows of values.
+    """
     numbers = {row.number: at for at, row in enumerate(rows)}
     for names in declared.tables:
         if (at := numbers.get(names[-1])) is not None and first <= at < len(rows) - 1:
@@ -67,11 +78,15 @@ def _declared_row(rows: Sequence[SheetRow], first: int, declared: Declared) -> i
 
 
 def _notes(rows: Sequence[SheetRow], kinds: Sequence[Sequence[str]], first: int, width: int) -> int:
-    """The row below notes such as `Date: | 2024-01-01`, which fill the first columns, and half of all at most; `first` where there are none."""
+    """The row below notes such as `Date: | 2024-01-01`, which fill the first columns, and half of all at most; `first`
+    where there are none.
+    """
     for at in range(first, min(first + _MOST_ABOVE, len(rows))):
         filled = [number for number, kind in enumerate(kinds[at]) if kind]
         if 2 * len(filled) > width:
-            is_complement = at > first and any(above and not here for above, here in zip(kinds[at - 1], kinds[at], strict=True))
+            is_complement = at > first and any(
+                above and not here for above, here in zip(kinds[at - 1], kinds[at], strict=True)
+            )
             return at if at > first and not is_complement and is_name(kinds[at], kinds[at + 1 :]) else first
         if rows[at].spread or filled != list(range(len(filled))):
             break
@@ -88,15 +103,20 @@ def _goes_on(rows: Sequence[SheetRow], kinds: Sequence[Sequence[str]], last: int
     is_certain = is_name(kinds[last + 1], below)
     groups: dict[str, list[str]] = {}
     for column in columns:
-        if (name := upper.spread.get(column) or (upper.texts.get(column) if column + 1 in upper.spread else None)) and column in lower.texts:
+        if (
+            name := upper.spread.get(column) or (upper.texts.get(column) if column + 1 in upper.spread else None)
+        ) and column in lower.texts:
             groups.setdefault(name, []).append(lower.texts[column])
     if parted := [names for names in groups.values() if len(names) > 1]:
-        others = [(column in upper.texts, column in lower.texts) for column in columns if not _is_grouped(upper, column)]
+        others = [
+            (column in upper.texts, column in lower.texts) for column in columns if not _is_grouped(upper, column)
+        ]
         fits = bool(others) and all(above != here for above, here in others)
         return is_certain or fits or len(parted) > len({tuple(names) for names in parted})
     gaps = _gaps(upper, columns)
     is_filled = all(column in lower.texts for column in gaps)
-    return is_certain and (is_filled if gaps else columns[0] not in lower.texts)  # a row of units has no name for the first column
+    # a row of units has no name for the first column
+    return is_certain and (is_filled if gaps else columns[0] not in lower.texts)
 
 
 def _is_grouped(row: SheetRow, column: int) -> bool:
@@ -109,7 +129,11 @@ def _is_group(upper: SheetRow, lower: SheetRow, columns: range) -> bool:
         return True
     filled, gaps = [column for column in columns if column in upper.texts], _gaps(upper, columns)
     is_note = gaps == list(columns[len(filled) :])
-    return len(filled) > 1 and any(column in lower.texts for column in gaps) and not (is_note and all(column in lower.texts for column in filled))
+    return (
+        len(filled) > 1
+        and any(column in lower.texts for column in gaps)
+        and not (is_note and all(column in lower.texts for column in filled))
+    )
 
 
 def _gaps(row: SheetRow, columns: range) -> list[int]:
@@ -124,7 +148,9 @@ def _counts_up(texts: Sequence[str]) -> bool:
 
 
 def _spread(rows: Sequence[SheetRow], number: int, columns: range, *, is_last: bool) -> list[str]:
-    """The names that a row gives to its columns. Without merged cells, a group's name goes on to the right as far as there is none."""
+    """The names that a row gives to its columns. Without merged cells, a group's name goes on to the right as far as
+    there is none.
+    """
     row = rows[number]
     names = [row.texts.get(column) or row.spread.get(column, "") for column in columns]
     if is_last or row.spread:

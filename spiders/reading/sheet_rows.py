@@ -1,4 +1,6 @@
-"""The rows of a sheet as a person sees them: without what is hidden, values by their formats, merged cells in each of their rows."""
+"""The rows of a sheet as a person sees them: without what is hidden, values by their formats, merged cells in each of
+their rows.
+"""
 
 import datetime as dt
 import re
@@ -44,7 +46,9 @@ class SheetRow(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What a sheet says of its heads: of each table, the rows that name its columns; and the last row that is frozen, 0 where none is."""
+    """What a sheet says of its heads: of each table, the rows that name its columns; and the last row that is frozen, 0
+    where none is.
+    """
 
     tables: list[range]
     frozen: int
@@ -76,11 +80,14 @@ class _Written(NamedTuple):
 _NOTHING = SheetRow(0, {}, {}, {}, frozenset())
 
 
-def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut) -> tuple[Iterator[SheetRow], Declared]:
-    """The rows from top to bottom, with an empty one for rows without values between them, and what the sheet says of its heads.
+def visible_rows(
+    book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut
+) -> tuple[Iterator[SheetRow], Declared]:
+    """The rows from top to bottom, with an empty one for rows without values between them, and what the sheet says of
+    its heads.
 
-    A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out. `count` is told how many cells were read,
-    `left_out` what hidden rows and columns hold.
+    A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out.
+    `count` is told how many cells were read, `left_out` what hidden rows and columns hold.
     """
     from openpyxl.worksheet._reader import WorkSheetParser  # type: ignore[import-untyped]  # ships no types
 
@@ -99,22 +106,40 @@ def visible_rows(book: Any, sheet: Any, marks: Marks, count: Callable[[int], Non
         kinds: dict[int, dict[int, str]] = {}
         for number, cells in parser.parse():
             texts = {cell["column"]: text for cell in cells if (text := write(cell))}
-            kinds[number] = {cell["column"]: _kind(cell["value"], texts[cell["column"]]) for cell in cells if cell["column"] in texts}
+            kinds[number] = {
+                cell["column"]: _kind(cell["value"], texts[cell["column"]]) for cell in cells if cell["column"] in texts
+            }
             count(len(texts))
             rows.append((number, texts))
     rows.sort(key=lambda row: row[0])
     hidden_rows = {int(number) for number, told in parser.row_dimensions.items() if _is_hidden(told, "ht")}
-    hidden_columns = {column for told in parser.column_dimensions.values() if _is_hidden(told, "width") for column in _columns_of(told)}
+    hidden_columns = {
+        column
+        for told in parser.column_dimensions.values()
+        if _is_hidden(told, "width")
+        for column in _columns_of(told)
+    }
     for number, texts in rows if hidden_rows or hidden_columns else ():
-        left_out.add("hidden", " ".join(text for column, text in texts.items() if number in hidden_rows or column in hidden_columns))
-    return _seen(_merged(rows, parser.merged_cells, hidden_columns, count), kinds, hidden_rows, hidden_columns), _declared(book, sheet, parser)
+        left_out.add(
+            "hidden",
+            " ".join(text for column, text in texts.items() if number in hidden_rows or column in hidden_columns),
+        )
+    return _seen(
+        _merged(rows, parser.merged_cells, hidden_columns, count), kinds, hidden_rows, hidden_columns
+    ), _declared(book, sheet, parser)
 
 
-def _seen(rows: Iterable[_Written], kinds: dict[int, dict[int, str]], hidden_rows: set[int], hidden_columns: set[int]) -> Iterator[SheetRow]:
+def _seen(
+    rows: Iterable[_Written], kinds: dict[int, dict[int, str]], hidden_rows: set[int], hidden_columns: set[int]
+) -> Iterator[SheetRow]:
     columns = sorted(hidden_columns)
 
     def moved(values: dict[int, str]) -> dict[int, str]:
-        return {column - bisect_left(columns, column): value for column, value in values.items() if column not in hidden_columns}
+        return {
+            column - bisect_left(columns, column): value
+            for column, value in values.items()
+            if column not in hidden_columns
+        }
 
     before = covered_to = 0
     for row in rows:
@@ -124,7 +149,13 @@ def _seen(rows: Iterable[_Written], kinds: dict[int, dict[int, str]], hidden_row
         if row.number not in hidden_rows and (row.texts or row.number > covered_to):
             own = kinds.get(row.number, {})
             told = {column: own.get(column, "text") for column in row.texts}
-            yield SheetRow(row.number, moved(row.texts), moved(told), moved(row.spread), frozenset(moved(dict.fromkeys(row.hanging, ""))))
+            yield SheetRow(
+                row.number,
+                moved(row.texts),
+                moved(told),
+                moved(row.spread),
+                frozenset(moved(dict.fromkeys(row.hanging, ""))),
+            )
 
 
 def _kind(value: Any, text: str) -> str:
@@ -139,7 +170,8 @@ def _kind(value: Any, text: str) -> str:
 
 def _declared(book: Any, sheet: Any, parser: Any) -> Declared:
     """Tables, and filters, have their names in their first row; of those without such a row nothing is taken."""
-    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]  # ships no types
+    # ships no types
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]
     from openpyxl.xml.functions import fromstring  # type: ignore[import-untyped]
 
     found = []
@@ -171,7 +203,9 @@ def _columns_of(told: dict[str, str]) -> range:
     return range(int(told["min"]), min(int(told["max"]), _MAX_COLUMNS) + 1)
 
 
-def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: Callable[[int], None]) -> Iterator[_Written]:
+def _merged(
+    rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: Callable[[int], None]
+) -> Iterator[_Written]:
     """Yields each row with merged cells written out.
 
     A row in which nothing but merged cells of rows above goes on is empty.
@@ -183,7 +217,11 @@ def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: C
     for number, row in rows:
         if any(merged.end < number for merged in going_on):
             going_on = [merged for merged in going_on if merged.end >= number]
-        own = {column: text for column, text in row.items() if (at := bisect_right(going_on, column, key=_first) - 1) < 0 or going_on[at].last < column}
+        own = {
+            column: text
+            for column, text in row.items()
+            if (at := bisect_right(going_on, column, key=_first) - 1) < 0 or going_on[at].last < column
+        }
         above, new = [merged for merged in going_on if 0 < len(merged.text) <= MAX_REPEATED], []
         for merge in starts.get(number, ()):
             at = bisect_right(going_on, merge.max_col, key=_first) - 1
@@ -201,7 +239,12 @@ def _merged(rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: C
             own |= repeated
         covers = max((merged.end for merged in going_on if merged.text), default=0)
         in_sight = [merged for merged in going_on if merged.shown in own and own[merged.shown] == merged.text]
-        spread = {column: merged.text for merged in in_sight for column in range(merged.first, merged.last + 1) if column != merged.shown}
+        spread = {
+            column: merged.text
+            for merged in in_sight
+            for column in range(merged.first, merged.last + 1)
+            if column != merged.shown
+        }
         yield _Written(number, own, covers, spread, [merged.first for merged in above])
 
 
@@ -220,12 +263,19 @@ class _Writer:
     """Writes cells as their formats show them."""
 
     def __init__(self, book: Any, marks: Marks) -> None:
-        from openpyxl.styles.numbers import BUILTIN_FORMATS, BUILTIN_FORMATS_MAX_SIZE  # type: ignore[import-untyped]  # ships no types
+        # ships no types
+        from openpyxl.styles.numbers import BUILTIN_FORMATS, BUILTIN_FORMATS_MAX_SIZE  # type: ignore[import-untyped]
 
         self._marks = marks
-        codes = {**BUILTIN_FORMATS, **dict(enumerate(book._number_formats, BUILTIN_FORMATS_MAX_SIZE)), **dict.fromkeys(EAST_ASIAN_DATES, _DATE)}
+        codes = {
+            **BUILTIN_FORMATS,
+            **dict(enumerate(book._number_formats, BUILTIN_FORMATS_MAX_SIZE)),
+            **dict.fromkeys(EAST_ASIAN_DATES, _DATE),
+        }
         self._codes = [codes.get(style.numFmtId, "General") for style in book._cell_styles]
-        self.date_styles = set(book._date_formats) | {number for number, code in enumerate(self._codes) if code is _DATE}
+        self.date_styles = set(book._date_formats) | {
+            number for number, code in enumerate(self._codes) if code is _DATE
+        }
 
     def __call__(self, cell: dict[str, Any]) -> str:
         value, style = cell["value"], cell["style_id"]

@@ -1,6 +1,8 @@
-"""Reads PPTX files slide by slide, as a person sees them in the show, and then their notes. Runs in the reading child only.
+"""Reads PPTX files slide by slide, as a person sees them in the show, and then their notes. Runs in the reading child
+only.
 
-unstructured reads hidden slides and shapes, too, passes over what stands a hair's breadth beyond the edge, and puts what a group holds in the wrong order.
+unstructured reads hidden slides and shapes, too, passes over what stands a hair's breadth beyond the edge, and puts
+what a group holds in the wrong order.
 """
 
 import io
@@ -37,7 +39,8 @@ class _Placed(NamedTuple):
 
 
 def read_pptx(body: bytes) -> Document:
-    """Titles, texts, list items and tables of each slide, from top to bottom, then its notes. Charts and drawings have no text that is read.
+    """Titles, texts, list items and tables of each slide, from top to bottom, then its notes. Charts and drawings have
+    no text that is read.
 
     Slides and shapes that are hidden, and shapes beside their slide, are left out; so are its date, number and footer.
     """
@@ -83,7 +86,9 @@ def _text_in(element: Any) -> str:
 
 
 def _placed(shapes: Iterable[Any], left_out: LeftOut) -> Iterator[_Placed]:
-    """Yields the shapes that are shown, those of groups too, each with its place on the slide: a group has coordinates of its own."""
+    """Yields the shapes that are shown, those of groups too, each with its place on the slide: a group has coordinates
+    of its own.
+    """
     waiting = [(shape, 1.0, 1.0, 0.0, 0.0) for shape in reversed(list(shapes))]
     while waiting:
         shape, wide, high, left, top = waiting.pop()
@@ -104,7 +109,10 @@ def _placed(shapes: Iterable[Any], left_out: LeftOut) -> Iterator[_Placed]:
 def _scale_of(group: Any) -> tuple[float, float, float, float]:
     """How coordinates inside a group become those around it: factors, and what is added, to the right and downwards."""
     frame = group.find(f"{_P}grpSpPr/{_A}xfrm")
-    pairs = [_pair(frame, name, first, second) for name, first, second in (("off", "x", "y"), ("ext", "cx", "cy"), ("chOff", "x", "y"), ("chExt", "cx", "cy"))]
+    pairs = [
+        _pair(frame, name, first, second)
+        for name, first, second in (("off", "x", "y"), ("ext", "cx", "cy"), ("chOff", "x", "y"), ("chExt", "cx", "cy"))
+    ]
     (x, y), (width, height), (inner_x, inner_y), (inner_width, inner_height) = pairs
     wide, high = width / inner_width if inner_width else 1.0, height / inner_height if inner_height else 1.0
     return wide, high, x - wide * inner_x, y - high * inner_y
@@ -146,7 +154,9 @@ def _of_shape(shape: Any, place: int, *, is_title: bool) -> Iterator[Element]:
 
 
 def _rows(table: Any) -> list[list[str]]:
-    """The rows of a table: a cell merged downwards stands in each of its rows, one merged to the right in the first of its columns."""
+    """The rows of a table: a cell merged downwards stands in each of its rows, one merged to the right in the first of
+    its columns.
+    """
     rows: list[list[str]] = []
     going_on: dict[int, str] = {}
     for row in table.rows:
@@ -182,7 +192,10 @@ def _write_raised(root: Any) -> None:
         if not any(standing):
             continue
         texts = [run.find(f"{_A}t") for run in runs]
-        before = [" " if run.tag == f"{_A}br" else "" if text is None else text.text or "" for run, text in zip(runs, texts, strict=True)]
+        before = [
+            " " if run.tag == f"{_A}br" else "" if text is None else text.text or ""
+            for run, text in zip(runs, texts, strict=True)
+        ]
         for text, written in zip(texts, raised_in(list(zip(before, standing, strict=True))), strict=True):
             if text is not None:
                 text.text = written

@@ -1,7 +1,7 @@
 """Takes struck prices out of a tree, such as the `<del>` beside an `<ins>`: a struck price is no price any more.
 
-Struck is what stands in `<del>`, `<s>` or `<strike>`, in a style of line-through, or in a class that says so. A class or a label that only names an
-older price ("old-price", "Was") counts where another price stands beside it.
+Struck is what stands in `<del>`, `<s>` or `<strike>`, in a style of line-through, or in a class that says so. A class
+or a label that only names an older price ("old-price", "Was") counts where another price stands beside it.
 """
 
 import re
@@ -31,7 +31,8 @@ _CURRENT = re.compile(r"current|actuel|aktuell|actual|attuale|hiện tại|当�
 
 
 def drop_struck_prices(root: Any, *, asked_for: bool = False) -> list[str]:
-    """Removes struck prices from the tree, with the labels that announce them, and returns their texts. Other struck text stays.
+    """Removes struck prices from the tree, with the labels that announce them, and returns their texts. Other struck
+    text stays.
 
     With `asked_for`, a declared selector chose the root: where nothing but a struck price is in it, the price stays.
     """
@@ -59,7 +60,11 @@ def holds_only_struck_price(root: Any) -> bool:
 
 
 def _struck_prices(root: Any, by_sheet: Collection[Any] = ()) -> list[Any]:
-    return [element for element in _outermost(root, lambda one: one in by_sheet or is_struck(one)) if is_price(text_in(element))]
+    return [
+        element
+        for element in _outermost(root, lambda one: one in by_sheet or is_struck(one))
+        if is_price(text_in(element))
+    ]
 
 
 def _may_be_old(element: Any) -> bool:
@@ -83,7 +88,11 @@ def _outermost(root: Any, is_one: Callable[[Any], bool]) -> list[Any]:
 
 
 def _is_nothing_but_label(text: str) -> bool:
-    return not any(map(str.isalnum, text)) or OLD_LABEL.fullmatch(text) is not None or REGULAR_LABEL.fullmatch(text) is not None
+    return (
+        not any(map(str.isalnum, text))
+        or OLD_LABEL.fullmatch(text) is not None
+        or REGULAR_LABEL.fullmatch(text) is not None
+    )
 
 
 def _text_without(root: Any, left_out: list[Any]) -> str:
@@ -102,14 +111,20 @@ def _text_without(root: Any, left_out: list[Any]) -> str:
 
 
 def _stands_beside_price(element: Any, root: Any) -> bool:
-    """Whether another price stands near: beside the element or one of the two around it, as far as they are in the tree."""
+    """Whether another price stands near: beside the element or one of the two around it, as far as they are in the
+    tree.
+    """
     for _ in range(3):
         if element is root or element.getparent() is None:
             return False
         for preceding in (True, False):
             beside = list(islice(element.itersiblings(preceding=preceding), _MAX_SIBLINGS))
-            text = "".join(one.tail or "" for one in beside) + ((element.getparent().text or "")[-MAX_FIGURE:] if preceding else element.tail or "")
-            if begins_with_price(text) or any(begins_with_price(text_in(one)) for one in beside if isinstance(one.tag, str) and not has_old_class(one)):
+            text = "".join(one.tail or "" for one in beside) + (
+                (element.getparent().text or "")[-MAX_FIGURE:] if preceding else element.tail or ""
+            )
+            if begins_with_price(text) or any(
+                begins_with_price(text_in(one)) for one in beside if isinstance(one.tag, str) and not has_old_class(one)
+            ):
                 return True
         element = element.getparent()
     return False
@@ -126,7 +141,9 @@ def _remove_with_labels(element: Any, dropped: list[str]) -> None:
             _drop(following, dropped)
     _drop(element, dropped)
     if previous is not None and previous.getparent() is not None and not (previous.tail or "").strip():
-        if OLD_LABEL.fullmatch(text_in(previous)) or (is_spoken(previous) and REGULAR_LABEL.fullmatch(text_in(previous))):
+        if OLD_LABEL.fullmatch(text_in(previous)) or (
+            is_spoken(previous) and REGULAR_LABEL.fullmatch(text_in(previous))
+        ):
             _drop(previous, dropped)
     elif previous is None and parent is not None and not len(parent) and _is_only_label(parent):
         dropped.append(parent.text)
@@ -139,7 +156,11 @@ def _drop(element: Any, dropped: list[str]) -> None:
 
 
 def _is_only_label(element: Any) -> bool:
-    return bool((element.text or "").strip()) and OLD_LABEL.fullmatch(element.text or "") is not None and element.getparent() is not None
+    return (
+        bool((element.text or "").strip())
+        and OLD_LABEL.fullmatch(element.text or "") is not None
+        and element.getparent() is not None
+    )
 
 
 def _part(spoken: Any) -> None:
@@ -157,6 +178,11 @@ def _remove_announced(label: Any, root: Any, dropped: list[str]) -> None:
     if label.getparent() is None:
         return
     following = label.getnext()
-    if following is not None and not (label.tail or "").strip() and is_price(text_in(following)) and _stands_beside_price(following, root):
+    if (
+        following is not None
+        and not (label.tail or "").strip()
+        and is_price(text_in(following))
+        and _stands_beside_price(following, root)
+    ):
         _drop(following, dropped)
         _drop(label, dropped)

@@ -1,4 +1,6 @@
-"""Prepares the markup of books and mails for unstructured, which passes over some of it: figures, captions, sums of tables, formulas, folded parts."""
+"""Prepares the markup of books and mails for unstructured, which passes over some of it: figures, captions, sums of
+tables, formulas, folded parts.
+"""
 
 import re
 from typing import Any
@@ -14,18 +16,24 @@ from almanac.spiders.reading.rewritten import rewritten
 
 _AS_BLOCKS = {"figure": "div", "details": "div", "form": "div", "figcaption": "p", "summary": "p", "tfoot": "tbody"}
 _PAGE_BREAK = ("pagebreak", "doc-pagebreak")
-_HIDING = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\s*(?:!\s*important\s*)?(?:;|$)", re.IGNORECASE)
+_HIDING = re.compile(
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\s*(?:!\s*important\s*)?(?:;|$)", re.IGNORECASE
+)
 
 
 def whole_markup(markup: str, left_out: LeftOut) -> str:
-    """The markup, rewritten as that of pages is (`rewritten`), so that unstructured loses no text of it and joins or parts no words.
+    """The markup, rewritten as that of pages is (`rewritten`), so that unstructured loses no text of it and joins or
+    parts no words.
 
-    What hides itself is left out, such as the teaser in front of a newsletter. Captions come before their tables, sums at the end, and cells that reach over
-    several rows stand in each. Page breaks of a printed edition are left out: their numbers would stand within sentences. `left_out` tallies it.
+    What hides itself is left out, such as the teaser in front of a newsletter. Captions come before their tables, sums
+    at the end, and cells that reach over several rows stand in each. Page breaks of a printed edition are left out:
+    their numbers would stand within sentences. `left_out` tallies it.
     """
     root = parse_markup(markup).root
     for element in list(root.iter("*")):
-        is_break = element.tag not in _AS_BLOCKS and (element.get("role") in _PAGE_BREAK or element.get("epub:type") in _PAGE_BREAK)
+        is_break = element.tag not in _AS_BLOCKS and (
+            element.get("role") in _PAGE_BREAK or element.get("epub:type") in _PAGE_BREAK
+        )
         if (is_break or _is_hidden(element)) and element.getparent() is not None:
             if not any(map(_is_hidden, element.iterancestors())):
                 left_out.add("page_furniture" if is_break else "hidden", " ".join(element.xpath(".//text()")))
@@ -40,7 +48,10 @@ def whole_markup(markup: str, left_out: LeftOut) -> str:
 
 
 def _is_hidden(element: Any) -> bool:
-    return element.get("hidden", "until-found").lower() != "until-found" or _HIDING.search(element.get("style", "")) is not None
+    return (
+        element.get("hidden", "until-found").lower() != "until-found"
+        or _HIDING.search(element.get("style", "")) is not None
+    )
 
 
 def _write_table(table: Any) -> None:

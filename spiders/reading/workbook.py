@@ -1,7 +1,7 @@
 """Reads XLSX files cell by cell. Runs in the reading child only.
 
-openpyxl reads one row after the other, as they were written. unstructured goes through a pandas frame of each whole sheet, which rounds numbers to six
-places, and holds all cells that a sheet claims (docs/decisions/0046).
+openpyxl reads one row after the other, as they were written. unstructured goes through a pandas frame of each whole
+sheet, which rounds numbers to six places, and holds all cells that a sheet claims (docs/decisions/0046).
 """
 
 import io
@@ -21,10 +21,12 @@ _SAMPLED_ROWS = 200  # and as many texts
 
 
 def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
-    """The sheets that a reader sees: each begins with its name as a heading; runs of rows are tables, with texts above their heads (`sheet_heads`).
+    """The sheets that a reader sees: each begins with its name as a heading; runs of rows are tables, with texts above
+    their heads (`sheet_heads`).
 
-    Hidden sheets, rows and columns are left out. Values are as their number formats show them, with the marks of `language` (`auto`: of its texts), formulas
-    by the values that were stored with them. Raises Unreadable, also as soon as there are more than `max_elements` cells.
+    Hidden sheets, rows and columns are left out. Values are as their number formats show them, with the marks of
+    `language` (`auto`: of its texts), formulas by the values that were stored with them. Raises Unreadable, also as
+    soon as there are more than `max_elements` cells.
     """
     body, _ = open_office(body, "XLSX", "xl/workbook.xml", left_out := LeftOut())
     try:
@@ -67,7 +69,9 @@ def _values(sheet: Any) -> Iterator[str]:
 
 
 def _language_of(book: Any) -> str:
-    """The language that the texts at its beginning are in, as `language_of` finds it for items; empty where it is not likely any."""
+    """The language that the texts at its beginning are in, as `language_of` finds it for items; empty where it is not
+    likely any.
+    """
     visible = [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"]
     for sheet in visible:
         sheet.reset_dimensions()  # what a file claims of its size is not believed
@@ -81,7 +85,11 @@ def _tables(rows: Iterable[SheetRow], declared: Declared, sheet: str, max_elemen
     """Yields a table for each run of rows between empty ones; a run with a single column is a text for each cell."""
     block: list[SheetRow] = []
     for row in chain(rows, [None]):
-        cells = {column: text for column, written in row.texts.items() if (text := plain(written))} if row is not None else {}
+        cells = (
+            {column: text for column, written in row.texts.items() if (text := plain(written))}
+            if row is not None
+            else {}
+        )
         if row is not None and cells:
             block.append(row._replace(texts=cells))
         elif block:
@@ -95,8 +103,15 @@ def _block(rows: list[SheetRow], declared: Declared, sheet: str, max_elements: i
     if len(filled) == 1:
         yield from (Element("text", text, place=sheet) for row in rows for text in row.texts.values())
     elif len(rows) * len(columns) > max_elements:
-        raise Unreadable(f"a table of {len(rows)} rows and {len(columns)} columns, more than {max_elements} cells: limits.elements_per_file")
+        raise Unreadable(
+            f"a table of {len(rows)} rows and {len(columns)} columns, more than {max_elements} cells: "
+            "limits.elements_per_file"
+        )
     else:
         head = head_of(rows, columns, declared)
         yield from (Element("text", text, place=sheet) for text in head.above)
-        yield Element("table", rows=[head.names, *([row.texts.get(column, "") for column in columns] for row in rows[head.height :])], place=sheet)
+        yield Element(
+            "table",
+            rows=[head.names, *([row.texts.get(column, "") for column in columns] for row in rows[head.height :])],
+            place=sheet,
+        )

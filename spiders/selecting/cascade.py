@@ -1,4 +1,6 @@
-"""Works out which of a page's style declarations win on each element: matching, specificity, order, layers, `!important`, style attributes."""
+"""Works out which of a page's style declarations win on each element: matching, specificity, order, layers,
+`!important`, style attributes.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -32,8 +34,16 @@ class Cascade:
         styled = root.xpath("//*[@style]")
         self.styled = styled if sheets or groups or any(may_hide(element.get("style")) for element in styled) else []
         rules = [(rule, number) for number, rule in enumerate(rule for sheet in sheets for rule in sheet.rules)]
-        self._groups = _hiding_groups([d for rule, _ in rules for d in rule.declared] + [d for e in self.styled for d in inline(e.get("style"))]) | groups
-        self._rules = [(rule, number) for rule, number in rules if any(GROUPS[d.name] in self._groups for d in rule.declared)]
+        self._groups = (
+            _hiding_groups(
+                [d for rule, _ in rules for d in rule.declared]
+                + [d for e in self.styled for d in inline(e.get("style"))]
+            )
+            | groups
+        )
+        self._rules = [
+            (rule, number) for rule, number in rules if any(GROUPS[d.name] in self._groups for d in rule.declared)
+        ]
         self._views = _Views()
         if sum(rule.prelude.count(",") + 1 for rule, _ in self._rules) > _MAX_SELECTORS:
             raise TooCostly
@@ -42,7 +52,9 @@ class Cascade:
         """The winning declarations by element, for elements that have any."""
         ranked: dict[Any, dict[str, tuple[Any, str]]] = defaultdict(dict)
 
-        def declare(element: Any, declared: Iterable[Declared], is_inline: bool, layer: int | None, rank: tuple[Any, ...]) -> None:
+        def declare(
+            element: Any, declared: Iterable[Declared], is_inline: bool, layer: int | None, rank: tuple[Any, ...]
+        ) -> None:
             for one in declared:
                 if GROUPS[one.name] not in self._groups:
                     continue
@@ -72,7 +84,13 @@ class Cascade:
             return
         index = self._index()
         for selector, rule, number in tests:
-            name = f"#{selector.id}" if selector.id else f".{selector.class_name}" if selector.class_name else selector.lower_local_name or "*"
+            name = (
+                f"#{selector.id}"
+                if selector.id
+                else f".{selector.class_name}"
+                if selector.class_name
+                else selector.lower_local_name or "*"
+            )
             candidates = index.get(name, ())
             self._views.spend(len(candidates))
             for element in candidates:
@@ -122,7 +140,9 @@ class _Views:
 
 
 class _View(ElementWrapper):  # type: ignore[misc]  # ships no types
-    """An element as cssselect2 sees it. Parents and siblings are found when asked for, without recursion, and counted."""
+    """An element as cssselect2 sees it. Parents and siblings are found when asked for, without recursion, and
+    counted.
+    """
 
     def __init__(self, element: Any, views: _Views) -> None:
         self.etree_element = element
@@ -138,7 +158,14 @@ class _View(ElementWrapper):  # type: ignore[misc]  # ships no types
     @property
     def previous(self) -> "_View | None":
         self._views.spend(1)
-        return next((self._views.of(sibling) for sibling in self.etree_element.itersiblings(preceding=True) if isinstance(sibling.tag, str)), None)
+        return next(
+            (
+                self._views.of(sibling)
+                for sibling in self.etree_element.itersiblings(preceding=True)
+                if isinstance(sibling.tag, str)
+            ),
+            None,
+        )
 
     @property
     def etree_siblings(self) -> list[Any]:
@@ -165,7 +192,11 @@ class _View(ElementWrapper):  # type: ignore[misc]  # ships no types
 
     @property
     def previous_siblings(self) -> "list[_View]":
-        found = [self._views.of(sibling) for sibling in self.etree_element.itersiblings(preceding=True) if isinstance(sibling.tag, str)]
+        found = [
+            self._views.of(sibling)
+            for sibling in self.etree_element.itersiblings(preceding=True)
+            if isinstance(sibling.tag, str)
+        ]
         self._views.spend(len(found))
         return found
 

@@ -1,4 +1,6 @@
-"""Finds what a page shows once a visitor uses one of its controls: folded sections, tabs, accordions, menus, dialogs."""
+"""Finds what a page shows once a visitor uses one of its controls: folded sections, tabs, accordions, menus,
+dialogs.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -8,7 +10,8 @@ from urllib.parse import unquote
 
 _POINTING = ("aria-controls", "popovertarget", "commandfor", "aria-owns")
 _POINTING_DATA = re.compile(
-    r"data-(?:.*-)?(?:target|toggle|opens?|controls?|tab|panel|pane|collapse|reveal(?:-id)?|show|modal|dialog|popup|accordion|trigger|href)"
+    r"data-(?:.*-)?(?:target|toggle|opens?|controls?|tab|panel|pane|collapse|reveal(?:-id)?|show|modal|dialog|popu"
+    r"p|accordion|trigger|href)"
 )
 _SCRIPTED = ("onclick", "onchange", "onmouseover")
 _QUOTED = re.compile(r"""["']([^"'\s]{1,200})["']""")
@@ -29,7 +32,8 @@ def opened(hidden: set[Any], root: Any, *, is_inside: Callable[[Any, set[Any]], 
     Args:
         hidden: the elements.
         root: the page's root element.
-        is_inside: tells whether an element or one around it is among some of `hidden`; a control that is hidden opens nothing.
+        is_inside: tells whether an element or one around it is among some of `hidden`; a control that is hidden opens
+            nothing.
     """
     found = {element for element in hidden if _opens_by_nature(element)}
     left = {element for element in hidden if element not in found}
@@ -37,7 +41,9 @@ def opened(hidden: set[Any], root: Any, *, is_inside: Callable[[Any, set[Any]], 
         return found
     pointers = list(_pointers(root))
     for _ in range(_ROUNDS):
-        ids, classes = _pointed_at([(target, is_class) for control, target, is_class in pointers if not is_inside(control, left)])
+        ids, classes = _pointed_at(
+            [(target, is_class) for control, target, is_class in pointers if not is_inside(control, left)]
+        )
         more = {e for e in left if e.get("id") in ids or not classes.isdisjoint((e.get("class") or "").split())}
         more |= {e for e in left - more if _is_under_a_title(e, left) or _is_more_of_a_list(e, left)}
         found |= more
@@ -50,7 +56,9 @@ def opened(hidden: set[Any], root: Any, *, is_inside: Callable[[Any, set[Any]], 
 def _opens_by_nature(element: Any) -> bool:
     """Whether it is a tab's panel, or the folded part of a `<details>`."""
     above = element.getparent()
-    return element.get("role", "").strip().lower() == "tabpanel" or (above is not None and above.tag == "details" and element.tag != "summary")
+    return element.get("role", "").strip().lower() == "tabpanel" or (
+        above is not None and above.tag == "details" and element.tag != "summary"
+    )
 
 
 def _pointers(root: Any) -> Iterator[tuple[Any, str, bool]]:
@@ -73,21 +81,34 @@ def _pointers(root: Any) -> Iterator[tuple[Any, str, bool]]:
                     yield control, text.lstrip("#"), False
                     if text.startswith("."):
                         yield control, text[1:], True
-                yield from ((control, text, False) for text in re.findall(r"\b(\w{2,100})\.show(?:Modal|Popover)?\(", value))
+                yield from (
+                    (control, text, False) for text in re.findall(r"\b(\w{2,100})\.show(?:Modal|Popover)?\(", value)
+                )
             elif name.startswith("data-") and _POINTING_DATA.fullmatch(name):
                 yield from ((control, text, kind == ".") for kind, text in _SELECTED.findall(value))
                 yield control, value.strip(), False
-    buttons = {control.get("id"): control for control in root.xpath("//*[@id and (self::button or self::summary or @role='button' or @role='tab')]")}
+    buttons = {
+        control.get("id"): control
+        for control in root.xpath("//*[@id and (self::button or self::summary or @role='button' or @role='tab')]")
+    }
     for region in root.xpath("//*[@aria-labelledby and @id]"):  # a region is named after the button that opens it
-        yield from ((buttons[name], region.get("id"), False) for name in region.get("aria-labelledby").split() if name in buttons)
+        yield from (
+            (buttons[name], region.get("id"), False)
+            for name in region.get("aria-labelledby").split()
+            if name in buttons
+        )
 
 
 def _pointed_at(targets: list[tuple[str, bool]]) -> tuple[set[str], set[str]]:
-    return {target for target, is_class in targets if not is_class and target}, {target for target, is_class in targets if is_class}
+    return {target for target, is_class in targets if not is_class and target}, {
+        target for target, is_class in targets if is_class
+    }
 
 
 def _is_under_a_title(element: Any, hidden: set[Any]) -> bool:
-    """Whether it is all that stands under a title that is a button, under a term, or under a question: an accordion that names no target."""
+    """Whether it is all that stands under a title that is a button, under a term, or under a question: an accordion
+    that names no target.
+    """
     if element.tag not in _PANELS or (element.tail or "").strip():
         return False
     title, below = _neighbour(element, hidden, preceding=True), _neighbour(element, hidden, preceding=False)
@@ -105,18 +126,29 @@ def _is_more_of_a_list(element: Any, hidden: set[Any]) -> bool:
     if element.tag not in _ENTRIES or not (element.get("class") or element.tag in ("li", "tr", "article")):
         return False
     before, after = _neighbour(element, hidden, preceding=True), _neighbour(element, hidden, preceding=False)
-    if before is None or before.tag != element.tag or not set((before.get("class") or "").split()) <= set((element.get("class") or "").split()):
+    if (
+        before is None
+        or before.tag != element.tag
+        or not set((before.get("class") or "").split()) <= set((element.get("class") or "").split())
+    ):
         return False
     if after is None and element.getparent() is not None:
         after = _neighbour(element.getparent(), hidden, preceding=False)
     while after is not None and len(after) == 1 and not _is_button(after) and not (after.text or "").strip():
         after = after[0]
-    return after is not None and (_is_button(after) or (after.tag == "a" and after.get("href", "#").strip()[:11].lower() in ("", "#", "javascript:")))
+    return after is not None and (
+        _is_button(after)
+        or (after.tag == "a" and after.get("href", "#").strip()[:11].lower() in ("", "#", "javascript:"))
+    )
 
 
 def _neighbour(element: Any, hidden: set[Any], *, preceding: bool) -> Any:
     """The nearest sibling that is not hidden itself; None if there is none."""
-    siblings = (sibling for sibling in element.itersiblings(preceding=preceding) if isinstance(sibling.tag, str) and sibling.tag not in ("script", "style"))
+    siblings = (
+        sibling
+        for sibling in element.itersiblings(preceding=preceding)
+        if isinstance(sibling.tag, str) and sibling.tag not in ("script", "style")
+    )
     return next((sibling for sibling in islice(siblings, _MAX_SIBLINGS) if sibling not in hidden), None)
 
 

@@ -1,4 +1,6 @@
-"""Tells matches that hold from prices that were struck out, so that a rule for "the price" does not read the old one."""
+"""Tells matches that hold from prices that were struck out, so that a rule for "the price" does not read the old
+one.
+"""
 
 import re
 from collections.abc import Iterable
@@ -17,8 +19,12 @@ def current_first(found: list[parsel.Selector], scope: parsel.Selector, xpath: s
     return _where(found, flags, False) + _where(found, flags, True)
 
 
-def current_only(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, leave_out: LeaveOut = untold) -> list[parsel.Selector]:
-    """Matches without those in a struck price, of which `leave_out` is told, unless all of them are: then the rule asks for them."""
+def current_only(
+    found: list[parsel.Selector], scope: parsel.Selector, xpath: str, leave_out: LeaveOut = untold
+) -> list[parsel.Selector]:
+    """Matches without those in a struck price, of which `leave_out` is told, unless all of them are: then the rule asks
+    for them.
+    """
     flags = _struck(found, scope, xpath)
     current = _where(found, flags, False)
     for struck in _where(found, flags, True) if current else ():
@@ -31,10 +37,15 @@ def _where(found: list[parsel.Selector], flags: list[bool], wanted: bool) -> lis
 
 
 def _struck(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[bool]:
-    """For each match, whether it is, is in or only holds a struck price. `found` may be in another order than that of the page."""
+    """For each match, whether it is, is in or only holds a struck price. `found` may be in another order than that of
+    the page.
+    """
     if isinstance(found[0].root, etree._Element):
         elements = [match.root for match in found]
-        return [isinstance(one, etree._Element) and (is_in_struck_price(one) or holds_only_struck_price(one)) for one in elements]
+        return [
+            isinstance(one, etree._Element) and (is_in_struck_price(one) or holds_only_struck_price(one))
+            for one in elements
+        ]
     if not isinstance(found[0].root, str) or not any(map(_has_digit, found)):
         return [False] * len(found)
     current = _counted(match.root for match in scope.xpath(f"({xpath}){CURRENT_XPATH}"))

@@ -1,4 +1,6 @@
-"""Documents that pages of a site lead to: those that the declaration leaves out, by type, and what links call the others."""
+"""Documents that pages of a site lead to: those that the declaration leaves out, by type, and what links call the
+others.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -10,11 +12,15 @@ from almanac.schemas.declaration.source import Fetched, SiteSource
 
 _EXAMPLES = 2
 READABLE = frozenset(get_args(Fetched)) - {"html"}
-# What links say whatever they lead to. A page says it in its own language; a text that several documents share says nothing in any.
+# What links say whatever they lead to. A page says it in its own language; a text that several documents share says
+# nothing in any.
 _SAYS_NOTHING = re.compile(
-    r"(?:[\W\d_]|\b(?:download|downloads|herunterladen|télécharger|telecharger|descargar|scarica|baixar|pobierz|tải xuống|tải về|הורדה|here|hier|ici|aquí|qui"
-    r"|click|klick|klicken|cliquez|sie|clic|this|the|a|an|as|to|for|of|file|files|datei|fichier|archivo|document|dokument|documento|pdf|docx?|word|read|view|open"
-    r"|see|show|more|mehr|link|full|text|version|format|print|[kmg]i?b|bytes?|lesen|öffnen|ansehen|voir|lire|ver|abrir|leggi|apri)\b)*",
+    r"(?:[\W\d_]|\b(?:download|downloads|herunterladen|télécharger|telecharger|descargar|scarica|baixar|pobierz|tả"
+    r"i xuống|tải về|הורדה|here|hier|ici|aquí|qui"
+    r"|click|klick|klicken|cliquez|sie|clic|this|the|a|an|as|to|for|of|file|files|datei|fichier|archivo|docume"
+    r"nt|dokument|documento|pdf|docx?|word|read|view|open"
+    r"|see|show|more|mehr|link|full|text|version|format|print|[kmg]i?b|bytes?|lesen|öffnen|ansehen|voir|lire|v"
+    r"er|abrir|leggi|apri)\b)*",
     re.IGNORECASE,
 )
 _LONGEST = 200
@@ -38,7 +44,10 @@ def not_fetched_by_type(source: SiteSource, kinds: Mapping[str, str]) -> list[No
     urls = defaultdict(list)
     for url, kind in kinds.items():
         urls[kind].append(url)
-    groups = [NotFetched(type=kind, documents=len(found), urls=sorted(found)[:_EXAMPLES], remedy=remedy(source, kind)) for kind, found in urls.items()]
+    groups = [
+        NotFetched(type=kind, documents=len(found), urls=sorted(found)[:_EXAMPLES], remedy=remedy(source, kind))
+        for kind, found in urls.items()
+    ]
     return sorted(groups, key=lambda group: (-group.documents, group.type))
 
 
@@ -49,7 +58,9 @@ def describe_not_fetched(not_fetched: Iterable[NotFetched]) -> str | None:
 
 
 class LinkTexts:
-    """What the links of a crawl call the documents that they lead to. Whatever the order of pages and documents, the names are the same."""
+    """What the links of a crawl call the documents that they lead to. Whatever the order of pages and documents, the
+    names are the same.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, Counter[str]] = {}
@@ -72,12 +83,16 @@ class LinkTexts:
         self._leads[key] = target
 
     def names(self) -> dict[str, str]:
-        """URL of each document that arrived → the text that most pages link to it with; empty where there is none, or where other documents share it."""
+        """URL of each document that arrived → the text that most pages link to it with; empty where there is none, or
+        where other documents share it.
+        """
         called = {url: Counter[str]() for url in self._documents.values()}
         for key, texts in self._texts.items():
             if (url := self._document_of(key)) is not None:
                 called[url] += texts
-        chosen = {url: min(texts, key=lambda text: (-texts[text], text)) if texts else "" for url, texts in called.items()}
+        chosen = {
+            url: min(texts, key=lambda text: (-texts[text], text)) if texts else "" for url, texts in called.items()
+        }
         shared = Counter(chosen.values())
         return {url: text if shared[text] == 1 else "" for url, text in chosen.items()}
 

@@ -1,4 +1,6 @@
-"""Evaluates a declared selector on a page: on its markup, its JSON body, or embedded data (JSON-LD, microdata, OpenGraph, scripts)."""
+"""Evaluates a declared selector on a page: on its markup, its JSON body, or embedded data (JSON-LD, microdata,
+OpenGraph, scripts).
+"""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -12,7 +14,14 @@ from almanac.core.logs import get_logger
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.scripts import named_data, read_data
-from almanac.spiders.selecting.selectors import element_text, is_named_otherwise, search_json, select, undeclared_prefix, unseen
+from almanac.spiders.selecting.selectors import (
+    element_text,
+    is_named_otherwise,
+    search_json,
+    select,
+    undeclared_prefix,
+    unseen,
+)
 from almanac.spiders.selecting.things import Subject, Subjects, Things, as_list
 
 _log = get_logger("almanac.selectors")
@@ -26,20 +35,29 @@ _MAX_WARNED = 1000
 
 
 def find(
-    content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True, hidden: bool = False, about: Subjects | None = None
+    content: Content,
+    where: Selector | FieldRule,
+    node: Any = None,
+    *,
+    many: bool = True,
+    hidden: bool = False,
+    about: Subjects | None = None,
 ) -> list[Any]:
     """What a selector finds in `node`, in page order; the list elements are those of `select`.
 
-    `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside the node first, then on the page: in the
-    thing of `about`, or in the first that the selector finds something in.
-    CSS and XPath rules for an item that is a JSON value are evaluated on the page around it. Without `many`, matches are ordered for taking the first.
-    What no visitor sees is left out, and tallied, unless `hidden` or the rule asks for it or for an attribute (`select`).
+    `node` is an element or JSON value of the page, None for the whole page. Data named by `from` is looked up inside
+    the node first, then on the page: in the thing of `about`, or in the first that the selector finds something in. CSS
+    and XPath rules for an item that is a JSON value are evaluated on the page around it. Without `many`, matches are
+    ordered for taking the first. What no visitor sees is left out, and tallied, unless `hidden` or the rule asks for it
+    or for an attribute (`select`).
     """
     if where.json_ is not None and where.from_ != "body":
         found = _find_in_data(content, where, node, about or {}, many=many)
         return [] if found is None else [found]
     scope = _scope(content, where, node)
-    found = select(scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None, leave_out=content.leave_out)
+    found = select(
+        scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None, leave_out=content.leave_out
+    )
     if not found and (reason := undeclared_prefix(scope, where)) is not None:
         _warn_once(where.css or where.xpath or "", reason, content)
     return found
@@ -53,24 +71,32 @@ def _warn_once(rule: str, reason: str, content: Content) -> None:
 
 
 def why_no_prefix(content: Content, where: Selector | FieldRule, node: Any = None) -> str | None:
-    """What is wrong with a prefix of a selector that the page does not declare, with what to write; None if all are declared."""
+    """What is wrong with a prefix of a selector that the page does not declare, with what to write; None if all are
+    declared.
+    """
     return undeclared_prefix(_scope(content, where, node), where)
 
 
 def is_missed_by_prefix(content: Content, where: Selector) -> bool:
-    """Whether a selector finds nothing on a page of XML by its prefix alone: what it names is there, under another one."""
+    """Whether a selector finds nothing on a page of XML by its prefix alone: what it names is there, under another
+    one.
+    """
     return is_named_otherwise(_scope(content, where, None), where)
 
 
 def why_hidden(content: Content, where: Selector | FieldRule, node: Any = None, *, many: bool = True) -> str | None:
-    """How the first match with a text is hidden from visitors, for a rule that finds nothing: `display: none`; None if no match is hidden."""
+    """How the first match with a text is hidden from visitors, for a rule that finds nothing: `display: none`; None if
+    no match is hidden.
+    """
     if where.json_ is not None or where.hidden or where.attr is not None:
         return None
     return unseen(_scope(content, where, node), where, many=many)
 
 
 def _scope(content: Content, where: Selector | FieldRule, node: Any) -> Any:
-    return root_of(content, where) if node is None or (where.json_ is None) != isinstance(node, parsel.Selector) else node
+    return (
+        root_of(content, where) if node is None or (where.json_ is None) != isinstance(node, parsel.Selector) else node
+    )
 
 
 def described_by_json_ld(content: Content) -> list[dict[str, Any]]:
@@ -103,15 +129,21 @@ def _find_in_data(content: Content, where: Selector | FieldRule, node: Any, abou
         return search_json(expression, _once(content, ("script", name), lambda: named_data(_scripts(page), name)))
     if where.from_ == "opengraph":
         properties: dict[str, list[str]] = _once(content, "opengraph", lambda: _opengraph(page))
-        return search_json(expression, {name: values if many and len(values) > 1 else values[0] for name, values in properties.items()})
+        return search_json(
+            expression, {name: values if many and len(values) > 1 else values[0] for name, values in properties.items()}
+        )
     subject = about.get(where.from_) or subjects_of(content, [where], node)[where.from_]
     return subject.find(expression)
 
 
-def subjects_of(content: Content, rules: Iterable[Selector | FieldRule], node: Any = None, around: Subjects | None = None) -> dict[str, Subject]:
-    """What the fields of one record are read from, by the kind of data, `json-ld` and `microdata`, as far as rules read these.
+def subjects_of(
+    content: Content, rules: Iterable[Selector | FieldRule], node: Any = None, around: Subjects | None = None
+) -> dict[str, Subject]:
+    """What the fields of one record are read from, by the kind of data, `json-ld` and `microdata`, as far as rules read
+    these.
 
-    A node may hold data of its own. Otherwise what the record is read from counts that it is a part of (`around`), or the things of the page describe it.
+    A node may hold data of its own. Otherwise what the record is read from counts that it is a part of (`around`), or
+    the things of the page describe it.
     """
     wanted: dict[str, list[tuple[str, bool]]] = {}
     for where, is_required in _looking(rules):
@@ -121,7 +153,13 @@ def subjects_of(content: Content, rules: Iterable[Selector | FieldRule], node: A
     if page is None:
         return found
     for origin, expressions in wanted.items():
-        part = node if isinstance(node, parsel.Selector) and hasattr(node.root, "getparent") and node.root.getparent() is not None else page
+        part = (
+            node
+            if isinstance(node, parsel.Selector)
+            and hasattr(node.root, "getparent")
+            and node.root.getparent() is not None
+            else page
+        )
         is_shared = part is not page and not _things(content, origin, part).each
         if is_shared and origin in found:
             continue
@@ -132,7 +170,9 @@ def subjects_of(content: Content, rules: Iterable[Selector | FieldRule], node: A
 
 
 def _looking(rules: Iterable[Selector | FieldRule]) -> Iterator[tuple[Selector | FieldRule, bool]]:
-    """The selectors by which rules, and those nested in them, look for something, each with whether it has to find it."""
+    """The selectors by which rules, and those nested in them, look for something, each with whether it has to find
+    it.
+    """
     for rule in rules:
         if isinstance(rule, Selector):
             yield rule, False
@@ -159,8 +199,15 @@ def _scripts(page: parsel.Selector) -> list[tuple[str | None, str]]:
 
 
 def _json_ld(part: parsel.Selector, _base_url: str) -> Things:
-    blocks = [read_data(s.text or "") for s in part.root.xpath(_SCRIPTS) if s.get("type", "").partition(";")[0].strip().lower() == "application/ld+json"]
-    return Things([thing for block in blocks for thing in _flattened(block)], [block for block in blocks if isinstance(block, dict) and "@graph" in block])
+    blocks = [
+        read_data(s.text or "")
+        for s in part.root.xpath(_SCRIPTS)
+        if s.get("type", "").partition(";")[0].strip().lower() == "application/ld+json"
+    ]
+    return Things(
+        [thing for block in blocks for thing in _flattened(block)],
+        [block for block in blocks if isinstance(block, dict) and "@graph" in block],
+    )
 
 
 def _flattened(block: Any) -> Iterator[dict[str, Any]]:
@@ -176,7 +223,9 @@ def _flattened(block: Any) -> Iterator[dict[str, Any]]:
 
 
 def _opengraph(page: parsel.Selector) -> dict[str, list[str]]:
-    """Values by property, in page order; `og:title` is also there as `title`. Tags in the body and with `name` for `property` count too."""
+    """Values by property, in page order; `og:title` is also there as `title`. Tags in the body and with `name` for
+    `property` count too.
+    """
     properties: dict[str, list[str]] = {}
     for meta in page.root.xpath(_PROPERTIES):
         name = (meta.get("property") or meta.get("name")).strip().lower()
@@ -203,12 +252,17 @@ def _as_json_ld(value: Any) -> Any:
         return value.get("value")
     types = [name.rstrip("/").rpartition("/")[2].rpartition("#")[2] for name in as_list(value.get("type")) or []]
     named = {"@type": types[0] if len(types) == 1 else types or None, "@id": value.get("id")}
-    return {**{key: name for key, name in named.items() if name}, **{name: _as_json_ld(entry) for name, entry in value["properties"].items()}}
+    return {
+        **{key: name for key, name in named.items() if name},
+        **{name: _as_json_ld(entry) for name, entry in value["properties"].items()},
+    }
 
 
 @lru_cache(maxsize=1)
 def _microdata_reader() -> Any:
-    """extruct's microdata reader with this project's text rules. Imported lazily, since it loads an RDF library (0.15 s, 18 MB)."""
+    """extruct's microdata reader with this project's text rules. Imported lazily, since it loads an RDF library (0.15
+    s, 18 MB).
+    """
     from extruct.w3cmicrodata import LxmlMicrodataExtractor  # type: ignore[import-untyped]  # ships no types
 
     class Reader(LxmlMicrodataExtractor):  # type: ignore[misc]  # ships no types

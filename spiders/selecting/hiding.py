@@ -1,4 +1,6 @@
-"""Tells how an element hides itself, by attributes and winning declarations, and which hiding is not believed, because scripts undo it."""
+"""Tells how an element hides itself, by attributes and winning declarations, and which hiding is not believed, because
+scripts undo it.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -13,10 +15,13 @@ NO_TEXT = frozenset({"script", "style", "title", "meta", "link"})
 PICTURES = frozenset({"img", "picture", "svg", "video", "iframe", "canvas", "object"})
 # How scripts that let things fade in mark them.
 _FADING = re.compile(r"data-(?:aos|sal|animat|scroll|reveal|w-id|wow|sr-id|motion|in-?view)|uk-scrollspy$")
-_FADING_CLASS = re.compile(r"wow$|aos-|animat|elementor-invisible|et[-_]waypoint|.{0,30}(?:fade-?in|reveal)|lazy", re.IGNORECASE)
+_FADING_CLASS = re.compile(
+    r"wow$|aos-|animat|elementor-invisible|et[-_]waypoint|.{0,30}(?:fade-?in|reveal)|lazy", re.IGNORECASE
+)
 _FAR = -1000  # pixels to the left or above: out of every screen
 _LENGTH = re.compile(r"(-?(?:\d+\.?\d*|\.\d+))(px|r?em|vw|vh|%|pt)?")
-_PIXELS = {"px": 1, "": 1, "em": 16, "rem": 16, "pt": 1.33, "vw": 12.8, "vh": 8, "%": 2}  # a hundred percent is how carousels put slides aside
+# a hundred percent is how carousels put slides aside
+_PIXELS = {"px": 1, "": 1, "em": 16, "rem": 16, "pt": 1.33, "vw": 12.8, "vh": 8, "%": 2}
 _NEARLY_ALL = 0.9  # of a page's characters
 _LITTLE = 200  # characters that may be hidden whatever their share
 _MAIN_PART = 1000  # characters
@@ -46,7 +51,9 @@ def hides_itself(element: Any, said: Winners) -> str | None:
 
 
 def _is_to_fade_in(element: Any) -> bool:
-    """Whether its style attribute makes it transparent: scripts write that there of what they fade in, beside `visibility` or not, and so hide nothing."""
+    """Whether its style attribute makes it transparent: scripts write that there of what they fade in, beside
+    `visibility` or not, and so hide nothing.
+    """
     return any(one.name == "opacity" and _is_nothing(one.value) for one in inline(element.get("style", "")))
 
 
@@ -59,11 +66,17 @@ def _is_off_screen(said: Winners) -> bool:
     moved = [said.get(name, "") for name in ("transform", "translate") if "scale" not in said.get(name, "")]
     if any(amount <= _FAR for value in moved for amount in _lengths(value)):
         return True
-    if any((amount := _first_length(said.get(name, ""))) is not None and amount <= _FAR for name in ("text-indent", "margin-left")):
+    if any(
+        (amount := _first_length(said.get(name, ""))) is not None and amount <= _FAR
+        for name in ("text-indent", "margin-left")
+    ):
         return True
     if said.get("position") not in ("absolute", "fixed", "relative"):
         return False
-    return any((amount := _first_length(said.get(side, ""))) is not None and amount <= _FAR for side in ("left", "top", "right", "bottom"))
+    return any(
+        (amount := _first_length(said.get(side, ""))) is not None and amount <= _FAR
+        for side in ("left", "top", "right", "bottom")
+    )
 
 
 def _is_clipped(said: Winners) -> bool:
@@ -76,7 +89,9 @@ def _is_clipped(said: Winners) -> bool:
     if path.startswith("circle") and _first_length(path.removeprefix("circle(")) == 0:
         return True
     cut_off = any(said.get(name, "").split(" ")[0] in ("hidden", "clip") for name in ("overflow", "overflow-x"))
-    return cut_off and all(any(_is_tiny(said.get(f"{bound}{side}", "")) for bound in ("", "max-")) for side in ("width", "height"))
+    return cut_off and all(
+        any(_is_tiny(said.get(f"{bound}{side}", "")) for bound in ("", "max-")) for side in ("width", "height")
+    )
 
 
 def _is_tiny(value: str) -> bool:
@@ -85,10 +100,14 @@ def _is_tiny(value: str) -> bool:
 
 
 def size_of(said: Winners) -> str | None:
-    """`hidden` for characters without a size, `shown` for others, None if nothing is said or the size is a share of the parent's."""
+    """`hidden` for characters without a size, `shown` for others, None if nothing is said or the size is a share of the
+    parent's.
+    """
     value = said.get("font-size")
     if value is None and "font" in said:
-        value = next((word.partition("/")[0] for word in said["font"].split() if word[:1].isdigit() or word[:1] == "."), "1em")
+        value = next(
+            (word.partition("/")[0] for word in said["font"].split() if word[:1].isdigit() or word[:1] == "."), "1em"
+        )
         if not value.startswith("0") or value.startswith("0."):
             return "shown"
     if value is None or value in ("inherit", "unset", "smaller", "larger"):
@@ -113,13 +132,20 @@ def _first_length(value: str) -> float | None:
 
 def fades_in(element: Any, reason: str, said: Winners) -> bool:
     """Whether a script shows the element as the page is read or scrolled."""
-    if "cloak" in element.get("class", "") or any(name in element.attrib for name in ("x-cloak", "v-cloak", "ng-cloak")):
+    if "cloak" in element.get("class", "") or any(
+        name in element.attrib for name in ("x-cloak", "v-cloak", "ng-cloak")
+    ):
         return True
     if reason not in ("opacity: 0", "visibility: hidden", "off-screen"):
         return False
-    if any(_FADING.match(name) for name in element.attrib) or any(map(_FADING_CLASS.match, element.get("class", "").split())):
+    if any(_FADING.match(name) for name in element.attrib) or any(
+        map(_FADING_CLASS.match, element.get("class", "").split())
+    ):
         return True
-    moves = any(said.get(name, "none") not in ("none", "") for name in ("animation", "animation-name", "transition", "transition-property", "will-change"))
+    moves = any(
+        said.get(name, "none") not in ("none", "")
+        for name in ("animation", "animation-name", "transition", "transition-property", "will-change")
+    )
     return moves or (reason == "opacity: 0" and said.get("transform", "none") != "none")
 
 
@@ -137,7 +163,9 @@ def shown_by(later: list[Declared], reason: str) -> bool:
 
 
 def not_believed(root: Any, own: dict[Any, str]) -> set[Any]:
-    """Of the elements that hide themselves, those that are the page itself: its main part, or together nearly all its text."""
+    """Of the elements that hide themselves, those that are the page itself: its main part, or together nearly all its
+    text.
+    """
     if not own:
         return set()
     mains = root.xpath("//main | //*[@role='main']")
@@ -148,7 +176,11 @@ def not_believed(root: Any, own: dict[Any, str]) -> set[Any]:
     characters, hidden = _characters(root, own.keys() - found)
     total = characters + sum(hidden.values())
     most = {element for element, size in hidden.items() if size > _MAIN_PART and size * 2 > total}
-    found |= {element for element in most if own[element] == "noscript" or next(element.iter("h1", "article"), None) is not None}
+    found |= {
+        element
+        for element in most
+        if own[element] == "noscript" or next(element.iter("h1", "article"), None) is not None
+    }
     gone = sum(size for element, size in hidden.items() if element not in found)
     return found | own.keys() if gone > _LITTLE and gone > total * _NEARLY_ALL else found
 
@@ -163,7 +195,11 @@ def _characters(root: Any, own: Any) -> tuple[int, dict[Any, int]]:
         elif element.tag in ("template", *NO_TEXT):
             walk.skip_subtree()
         elif element in own:
-            hidden[element] = sum(_count(part.text) + _count(part.tail) * (part is not element) for part in element.iter() if part.tag not in NO_TEXT)
+            hidden[element] = sum(
+                _count(part.text) + _count(part.tail) * (part is not element)
+                for part in element.iter()
+                if part.tag not in NO_TEXT
+            )
             walk.skip_subtree()
         else:
             characters += _count(element.text)
@@ -175,7 +211,9 @@ def _count(text: str | None) -> int:
 
 
 def is_formula(element: Any) -> bool:
-    """Whether nothing but formulas is in the element: they are hidden beside the glyphs that are drawn for them, and are what is read."""
+    """Whether nothing but formulas is in the element: they are hidden beside the glyphs that are drawn for them, and
+    are what is read.
+    """
     found = False
     walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, inner in walk:
@@ -195,7 +233,11 @@ def is_formula(element: Any) -> bool:
 def is_marked(element: Any) -> bool:
     """Whether an attribute says that the element is hidden."""
     style = element.get("style", "").replace(" ", "").lower()
-    return "hidden" in element.attrib or "popover" in element.attrib or any(mark in style for mark in ("display:none", "visibility:hidden", "opacity:0"))
+    return (
+        "hidden" in element.attrib
+        or "popover" in element.attrib
+        or any(mark in style for mark in ("display:none", "visibility:hidden", "opacity:0"))
+    )
 
 
 def is_inside(element: Any, some: Any) -> bool:

@@ -1,4 +1,6 @@
-"""Bodies that a source's rules read as JSON, and those among them that are none: an answer cut short, an error page, an error in JSON."""
+"""Bodies that a source's rules read as JSON, and those among them that are none: an answer cut short, an error page, an
+error in JSON.
+"""
 
 import json
 
@@ -22,7 +24,8 @@ def problem_of_json(content: Content) -> str | None:
 
 
 def error_in(content: Content, source: SiteSource, *, as_listing: bool, as_item: bool) -> str | None:
-    """The error that an API tells with status 200, where its items or cards should be; None where it has some, or tells none.
+    """The error that an API tells with status 200, where its items or cards should be; None where it has some, or tells
+    none.
 
     Of a page that is an item itself, nobody knows: it may tell of errors beside its fields.
     """
@@ -30,7 +33,11 @@ def error_in(content: Content, source: SiteSource, *, as_listing: bool, as_item:
     if as_item and source.each is None:
         return None
     rules = [rule for rule in (cards, source.each if as_item else None) if rule is not None and rule.reads_body]
-    told = next((found for name in _ERRORS if (found := content.json.get(name))), None) if isinstance(content.json, dict) else None
+    told = (
+        next((found for name in _ERRORS if (found := content.json.get(name))), None)
+        if isinstance(content.json, dict)
+        else None
+    )
     if told is None or not rules or any(search_json(rule.json_ or "", content.json) for rule in rules):
         return None
     return f"an error in place of {rules[0].json_}: {json.dumps(told, ensure_ascii=False)[:_SHOWN]}"
@@ -67,14 +74,22 @@ def _rules(source: Source) -> list[Selector | FieldRule]:
 
 
 def _has_own_text(source: Source) -> bool:
-    """Whether the items' text is the pages' own, and JSON only adds to it, as front matter does, which other files of a folder lack."""
+    """Whether the items' text is the pages' own, and JSON only adds to it, as front matter does, which other files of a
+    folder lack.
+    """
     is_own = source.body in ("main", "all") or (isinstance(source.body, Selector) and not source.body.reads_body)
     return source.yields == "documents" and source.each is None and is_own
 
 
 def _reads_json_alone(content: Content, source: Source) -> bool:
-    """Whether every rule needs a JSON body, so that a page in HTML must be an error page. Of questions and answers, rules read the pairs."""
-    if (isinstance(source, FilesSource) and source.format == "faq") or _has_own_text(source) or content.form not in _TEXTS:
+    """Whether every rule needs a JSON body, so that a page in HTML must be an error page. Of questions and answers,
+    rules read the pairs.
+    """
+    if (
+        (isinstance(source, FilesSource) and source.format == "faq")
+        or _has_own_text(source)
+        or content.form not in _TEXTS
+    ):
         return False
     rules = _rules(source)
     return any(rule.reads_body for rule in rules) and not any(rule.css or rule.xpath for rule in rules)

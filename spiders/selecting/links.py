@@ -1,4 +1,6 @@
-"""The URL policy of a source and the links that a crawl follows. Pure functions of a page, so a stored page gives the same links again."""
+"""The URL policy of a source and the links that a crawl follows. Pure functions of a page, so a stored page gives the
+same links again.
+"""
 
 import posixpath
 import re
@@ -21,12 +23,22 @@ from almanac.spiders.reading.refresh import refresh_of
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of
-from almanac.spiders.selecting.urls import MAX_URL_LENGTH, as_browsers_read, canonical_url, is_on_domains, parameter_of, url_matcher, with_parameter
+from almanac.spiders.selecting.urls import (
+    MAX_URL_LENGTH,
+    as_browsers_read,
+    canonical_url,
+    is_on_domains,
+    parameter_of,
+    url_matcher,
+    with_parameter,
+)
 from almanac.spiders.selecting.withheld import rules_for
 
 Role = Literal["detail", "next", "canonical", "sitemap", "link"]
 _LINKED = re.compile(r"""<([^<>]*)>((?:[^<,"]|"[^"]*")*)""")  # <target>; name=value; name="value", …
-_IS_CANONICAL = re.compile(r"""(?:^|;)\s*rel\s*=\s*(?:canonical\s*(?:;|$)|"(?:[^"]*\s)?canonical(?:\s[^"]*)?")""", re.IGNORECASE)
+_IS_CANONICAL = re.compile(
+    r"""(?:^|;)\s*rel\s*=\s*(?:canonical\s*(?:;|$)|"(?:[^"]*\s)?canonical(?:\s[^"]*)?")""", re.IGNORECASE
+)
 _HAS_ANCHOR = re.compile(r"(?:^|;)\s*anchor\s*=", re.IGNORECASE)  # such a link is about another page (RFC 8288, 3.2)
 
 
@@ -34,8 +46,8 @@ _HAS_ANCHOR = re.compile(r"(?:^|;)\s*anchor\s*=", re.IGNORECASE)  # such a link 
 class Link:
     """A link to follow and its role.
 
-    Roles: `detail` (a card's detail page), `next` (the next page of a pagination), `canonical` (the page's own canonical URL), `sitemap` (an entry of
-    a sitemap), `link` (any other).
+    Roles: `detail` (a card's detail page), `next` (the next page of a pagination), `canonical` (the page's own
+    canonical URL), `sitemap` (an entry of a sitemap), `link` (any other).
     """
 
     url: str
@@ -48,7 +60,9 @@ class UrlPolicy:
     def __init__(self, source: SiteSource) -> None:
         self.source = source
         # Navigation links repeat on every page of a site.
-        self._canonical = lru_cache(maxsize=4096)(partial(canonical_url, ignore_parameters=tuple(source.ignore_parameters)))
+        self._canonical = lru_cache(maxsize=4096)(
+            partial(canonical_url, ignore_parameters=tuple(source.ignore_parameters))
+        )
         self._starts = {self.canonical(url) for url in source.start_urls}
         self._is_listing = url_matcher(source.listing.match if source.listing else None)
         self._is_item = url_matcher(source.match)
@@ -56,23 +70,35 @@ class UrlPolicy:
         self._denied = [url_matcher(pattern, when_slow=True) for pattern in source.follow.deny]
 
     def canonical(self, url: str) -> str:
-        """The canonical URL (see `canonical_url`), without secret parameters. Raises ValueError if there is no http(s) host."""
+        """The canonical URL (see `canonical_url`), without secret parameters. Raises ValueError if there is no http(s)
+        host.
+        """
         return self._canonical(self.source.secret_parameters.without(url))
 
     def key(self, url: str) -> str:
-        """The key that identifies a page: its canonical URL, without the page number where that is the first, since both URLs are the same page."""
+        """The key that identifies a page: its canonical URL, without the page number where that is the first, since
+        both URLs are the same page.
+        """
         numbering = self.source.pagination
-        if numbering.parameter is None or numbering.json_ is not None or parameter_of(url, numbering.parameter) != str(numbering.first):
+        if (
+            numbering.parameter is None
+            or numbering.json_ is not None
+            or parameter_of(url, numbering.parameter) != str(numbering.first)
+        ):
             return url
         return with_parameter(url, numbering.parameter, None)
 
     def is_listing(self, url: str) -> bool:
         """Whether the URL is a declared listing; its page number is ignored."""
         numbering = self.source.pagination.parameter
-        return self._is_listing(url) or (numbering is not None and self._is_listing(with_parameter(url, numbering, None)))
+        return self._is_listing(url) or (
+            numbering is not None and self._is_listing(with_parameter(url, numbering, None))
+        )
 
     def may_be_item(self, url: str) -> bool:
-        """Whether a page may yield items: those that `match` matches; without `match`, every page unless `follow.allow` is declared."""
+        """Whether a page may yield items: those that `match` matches; without `match`, every page unless `follow.allow`
+        is declared.
+        """
         return self._is_item(url) if self.source.match else not self.source.follow.allow
 
     def is_denied(self, url: str) -> bool:
@@ -89,12 +115,16 @@ class UrlPolicy:
 
     @cached_property
     def _is_free(self) -> bool:
-        """Whether plain links are followed. A declared listing, pagination or sitemap is the whole policy, unless `follow.allow` widens it."""
+        """Whether plain links are followed. A declared listing, pagination or sitemap is the whole policy, unless
+        `follow.allow` widens it.
+        """
         source = self.source
         return bool(source.follow.allow) or (bool(source.start_urls) and not restriction(source))
 
     def may_follow(self, url: str, role: Role) -> bool:
-        """Whether the policy allows a canonical URL in that role. `follow.allow` restricts links and sitemap entries only."""
+        """Whether the policy allows a canonical URL in that role. `follow.allow` restricts links and sitemap entries
+        only.
+        """
         if self.is_denied(url) or len(url) > MAX_URL_LENGTH or not self.is_on_site(url):
             return False
         if role not in ("link", "sitemap"):
@@ -102,7 +132,9 @@ class UrlPolicy:
         return (self._is_free or role == "sitemap") and self._is_wanted(url)
 
     def _is_wanted(self, url: str) -> bool:
-        """Whether a URL that was merely found looks like a page or a document that may be an item, and `follow.allow` matches it or is not declared."""
+        """Whether a URL that was merely found looks like a page or a document that may be an item, and `follow.allow`
+        matches it or is not declared.
+        """
         document = type_of_name(url)
         if document is not None:
             return self._is_fetched(url, document) and self._is_allowed(url)
@@ -112,18 +144,30 @@ class UrlPolicy:
         return not self._allowed or any(allowed(url) for allowed in self._allowed)
 
     def _is_fetched(self, url: str, document: str) -> bool:
-        """Whether documents of a type are fetched, and one at that URL may be an item: it leads nowhere, so it is of no other use."""
+        """Whether documents of a type are fetched, and one at that URL may be an item: it leads nowhere, so it is of no
+        other use.
+        """
         may_be_item = self._is_item(url) if self.source.match else self.source.listing is None
         return document in self.source.documents and may_be_item
 
     def left_out(self, urls: Iterable[str], role: Role = "link") -> dict[str, str]:
-        """Key → type of the documents among canonical URLs that are left out although the policy lets through pages of such URLs."""
+        """Key → type of the documents among canonical URLs that are left out although the policy lets through pages of
+        such URLs.
+        """
         found = ((url, document) for url in urls if (document := type_of_name(url)) is not None)
-        return {self.key(url): document for url, document in found if self.may_follow(url, "next") and self._is_allowed(url) and not self.may_follow(url, role)}
+        return {
+            self.key(url): document
+            for url, document in found
+            if self.may_follow(url, "next") and self._is_allowed(url) and not self.may_follow(url, role)
+        }
 
     def documents_left_out(self, content: Content) -> dict[str, str]:
         """As `left_out`, of the links of a page."""
-        return {} if content.is_document else self.left_out(self._absolute(filter(may_name_document, _hrefs(content)), content))
+        return (
+            {}
+            if content.is_document
+            else self.left_out(self._absolute(filter(may_name_document, _hrefs(content)), content))
+        )
 
     def link_texts(self, content: Content) -> Iterator[tuple[str, str]]:
         """Yields key and text of the links of an HTML page."""
@@ -135,11 +179,14 @@ class UrlPolicy:
     def _is_paged(self, content: Content, in_chain: bool) -> bool:
         """Whether pagination continues from a page.
 
-        Without a listing, numbered pagination is tried on the start URLs only, since no link shows which other pages have one.
+        Without a listing, numbered pagination is tried on the start URLs only, since no link shows which other pages
+        have one.
         """
         if in_chain or self.source.listing is not None:
             return in_chain or self.is_listing(content.url)
-        return not self.source.pagination.is_guessed or not self._starts.isdisjoint({content.url, content.page.requested_url})
+        return not self.source.pagination.is_guessed or not self._starts.isdisjoint(
+            {content.url, content.page.requested_url}
+        )
 
     def links(self, content: Content, *, in_chain: bool = False) -> list[Link]:
         """Links to follow from a page, each URL once, cards first. A document has none but its canonical URL.
@@ -165,26 +212,38 @@ class UrlPolicy:
         return list(links.values())
 
     def asks_nofollow(self, content: Content) -> bool:
-        """Whether the page asks that its links are not followed, and the declaration obeys. What is declared, such as cards, is followed all the same."""
+        """Whether the page asks that its links are not followed, and the declaration obeys. What is declared, such as
+        cards, is followed all the same.
+        """
         return self.source.politeness.noindex and rules_for(content, self.source).nofollow
 
     def yields_items(self, url: str, *, in_chain: bool = False) -> bool:
-        """Whether items are taken from a page of that URL: by `match` or, with a declared listing, where it is no page of that."""
-        return self._is_item(url) if self.source.match else self.source.listing is None or not (in_chain or self.is_listing(url))
+        """Whether items are taken from a page of that URL: by `match` or, with a declared listing, where it is no page
+        of that.
+        """
+        return (
+            self._is_item(url)
+            if self.source.match
+            else self.source.listing is None or not (in_chain or self.is_listing(url))
+        )
 
     def is_start(self, url: str) -> bool:
         """Whether a canonical URL is one of the declared start URLs."""
         return url in self._starts
 
     def unfollowed(self, content: Content) -> set[str]:
-        """Keys of the pages that plain links of a page lead to, and that the policy would let a crawl fetch if nothing restricted it (`restriction`)."""
+        """Keys of the pages that plain links of a page lead to, and that the policy would let a crawl fetch if nothing
+        restricted it (`restriction`).
+        """
         if not restriction(self.source) or content.is_document:
             return set()
         found = self._absolute(_hrefs(content), content)
         return {self.key(url) for url in found if self.may_follow(url, "next") and self._is_wanted(url)}
 
     def cards(self, content: Content) -> Iterator[tuple[Any, str]]:
-        """Yields (card, canonical URL) for the cards of a listing page, in page order; cards without a link are skipped."""
+        """Yields (card, canonical URL) for the cards of a listing page, in page order; cards without a link are
+        skipped.
+        """
         listing = self.source.listing
         if listing is None:
             return
@@ -205,7 +264,9 @@ class UrlPolicy:
         return list(self._absolute(filter(None, references), content))
 
     def linked_address(self, header: str, url: str) -> str | None:
-        """The canonical URL from a `Link` header (RFC 8288, `rel=canonical`); None unless the header names exactly one."""
+        """The canonical URL from a `Link` header (RFC 8288, `rel=canonical`); None unless the header names exactly
+        one.
+        """
         stated = set()
         for target, parameters in _LINKED.findall(header):
             if _IS_CANONICAL.search(parameters) and not _HAS_ANCHOR.search(parameters):
@@ -214,12 +275,17 @@ class UrlPolicy:
         return stated.pop() if len(stated) == 1 else None
 
     def stated_address(self, content: Content) -> str | None:
-        """The URL that a page declares as canonical, in its `Link` header or else in <link>; None unless it names exactly one."""
+        """The URL that a page declares as canonical, in its `Link` header or else in <link>; None unless it names
+        exactly one.
+        """
         if content.page.canonical is not None:
             return self.canonical(content.page.canonical)
         if content.form != "html" or "canonical" not in content.text.lower():
             return None
-        hrefs = content.selector.xpath("//link[contains(concat(' ', normalize-space(translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical ')]/@href").getall()
+        hrefs = content.selector.xpath(
+            "//link[contains(concat(' ', normalize-space(translate(@rel, 'CANOIL', 'canoil')), ' '), ' canonical "
+            "')]/@href"
+        ).getall()
         stated = set(self._absolute(hrefs, content))
         return stated.pop() if len(stated) == 1 else None
 
@@ -247,14 +313,22 @@ class UrlPolicy:
 
 
 def restriction(source: SiteSource) -> list[str]:
-    """The declared keys because of which plain links are not followed; empty where they are, or where there is no start URL whose links they could be."""
+    """The declared keys because of which plain links are not followed; empty where they are, or where there is no start
+    URL whose links they could be.
+    """
     if source.follow.allow or not source.start_urls:
         return []
-    return [key for key, is_declared in (("listing", source.listing is not None), ("pagination", source.pagination.is_declared)) if is_declared]
+    return [
+        key
+        for key, is_declared in (("listing", source.listing is not None), ("pagination", source.pagination.is_declared))
+        if is_declared
+    ]
 
 
 def describe_unfollowed(source: Source, count: int, where: str = "on start pages") -> str | None:
-    """The sentence for reports on links that were not followed, by default those of start pages; None where there are none."""
+    """The sentence for reports on links that were not followed, by default those of start pages; None where there are
+    none.
+    """
     keys = restriction(source) if isinstance(source, SiteSource) else []
     if not count or not keys:
         return None
@@ -306,7 +380,8 @@ def _hrefs(content: Content) -> list[str]:
     if content.form != "html":
         return []
     hrefs: list[str] = content.selector.xpath(
-        "//a/@href | //area/@href | //frame/@src | //iframe/@src | //link[contains(concat(' ', translate(@rel, 'NEXT', 'next'), ' '), ' next ')]/@href"
+        "//a/@href | //area/@href | //frame/@src | //iframe/@src | //link[contains(concat(' ', translate(@rel, "
+        "'NEXT', 'next'), ' '), ' next ')]/@href"
     ).getall()
     refresh = refresh_of(content)[1]
     return [*hrefs, refresh] if refresh else hrefs

@@ -30,11 +30,20 @@ class _Match:
         return self.place is not None and (page.reason(self.place) is not None or page.is_silent(self.place))
 
 
-def kept(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, *, many: bool, hidden: bool, leave_out: LeaveOut = untold) -> list[parsel.Selector]:
+def kept(
+    found: list[parsel.Selector],
+    scope: parsel.Selector,
+    xpath: str,
+    *,
+    many: bool,
+    hidden: bool,
+    leave_out: LeaveOut = untold,
+) -> list[parsel.Selector]:
     """Of the matches of `xpath` in `scope`, those that a visitor sees, and attributes; with `hidden`, all.
 
-    With `many` in page order, without those aside that repeat another one; otherwise those aside come last. Texts that XPath puts together
-    (`normalize-space(…)`) are made of what is seen. `leave_out` is told of those that are hidden: without `many`, where there is no other.
+    With `many` in page order, without those aside that repeat another one; otherwise those aside come last. Texts that
+    XPath puts together (`normalize-space(…)`) are made of what is seen. `leave_out` is told of those that are hidden:
+    without `many`, where there is no other.
     """
     page = visibility_around(scope.root)
     if not found or not (page.hides or page.silent):
@@ -45,7 +54,11 @@ def kept(found: list[parsel.Selector], scope: parsel.Selector, xpath: str, *, ma
     matches = placed if hidden else [match for match in placed if match.hidden(page) is None]
     for match in placed if many or not matches else ():
         if not hidden and match.hidden(page) is not None:
-            leave_out("hidden", _text(match.found), match.place if match.place is match.found.root else (match.place, match.found.root))
+            leave_out(
+                "hidden",
+                _text(match.found),
+                match.place if match.place is match.found.root else (match.place, match.found.root),
+            )
     aside = [match.is_aside(page) for match in matches]
     plain = [match for match, is_aside in zip(matches, aside, strict=True) if not is_aside]
     if many:
@@ -59,11 +72,15 @@ def why_unseen(found: list[parsel.Selector], scope: parsel.Selector, xpath: str)
     """How the first of the matches that are hidden and have a text is hidden; None if there is none."""
     page = visibility_around(scope.root)
     placed = _placed(found, scope, xpath) if found and page.hides else None
-    return next((reason for match in placed or [] if (reason := match.hidden(page)) is not None and _text(match.found)), None)
+    return next(
+        (reason for match in placed or [] if (reason := match.hidden(page)) is not None and _text(match.found)), None
+    )
 
 
 def _without_copies(matches: list[_Match], plain: list[_Match], aside: list[bool]) -> list[_Match]:
-    """The matches without those aside that repeat one of the others: the same text, or links that it has too (a leftover card); nor any in a <template>."""
+    """The matches without those aside that repeat one of the others: the same text, or links that it has too (a
+    leftover card); nor any in a <template>.
+    """
     texts = {_text(match.found) for match in plain} - {""}
     links = [_links(match.found) for match in plain]
 
@@ -77,7 +94,9 @@ def _without_copies(matches: list[_Match], plain: list[_Match], aside: list[bool
 
 
 def _placed(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[_Match] | None:
-    """The matches, elements and texts in any mixture, with their places; None where they are texts that XPath put together."""
+    """The matches, elements and texts in any mixture, with their places; None where they are texts that XPath put
+    together.
+    """
     if not any(isinstance(match.root, str) for match in found):
         return [_Match(match, match.root if isinstance(match.root, etree._Element) else None) for match in found]
     placed = scope.root.xpath(xpath, namespaces=scope.namespaces, smart_strings=True)
@@ -105,7 +124,11 @@ def _emptied(scope: parsel.Selector, page: Visibility) -> parsel.Selector:
 
 
 def _text(match: parsel.Selector) -> str:
-    return " ".join("".join(match.root.itertext()).split()) if isinstance(match.root, etree._Element) else " ".join(str(match.root).split())
+    return (
+        " ".join("".join(match.root.itertext()).split())
+        if isinstance(match.root, etree._Element)
+        else " ".join(str(match.root).split())
+    )
 
 
 def _links(match: parsel.Selector) -> frozenset[str]:

@@ -9,7 +9,9 @@ from almanac.spiders.selecting.urls import parameter_of, with_parameter
 
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 # Common names of the page parameter. A parameter of another name with the same value is a coincidence.
-_NUMBERING = frozenset({"page", "p", "pg", "paged", "pagenumber", "page_number", "pageno", "page_no", "pageindex", "page_index"})
+_NUMBERING = frozenset(
+    {"page", "p", "pg", "paged", "pagenumber", "page_number", "pageno", "page_no", "pageindex", "page_index"}
+)
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
@@ -24,7 +26,9 @@ def page_number(url: str, pagination: Pagination) -> int | None:
 def numbered_next(url: str, pagination: Pagination) -> str | None:
     """The URL of the next page by number; None if the URL's page number is not a number."""
     number = page_number(url, pagination)
-    return None if number is None else with_parameter(url, pagination.parameter or "page", str(number + pagination.step))
+    return (
+        None if number is None else with_parameter(url, pagination.parameter or "page", str(number + pagination.step))
+    )
 
 
 def stated_next(value: Any, url: str, pagination: Pagination) -> str | None:
@@ -49,6 +53,8 @@ def stated_next(value: Any, url: str, pagination: Pagination) -> str | None:
 
 
 def _numbering_parameter(url: str, following: int) -> str:
-    """The query parameter that has the number before `following` as its value and a common name; `page` if there is none."""
+    """The query parameter that has the number before `following` as its value and a common name; `page` if there is
+    none.
+    """
     names = [name for name, value in parse_qsl(urlsplit(url).query) if value == str(following - 1)]
     return next((name for name in names if name.lower() in _NUMBERING), "page")

@@ -1,4 +1,6 @@
-"""Reads data from a page's scripts without running them: values assigned to a variable, or the content of a script element with an id."""
+"""Reads data from a page's scripts without running them: values assigned to a variable, or the content of a script
+element with an id.
+"""
 
 import json
 import re
@@ -10,11 +12,14 @@ import chompjs
 
 from almanac.spiders.reading.content import parse_json
 
-# Strings, comments and regular expressions are skipped, so that an assignment inside one does not count. A slash begins a regular expression
-# where it cannot be a division. An unclosed literal ends with its line, so the scan takes linear time.
+# Strings, comments and regular expressions are skipped, so that an assignment inside one does not count. A slash begins
+# a regular expression where it cannot be a division. An unclosed literal ends with its line, so the scan takes linear
+# time.
 _REGULAR_EXPRESSION = r"(?<=[=(,:;!&|?{\[])\s*+/(?![*/])(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.){0,80}+\]){1,500}+/"
 _COMMENT = r"//[^\n]*+|/\*.*?(?:\*/|\Z)"
-_STRING = r"""\"(?:[^"\\\n]|\\.)*+(?:"|\\?(?=\n|\Z))|'(?:[^'\\\n]|\\.)*+(?:'|\\?(?=\n|\Z))|`(?:[^`\\]|\\.)*+(?:`|\\?\Z)"""
+_STRING = (
+    r"""\"(?:[^"\\\n]|\\.)*+(?:"|\\?(?=\n|\Z))|'(?:[^'\\\n]|\\.)*+(?:'|\\?(?=\n|\Z))|`(?:[^`\\]|\\.)*+(?:`|\\?\Z)"""
+)
 _PASSED = rf"(?P<passed>{_REGULAR_EXPRESSION}|{_COMMENT}|{_STRING})"
 _GLOBAL = re.compile(r"^(?:(?:var|let|const)\s+)?(?:(?:window|self|globalThis|top|this)\s*\.\s*)?|\s*=\s*$")
 _GLOBALS = r"(?:(?:window|self|globalThis|top|this)\s*(?:\.\s*|\[\s*['\"]))?"
@@ -22,7 +27,9 @@ _PATH = r"(?P<path>(?:\s*\.\s*[\w$]+|\s*\[\s*(?:'[^'\n]*'|\"[^\"\n]*\"|\d+)\s*\]
 _STEP = re.compile(r"\.\s*([\w$]+)|\[\s*(?:'([^']*)'|\"([^\"]*)\"|(\d+))\s*\]")
 _OR = re.compile(r"\s*[\w$.\[\]'\"]+\s*(?:\|\||\?\?)\s*")
 _JSON_PARSE = re.compile(r"\s*JSON\s*\.\s*parse\s*\(\s*")
-_LITERAL = re.compile(r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]|\\.)*+`|-?\d[\d.]*(?:[eE][-+]?\d+)?|true|false|null)(?=\s*(?:[;,)\n}]|$))""")
+_LITERAL = re.compile(
+    r"""(?:"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\$]|\\.)*+`|-?\d[\d.]*(?:[eE][-+]?\d+)?|true|false|null)(?=\s*(?:[;,)\n}]|$))"""
+)
 _WRAPPING = re.compile(r"^\s*(?://|/\*)?\s*(?:<!\[CDATA\[|<!--)\s*(?:\*/)?")
 _BEFORE_VALUE = re.compile(r"(?:[\s(]|Object\s*\.\s*freeze\b)*+")
 _NO_JSON_ESCAPE = re.compile(r"(\\\\)|\\x([0-9a-fA-F]{2})|\\u\{0*([0-9a-fA-F]{1,6})\}|\\\n")
@@ -35,21 +42,30 @@ _MAX_IN_VAIN = 64 << 20  # characters
 def named_data(scripts: list[tuple[str | None, str]], name: str) -> Any:
     """The data that `name` holds in the page's scripts; None if there is none. `scripts` are (id, text) in page order.
 
-    A script element with that id is data as a whole. Otherwise all assignments count, in any script: to the variable itself, to parts of it
-    (`data.items = …`), and `data.push(…)`. Values that are not plain data, such as function calls, are skipped.
+    A script element with that id is data as a whole. Otherwise all assignments count, in any script: to the variable
+    itself, to parts of it (`data.items = …`), and `data.push(…)`. Values that are not plain data, such as function
+    calls, are skipped.
     """
     wanted = _GLOBAL.sub("", name.strip()).removeprefix("#")
     for own_id, text in scripts:
         if own_id == wanted and (value := read_data(text)) is not None:
             return value
-    return None if name.strip().startswith("#") else _assigned([text for _, text in scripts if wanted.split(".")[0] in text], wanted)
+    return (
+        None
+        if name.strip().startswith("#")
+        else _assigned([text for _, text in scripts if wanted.split(".")[0] in text], wanted)
+    )
 
 
 def read_data(text: str) -> Any:
-    """The data that a script consists of, such as a JSON-LD block; None if it is no data. Comments, stray commas and JavaScript escapes are tolerated."""
+    """The data that a script consists of, such as a JSON-LD block; None if it is no data. Comments, stray commas and
+    JavaScript escapes are tolerated.
+    """
     text = _WRAPPING.sub("", text)
     for written in (text, unescape(text)) if "&quot;" in text or "&#34;" in text else (text,):
-        if (begin := re.search(r"[\[{]", written)) and (value := _Reader(written).value_at(begin.start())[0]) is not None:
+        if (begin := re.search(r"[\[{]", written)) and (
+            value := _Reader(written).value_at(begin.start())[0]
+        ) is not None:
             return value
     return None
 
@@ -62,7 +78,8 @@ def _assigned(scripts: list[str], name: str) -> Any:
             if is_push:
                 root = _pushed(root, path, value)
             elif not path:
-                is_default = root is not None and (is_kept or value in ({}, []))  # the default of a parameter of the same name: `function f(data = {})`
+                # the default of a parameter of the same name: `function f(data = {})`
+                is_default = root is not None and (is_kept or value in ({}, []))
                 root = root if is_default else value
             else:
                 root = _with_part(root, path, value)
@@ -70,7 +87,9 @@ def _assigned(scripts: list[str], name: str) -> Any:
 
 
 def _assignments(text: str, name: str) -> Iterator[tuple[list[str], bool, bool, Any]]:
-    """Yields (path below the name, is appended, keeps an existing value as in `x = x || …`, value) for each assignment."""
+    """Yields (path below the name, is appended, keeps an existing value as in `x = x || …`, value) for each
+    assignment.
+    """
     dotted = r"\s*\.\s*".join(map(re.escape, name.split(".")))
     target = rf"(?<![\w$.]){_GLOBALS}{dotted}(?:['\"]\s*\])?{_PATH}\s*(?:=(?![=>])|(?P<push>\.\s*push\s*\())"
     scan = re.compile(rf"{target}|{_PASSED}", re.DOTALL)
@@ -111,21 +130,26 @@ def _pushed(root: Any, path: list[str], value: Any) -> Any:
 
 
 class _Reader:
-    """Reads literal values from a script. The total length of failed attempts is bounded, so that a script of a thousand broken literals terminates."""
+    """Reads literal values from a script. The total length of failed attempts is bounded, so that a script of a
+    thousand broken literals terminates.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._left = _MAX_IN_VAIN
 
     def value_at(self, position: int) -> tuple[Any, int]:
-        """The value that begins at `position` and the position to go on from; the value is None if it is not plain data."""
+        """The value that begins at `position` and the position to go on from; the value is None if it is not plain
+        data.
+        """
         if parse := _JSON_PARSE.match(self.text, position):
             written, end = self._plain_at(parse.end())
             return (_loaded(written) if isinstance(written, str) else None), end
         return self._plain_at(position)
 
     def _plain_at(self, position: int) -> tuple[Any, int]:
-        start = _BEFORE_VALUE.match(self.text, position).end()  # type: ignore[union-attr]  # matches the empty text, too
+        # matches the empty text, too
+        start = _BEFORE_VALUE.match(self.text, position).end()  # type: ignore[union-attr]
         if self.text[start : start + 1] in ("{", "["):
             return self._object_at(start)
         literal = _LITERAL.match(self.text, start)
@@ -161,7 +185,9 @@ def _json_escape(found: re.Match[str]) -> str:
 
 
 def _loaded(text: str) -> Any:
-    """JSON by the rules of `parse_json`, but NaN and Infinity become null and strings may contain line ends; None if it is invalid."""
+    """JSON by the rules of `parse_json`, but NaN and Infinity become null and strings may contain line ends; None if it
+    is invalid.
+    """
     try:
         return parse_json(text)
     except ValueError:

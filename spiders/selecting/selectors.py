@@ -32,9 +32,64 @@ limit_xpath_patterns()
 
 # Block elements: text on either side is separate for a reader, so it is separated by a space.
 _BLOCKS = frozenset(
-    {"address", "article", "aside", "blockquote", "body", "br", "button", "caption", "center", "dd", "details", "dialog", "div", "dl", "dt", "fieldset"}
-    | {"figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu"}
-    | {"nav", "ol", "optgroup", "option", "p", "pre", "search", "section", "select", "summary", "table", "tbody", "td", "textarea", "tfoot", "th", "thead"}
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "br",
+        "button",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+    }
+    | {
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "head",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "menu",
+    }
+    | {
+        "nav",
+        "ol",
+        "optgroup",
+        "option",
+        "p",
+        "pre",
+        "search",
+        "section",
+        "select",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "textarea",
+        "tfoot",
+        "th",
+        "thead",
+    }
     | {"title", "tr", "ul"}
 )
 _UNREAD = frozenset({"script", "style", "template"})
@@ -50,13 +105,16 @@ _WHOLE_NUMBER = re.compile(r"(?<!\d[.,])(?<!\d)\d{2,}(?![.,]?\d)")  # without th
 _WHOLE_TEXT_CSS = re.compile(r"(?<=\S)\s+(\*)?::text\s*(?=$|,)")
 
 
-def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden: bool = False, leave_out: LeaveOut = untold) -> list[Any]:
+def select(
+    scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden: bool = False, leave_out: LeaveOut = untold
+) -> list[Any]:
     """The matches of a selector in `scope`, in page order: parsel selectors on markup, at most one plain value in JSON.
 
-    Matches that no visitor sees are left out, except attributes; with `hidden`, those that repeat no other match are kept. For numbers and prices, struck
-    ones beside others are left out. Without `many`, matches that are also read aloud come before those hidden from screen readers, prices come before
-    struck ones, and a selector for all text nodes of an element returns the element, because its first text is meant to be the whole text.
-    `leave_out` is told of the matches that are left out.
+    Matches that no visitor sees are left out, except attributes; with `hidden`, those that repeat no other match are
+    kept. For numbers and prices, struck ones beside others are left out. Without `many`, matches that are also read
+    aloud come before those hidden from screen readers, prices come before struck ones, and a selector for all text
+    nodes of an element returns the element, because its first text is meant to be the whole text. `leave_out` is told
+    of the matches that are left out.
     """
     if where.json_ is not None:
         found = search_json(where.json_, scope)
@@ -69,11 +127,17 @@ def select(scope: Any, where: Selector | FieldRule, *, many: bool = True, hidden
         return found
     if not many:
         return current_first(found, scope, xpath)
-    return current_only(found, scope, xpath, leave_out) if isinstance(where, FieldRule) and where.type in ("price", "number", "integer") else found
+    return (
+        current_only(found, scope, xpath, leave_out)
+        if isinstance(where, FieldRule) and where.type in ("price", "number", "integer")
+        else found
+    )
 
 
 def unseen(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> str | None:
-    """How the first match of a selector on markup that has a text is hidden from visitors: `display: none`; None if no match is."""
+    """How the first match of a selector on markup that has a text is hidden from visitors: `display: none`; None if no
+    match is.
+    """
     if where.json_ is not None or not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
         return None
     matches, xpath = _matches(scope, where, many)
@@ -82,7 +146,11 @@ def unseen(scope: Any, where: Selector | FieldRule, *, many: bool = True) -> str
 
 def undeclared_prefix(scope: Any, where: Selector | FieldRule) -> str | None:
     """As `prefixes.undeclared`, for a selector on markup; None for other rules."""
-    if (where.css is None and where.xpath is None) or not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
+    if (
+        (where.css is None and where.xpath is None)
+        or not isinstance(scope, parsel.Selector)
+        or isinstance(scope.root, str)
+    ):
         return None
     return prefixes.undeclared(scope, _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=False))
 
@@ -98,7 +166,8 @@ def _matches(scope: parsel.Selector, where: Selector | FieldRule, many: bool) ->
     xpath = _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=not many)
     try:
         return list(scope.xpath(xpath)), xpath
-    except ValueError:  # valid, but cannot be evaluated, such as an unknown function or a prefix that the document does not declare
+    # valid, but cannot be evaluated, such as an unknown function or a prefix that the document does not declare
+    except ValueError:
         return [], xpath
 
 
@@ -113,7 +182,9 @@ def _as_xpath(css: str | None, xpath: str | None, *, is_xml: bool, whole: bool) 
 
 
 def search_json(expression: str, value: Any, interpreter: TreeInterpreter | None = None) -> Any:
-    """The result of a JMESPath expression on a JSON value; None if nothing is found or a function does not accept the type found."""
+    """The result of a JMESPath expression on a JSON value; None if nothing is found or a function does not accept the
+    type found.
+    """
     if isinstance(value, parsel.Selector):
         return None
     compiled = _compiled(expression)
@@ -128,12 +199,20 @@ def _compiled(expression: str) -> ParsedResult:
     return jmespath.compile(expression)
 
 
-def text_of(found: Any, attr: str | None = None, *, lines: bool = False, hidden: bool = False, verbatim: bool = False, leave_out: LeaveOut = untold) -> Any:
+def text_of(
+    found: Any,
+    attr: str | None = None,
+    *,
+    lines: bool = False,
+    hidden: bool = False,
+    verbatim: bool = False,
+    leave_out: LeaveOut = untold,
+) -> Any:
     """The text of a match, or of its attribute `attr`, with white space normalised; None if the attribute is missing.
 
-    With `lines`, line breaks and block elements become line ends; with `hidden`, what no visitor sees is read too. JSON values are returned unchanged.
-    With `verbatim`, attributes are, too, and of a text only the layout of the markup is normalised: no-break and other wide spaces stay. `leave_out` is told
-    of the text that is left out.
+    With `lines`, line breaks and block elements become line ends; with `hidden`, what no visitor sees is read too. JSON
+    values are returned unchanged. With `verbatim`, attributes are, too, and of a text only the layout of the markup is
+    normalised: no-break and other wide spaces stay. `leave_out` is told of the text that is left out.
     """
     if not isinstance(found, parsel.Selector):
         return found
@@ -157,11 +236,16 @@ def _of(root: Any, leave_out: LeaveOut) -> LeaveOut:
 def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False, leave_out: LeaveOut = untold) -> str:
     """The outer HTML of a match as `rewritten` writes it, serialised so that parsing it again gives the same content.
 
-    It is without what no visitor sees, unless `hidden`; `leave_out` is told of it. HTML that is the text of an XML element is read as such.
+    It is without what no visitor sees, unless `hidden`; `leave_out` is told of it. HTML that is the text of an XML
+    element is read as such.
     """
     if not isinstance(found, parsel.Selector):
         return str(found)
-    if found.type == "xml" and hasattr(found.root, "iter") and (parsed := with_markup_parsed(found.root)) is not found.root:
+    if (
+        found.type == "xml"
+        and hasattr(found.root, "iter")
+        and (parsed := with_markup_parsed(found.root)) is not found.root
+    ):
         found = parse_markup(etree.tostring(parsed, encoding="unicode", method="html"))
     if hasattr(found.root, "iter"):
         element = as_read(found.root, hidden=hidden, leave_out=leave_out)
@@ -173,18 +257,24 @@ def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False, leav
 
 
 def as_read(element: Any, *, hidden: bool = False, leave_out: LeaveOut = untold) -> Any:
-    """The element as it is read: what a visitor sees of it, in a copy where that differs; None if it is hidden. With `hidden`, all of it.
+    """The element as it is read: what a visitor sees of it, in a copy where that differs; None if it is hidden. With
+    `hidden`, all of it.
 
-    The one place through which fields, bodies, titles, and questions with their answers pass on the way from the parsed page to text. `leave_out` is told of
-    what is hidden.
+    The one place through which fields, bodies, titles, and questions with their answers pass on the way from the parsed
+    page to text. `leave_out` is told of what is hidden.
     """
     for inner, is_whole in () if hidden else hidden_in(element):
-        leave_out("hidden", "".join(_pieces(inner, " ") if is_whole else (inner.text or "", *(child.tail or "" for child in inner))), inner)
+        leave_out(
+            "hidden",
+            "".join(_pieces(inner, " ") if is_whole else (inner.text or "", *(child.tail or "" for child in inner))),
+            inner,
+        )
     return shown_copy(element, hidden=hidden, styled=styles_of_sheets(element.getroottree().getroot()))
 
 
 def element_text(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = untold) -> str:
-    """All text inside an element, as `rewritten` writes it: inline elements join, block elements and line breaks separate, scripts and styles are left out.
+    """All text inside an element, as `rewritten` writes it: inline elements join, block elements and line breaks
+    separate, scripts and styles are left out.
 
     An image gives its text only where there is no other. `verbatim` and `leave_out` are as in `text_of`.
     """
@@ -196,7 +286,11 @@ def element_text(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = 
 
 def without_silent(found: Any) -> parsel.Selector | None:
     """A copy of a match without what screen readers are spared (`aria-hidden`); None where nothing is."""
-    if not isinstance(found, parsel.Selector) or not hasattr(found.root, "iter") or not found.root.xpath(".//*[@aria-hidden='true']"):
+    if (
+        not isinstance(found, parsel.Selector)
+        or not hasattr(found.root, "iter")
+        or not found.root.xpath(".//*[@aria-hidden='true']")
+    ):
         return None
     copied = copy.copy(found.root)
     for silent in copied.xpath(".//*[@aria-hidden='true']"):
@@ -205,11 +299,16 @@ def without_silent(found: Any) -> parsel.Selector | None:
 
 
 def parted_number(found: Any, *, hidden: bool = False) -> str:
-    """A number of a match whose digits stand in several elements, the last one or two by themselves: 1299 of `<b>12</b><i>99</i>`, or 12.99?
+    """A number of a match whose digits stand in several elements, the last one or two by themselves: 1299 of
+    `<b>12</b><i>99</i>`, or 12.99?
 
     Or one with something between its digits that no visitor sees. Empty if there is none.
     """
-    element = as_read(found.root, hidden=hidden) if isinstance(found, parsel.Selector) and hasattr(found.root, "iter") else None
+    element = (
+        as_read(found.root, hidden=hidden)
+        if isinstance(found, parsel.Selector) and hasattr(found.root, "iter")
+        else None
+    )
     if element is None:
         return ""
     pieces = list(_pieces(rewritten(element, images=False, asked_for=True), " "))

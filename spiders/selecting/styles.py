@@ -1,4 +1,6 @@
-"""Reads the style sheets of a page, as far as they decide what a browser shows: which properties, by which rules, on a desktop screen."""
+"""Reads the style sheets of a page, as far as they decide what a browser shows: which properties, by which rules, on a
+desktop screen.
+"""
 
 import logging
 import re
@@ -16,14 +18,24 @@ GROUPS = {
     "visibility": "visibility",
     "opacity": "opacity",
     **dict.fromkeys(("font-size", "font"), "size"),
-    **dict.fromkeys(("left", "top", "right", "bottom", "margin-left", "text-indent", "transform", "translate", "position"), "place"),
-    **dict.fromkeys(("clip", "clip-path", "overflow", "overflow-x", "overflow-y", "width", "height", "max-width", "max-height"), "clip"),
-    **dict.fromkeys(("animation", "animation-name", "transition", "transition-property", "transition-duration", "will-change"), "motion"),
+    **dict.fromkeys(
+        ("left", "top", "right", "bottom", "margin-left", "text-indent", "transform", "translate", "position"), "place"
+    ),
+    **dict.fromkeys(
+        ("clip", "clip-path", "overflow", "overflow-x", "overflow-y", "width", "height", "max-width", "max-height"),
+        "clip",
+    ),
+    **dict.fromkeys(
+        ("animation", "animation-name", "transition", "transition-property", "transition-duration", "will-change"),
+        "motion",
+    ),
 }
 # Where none of these is written, nothing is hidden, and no sheet is parsed.
 _HIDES = re.compile(
-    r"display\s*:\s*none|content-visibility\s*:\s*hidden|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*(?:0(?!\.0*[1-9])|\.0)"
-    r"|font-size\s*:\s*(?:0(?!\.0*[1-9])|1px)|font\s*:[^;{}]{0,100}\b0(?:px)?\s*/|-\d{3,}|-\d\d+r?em|clip|(?:width|height)\s*:\s*[01](?:px|\s*[;!}]|\s*$)",
+    r"display\s*:\s*none|content-visibility\s*:\s*hidden|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*(?:0(?"
+    r"!\.0*[1-9])|\.0)"
+    r"|font-size\s*:\s*(?:0(?!\.0*[1-9])|1px)|font\s*:[^;{}]{0,100}\b0(?:px)?\s*/|-\d{3,}|-\d\d+r?em|clip|(?:w"
+    r"idth|height)\s*:\s*[01](?:px|\s*[;!}]|\s*$)",
     re.IGNORECASE,
 )
 _MAX_SHEETS = 1_000_000  # characters of all sheets of a page; 0.1 MB takes 0.1 s
@@ -32,8 +44,9 @@ _MAX_NESTING = 20
 _WIDTH, _HEIGHT, _EM = 1280, 800, 16  # of the screen, in pixels
 _LOCK_STATE = re.compile(r"\.no[-_]?js\b|:not\(\s*\.js\b", re.IGNORECASE)
 _DEED = re.compile(r":(hover|focus|focus-within|focus-visible|active|target|checked)(?![\w-])", re.IGNORECASE)
-_ALWAYS_ON = ("(color)", "(hover)", "(hover: hover)", "(any-hover: hover)", "(pointer: fine)", "(any-pointer: fine)", "(orientation: landscape)", "(scripting)",
-              "(scripting: enabled)", "(prefers-reduced-motion: no-preference)", "(prefers-color-scheme: light)")  # fmt: skip
+_ALWAYS_ON = ("(color)", "(hover)", "(hover: hover)", "(any-hover: hover)", "(pointer: fine)", "(any-pointer: fine)",
+"(orientation: landscape)", "(scripting)",
+              "(scripting: enabled)", "(prefers-reduced-motion: no-preference)", "(prefers-color-scheme: light)")  # fmt: skip  # noqa: E501
 _LIMIT = re.compile(r"\((min|max)-(width|height)\s*:\s*([\d.]+)(px|em|rem)\)")
 _RANGE = re.compile(r"\((?:([\d.]+)(px|em|rem)\s*([<>]=?)\s*)?(width|height)(?:\s*([<>]=?)\s*([\d.]+)(px|em|rem))?\)")
 _log = logging.getLogger("almanac.spiders")
@@ -50,7 +63,9 @@ class Declared:
 
 @dataclass(frozen=True)
 class Rule:
-    """The declarations of a rule that matter here, and where it stands: `layer` is the number of its cascade layer, None outside of layers."""
+    """The declarations of a rule that matter here, and where it stands: `layer` is the number of its cascade layer,
+    None outside of layers.
+    """
 
     prelude: str
     declared: tuple[Declared, ...]
@@ -58,12 +73,16 @@ class Rule:
 
     @cached_property
     def selectors(self) -> list[Any]:
-        """Its selectors, compiled; none if they are invalid, or undone by a script as soon as the page is read (`.no-js`)."""
+        """Its selectors, compiled; none if they are invalid, or undone by a script as soon as the page is read
+        (`.no-js`).
+        """
         return [] if _LOCK_STATE.search(self.prelude) else _compiled(self.prelude)
 
     @cached_property
     def deeds(self) -> list[Any]:
-        """Its selectors as they are once a visitor points, clicks or ticks (`:hover`, `:target`, `:checked`); none if it has no such state."""
+        """Its selectors as they are once a visitor points, clicks or ticks (`:hover`, `:target`, `:checked`); none if
+        it has no such state.
+        """
         if not _DEED.search(self.prelude):
             return []
         done = _DEED.sub(lambda state: "[id]" if state[1].lower() == "target" else ":not(_)", self.prelude)
@@ -81,14 +100,23 @@ class Sheet:
 def sheets_of(root: Any, *, anyhow: bool = False) -> list[Sheet]:
     """The style sheets in the page's `style` elements that apply on a screen, in order.
 
-    None if they are too large to judge, or if nothing in them hides, unless `anyhow`: a sheet may also show what something else hides.
+    None if they are too large to judge, or if nothing in them hides, unless `anyhow`: a sheet may also show what
+    something else hides.
     """
-    elements = [e for e in root.iter("style") if e.text and (e.get("type") or "text/css").strip().lower() == "text/css" and applies(e.get("media") or "all")]
-    texts = [element.text for element in elements if next(element.iterancestors("noscript", "template", "svg"), None) is None]
+    elements = [
+        e
+        for e in root.iter("style")
+        if e.text and (e.get("type") or "text/css").strip().lower() == "text/css" and applies(e.get("media") or "all")
+    ]
+    texts = [
+        element.text for element in elements if next(element.iterancestors("noscript", "template", "svg"), None) is None
+    ]
     if not anyhow and not any(_HIDES.search(text) for text in texts):
         return []
     if (size := sum(map(len, texts))) > _MAX_SHEETS:
-        _log.warning("a page has %d characters of style sheets, more than are judged: nothing counts as hidden by them", size)
+        _log.warning(
+            "a page has %d characters of style sheets, more than are judged: nothing counts as hidden by them", size
+        )
         return []
     return [_sheet(text) for text in texts]
 
@@ -111,7 +139,9 @@ def _sheet(text: str) -> Sheet:
 
 
 def _rules(nodes: Iterable[Any], around: str, layer: int | None, layers: list[str], depth: int) -> Iterator[Rule]:
-    """The rules among parsed nodes, those of nested rules and of at-rules that apply included. `around` is the selector of the rule that they are nested in."""
+    """The rules among parsed nodes, those of nested rules and of at-rules that apply included. `around` is the selector
+    of the rule that they are nested in.
+    """
     if depth > _MAX_NESTING:
         return
     own: list[Any] = []
@@ -121,7 +151,9 @@ def _rules(nodes: Iterable[Any], around: str, layer: int | None, layers: list[st
         elif node.type == "qualified-rule":
             prelude = _nested(_written(node.prelude), around)
             if prelude and len(prelude) <= _MAX_PRELUDE:
-                yield from _rules(_parsed(tinycss2.parse_blocks_contents, node.content), prelude, layer, layers, depth + 1)
+                yield from _rules(
+                    _parsed(tinycss2.parse_blocks_contents, node.content), prelude, layer, layers, depth + 1
+                )
         elif node.type == "at-rule":
             condition = _written(node.prelude).lower()
             name = node.lower_at_keyword
@@ -131,9 +163,15 @@ def _rules(nodes: Iterable[Any], around: str, layer: int | None, layers: list[st
                 inner: int | None = layers.index(names[-1])
             else:
                 inner = layer
-            applying = name == "layer" or (name == "media" and applies(condition)) or (name == "supports" and not condition.startswith("not"))
+            applying = (
+                name == "layer"
+                or (name == "media" and applies(condition))
+                or (name == "supports" and not condition.startswith("not"))
+            )
             if node.content is not None and applying:
-                yield from _rules(_parsed(tinycss2.parse_blocks_contents, node.content), around, inner, layers, depth + 1)
+                yield from _rules(
+                    _parsed(tinycss2.parse_blocks_contents, node.content), around, inner, layers, depth + 1
+                )
     if around and (declared := tuple(_declarations(own))):
         yield Rule(around, declared, layer)
 
@@ -169,7 +207,8 @@ def _written(tokens: list[Any]) -> str:
 def _compiled(prelude: str) -> list[Any]:
     try:
         found = cssselect2.compile_selector_list(prelude)
-    except Exception:  # a browser drops a rule that it cannot read, whatever is wrong with it: unknown names, endless nesting
+    # a browser drops a rule that it cannot read, whatever is wrong with it: unknown names, endless nesting
+    except Exception:
         return []
     return [selector for selector in found if selector.pseudo_element is None and not selector.never_matches]
 
@@ -181,7 +220,9 @@ def applies(media: str) -> bool:
 
 def _holds(query: str) -> bool:
     negated = query.startswith("not ")
-    parts = [re.sub(r"\s*:\s*", ": ", part.strip()) for part in re.split(r"\band\b", re.sub(r"^(?:not|only)\s+", "", query))]
+    parts = [
+        re.sub(r"\s*:\s*", ": ", part.strip()) for part in re.split(r"\band\b", re.sub(r"^(?:not|only)\s+", "", query))
+    ]
     known = [_part_holds(part) for part in parts]
     if None in known:
         return False

@@ -1,4 +1,6 @@
-"""The things that a page describes in JSON-LD or microdata, and which of them a record is read from: all its fields come from one."""
+"""The things that a page describes in JSON-LD or microdata, and which of them a record is read from: all its fields
+come from one.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,17 +12,38 @@ from almanac.spiders.selecting.selectors import search_json
 
 # Properties by which an object, such as a WebPage, holds what it is about (schema.org), or other objects (JSON-LD).
 _HOLDING = ("mainEntity", "mainEntityOfPage", "@graph", "@included")
-# Types of what describes the site, its publisher, the page and the way to it. Most pages have them, whatever they are about.
+# Types of what describes the site, its publisher, the page and the way to it. Most pages have them, whatever they are
+# about.
 _OF_THE_SITE = frozenset(
-    {"WebSite", "Organization", "Corporation", "LocalBusiness", "BreadcrumbList", "SiteNavigationElement", "WPHeader", "WPFooter", "ImageObject"}
+    {
+        "WebSite",
+        "Organization",
+        "Corporation",
+        "LocalBusiness",
+        "BreadcrumbList",
+        "SiteNavigationElement",
+        "WPHeader",
+        "WPFooter",
+        "ImageObject",
+    }
     | {"SearchAction", "ContactPoint", "PostalAddress", "Person"}
-    | {"WebPage", "AboutPage", "CheckoutPage", "CollectionPage", "ContactPage", "ItemPage", "ProfilePage", "SearchResultsPage"}
+    | {
+        "WebPage",
+        "AboutPage",
+        "CheckoutPage",
+        "CollectionPage",
+        "ContactPage",
+        "ItemPage",
+        "ProfilePage",
+        "SearchResultsPage",
+    }
 )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Things:
-    """The objects that a page describes, in page order. Objects of one `@id` and a common type are one, as JSON-LD has it.
+    """The objects that a page describes, in page order. Objects of one `@id` and a common type are one, as JSON-LD has
+    it.
 
     Attributes:
         each: the objects that stand by themselves.
@@ -40,7 +63,11 @@ class Things:
         object.__setattr__(self, "inner", list(_held_by(self.each)))
         lists = [_All(self.each), *self.wholes, *([_All([*self.each, *self.inner])] if self.inner else [])]
         object.__setattr__(self, "_lists", lists)
-        object.__setattr__(self, "_lenient", _Lenient({thing["@id"]: thing for thing in (*self.inner, *self.each) if isinstance(thing.get("@id"), str)}))
+        object.__setattr__(
+            self,
+            "_lenient",
+            _Lenient({thing["@id"]: thing for thing in (*self.inner, *self.each) if isinstance(thing.get("@id"), str)}),
+        )
 
     @property
     def every(self) -> list[Any]:
@@ -50,7 +77,8 @@ class Things:
     def subject_of(self, wanted: Sequence[tuple[str, bool]]) -> "Subject":
         """What a record is read from by these expressions, each with whether its field is required.
 
-        It is the first thing in which most required fields find something; of several, one that is not about the site; and of these, the one with most fields.
+        It is the first thing in which most required fields find something; of several, one that is not about the site;
+        and of these, the one with most fields.
         """
         best, thing, equal = (0, False, 0), None, 0
         for one in self.every:
@@ -68,7 +96,8 @@ class Things:
         return search_json(expression, thing, self._lenient) if is_nothing(found) else found
 
     def search(self, expression: str, thing: Any) -> Any:
-        """The first result of the expression on the thing, and on all of them together, as one list and by blocks; then on these again, leniently.
+        """The first result of the expression on the thing, and on all of them together, as one list and by blocks; then
+        on these again, leniently.
 
         An expression over all of them, such as `[?"@type"=='Product']`, says itself what it reads.
         """
@@ -79,7 +108,9 @@ class Things:
         return None
 
     def agree_on(self, expression: str) -> bool:
-        """Whether all objects that have a value for the expression have the same one. With several products, none describes a card that has no data."""
+        """Whether all objects that have a value for the expression have the same one. With several products, none
+        describes a card that has no data.
+        """
         if expression not in self._agreed:  # which a page with thousands of cards asks for each of them
             self._agreed[expression] = self._agree_on(expression)
         return self._agreed[expression]
@@ -116,29 +147,51 @@ class Subject:
 
     @property
     def name(self) -> str | None:
-        """The type of the thing and its place among all, and whether others might be meant: `Product, 2 of 3`; None where no thing holds any field."""
+        """The type of the thing and its place among all, and whether others might be meant: `Product, 2 of 3`; None
+        where no thing holds any field.
+        """
         every = self.things.every
         number = next((number for number, one in enumerate(every, start=1) if one is self.thing), None)
         if number is None:
             return None
-        others = f" (the first of {self.equal + 1} that hold as many of the fields)" if self.equal and not self.is_shared else ""
+        others = (
+            f" (the first of {self.equal + 1} that hold as many of the fields)"
+            if self.equal and not self.is_shared
+            else ""
+        )
         return f"{_kind_of(self.thing)}, {number} of {len(every)}{others}"
 
     def gave(self, expression: str) -> bool:
         """Whether what the expression finds is in the thing, and not in a list of all of them."""
-        return self.thing is not None and not self._is_of_others(expression) and not is_nothing(self.things.within(self.thing, expression))
+        return (
+            self.thing is not None
+            and not self._is_of_others(expression)
+            and not is_nothing(self.things.within(self.thing, expression))
+        )
 
     def why_nothing(self, expression: str) -> str | None:
-        """That an expression which finds nothing in the thing finds something in another one, with the expression that reads it there; None otherwise."""
+        """That an expression which finds nothing in the thing finds something in another one, with the expression that
+        reads it there; None otherwise.
+        """
         if self.thing is None:
             return None
         if self._is_of_others(expression):
-            return "this part of the page has no data of its own, and the things of the page differ in what the expression finds"
+            return (
+                "this part of the page has no data of its own, and the things of the page differ in what the "
+                "expression finds"
+            )
         other = next((one for one in self.things.every if not is_nothing(self.things.within(one, expression))), None)
         if other is None:
             return None
-        found = f"the fields of a record are read from one thing of the page, here {self.name}, and {_kind_of(other)} has this one"
-        return found if not types_of(other) else f"{found}: where that is meant, write {_first_of_type(other)} | {expression}"
+        found = (
+            f"the fields of a record are read from one thing of the page, here {self.name}, and {_kind_of(other)} "
+            "has this one"
+        )
+        return (
+            found
+            if not types_of(other)
+            else f"{found}: where that is meant, write {_first_of_type(other)} | {expression}"
+        )
 
     def _is_of_others(self, expression: str) -> bool:
         return self.is_shared and not self.things.agree_on(expression)
@@ -165,7 +218,11 @@ def _kind_of(thing: Any) -> str:
 
 def _first_of_type(thing: Any) -> str:
     kind = types_of(thing)[0]
-    return f"""[?"@type"=='{kind}'] | [0]""" if isinstance(thing["@type"], str) else f"""[?contains(not_null("@type", ''), '{kind}')] | [0]"""
+    return (
+        f"""[?"@type"=='{kind}'] | [0]"""
+        if isinstance(thing["@type"], str)
+        else f"""[?contains(not_null("@type", ''), '{kind}')] | [0]"""
+    )
 
 
 class _All(list[Any]):
@@ -173,7 +230,9 @@ class _All(list[Any]):
 
 
 class _Lenient(TreeInterpreter):
-    """JMESPath for linked data: a single value equals a list of one, and an object given by its `@id` alone is resolved."""
+    """JMESPath for linked data: a single value equals a list of one, and an object given by its `@id` alone is
+    resolved.
+    """
 
     def __init__(self, by_id: dict[str, Any]) -> None:
         super().__init__()
@@ -207,14 +266,19 @@ def is_nothing(value: Any) -> bool:
 
 
 def _joined(things: list[Any]) -> list[Any]:
-    """The objects, those of one `@id` as one: what the first does not say, the next ones do. One `@id` for things of different types is a mistake."""
+    """The objects, those of one `@id` as one: what the first does not say, the next ones do. One `@id` for things of
+    different types is a mistake.
+    """
     found: list[Any] = []
     by_id: dict[str, list[int]] = {}
     for thing in things:
         name = thing.get("@id")
         places = by_id.setdefault(name, []) if isinstance(name, str) and name else []
         kinds = set(types_of(thing))
-        same = next((at for at in places if not kinds or not types_of(found[at]) or not kinds.isdisjoint(types_of(found[at]))), None)
+        same = next(
+            (at for at in places if not kinds or not types_of(found[at]) or not kinds.isdisjoint(types_of(found[at]))),
+            None,
+        )
         if same is None:
             places.append(len(found))
             found.append(thing)

@@ -9,7 +9,8 @@ from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 from almanac.core.patterns import TooSlow, search
 from almanac.schemas.declaration.urls import ascii_host
 
-MAX_URL_LENGTH = 2083  # the longest that common servers and proxies accept; longer ones nearly always come from a loop of parameters
+# the longest that common servers and proxies accept; longer ones nearly always come from a loop of parameters
+MAX_URL_LENGTH = 2083
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
@@ -27,7 +28,8 @@ _AUTHORITY = re.compile(r"((?:https?:)?)//+", re.IGNORECASE)
 
 
 def as_browsers_read(reference: str) -> str:
-    """A link of an http(s) page, with each `\\` before its query and fragment as `/`, and more than two slashes before a host as two (WHATWG).
+    """A link of an http(s) page, with each `\\` before its query and fragment as `/`, and more than two slashes before
+    a host as two (WHATWG).
 
     Links of other schemes stay as they are, as in `javascript:'\\n'`.
     """
@@ -43,10 +45,12 @@ def as_browsers_read(reference: str) -> str:
 
 
 def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:
-    """The canonical spelling of an http(s) URL (RFC 3986, 6.2); idempotent. Raises ValueError if there is no http(s) host.
+    """The canonical spelling of an http(s) URL (RFC 3986, 6.2); idempotent. Raises ValueError if there is no http(s)
+    host.
 
-    Removed: fragment, default port, user and password, and parameters that match `ignore_parameters` (`utm_*` style), in the query and in the
-    path (`;jsessionid=…`). Parameter order and trailing slashes are kept, because servers distinguish such URLs.
+    Removed: fragment, default port, user and password, and parameters that match `ignore_parameters` (`utm_*` style),
+    in the query and in the path (`;jsessionid=…`). Parameter order and trailing slashes are kept, because servers
+    distinguish such URLs.
     """
     ignored = list(ignore_parameters)
     parts = urlsplit(url.translate(_INVISIBLE).strip())
@@ -112,7 +116,10 @@ def _without_parameters(query: str, patterns: list[str]) -> str:
 def _without_path_parameters(path: str, patterns: list[str]) -> str:
     if not patterns or ";" not in path:
         return path
-    segments = ([name, *(pair for pair in rest if not _is_named(pair, patterns))] for name, *rest in (segment.split(";") for segment in path.split("/")))
+    segments = (
+        [name, *(pair for pair in rest if not _is_named(pair, patterns))]
+        for name, *rest in (segment.split(";") for segment in path.split("/"))
+    )
     return "/".join(";".join(segment) for segment in segments)
 
 
@@ -139,7 +146,9 @@ def with_parameter(url: str, name: str, value: str | None) -> str:
 
 
 def spellings(url: str) -> list[str]:
-    """The URL with letters of all scripts decoded, and as it is sent where that differs; declared patterns may mean either."""
+    """The URL with letters of all scripts decoded, and as it is sent where that differs; declared patterns may mean
+    either.
+    """
     readable = _LETTERS.sub(lambda match: _decoded(match[0]), url)
     return [readable] if readable == url else [readable, url]
 
@@ -152,7 +161,8 @@ def _decoded(escapes: str) -> str:
 
 
 def url_matcher(pattern: str | None, *, when_slow: bool = False) -> Callable[[str], bool]:
-    """A function that tests whether a declared regular expression is found anywhere in a URL. With pattern None, nothing matches.
+    """A function that tests whether a declared regular expression is found anywhere in a URL. With pattern None,
+    nothing matches.
 
     `when_slow` is its result if the expression exceeds the time limit.
     """

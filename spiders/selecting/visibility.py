@@ -1,7 +1,8 @@
 """Tells what a visitor of a page can see, so that hidden text is neither read as a field nor as part of a document.
 
-Judged by attributes, style attributes and the page's own `style` elements, as a browser on a desktop screen would. Sheets in other files are not fetched.
-What a control opens counts as seen (`controls.py`). Not believed is hiding that scripts undo: of the whole page or nearly all its text, and fading in.
+Judged by attributes, style attributes and the page's own `style` elements, as a browser on a desktop screen would.
+Sheets in other files are not fetched. What a control opens counts as seen (`controls.py`). Not believed is hiding that
+scripts undo: of the whole page or nearly all its text, and fading in.
 """
 
 import copy
@@ -15,11 +16,23 @@ from lxml import etree, html
 
 from almanac.spiders.selecting.cascade import Cascade, TooCostly, Winners
 from almanac.spiders.selecting.controls import opened
-from almanac.spiders.selecting.hiding import NO_TEXT, PICTURES, fades_in, hides_itself, is_formula, is_inside, is_marked, not_believed, shown_by, size_of
+from almanac.spiders.selecting.hiding import (
+    NO_TEXT,
+    PICTURES,
+    fades_in,
+    hides_itself,
+    is_formula,
+    is_inside,
+    is_marked,
+    not_believed,
+    shown_by,
+    size_of,
+)
 from almanac.spiders.selecting.styles import sheets_of
 
 _CANDIDATES = etree.XPath(
-    "boolean(//*[self::style or @style or @hidden or @aria-hidden='true' or @popover or self::noscript or self::template or self::dialog[not(@open)]])"
+    "boolean(//*[self::style or @style or @hidden or @aria-hidden='true' or @popover or self::noscript or "
+    "self::template or self::dialog[not(@open)]])"
 )
 _log = logging.getLogger("almanac.spiders")
 EMPTY: Mapping[Any, str] = MappingProxyType({})
@@ -31,7 +44,8 @@ class Visibility:
     Attributes:
         cut: the elements that are hidden with all that is in them, and how: `display: none`.
         muted: elements whose own text is hidden, though not what all their children show.
-        openly: elements that are shown although their attributes hide them: a control opens them, a sheet shows them, or the hiding is not believed.
+        openly: elements that are shown although their attributes hide them: a control opens them, a sheet shows them,
+            or the hiding is not believed.
         silent: elements that are hidden from screen readers only.
     """
 
@@ -51,7 +65,9 @@ class Visibility:
         return bool(self.cut or self.muted)
 
     def reason(self, element: Any) -> str | None:
-        """How an element is hidden, by itself or by one around it; None if it is shown, or no text for readers (a script)."""
+        """How an element is hidden, by itself or by one around it; None if it is shown, or no text for readers (a
+        script).
+        """
         if element is not None and element.tag in NO_TEXT:
             return None
         while element is not None and self.cut:
@@ -82,20 +98,41 @@ class Visibility:
             _log.warning("the style sheets of a page are too costly to judge: nothing counts as hidden by them")
             cascade = Cascade(root, [])
             winners, later = cascade.winners(), {}
-        own = {element: reason for element in {*marked, *winners} if (reason := hides_itself(element, winners.get(element, {}))) is not None}
-        own = {element: reason for element, reason in own.items() if element.tag not in ("html", "head", "body", *NO_TEXT) and not is_formula(element)}
-        shown = {element for element in own if fades_in(element, own[element], winners.get(element, {})) or shown_by(later.get(element, []), own[element])}
-        shown |= opened(own.keys() - shown - {e for e, reason in own.items() if reason == "clipped"}, root, is_inside=is_inside)
+        own = {
+            element: reason
+            for element in {*marked, *winners}
+            if (reason := hides_itself(element, winners.get(element, {}))) is not None
+        }
+        own = {
+            element: reason
+            for element, reason in own.items()
+            if element.tag not in ("html", "head", "body", *NO_TEXT) and not is_formula(element)
+        }
+        shown = {
+            element
+            for element in own
+            if fades_in(element, own[element], winners.get(element, {}))
+            or shown_by(later.get(element, []), own[element])
+        }
+        shown |= opened(
+            own.keys() - shown - {e for e, reason in own.items() if reason == "clipped"}, root, is_inside=is_inside
+        )
         own = {element: reason for element, reason in own.items() if element not in shown}
         own |= {element: element.tag for element in root.iter("noscript")}
         shown |= not_believed(root, own)
         self._settle(root, {element: reason for element, reason in own.items() if element not in shown}, winners)
-        styled = {element for element in {*marked, *cascade.styled} if element not in self.cut and element not in self.muted}
+        styled = {
+            element for element in {*marked, *cascade.styled} if element not in self.cut and element not in self.muted
+        }
         self.openly = shown | {element for element in styled if is_marked(element)}
 
     def _settle(self, root: Any, own: dict[Any, str], winners: dict[Any, Winners]) -> None:
-        """Turns what hides itself into what is hidden: `visibility` and `font-size` are inherited, and children may undo them."""
-        inherited = {element: reason for element, reason in own.items() if reason in ("visibility: hidden", "font-size: 0")}
+        """Turns what hides itself into what is hidden: `visibility` and `font-size` are inherited, and children may
+        undo them.
+        """
+        inherited = {
+            element: reason for element, reason in own.items() if reason in ("visibility: hidden", "font-size: 0")
+        }
         self.cut = {element: reason for element, reason in own.items() if element not in inherited}
         self.cut |= {element: element.tag for element in root.iter("template")}
         outside = bool(root.xpath("boolean(//link[contains(translate(@rel, 'STYLEH', 'styleh'), 'stylesheet')])"))
@@ -111,7 +148,9 @@ class Visibility:
             if event == "start":
                 said = winners.get(element, {})
                 again = (size_of(said) if is_size else said.get("visibility")) if element is not top else None
-                by_another_sheet = is_size and outside and element is not top and ("class" in element.attrib or "id" in element.attrib)
+                by_another_sheet = (
+                    is_size and outside and element is not top and ("class" in element.attrib or "id" in element.attrib)
+                )
                 if by_another_sheet or again not in (None, "hidden", "collapse", "inherit", "unset"):
                     shows.update((element, *element.iterancestors()))
                     walk.skip_subtree()
@@ -135,7 +174,9 @@ def visibility_around(element: Any) -> Visibility:
 
 
 def hidden_in(element: Any) -> Iterator[tuple[Any, bool]]:
-    """Yields what no visitor sees of an element: (hidden element, whether all in it is hidden, not its own text alone); nothing of what a hidden one holds."""
+    """Yields what no visitor sees of an element: (hidden element, whether all in it is hidden, not its own text alone);
+    nothing of what a hidden one holds.
+    """
     page = visibility_around(element)
     if not page.hides:
         return
@@ -152,10 +193,12 @@ def hidden_in(element: Any) -> Iterator[tuple[Any, bool]]:
 
 
 def shown_copy(element: Any, *, hidden: bool = False, styled: Mapping[Any, str] = EMPTY) -> Any:
-    """The element as a visitor sees it: a copy without what is hidden; the element itself if nothing in it is; None if it is hidden.
+    """The element as a visitor sees it: a copy without what is hidden; the element itself if nothing in it is; None if
+    it is hidden.
 
-    With `hidden`, what is hidden is in it too. Attributes that hide are left out where they do not, so that nothing that reads the copy takes them at
-    their word; `styled` gives elements a style attribute in the copy, for what follows from the page's sheets, which the copy is without.
+    With `hidden`, what is hidden is in it too. Attributes that hide are left out where they do not, so that nothing
+    that reads the copy takes them at their word; `styled` gives elements a style attribute in the copy, for what
+    follows from the page's sheets, which the copy is without.
     """
     page = visibility_around(element)
     if not (page.hides or page.openly):

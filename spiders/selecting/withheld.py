@@ -1,4 +1,6 @@
-"""Pages of a site that yield no item whatever the rules find on them: those that ask not to be indexed or send visitors on, and lists of links."""
+"""Pages of a site that yield no item whatever the rules find on them: those that ask not to be indexed or send visitors
+on, and lists of links.
+"""
 
 import re
 from datetime import datetime
@@ -16,11 +18,15 @@ from almanac.spiders.reading.robots_rules import RobotsRules, robots_rules
 from almanac.spiders.selecting.embedded import find, why_no_prefix
 
 WITHHELD = frozenset({"noindex", "forwards", "feed", "sitemap"})
-_OF_LISTS = re.compile(r"(?<![\w.#-])(?:rss|channel|item|feed|entry|rdf|urlset|url|loc|sitemapindex|sitemap)\b", re.IGNORECASE)
+_OF_LISTS = re.compile(
+    r"(?<![\w.#-])(?:rss|channel|item|feed|entry|rdf|urlset|url|loc|sitemapindex|sitemap)\b", re.IGNORECASE
+)
 
 
 def withheld(content: Content, source: Source) -> tuple[str, str] | None:
-    """(reason, detail) why a page yields no item; None if it may. Files are the user's own, so none of them is withheld."""
+    """(reason, detail) why a page yields no item; None if it may. Files are the user's own, so none of them is
+    withheld.
+    """
     if not isinstance(source, SiteSource):
         return None
     if source.politeness.noindex and content.page.noindex:
@@ -36,7 +42,9 @@ def withheld(content: Content, source: Source) -> tuple[str, str] | None:
 
 def leave_out_page(content: Content, reason: str) -> None:
     """Tallies all text of a page that is withheld."""
-    content.leave_out(reason, " ".join(content.selector.xpath("//text()").getall()) if content.has_markup else content.text, content)
+    content.leave_out(
+        reason, " ".join(content.selector.xpath("//text()").getall()) if content.has_markup else content.text, content
+    )
 
 
 def rules_for(content: Content, source: SiteSource, now: datetime | None = None) -> RobotsRules:
@@ -45,17 +53,28 @@ def rules_for(content: Content, source: SiteSource, now: datetime | None = None)
 
 
 def _reads_list(content: Content, source: SiteSource) -> bool:
-    """Whether the declared rules are about lists of links: they find something here, and take an entry or name an element that only lists have."""
-    rules: list[Selector | FieldRule] = [source.each] if source.each is not None else [*source.fields.values()] if source.yields == "records" else []
+    """Whether the declared rules are about lists of links: they find something here, and take an entry or name an
+    element that only lists have.
+    """
+    rules: list[Selector | FieldRule] = (
+        [source.each] if source.each is not None else [*source.fields.values()] if source.yields == "records" else []
+    )
     for rule in rules:
         if rule.css is None and rule.xpath is None and not rule.reads_body:
             continue
         found = find(content, rule)
-        if found and (rule.json_ is not None or _OF_LISTS.search(rule.css or rule.xpath or "") or any(map(_is_entry, found))):
+        if found and (
+            rule.json_ is not None or _OF_LISTS.search(rule.css or rule.xpath or "") or any(map(_is_entry, found))
+        ):
             return True
     return False
 
 
 def _is_entry(match: Any) -> bool:
     element = match.root if isinstance(match, parsel.Selector) else None
-    return isinstance(element, etree._Element) and etree.QName(element).localname.lower() in ("item", "entry", "url", "sitemap")
+    return isinstance(element, etree._Element) and etree.QName(element).localname.lower() in (
+        "item",
+        "entry",
+        "url",
+        "sitemap",
+    )

@@ -1,7 +1,8 @@
-"""The regular expressions of XPath (`re:test`, `re:match`, `re:replace` of EXSLT), with the time limit that all declared ones have.
+"""The regular expressions of XPath (`re:test`, `re:match`, `re:replace` of EXSLT), with the time limit that all
+declared ones have.
 
-lxml has these functions, too, and matches with `re`, which nothing bounds. A text on which a pattern takes too long has no match,
-nor has any where what is given is no pattern.
+lxml has these functions, too, and matches with `re`, which nothing bounds. A text on which a pattern takes too long has
+no match, nor has any where what is given is no pattern.
 """
 
 from typing import Any
@@ -20,7 +21,9 @@ def limit_xpath_patterns() -> None:
 
 
 def _test(_: Any, text: Any, pattern: Any, flags: Any = "") -> bool:
-    return _found(pattern, flags, lambda expression, seconds: expression.search(_text(text), timeout=seconds)) is not None
+    return (
+        _found(pattern, flags, lambda expression, seconds: expression.search(_text(text), timeout=seconds)) is not None
+    )
 
 
 def _match(_: Any, text: Any, pattern: Any, flags: Any = "") -> list[Any]:
@@ -28,7 +31,10 @@ def _match(_: Any, text: Any, pattern: Any, flags: Any = "") -> list[Any]:
 
     def match(expression: Any, seconds: float) -> list[str]:
         if "g" in _text(flags):
-            return ["".join(one) if isinstance(one, tuple) else one for one in expression.findall(_text(text), timeout=seconds)]
+            return [
+                "".join(one) if isinstance(one, tuple) else one
+                for one in expression.findall(_text(text), timeout=seconds)
+            ]
         first = expression.search(_text(text), timeout=seconds)
         return [] if first is None else [first.group(), *first.groups("")]
 
@@ -40,7 +46,11 @@ def _match(_: Any, text: Any, pattern: Any, flags: Any = "") -> list[Any]:
 
 def _replace(_: Any, text: Any, pattern: Any, flags: Any, replacement: Any) -> str:
     count = 0 if "g" in _text(flags) else 1
-    replaced = _found(pattern, flags, lambda expression, seconds: expression.sub(_text(replacement), _text(text), count=count, timeout=seconds))
+    replaced = _found(
+        pattern,
+        flags,
+        lambda expression, seconds: expression.sub(_text(replacement), _text(text), count=count, timeout=seconds),
+    )
     return _text(text) if replaced is None else str(replaced)
 
 

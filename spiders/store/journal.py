@@ -1,7 +1,9 @@
-"""The journal of one crawl: a JSON Lines file with a head, a line per page, and lines for further URLs that redirect to a page and for what links call it.
+"""The journal of one crawl: a JSON Lines file with a head, a line per page, and lines for further URLs that redirect to
+a page and for what links call it.
 
-Pages that the crawl fetched come first, in order of arrival. Pages carried over from the previous crawl follow. Together they are the source's
-pages as of that crawl. Torn lines are skipped. A journal of another format counts as missing.
+Pages that the crawl fetched come first, in order of arrival. Pages carried over from the previous crawl follow.
+Together they are the source's pages as of that crawl. Torn lines are skipped. A journal of another format counts as
+missing.
 """
 
 import hashlib
@@ -30,7 +32,8 @@ class Head:
     Attributes:
         requester: the requester fingerprint; empty for files.
         fetching: the fingerprint of the fetching rules; empty where not applicable.
-        number: the crawl's place among the crawls of its source, from 1; 0 in journals that were written without one, which are older than all others.
+        number: the crawl's place among the crawls of its source, from 1; 0 in journals that were written without one,
+            which are older than all others.
     """
 
     requester: str = ""
@@ -50,11 +53,14 @@ class Entry:
         fetched_at: when the body arrived (ISO 8601).
         checked_at: when the server last confirmed the page; later than `fetched_at` after a 304.
         unchanged: whether this crawl's request was answered with 304.
-        canonical, robots, noindex, rendered, file_name, link_text: as in `Page`. A later line of the journal may say another `link_text`.
+        canonical, robots, noindex, rendered, file_name, link_text: as in `Page`. A later line of the journal may say
+            another `link_text`.
         redirects: the URLs that redirected to the page.
-        kept: why the page is carried over without being fetched: the reason of its failure, `missed` (no link led to it) or `not_asked`. Empty if fetched.
+        kept: why the page is carried over without being fetched: the reason of its failure, `missed` (no link led to
+            it) or `not_asked`. Empty if fetched.
         misses: how many complete crawls in a row found no link to the page.
-        links_only: the site refuses the page now, so it counts as a page no more; only the links of its stored body are still used.
+        links_only: the site refuses the page now, so it counts as a page no more; only the links of its stored body are
+            still used.
         card: URL, hash and content type of the listing page (as of then) whose card led here.
     """
 
@@ -85,7 +91,9 @@ class Entry:
     def of(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
         """The entry of a page that has just been fetched."""
         same = {name: getattr(page, name) for name in _OF_PAGE}
-        return cls(**same, sha256=page.sha256, size=len(page.body), redirects=redirects, checked_at=page.fetched_at, card=card)
+        return cls(
+            **same, sha256=page.sha256, size=len(page.body), redirects=redirects, checked_at=page.fetched_at, card=card
+        )
 
     def page(self, body: bytes) -> Page:
         """The entry as a `Page` with the given body, without aliases."""
@@ -93,20 +101,33 @@ class Entry:
 
 
 _OF_PAGE = (
-    *("url", "requested_url", "status", "content_type", "etag", "last_modified", "fetched_at", "canonical", "robots", "noindex"),
+    *(
+        "url",
+        "requested_url",
+        "status",
+        "content_type",
+        "etag",
+        "last_modified",
+        "fetched_at",
+        "canonical",
+        "robots",
+        "noindex",
+    ),
     *("file_name", "link_text", "rendered"),
 )
 _READ_AHEAD = 1 << 20  # bytes of lines that are read at once
 FIELDS = tuple(one.name for one in fields(Entry))
 _KNOWN = frozenset(FIELDS)
-_NEEDED = _KNOWN - {one.name for one in fields(Entry) if one.default is not MISSING or one.default_factory is not MISSING}
+_NEEDED = _KNOWN - {
+    one.name for one in fields(Entry) if one.default is not MISSING or one.default_factory is not MISSING
+}
 
 
 class CrawlIndex:
     """The entries of one crawl by URL. Only file offsets are kept in memory; entries are read from disk on demand.
 
-    Where a URL was stored twice, the later entry counts. `damaged` counts unreadable lines. `exists` is False if the crawl has no journal,
-    or one of another format.
+    Where a URL was stored twice, the later entry counts. `damaged` counts unreadable lines. `exists` is False if the
+    crawl has no journal, or one of another format.
     """
 
     def __init__(self, path: Path) -> None:
@@ -152,7 +173,9 @@ class CrawlIndex:
         self._link_texts.pop(entry.url, None)
         if entry.requested_url != entry.url:
             self._requested[entry.requested_url] = place
-        (self._redirected.add if entry.redirects or entry.requested_url != entry.url else self._redirected.discard)(entry.url)
+        (self._redirected.add if entry.redirects or entry.requested_url != entry.url else self._redirected.discard)(
+            entry.url
+        )
         if entry.canonical not in (None, entry.url):
             self._stated[entry.url] = str(entry.canonical)
         if not entry.kept:
@@ -185,13 +208,25 @@ class CrawlIndex:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything that mapping reads: the same for the same pages, whatever the times and whichever URL led to a page first."""
+        """Hash of everything that mapping reads: the same for the same pages, whatever the times and whichever URL led
+        to a page first.
+        """
         whole = hashlib.sha256()
         for entry in self.in_order():
             ways = sorted({entry.requested_url, *self.aliases(entry)} - {entry.url})
             card = entry.card if entry.kept else []  # its card may be on none of the stored pages any more
             named = [entry.file_name, entry.link_text] if entry.file_name or entry.link_text else []
-            values = [entry.url, entry.sha256, entry.status, entry.content_type, entry.canonical, ways, card, bool(entry.noindex), *named]
+            values = [
+                entry.url,
+                entry.sha256,
+                entry.status,
+                entry.content_type,
+                entry.canonical,
+                ways,
+                card,
+                bool(entry.noindex),
+                *named,
+            ]
             whole.update(canonical_json(values).encode() + b"\n")
         return whole.hexdigest()
 
@@ -212,14 +247,16 @@ class CrawlIndex:
     def in_order(self) -> Iterator[Entry]:
         """Yields the pages sorted by URL, pages that declare another stored page as canonical last.
 
-        Pages arrive in an order that the network decides. Sorting makes items, ids and digest independent of it, and of two equal pages
-        the one under the canonical URL comes first, so de-duplication keeps it.
+        Pages arrive in an order that the network decides. Sorting makes items, ids and digest independent of it, and of
+        two equal pages the one under the canonical URL comes first, so de-duplication keeps it.
         """
         yield from self._entries(self._places[url] for url in self._ordered(self._places))
 
     def ways_to_pages(self) -> Iterator[tuple[str, str]]:
         """Yields URLs that led to a page with another URL, each with that one, in the order of the pages."""
-        for entry in self._entries(self._places[url] for url in self._ordered((self._redirected | self._aliases.keys()) & self._places.keys())):
+        for entry in self._entries(
+            self._places[url] for url in self._ordered((self._redirected | self._aliases.keys()) & self._places.keys())
+        ):
             for url in {entry.requested_url, *entry.redirects, *self.aliases(entry)} - {entry.url}:
                 yield url, entry.url
 
@@ -259,7 +296,9 @@ class Arrivals:
         self._path, self._place = path, 0
 
     def new(self) -> list[Entry]:
-        """Returns some thousand entries at most that were not returned before; an empty list where there is none yet."""
+        """Returns some thousand entries at most that were not returned before; an empty list where there is none
+        yet.
+        """
         if not self._path.is_file():
             return []
         with storage_errors(self._path), self._path.open("rb") as file:
@@ -281,11 +320,15 @@ def head_of(path: Path) -> Head | None:
     if values.get("format") != FORMAT:
         return None
     number = values.get("number")
-    return Head(str(values.get(_REQUESTER, "")), str(values.get("fetching", "")), number if isinstance(number, int) else 0)
+    return Head(
+        str(values.get(_REQUESTER, "")), str(values.get("fetching", "")), number if isinstance(number, int) else 0
+    )
 
 
 def _entry(values: dict[str, Any]) -> Entry | None:
-    return Entry(**{name: value for name, value in values.items() if name in _KNOWN}) if values.keys() >= _NEEDED else None
+    return (
+        Entry(**{name: value for name, value in values.items() if name in _KNOWN}) if values.keys() >= _NEEDED else None
+    )
 
 
 def line_of(values: dict[str, Any]) -> bytes:
@@ -295,7 +338,9 @@ def line_of(values: dict[str, Any]) -> bytes:
 
 
 def values_of(line: bytes) -> dict[str, Any]:
-    """The values of a journal line; empty if the line is torn, altered or no JSON object. A line without a checksum, as of before, is taken as it is."""
+    """The values of a journal line; empty if the line is torn, altered or no JSON object. A line without a checksum, as
+    of before, is taken as it is.
+    """
     content, check, number = line.rpartition(_CHECK_KEY)
     if check and _CHECK % zlib.crc32(content + b"}") != check + number:
         return {}
@@ -314,4 +359,6 @@ def storage_errors(root: Path) -> Iterator[None]:
     except OSError as error:
         hint = "free some space, mend the permissions, or choose another place with --data DIR"
         where = str(error.filename or root)
-        raise StorageError(f"raw pages cannot be stored or read: {error.strerror or error}", where=where, hint=hint) from error
+        raise StorageError(
+            f"raw pages cannot be stored or read: {error.strerror or error}", where=where, hint=hint
+        ) from error

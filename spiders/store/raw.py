@@ -4,10 +4,12 @@
     crawls/<run_id>.jsonl        the source's pages as of that crawl
     crawls/<run_id>.stats.json   outcome of the crawl; missing if it was cut off
 
-The order of crawls is the number in the journal's head, which counts up: neither run ids nor times decide it, because a clock may be wrong.
+The order of crawls is the number in the journal's head, which counts up: neither run ids nor times decide it, because a
+clock may be wrong.
 
-A journal line is written after its body and flushed to the operating system at once, so killing a crawl loses nothing that has arrived. A
-power cut may lose unsynced data: a torn line, or a line whose body is missing or has another hash, counts as not fetched.
+A journal line is written after its body and flushed to the operating system at once, so killing a crawl loses nothing
+that has arrived. A power cut may lose unsynced data: a torn line, or a line whose body is missing or has another hash,
+counts as not fetched.
 """
 
 import os
@@ -39,7 +41,9 @@ class Journal:
     file: IO[bytes]
 
     def add(self, page: Page, *, redirects: list[str] | None = None, card: list[str] | None = None) -> None:
-        """Stores the body of a fetched page and appends its entry. `redirects` are the URLs that led to it; `card` is as in `Entry`."""
+        """Stores the body of a fetched page and appends its entry. `redirects` are the URLs that led to it; `card` is
+        as in `Entry`.
+        """
         entry = Entry.of(page, redirects or [], card or [])
         with storage_errors(self.store.root):
             self.store.keep_body(entry.sha256, page.body)
@@ -69,7 +73,9 @@ class Journal:
 
 
 class RawStore:
-    """The raw pages of one source under `root`. Files missing there are read from the store `below`, which is never written to."""
+    """The raw pages of one source under `root`. Files missing there are read from the store `below`, which is never
+    written to.
+    """
 
     def __init__(self, root: Path, below: Path | None = None) -> None:
         self.root = root
@@ -100,7 +106,8 @@ class RawStore:
     def journal(self, run_id: str, head: Head = Head()) -> Iterator[Journal]:  # noqa: B008  # frozen
         """Opens the journal of a crawl for appending and syncs it at the end.
 
-        Lines of an earlier attempt at the same crawl are kept. A new journal starts with `head`, and with a number above those of all other crawls.
+        Lines of an earlier attempt at the same crawl are kept. A new journal starts with `head`, and with a number
+        above those of all other crawls.
         """
         path = self.journal_path(run_id)
         with storage_errors(self.root):
@@ -117,7 +124,9 @@ class RawStore:
                 sync_folder(path.parent)
 
     def drop_kept(self, run_id: str) -> None:
-        """Removes the carried-over entries that an earlier attempt at this crawl has written, so that they can be decided again."""
+        """Removes the carried-over entries that an earlier attempt at this crawl has written, so that they can be
+        decided again.
+        """
         path = self.journal_path(run_id)
         if head_of(path) is not None:
             with storage_errors(self.root):
@@ -127,7 +136,9 @@ class RawStore:
                     write_file(path, b"".join(left))
 
     def pages(self, run_id: str) -> Iterator[Page]:
-        """Yields the pages of a crawl one at a time, in the order of `CrawlIndex.in_order`. Pages with a missing or damaged body are skipped."""
+        """Yields the pages of a crawl one at a time, in the order of `CrawlIndex.in_order`. Pages with a missing or
+        damaged body are skipped.
+        """
         index = self.index(run_id)
         for entry in index.in_order():
             body = self.body(entry.sha256)
@@ -158,7 +169,9 @@ class RawStore:
         return None
 
     def forget(self, urls: Collection[str]) -> int:
-        """Erases pages from every crawl: journal lines, mentions in stats, and bodies. Returns the number of bodies removed."""
+        """Erases pages from every crawl: journal lines, mentions in stats, and bodies. Returns the number of bodies
+        removed.
+        """
         with storage_errors(self.root):
             return forget_urls(self.root, frozenset(urls))
 

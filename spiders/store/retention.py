@@ -1,6 +1,7 @@
 """Removes data from the raw store: crawls that are no longer needed, and pages that were taken down.
 
-Journals are removed before the bodies that they name. If the process is killed in between, an unreferenced body remains and the next call removes it.
+Journals are removed before the bodies that they name. If the process is killed in between, an unreferenced body remains
+and the next call removes it.
 """
 
 import json
@@ -41,7 +42,11 @@ def forget_urls(root: Path, urls: frozenset[str]) -> int:
     """Implements `RawStore.forget`."""
     for path in sorted((root / "crawls").glob("*.jsonl")):
         lines = path.read_bytes().splitlines(keepends=True)
-        left = [_without_card(line, values, urls) for line in lines if (values := values_of(line)) and not _names(values, urls)]
+        left = [
+            _without_card(line, values, urls)
+            for line in lines
+            if (values := values_of(line)) and not _names(values, urls)
+        ]
         if left != lines:
             write_file(path, b"".join(left))
     for path in sorted((root / "crawls").glob("*.stats.json")):
@@ -74,11 +79,17 @@ def _forget_in_stats(path: Path, urls: frozenset[str]) -> None:
 
 
 def _without(value: Any, urls: frozenset[str]) -> Any:
-    """The JSON value without the entries of lists and objects that mention one of the URLs; a text that contains one becomes empty."""
+    """The JSON value without the entries of lists and objects that mention one of the URLs; a text that contains one
+    becomes empty.
+    """
     if isinstance(value, list):
         return [_without(one, urls) for one in value if not _is_of(one, urls)]
     if isinstance(value, dict):
-        return {key: _without(one, urls) for key, one in value.items() if key not in urls and not (isinstance(one, str) and one in urls)}
+        return {
+            key: _without(one, urls)
+            for key, one in value.items()
+            if key not in urls and not (isinstance(one, str) and one in urls)
+        }
     return "" if isinstance(value, str) and any(url in value for url in urls) else value
 
 
@@ -89,14 +100,20 @@ def _is_of(value: Any, urls: frozenset[str]) -> bool:
 def _unnamed(root: Path, bodies: set[str]) -> list[Path]:
     """Paths of the bodies that neither a journal nor `bodies` names."""
     named = bodies | {digest for path in (root / "crawls").glob("*.jsonl") for digest in _digests(path)}
-    return [path for path in sorted((root / "bodies").glob("*/*.gz")) if not path.name.startswith(".") and path.name.partition(".")[0] not in named]
+    return [
+        path
+        for path in sorted((root / "bodies").glob("*/*.gz"))
+        if not path.name.startswith(".") and path.name.partition(".")[0] not in named
+    ]
 
 
 def _digests(path: Path) -> Iterator[str]:
     with path.open("rb") as file:
         for line in file:
             values = values_of(line)
-            yield from (digest for digest in (values.get("sha256"), *(values.get("card") or ())) if isinstance(digest, str))
+            yield from (
+                digest for digest in (values.get("sha256"), *(values.get("card") or ())) if isinstance(digest, str)
+            )
 
 
 def _strays(root: Path) -> list[Path]:

@@ -1,4 +1,6 @@
-"""`almanac doctor` finds what is wrong with a machine and says the way out; with nothing wrong it ends with 0, and it changes nothing."""
+"""`almanac doctor` finds what is wrong with a machine and says the way out; with nothing wrong it ends with 0, and it
+changes nothing.
+"""
 
 import json
 import socket
@@ -36,21 +38,38 @@ def _free_port() -> int:
 
 
 def _examined(folder: Path) -> dict[str, checks.Check]:
-    return {check.name: check for check in checks.examine(Project(folder / "project"), DataDir(folder / "project" / "data"))}
+    return {
+        check.name: check for check in checks.examine(Project(folder / "project"), DataDir(folder / "project" / "data"))
+    }
 
 
 def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, almanac: Almanac) -> None:
-    almanac.fresh = True  # what commands are forked from would be another one for this port, and costs more than to start this one
+    # what commands are forked from would be another one for this port, and costs more than to start this one
+    almanac.fresh = True
     done = almanac("doctor", "--json", data=tmp_path / "project" / "data")
     told = done.json
     assert (done.code, told["ok"], told["project"]) == (0, True, str(tmp_path / "project"))
-    names = ["python", "packages", "processor", "models", "project", "disk", "data", "versions", "chromium", "prefect", "port"]
+    names = [
+        "python",
+        "packages",
+        "processor",
+        "models",
+        "project",
+        "disk",
+        "data",
+        "versions",
+        "chromium",
+        "prefect",
+        "port",
+    ]
     assert [check["name"] for check in told["checks"]] == names
     assert {check["state"] for check in told["checks"]} <= {"ok", "note"}
     assert list((tmp_path / "project").iterdir()) == [tmp_path / "project" / "knowledge"]
 
 
-def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(taken.getsockname()[1]))
@@ -58,13 +77,21 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(tmp_path: Path, 
         (tmp_path / "project" / "knowledge" / "shop.yaml").write_text("name: shop\nsauces: []\n")
         assert run(["doctor", "--data", str(tmp_path / "project" / "knowledge" / "shop.yaml")]) == 7
     told = " ".join(capsys.readouterr().out.split())
-    findings = ("shop.yaml is no folder", "unknown key; did you mean sources?", "almanac validate KB", "no Prefect server answers", "PREFECT_SERVER_API_PORT=N")
+    findings = (
+        "shop.yaml is no folder",
+        "unknown key; did you mean sources?",
+        "almanac validate KB",
+        "no Prefect server answers",
+        "PREFECT_SERVER_API_PORT=N",
+    )
     for finding in findings:
         assert finding in told
     assert "4 of 11 are wrong" in told
 
 
-def test_packages_that_do_not_fit_are_named_with_the_command_that_mends_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_that_do_not_fit_are_named_with_the_command_that_mends_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     installed, lacking = checks._installed, {"chromadb": SimpleNamespace(version="1.6.0", requires=[]), "tantivy": None}
     monkeypatch.setattr(checks, "_installed", lambda name: lacking.get(name, installed(name)))
     checks._needed.cache_clear()
@@ -82,7 +109,11 @@ def test_other_versions_than_the_locks_that_fit_are_a_note(tmp_path: Path, monke
     checks._needed.cache_clear()
     check = _examined(tmp_path)["packages"]
     checks._needed.cache_clear()
-    assert (check.state, "structlog 99.1, locked" in check.found, "requirements.lock" in check.hint) == ("note", True, True)
+    assert (check.state, "structlog 99.1, locked" in check.found, "requirements.lock" in check.hint) == (
+        "note",
+        True,
+        True,
+    )
 
 
 def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not(tmp_path: Path) -> None:
@@ -96,7 +127,10 @@ def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not(tmp_p
 def test_where_the_multilingual_model_lies_or_would_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "cache"))
     check = checks._models()
-    assert (check.state, f"is unpacked at its first use, 490 MB in {tmp_path / 'cache' / 'models'}" in check.found) == ("ok", True)
+    assert (check.state, f"is unpacked at its first use, 490 MB in {tmp_path / 'cache' / 'models'}" in check.found) == (
+        "ok",
+        True,
+    )
     with monkeypatch.context() as full:
         full.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=10**9, free=30 * 10**6))
         check = checks._models()
@@ -120,7 +154,9 @@ def test_a_full_disk_is_wrong_before_a_run_finds_out(tmp_path: Path, monkeypatch
     assert "almanac prune KB" in check.hint
 
 
-def test_a_file_system_without_what_runs_rely_on_is_found_by_trying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_what_runs_rely_on_is_found_by_trying(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fcntl.flock", lambda *_: None)  # as a mount without locks: whoever asks gets one
     check = _examined(tmp_path)["data"]
     assert (check.state, "a lock can be taken twice" in check.found) == ("wrong", True)
@@ -143,8 +179,11 @@ def test_a_live_version_of_another_format_is_told_with_the_command_that_brings_i
     check = _examined(tmp_path)["versions"]
     assert (check.state, "v0001 of 'shop' has format 2" in check.found) == ("wrong", True)
     assert "almanac run KB" in check.hint and "shop is not declared in" in check.hint
-    (tmp_path / "project" / "knowledge" / "wiki.yaml").write_text("name: shop\nsources: [{name: notes, kind: files, glob: '*.md'}]\n")
-    assert "almanac run wiki builds a version of this format" in _examined(tmp_path)["versions"].hint  # as commands call it
+    (tmp_path / "project" / "knowledge" / "wiki.yaml").write_text(
+        "name: shop\nsources: [{name: notes, kind: files, glob: '*.md'}]\n"
+    )
+    # as commands call it
+    assert "almanac run wiki builds a version of this format" in _examined(tmp_path)["versions"].hint
 
 
 @pytest.fixture
@@ -175,7 +214,9 @@ def test_a_server_that_answers_is_no_taken_port(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("address", ["no port", "99999999", "0x50"])
-def test_nonsense_in_the_environment_is_a_finding_and_no_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_nonsense_in_the_environment_is_a_finding_and_no_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_PORT", address)
     monkeypatch.setenv("PREFECT_API_URL", address)
     found = _examined(tmp_path)
@@ -209,6 +250,12 @@ def test_what_cannot_be_looked_at_is_wrong_and_the_rest_is_looked_at(tmp_path: P
 
 def test_declarations_of_one_name_are_told(tmp_path: Path) -> None:
     for stem in ("shop", "old"):
-        (tmp_path / "project" / "knowledge" / f"{stem}.yaml").write_text("name: shop\nsources: [{name: notes, kind: files, glob: '*.md'}]\n")
+        (tmp_path / "project" / "knowledge" / f"{stem}.yaml").write_text(
+            "name: shop\nsources: [{name: notes, kind: files, glob: '*.md'}]\n"
+        )
     check = _examined(tmp_path)["project"]
-    assert (check.state, "old.yaml: name: 'shop' is also the name in" in check.found, "shop.yaml:1" in check.found) == ("wrong", True, True)
+    assert (check.state, "old.yaml: name: 'shop' is also the name in" in check.found, "shop.yaml:1" in check.found) == (
+        "wrong",
+        True,
+        True,
+    )

@@ -1,4 +1,6 @@
-"""The commands of whoever keeps versions, as a user runs them: what they print, how they end, who may run beside them."""
+"""The commands of whoever keeps versions, as a user runs them: what they print, how they end, who may run beside
+them.
+"""
 
 import csv
 import io
@@ -31,7 +33,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         making.make_version(data, "shop", "v0002", SECOND)
         making.make_version(data, "shop", "v0003", THIRD, passed=False)
     publish(data.index("shop"), "v0002")
-    (data.root / "shop.yaml").write_text("name: shop\nsources: [{name: pages, kind: files, glob: '*.md'}]\nretention: {versions: 3}\n")
+    (data.root / "shop.yaml").write_text(
+        "name: shop\nsources: [{name: pages, kind: files, glob: '*.md'}]\nretention: {versions: 3}\n"
+    )
     return data.root
 
 
@@ -45,9 +49,16 @@ def kb(made: Path, tmp_path: Path, almanac: Almanac) -> str:
 
 def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: str) -> None:
     listed = almanac("versions", kb, "--json").json
-    folders = {row["version"]: version_dir(DataDir(almanac.data).index("shop"), row["version"]) for row in listed["versions"]}
-    sizes = {name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for name, folder in folders.items()}
-    assert {row["version"]: row["size_mb"] for row in listed["versions"]} == {name: pytest.approx(size / 1e6, abs=0.006) for name, size in sizes.items()}
+    folders = {
+        row["version"]: version_dir(DataDir(almanac.data).index("shop"), row["version"]) for row in listed["versions"]
+    }
+    sizes = {
+        name: sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        for name, folder in folders.items()
+    }
+    assert {row["version"]: row["size_mb"] for row in listed["versions"]} == {
+        name: pytest.approx(size / 1e6, abs=0.006) for name, size in sizes.items()
+    }
     assert min(sizes.values()) > 50_000
     states = [(row["version"], row["state"]) for row in listed["versions"]]
     assert (listed["current"], states) == ("v0002", [("v0003", "refused"), ("v0002", "current"), ("v0001", "kept")])
@@ -59,8 +70,14 @@ def test_versions_tell_what_is_live_refused_and_read_now(almanac: Almanac, kb: s
 
 
 def test_help_and_errors_of_use_import_no_engine_no_schema_and_no_logging_library() -> None:
-    heavy = "{'almanac.schemas.declaration', 'structlog', 'ruamel.yaml', 'pyarrow', 'numpy', 'chromadb', 'torch', 'prefect', 'scrapy'}"
-    code = f"import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); print(code, sorted({heavy} & set(sys.modules)), file=sys.stderr)"
+    heavy = (
+        "{'almanac.schemas.declaration', 'structlog', 'ruamel.yaml', 'pyarrow', 'numpy', 'chromadb', 'torch', "
+        "'prefect', 'scrapy'}"
+    )
+    code = (
+        f"import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); print(code, sorted({heavy} & "
+        "set(sys.modules)), file=sys.stderr)"
+    )
     for arguments, expected in ((["--help"], 0), (["search", "--nonsense"], 2), (["verify"], 2)):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
         assert done.stderr.splitlines()[-1] == f"{expected} []"
@@ -68,7 +85,10 @@ def test_help_and_errors_of_use_import_no_engine_no_schema_and_no_logging_librar
 
 def test_rollback_loads_no_engine_and_survives_a_pointer_that_leads_nowhere(almanac: Almanac, kb: str) -> None:
     """A second for all of it: Chroma's import alone would take that."""
-    code = "import sys; from almanac.cli.main import run; run(sys.argv[1:]); sys.exit(str({'chromadb', 'torch', 'prefect', 'scrapy'} & set(sys.modules)))"
+    code = (
+        "import sys; from almanac.cli.main import run; run(sys.argv[1:]); sys.exit(str({'chromadb', 'torch', "
+        "'prefect', 'scrapy'} & set(sys.modules)))"
+    )
     command = [sys.executable, "-c", code, "rollback", kb, "--data", str(almanac.data)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr.splitlines()[-1]) == ("shop: v0001 is live, after v0002\n", "set()")
@@ -102,7 +122,9 @@ def test_a_second_writer_is_told_who_is_at_work_and_ends_with_6(almanac: Almanac
         (["promote", "v0003", "--to", "other"], 4),
     ],
 )
-def test_what_cannot_be_done_says_so_and_changes_nothing(almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str], code: int) -> None:
+def test_what_cannot_be_done_says_so_and_changes_nothing(
+    almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str], code: int
+) -> None:
     places = {".": str(almanac.data), "other": str(tmp_path / "other")}
     done = almanac(arguments[0], kb, *(places.get(argument, argument) for argument in arguments[1:]), "--json")
     assert (done.code, bool(done.json["error"]["hint"])) == (code, True), done.stderr
@@ -135,7 +157,9 @@ def test_a_ruined_version_is_found_rebuilt_and_promoted(almanac: Almanac, kb: st
 
 
 @pytest.mark.slow
-def test_a_single_segment_has_nothing_to_merge_and_is_exported_as_it_is(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+def test_a_single_segment_has_nothing_to_merge_and_is_exported_as_it_is(
+    almanac: Almanac, kb: str, tmp_path: Path
+) -> None:
     result = almanac("compact", kb, "--json").json
     assert {key: result[key] for key in ("kb", "version", "previous", "segments", "deleted")} == {
         "kb": "shop", "version": "v0002", "previous": "v0002", "segments": {"before": 1, "after": 1}, "deleted": 0,
@@ -152,7 +176,11 @@ def test_forget_and_prune_say_what_went(almanac: Almanac, kb: str) -> None:
     assert (forgotten["versions"], forgotten["items"], forgotten["vectors"]) == (["v0002", "v0003", "v0001"], 1, 1)
     (line,) = (almanac.data / "index/shop/forgotten.jsonl").read_text().splitlines()
     assert (json.loads(line)["why"], json.loads(line)["urls"]) == ("asked for", ["http://shop/3"])
-    holding = [path.name for path in (almanac.data / "index").rglob("*") if path.is_file() and b"text of page 3" in path.read_bytes()]
+    holding = [
+        path.name
+        for path in (almanac.data / "index").rglob("*")
+        if path.is_file() and b"text of page 3" in path.read_bytes()
+    ]
     assert holding == []
     assert "none held it" in almanac("forget", kb, "http://shop/3").stdout
     pruned = almanac("prune", kb, "--json").json
@@ -173,7 +201,9 @@ FORMULAS = {
 }
 
 
-def test_a_csv_for_spreadsheets_has_no_formula_and_every_other_export_has_the_exact_text(tmp_path: Path, almanac: Almanac) -> None:
+def test_a_csv_for_spreadsheets_has_no_formula_and_every_other_export_has_the_exact_text(
+    tmp_path: Path, almanac: Almanac
+) -> None:
     data = DataDir(almanac.data)
     with making.without_children():
         making.make_version(data, "shop", "v0001", FORMULAS)
@@ -190,10 +220,19 @@ def test_a_csv_for_spreadsheets_has_no_formula_and_every_other_export_has_the_ex
     for what in ("documents", "chunks"):
         exact, safe = cells(what), cells(what, "--spreadsheet-safe")
         assert {row["text"] for row in exact} == set(FORMULAS.values())
-        assert not [cell for row in safe for cell in row.values() if cell[:1] in "=+-@\t\r\n＝" and cell not in ("", "-12.50")]
+        assert not [
+            cell for row in safe for cell in row.values() if cell[:1] in "=+-@\t\r\n＝" and cell not in ("", "-12.50")
+        ]
         assert [{name: cell.removeprefix("'") for name, cell in row.items()} for row in safe] == exact
-        assert [row["text"] for row in safe if row["text"] in ("-12.50", "plain")] == [text for text in FORMULAS.values() if text in ("-12.50", "plain")]
-    for arguments in (["documents"], ["documents", "--format", "jsonl"], ["documents", "--format", "parquet"], ["chroma", "--out", str(tmp_path / "c")]):
+        assert [row["text"] for row in safe if row["text"] in ("-12.50", "plain")] == [
+            text for text in FORMULAS.values() if text in ("-12.50", "plain")
+        ]
+    for arguments in (
+        ["documents"],
+        ["documents", "--format", "jsonl"],
+        ["documents", "--format", "parquet"],
+        ["chroma", "--out", str(tmp_path / "c")],
+    ):
         refused = almanac("export", kb, *arguments, "--spreadsheet-safe")
         assert (refused.code, "--spreadsheet-safe" in refused.stderr, refused.stdout) == (2, True, "")
 
@@ -201,11 +240,21 @@ def test_a_csv_for_spreadsheets_has_no_formula_and_every_other_export_has_the_ex
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["prune"], ["compact"], ["rebuild"], ["rollback"], ["verify"], ["publish", "v0001"], ["diff", "v0001", "v0002"]),
+        *(
+            ["prune"],
+            ["compact"],
+            ["rebuild"],
+            ["rollback"],
+            ["verify"],
+            ["publish", "v0001"],
+            ["diff", "v0001", "v0002"],
+        ),
         *(["forget", "http://shop/1"], ["forget", "http://shop/1", "--anyway"]),
     ],
 )
-def test_a_mistyped_data_directory_is_refused_and_not_made(almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str]) -> None:
+def test_a_mistyped_data_directory_is_refused_and_not_made(
+    almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str]
+) -> None:
     mistyped = tmp_path / "daat" / "here"
     done = almanac(arguments[0], kb, *arguments[1:], "--json", data=mistyped)
     told = f"{done.json['error']['where']} {done.json['error']['hint']}"
@@ -213,12 +262,16 @@ def test_a_mistyped_data_directory_is_refused_and_not_made(almanac: Almanac, kb:
 
 
 @pytest.mark.parametrize("arguments", [["prune"], ["compact"], ["forget", "http://shop/1"]])
-def test_a_data_directory_of_others_is_left_as_it_is(almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str]) -> None:
+def test_a_data_directory_of_others_is_left_as_it_is(
+    almanac: Almanac, kb: str, tmp_path: Path, arguments: list[str]
+) -> None:
     others = tmp_path / "others"
     (others / "index" / "jobs").mkdir(parents=True)
     done = almanac(arguments[0], kb, *arguments[1:], "--json", data=others)
     assert (done.code, done.json["error"]["kind"]) == (2, "nothing_published")
-    assert [path.name for path in (others / "index").iterdir()] == ["jobs"] and [path.name for path in others.iterdir()] == ["index"]
+    assert [path.name for path in (others / "index").iterdir()] == ["jobs"] and [
+        path.name for path in others.iterdir()
+    ] == ["index"]
 
 
 def test_a_url_can_be_denied_before_anything_is_fetched(almanac: Almanac, kb: str, tmp_path: Path) -> None:
@@ -227,7 +280,9 @@ def test_a_url_can_be_denied_before_anything_is_fetched(almanac: Almanac, kb: st
     assert (done.code, (tmp_path / "new/index/shop/forgotten.jsonl").is_file()) == (0, True)
 
 
-def test_a_version_that_is_not_there_makes_no_directory_to_promote_it_to(almanac: Almanac, kb: str, tmp_path: Path) -> None:
+def test_a_version_that_is_not_there_makes_no_directory_to_promote_it_to(
+    almanac: Almanac, kb: str, tmp_path: Path
+) -> None:
     done = almanac("promote", kb, "v0042", "--to", str(tmp_path / "production"), "--json")
     assert (done.code, done.json["error"]["kind"], (tmp_path / "production").exists()) == (2, "not_found", False)
 

@@ -1,4 +1,6 @@
-"""A project is a folder of the user's: which one is found from where, what is written into it, and what is said where it lacks something."""
+"""A project is a folder of the user's: which one is found from where, what is written into it, and what is said where
+it lacks something.
+"""
 
 import json
 import os
@@ -54,10 +56,17 @@ def _enter(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Path:
     return folder
 
 
-def test_the_nearest_folder_upwards_that_declares_something_is_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_nearest_folder_upwards_that_declares_something_is_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outer, inner = _project(tmp_path / "outer", "shop"), _project(tmp_path / "outer" / "inner", "jobs")
     (inner / "deeper" / "knowledge").mkdir(parents=True)  # which declares nothing
-    for folder, found in ((outer, outer), (outer / "notes" / "old", outer), (inner, inner), (inner / "deeper" / "still", inner)):
+    for folder, found in (
+        (outer, outer),
+        (outer / "notes" / "old", outer),
+        (inner, inner),
+        (inner / "deeper" / "still", inner),
+    ):
         _enter(monkeypatch, folder)
         assert Project.locate().root == found
         assert DataDir.locate().root == found / "data"
@@ -86,19 +95,26 @@ def test_beyond_the_home_directory_nothing_is_looked_for(tmp_path: Path, monkeyp
     assert Project.locate().root == tmp_path
 
 
-def test_an_option_counts_before_the_variable_and_the_variable_before_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_an_option_counts_before_the_variable_and_the_variable_before_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     roots = {name: _project(tmp_path / name, name) for name in ("here", "variable", "option")}
     _enter(monkeypatch, roots["here"])
     assert said("validate", "here")[0] == 0
     monkeypatch.setenv("ALMANAC_PROJECT", str(roots["variable"]))
     assert said("validate", "variable")[0] == 0
-    for arguments in (("validate", "option", "--project", "../option"), ("--project", "../option", "validate", "option")):
+    for arguments in (
+        ("validate", "option", "--project", "../option"),
+        ("--project", "../option", "validate", "option"),
+    ):
         monkeypatch.setenv("ALMANAC_PROJECT", str(roots["variable"]))
         assert said(*arguments)[0] == 0
     assert os.environ["ALMANAC_PROJECT"] == str(roots["option"])  # children are told
 
 
-def test_a_name_that_is_not_found_says_which_folder_was_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_a_name_that_is_not_found_says_which_folder_was_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     _enter(monkeypatch, _project(tmp_path / "project", "shop", "jobs"))
     code, told = said("run", "handbook")
     assert code == 2
@@ -113,7 +129,9 @@ def test_a_name_that_is_not_found_says_which_folder_was_searched(tmp_path: Path,
         assert (code, f"{tmp_path / 'nowhere'}: no such project folder" in told) == (2, True), arguments
 
 
-def test_init_writes_into_the_project_or_makes_one_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_init_writes_into_the_project_or_makes_one_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
     assert said("init", "shop")[0] == 0
     assert [path.relative_to(here).as_posix() for path in here.rglob("*")] == ["knowledge", "knowledge/shop.yaml"]
@@ -131,12 +149,18 @@ def test_init_writes_into_the_project_or_makes_one_here(tmp_path: Path, monkeypa
         *((tag, "multilingual-e5-small-q4") for tag in ("fr", "pt-BR", "he", "vi", "auto", "enm")),
     ],
 )
-def test_init_proposes_an_embedder_that_knows_the_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, tag: str, model: str) -> None:
+def test_init_proposes_an_embedder_that_knows_the_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, tag: str, model: str
+) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
     assert said("init", "shop", "--language", tag)[0] == 0
     declaration = load_declaration("shop")
     assert (declaration.language, declaration.embed.model) == (tag, model)
-    [line] = [line for line in (here / "knowledge" / "shop.yaml").read_text(encoding="utf-8").splitlines() if line.startswith("embed:")]
+    [line] = [
+        line
+        for line in (here / "knowledge" / "shop.yaml").read_text(encoding="utf-8").splitlines()
+        if line.startswith("embed:")
+    ]
     assert "# knows" in line and "all-MiniLM-L6-v2" in line and "multilingual-e5-small-q4" in line
 
 
@@ -184,13 +208,18 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
     assert asked == "It answers from shop"
     assert f"Published in {data.root}, and not declared in {project / 'knowledge'}: wiki v0001." in undeclared
     (project / "knowledge" / "shop.other.yaml").write_text("name: shop-other\n")
-    assert not any("not declared" in line and "shop" in line for line in served(Catalog(data, env="other"))), "an overlay's name hides no declaration"
+    assert not any("not declared" in line and "shop" in line for line in served(Catalog(data, env="other"))), (
+        "an overlay's name hides no declaration"
+    )
     (project / "knowledge" / "shop.other.yaml").unlink()
     manifest = data.versions("shop") / "v0001" / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 1}))
     (project / "knowledge" / "jobs.yaml").write_text("name: [")
     lines = list(served(Catalog(data)))
-    assert [line.split(":")[0] for line in lines[:2]] == ["jobs cannot be asked", "shop cannot be asked"] and "has format 1" in lines[1]
+    assert [line.split(":")[0] for line in lines[:2]] == [
+        "jobs cannot be asked",
+        "shop cannot be asked",
+    ] and "has format 1" in lines[1]
     assert "almanac run shop builds a version of this format" in lines[1]
     empty = _enter(monkeypatch, _project(tmp_path / "new", "jobs"))
     (nothing,) = served(Catalog(DataDir(empty / "data")))
@@ -198,7 +227,9 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
 
 
 @pytest.mark.slow
-def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from ruamel.yaml import YAML
 
     from almanac.flows.server.deployments import deployment_files
@@ -223,7 +254,9 @@ def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(
     odd = ("_old.shop", "old-shop", "日本", "中国")
     for stem in odd:
         (project.knowledge / f"{stem}.yaml").write_text(_DECLARED.replace("NAME", "odd"))
-    names = [entries(deployment_files(project, data, "local")[0])[stem]["entrypoint"].rpartition(".")[2] for stem in odd]
+    names = [
+        entries(deployment_files(project, data, "local")[0])[stem]["entrypoint"].rpartition(".")[2] for stem in odd
+    ]
     assert len({*names}) == len(odd) and all(re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name) for name in names)
     for stem in odd:
         (project.knowledge / f"{stem}.yaml").unlink()
@@ -256,19 +289,34 @@ def test_examples_are_copied_where_nothing_else_is_declared_and_beside_what_is(t
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cron", "is_scheduled"),
-    [("0 5 * * 1-5", True), ("30 2 1 * *", True), ("0 5 LW * *", False), ("0 5 * * 5L", False), ("0 5 1 * */2", False), ("*/10 * * * * *", False)],
+    [
+        ("0 5 * * 1-5", True),
+        ("30 2 1 * *", True),
+        ("0 5 LW * *", False),
+        ("0 5 * * 5L", False),
+        ("0 5 1 * */2", False),
+        ("*/10 * * * * *", False),
+    ],
 )
-def test_a_schedule_that_prefect_reads_otherwise_is_not_handed_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cron: str, is_scheduled: bool) -> None:
-    """Declarations follow one dialect of cron and Prefect another: neither a run at the wrong time, nor a server that does not start."""
+def test_a_schedule_that_prefect_reads_otherwise_is_not_handed_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cron: str, is_scheduled: bool
+) -> None:
+    """Declarations follow one dialect of cron and Prefect another: neither a run at the wrong time, nor a server that
+    does not start.
+    """
     from almanac.flows.server.deployments import _deployment
 
     project = _enter(monkeypatch, _project(tmp_path / "project", "shop"))
     with (project / "knowledge" / "shop.yaml").open("a") as file:
         file.write(f'schedule: "{cron}"\n')
-    assert [one["cron"] for one in _deployment(project / "knowledge" / "shop.yaml", "local")["schedules"]] == ([cron] if is_scheduled else [])
+    assert [one["cron"] for one in _deployment(project / "knowledge" / "shop.yaml", "local")["schedules"]] == (
+        [cron] if is_scheduled else []
+    )
 
 
-def test_where_only_some_have_an_overlay_the_others_are_read_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_only_some_have_an_overlay_the_others_are_read_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from almanac.flows.server.deployments import _deployment
 
     project = _enter(monkeypatch, _project(tmp_path / "project", "shop", "jobs"))
@@ -291,14 +339,35 @@ def test_the_installation_is_no_project(tmp_path: Path, monkeypatch: pytest.Monk
     assert Project.locate().root == installed
 
 
-def test_names_and_folders_that_cannot_be_are_usage_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_names_and_folders_that_cannot_be_are_usage_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     _enter(monkeypatch, tmp_path / "empty")
     assert said("ask", "unknown", "why " * 100)[0] == 2
     assert said("versions", "shop", "--project", "~nobody-of-that-name/x")[0] == 2
 
 
-@pytest.mark.parametrize("kb", ["x" * 300, f"{'x' * 300}.yaml", f"{'日本' * 60}", "a/b", "..", ".", "/", "", "a\nb", "*", "~", "con", "shop.yaml/x"])
-def test_a_name_that_no_file_has_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, kb: str) -> None:
+@pytest.mark.parametrize(
+    "kb",
+    [
+        "x" * 300,
+        f"{'x' * 300}.yaml",
+        f"{'日本' * 60}",
+        "a/b",
+        "..",
+        ".",
+        "/",
+        "",
+        "a\nb",
+        "*",
+        "~",
+        "con",
+        "shop.yaml/x",
+    ],
+)
+def test_a_name_that_no_file_has_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, kb: str
+) -> None:
     _enter(monkeypatch, _project(tmp_path / "project", "shop"))
     for command in (("validate", kb), ("versions", kb), ("run", kb), ("search", kb, "words"), ("serve", "--kb", kb)):
         code, told = said(*command)
@@ -306,7 +375,9 @@ def test_a_name_that_no_file_has_is_not_found(tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "project" / "data").exists()
 
 
-def test_what_lies_elsewhere_or_is_a_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_what_lies_elsewhere_or_is_a_folder_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     _enter(monkeypatch, _project(tmp_path / "project", "shop"))
     assert "the project declares it as shop" in said("validate", "shop.yaml")[1]
     assert "is a folder, and no declaration" in said("validate", "./knowledge")[1]
@@ -320,7 +391,8 @@ def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_s
 
     monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "empty"))
     monkeypatch.setattr(
-        "almanac.index.embedding.model_folder.MULTILINGUAL_E5", replace(MULTILINGUAL_E5, weights=replace(MULTILINGUAL_E5.weights, package="no-such"))
+        "almanac.index.embedding.model_folder.MULTILINGUAL_E5",
+        replace(MULTILINGUAL_E5, weights=replace(MULTILINGUAL_E5.weights, package="no-such")),
     )
     assert _installed_examples() == ["handbook", "workspace"]
     told = capsys.readouterr().out
@@ -336,13 +408,18 @@ def _called(root: Path, **names: str) -> Path:
     return project
 
 
-def test_declarations_of_one_name_share_an_index_and_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_declarations_of_one_name_share_an_index_and_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     knowledge = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", old="shop", jobs="jobs")) / "knowledge"
     for command in ("validate", "run", "plan"):
         for kb, other in (("shop", "old"), ("old", "shop"), (str(knowledge / "old.yaml"), "shop")):
             code, told = said(command, kb)
             assert code == 2, (command, kb, told)
-            assert f"{knowledge / Path(kb).stem}.yaml:1: name: 'shop' is also the name in {knowledge / other}.yaml:1" in told
+            assert (
+                f"{knowledge / Path(kb).stem}.yaml:1: name: 'shop' is also the name in {knowledge / other}.yaml:1"
+                in told
+            )
             assert "another `name:`" in told
     assert said("validate", "jobs")[0] == 0
     assert not (tmp_path / "project" / "data").exists()
@@ -351,8 +428,13 @@ def test_declarations_of_one_name_share_an_index_and_are_refused(tmp_path: Path,
     assert said("validate", str(tmp_path / "old.yaml"))[0] == 0  # which lies elsewhere
 
 
-@pytest.mark.parametrize("written", ['"name": shop', "name:\n  shop", "name: ${KB_NAME:-shop}", "'name' : 'shop' # as ever", "name: >-\n  shop"])
-def test_a_name_counts_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, written: str) -> None:
+@pytest.mark.parametrize(
+    "written",
+    ['"name": shop', "name:\n  shop", "name: ${KB_NAME:-shop}", "'name' : 'shop' # as ever", "name: >-\n  shop"],
+)
+def test_a_name_counts_however_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, written: str
+) -> None:
     project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", other="other"))
     other = project / "knowledge" / "other.yaml"
     other.write_text(other.read_text().replace("name: other", written, 1))
@@ -361,7 +443,9 @@ def test_a_name_counts_however_it_is_written(tmp_path: Path, monkeypatch: pytest
     assert said("validate", "shop")[0] == 0
 
 
-def test_a_name_that_an_overlay_gives_counts_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_a_name_that_an_overlay_gives_counts_in_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", old="old"))
     (project / "knowledge" / "old.dev.yaml").write_text("name: shop\n")
     (project / "knowledge" / "shop.dev.yaml").write_text("title: In development\n")

@@ -25,17 +25,50 @@ def answering(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
 
 def test_a_refusal_shows_the_closest_passages_as_such(answering: Any, capsys: pytest.CaptureFixture[str]) -> None:
     related = [
-        Related(chunk_id="a", document_id="d", url="https://a.example/", title="Boats", text="Boats leave\nevery hour. " * 20, relevance=0.31),
-        Related(chunk_id="b", document_id="d", url="b.md", title="Tours", text="x", passage="Code: TO1\nPrice: 5", kb="voyago"),
+        Related(
+            chunk_id="a",
+            document_id="d",
+            url="https://a.example/",
+            title="Boats",
+            text="Boats leave\nevery hour. " * 20,
+            relevance=0.31,
+        ),
+        Related(
+            chunk_id="b",
+            document_id="d",
+            url="b.md",
+            title="Tours",
+            text="x",
+            passage="Code: TO1\nPrice: 5",
+            kb="voyago",
+        ),
         Related(chunk_id="c", document_id="d", url="c.md", title="Cats", text="Cats sleep."),
     ]
-    told: dict[str, Any] = {"kb": "kb", "version": "v0001", "answered": False, "reply": "I don't know.", "pathway": "kb-only", "citation": None, "sources": []}
+    told: dict[str, Any] = {
+        "kb": "kb",
+        "version": "v0001",
+        "answered": False,
+        "reply": "I don't know.",
+        "pathway": "kb-only",
+        "citation": None,
+        "sources": [],
+    }
     ask(answering(Answer(**told, related=related, searched="boats to bangkok")), "Boats to Bangok?")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["I don't know.", "  Closest passages, which do not answer it:", "  · Boats – https://a.example/ (relevance 31%)"]
+    assert lines[:3] == [
+        "I don't know.",
+        "  Closest passages, which do not answer it:",
+        "  · Boats – https://a.example/ (relevance 31%)",
+    ]
     assert lines[3].startswith("      Boats leave every hour. Boats")
     assert len(lines[3]) < 180
-    assert lines[4:9] == ["  · Tours – b.md (voyago)", "      Code: TO1", "      Price: 5", "  · Cats – c.md", "      Cats sleep."]
+    assert lines[4:9] == [
+        "  · Tours – b.md (voyago)",
+        "      Code: TO1",
+        "      Price: 5",
+        "  · Cats – c.md",
+        "      Cats sleep.",
+    ]
     assert lines[9:] == ["  kb v0001, kb-only", "  Searched for: boats to bangkok"]
 
 

@@ -26,14 +26,18 @@ sources:
         (["--env", "dev"], "kb.dev.yaml: no overlay 'dev' of kb.yaml"),
     ],
 )
-def test_what_cannot_be_looked_at_ends_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+def test_what_cannot_be_looked_at_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
     (tmp_path / "kb.yaml").write_text(_DECLARED)
     assert run(["run", str(tmp_path / "kb.yaml"), "--data", str(tmp_path / "data"), *arguments]) == 2
     assert says in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 
-def test_a_validated_declaration_says_which_overlay_it_was_read_with(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_validated_declaration_says_which_overlay_it_was_read_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "kb.yaml").write_text(_DECLARED)
     (tmp_path / "kb.dev.yaml").write_text("title: Dev\n")
     assert run(["validate", str(tmp_path / "kb.yaml"), "--env", "dev"]) == 0
@@ -42,7 +46,9 @@ def test_a_validated_declaration_says_which_overlay_it_was_read_with(tmp_path: P
 
 def test_a_golden_file_is_checked_with_the_declaration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "kb.yaml").write_text(_DECLARED + "gate: {golden: kb.golden.jsonl}\n")
-    (tmp_path / "kb.golden.jsonl").write_text('{"question": "a", "document_id": "b"}\n{"question": "c", "documentid": "d"}\n')
+    (tmp_path / "kb.golden.jsonl").write_text(
+        '{"question": "a", "document_id": "b"}\n{"question": "c", "documentid": "d"}\n'
+    )
     assert run(["validate", str(tmp_path / "kb.yaml")]) == 2
     assert f"{tmp_path / 'kb.golden.jsonl'}:2: unknown key documentid" in capsys.readouterr().err
 

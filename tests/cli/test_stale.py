@@ -10,7 +10,9 @@ from almanac.schemas.reports import RunReport
 _DAILY = f"{(datetime.now(UTC) - timedelta(hours=12)):%M %H} * * *"  # due half a day ago
 
 
-@pytest.mark.parametrize(("hours", "exit_code", "stale"), [(1, 0, False), (1, 4, True), (30, 0, True), (-40_000, 0, True), (-0.02, 0, False)])
+@pytest.mark.parametrize(
+    ("hours", "exit_code", "stale"), [(1, 0, False), (1, 4, True), (30, 0, True), (-40_000, 0, True), (-0.02, 0, False)]
+)
 def test_a_missed_start_a_bad_end_or_a_time_still_to_come_is_stale(hours: float, exit_code: int, stale: bool) -> None:
     """A run that began in the future, by a clock that was ahead, would otherwise never be missed."""
     at = (datetime.now(UTC) - timedelta(hours=hours)).isoformat(timespec="seconds")

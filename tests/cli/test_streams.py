@@ -1,4 +1,6 @@
-"""Commands whose stdout or stderr is closed, full, or read by nobody: they end with the exit code that they have earned."""
+"""Commands whose stdout or stderr is closed, full, or read by nobody: they end with the exit code that they have
+earned.
+"""
 
 import os
 import subprocess
@@ -19,7 +21,9 @@ def _code(line: str, folder: Path) -> int:
     (folder / "knowledge" / "notes.yaml").write_text(declaration)
     environment = {**os.environ, "ALMANAC_PROJECT": str(folder), "ALMANAC_DATA": str(folder / "data")}
     command = ["bash", "-o", "pipefail", "-c", line.replace("almanac", _ALMANAC)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
     assert "Traceback" not in done.stderr
     return done.returncode
 

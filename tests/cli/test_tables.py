@@ -10,7 +10,9 @@ _COLUMNS = ("version", "state", "created", "last live", "records", "docs", "chun
 
 
 @pytest.mark.parametrize("width", ["40", "80", "200"])
-def test_no_word_of_a_table_is_broken(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: str) -> None:
+def test_no_word_of_a_table_is_broken(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], width: str
+) -> None:
     monkeypatch.setenv("COLUMNS", width)
     print_table("products", _COLUMNS, [_ROW])
     said = capsys.readouterr().out
@@ -19,7 +21,9 @@ def test_no_word_of_a_table_is_broken(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert max(map(len, said.splitlines())) <= max(int(width), 80)
 
 
-def test_what_is_longer_than_a_column_is_there_to_the_last_letter(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_longer_than_a_column_is_there_to_the_last_letter(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     url = "http://x.test/" + "a" * 80 + "/end"
     print_table("search", ("", "title", "url"), [(1, "A long title of a page about kettles", url)])
@@ -27,7 +31,9 @@ def test_what_is_longer_than_a_column_is_there_to_the_last_letter(monkeypatch: p
     assert "".join(parts[-1] for parts in last if parts).endswith("/end")
 
 
-def test_a_title_is_on_one_line_however_narrow_its_table_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_title_is_on_one_line_however_narrow_its_table_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     title = "Gate refused, and nothing is live; a first version compares with nothing"
     print_table(title, ("a", "b"), [(1, 2)])

@@ -99,7 +99,10 @@ def test_works_that_many_callers_give_are_done_once_each() -> None:
     def call(caller: int) -> None:
         for turn in range(100):
             with ExitStack() as given:
-                results = [given.enter_context(threads(partial(done.append, (caller, 8 * turn + number)))) for number in range(8)]
+                results = [
+                    given.enter_context(threads(partial(done.append, (caller, 8 * turn + number))))
+                    for number in range(8)
+                ]
                 for result in results:
                     result()
 

@@ -7,7 +7,9 @@ import pytest
 from almanac.core.clock import age_of, utc_now
 
 
-@pytest.mark.parametrize(("hours", "known"), [(0, True), (30, True), (500_000, True), (-0.05, True), (-0.2, False), (-40_000, False)])
+@pytest.mark.parametrize(
+    ("hours", "known"), [(0, True), (30, True), (500_000, True), (-0.05, True), (-0.2, False), (-40_000, False)]
+)
 def test_a_time_in_the_future_has_no_age(hours: float, known: bool) -> None:
     """A clock that was adjusted by a few minutes is no reason to doubt; the age is never negative."""
     age = age_of((datetime.now(UTC) - timedelta(hours=hours)).isoformat())

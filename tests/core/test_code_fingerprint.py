@@ -13,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from almanac.core import code_fingerprint as subject
-from almanac.core.code_fingerprint import DISTRIBUTIONS, EXCLUDED_LIBRARIES, EXCLUDED_MODULES, code_fingerprint, computing_modules, libraries_of
+from almanac.core.code_fingerprint import (
+    DISTRIBUTIONS,
+    EXCLUDED_LIBRARIES,
+    EXCLUDED_MODULES,
+    code_fingerprint,
+    computing_modules,
+    libraries_of,
+)
 from almanac.core.settings import installation
 from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING, VALIDATION
 from almanac.flows.pipeline.worker import _BATCHES
@@ -47,7 +54,9 @@ def _of_what_is_read() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def before() -> dict[str, str]:
-    """The fingerprint of each stage before anything is changed: found out once, since reading all code takes a second."""
+    """The fingerprint of each stage before anything is changed: found out once, since reading all code takes a
+    second.
+    """
     return _of_what_is_read()
 
 
@@ -79,11 +88,24 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         ("PyStemmer", {"lexical"}),
         *(
             (library, set())
-            for library in ("pydantic", "structlog", "mistralai", "pyarrow", "prefect", "chromadb", "sentence-transformers", "torch", "openvino", "httpx")
+            for library in (
+                "pydantic",
+                "structlog",
+                "mistralai",
+                "pyarrow",
+                "prefect",
+                "chromadb",
+                "sentence-transformers",
+                "torch",
+                "openvino",
+                "httpx",
+            )
         ),
     ],
 )
-def test_another_library_invalidates_the_stages_that_call_it(before: dict[str, str], monkeypatch: pytest.MonkeyPatch, library: str, stages: set[str]) -> None:
+def test_another_library_invalidates_the_stages_that_call_it(
+    before: dict[str, str], monkeypatch: pytest.MonkeyPatch, library: str, stages: set[str]
+) -> None:
     """The code stays as it was read: of libraries, only their versions are asked for anew."""
     monkeypatch.setattr(metadata, "version", lambda name: "999" if name == library else installed(name))
     assert _changed(before, _of_what_is_read()) == stages
@@ -124,9 +146,14 @@ def test_changed_code_invalidates_the_stages_that_run_it_and_changed_words_none(
     assert _changed(before, fingerprints()) == stages
 
 
-def test_a_module_that_is_only_imported_for_types_does_not_count(before: dict[str, str], fingerprints: Fingerprints, copy: Path) -> None:
+def test_a_module_that_is_only_imported_for_types_does_not_count(
+    before: dict[str, str], fingerprints: Fingerprints, copy: Path
+) -> None:
     module = copy / "transforms" / "clean.py"
-    code_of_types = "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n    from almanac.index import reader\n"
+    code_of_types = (
+        "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import torch\n    from almanac.index import "
+        "reader\n"
+    )
     module.write_text(module.read_text() + code_of_types)
     fingerprints()
     assert "index.reader" not in computing_modules(*CLEANING)
@@ -135,11 +162,17 @@ def test_a_module_that_is_only_imported_for_types_does_not_count(before: dict[st
 
 
 def test_every_library_is_known_by_the_distribution_that_holds_it() -> None:
-    """The whole list, against what is installed: an import name that is called otherwise must stand in DISTRIBUTIONS, and nothing else may."""
+    """The whole list, against what is installed: an import name that is called otherwise must stand in DISTRIBUTIONS,
+    and nothing else may.
+    """
     modules = computing_modules(*(entry for entries in _STAGES.values() for entry in entries), *_BATCHES)
     names = {name for module in modules for name in subject._read(module).libraries}
     held = packages_distributions()
-    wrong = {name: held[name] for name in names & held.keys() if _normal(DISTRIBUTIONS.get(name, name)) not in map(_normal, held[name])}
+    wrong = {
+        name: held[name]
+        for name in names & held.keys()
+        if _normal(DISTRIBUTIONS.get(name, name)) not in map(_normal, held[name])
+    }
     assert wrong == {}
     assert DISTRIBUTIONS.keys() <= names
     assert {name: library for name, library in DISTRIBUTIONS.items() if _normal(name) == _normal(library)} == {}
@@ -162,10 +195,19 @@ def test_every_import_of_a_computing_module_counts_or_is_excluded() -> None:
             elif isinstance(node, ast.Import):
                 imported |= {alias.name for alias in node.names}
     own = {name.removeprefix("almanac.") for name in imported if name.startswith("almanac.")}
-    left_out = {name for name in own if name not in modules and not any(name == known or name.startswith(f"{known}.") for known in EXCLUDED_MODULES)}
-    packages = {name for name in left_out if (installation().joinpath(*name.split(".")) / "__init__.py").is_file()}  # their modules count
+    left_out = {
+        name
+        for name in own
+        if name not in modules and not any(name == known or name.startswith(f"{known}.") for known in EXCLUDED_MODULES)
+    }
+    # their modules count
+    packages = {name for name in left_out if (installation().joinpath(*name.split(".")) / "__init__.py").is_file()}
     assert left_out - packages == {"index.lexical"} & left_out
-    libraries = {DISTRIBUTIONS.get(top, top) for name in imported if (top := name.partition(".")[0]) not in sys.stdlib_module_names} - {"almanac"}
+    libraries = {
+        DISTRIBUTIONS.get(top, top)
+        for name in imported
+        if (top := name.partition(".")[0]) not in sys.stdlib_module_names
+    } - {"almanac"}
     assert libraries - EXCLUDED_LIBRARIES.keys() == libraries_of(modules).keys()
 
 
@@ -173,4 +215,8 @@ def test_no_module_is_excluded_that_nobody_imports() -> None:
     """An exclusion that is not needed hides the next one that would be."""
     modules = computing_modules(*(entry for entries in _STAGES.values() for entry in entries), "index.chroma.rows")
     own = {name for module in modules for name in subject._read(module).own}
-    assert {excluded for excluded in EXCLUDED_MODULES if not any(name == excluded or name.startswith(f"{excluded}.") for name in own)} == set()
+    assert {
+        excluded
+        for excluded in EXCLUDED_MODULES
+        if not any(name == excluded or name.startswith(f"{excluded}.") for name in own)
+    } == set()

@@ -1,4 +1,6 @@
-"""A property that threads share is computed once, holds up no other object, and two that need each other's never wait for ever."""
+"""A property that threads share is computed once, holds up no other object, and two that need each other's never wait
+for ever.
+"""
 
 import threading
 import time

@@ -11,7 +11,18 @@ from almanac.core.digests import DigestSet, SortedDigests, digest_of, digest_of_
 
 _POOL = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(6)]
 # Also what no hash is, or only nearly: columns of damaged tables hold anything.
-_ODD = ["", "a", _POOL[0].upper(), _POOL[0][:-1], _POOL[0] + "0", "g" * 64, "é" * 32, hashlib.sha256(b"a").hexdigest(), "0" * 64, "0" * 62 + "01"]
+_ODD = [
+    "",
+    "a",
+    _POOL[0].upper(),
+    _POOL[0][:-1],
+    _POOL[0] + "0",
+    "g" * 64,
+    "é" * 32,
+    hashlib.sha256(b"a").hexdigest(),
+    "0" * 64,
+    "0" * 62 + "01",
+]
 _texts = st.lists(st.sampled_from(_POOL + _ODD), max_size=12)
 
 
@@ -19,13 +30,17 @@ _texts = st.lists(st.sampled_from(_POOL + _ODD), max_size=12)
 def test_what_is_found_is_what_a_dictionary_finds(given_texts: list[str], asked: list[str], cut: int) -> None:
     column = pa.chunked_array([given_texts[:cut], given_texts[cut:]], pa.string())
     digests = digests_of(column)
-    assert np.array_equal(digests, digests_of(given_texts)) and np.array_equal(digests[cut:], digests_of(pa.array(given_texts, pa.large_string()).slice(cut)))
+    assert np.array_equal(digests, digests_of(given_texts)) and np.array_equal(
+        digests[cut:], digests_of(pa.array(given_texts, pa.large_string()).slice(cut))
+    )
     first: dict[str, int] = {}
     for row, text in enumerate(given_texts):
         first.setdefault(text, row)
     found = SortedDigests(digests)
     assert found.find(digests_of(asked)).tolist() == [first.get(text, -1) for text in asked]
-    assert [found.span(digest_of(text)).tolist() for text in asked] == [[row for row, one in enumerate(given_texts) if one == text] for text in asked]
+    assert [found.span(digest_of(text)).tolist() for text in asked] == [
+        [row for row, one in enumerate(given_texts) if one == text] for text in asked
+    ]
     assert sorted(first_rows(digests).tolist()) == sorted(first.values())
 
 
@@ -47,4 +62,12 @@ def test_hashes_are_their_bytes_and_sort_as_their_digits_do() -> None:
 
 
 def test_texts_that_are_divided_differently_differ() -> None:
-    assert len({digest_of_parts(parts) for parts in (["a", "b"], ["ab", ""], ["", "ab"], ["a:", "b"], ["a", ":b"], ["1:a", "b"])}) == 6
+    assert (
+        len(
+            {
+                digest_of_parts(parts)
+                for parts in (["a", "b"], ["ab", ""], ["", "ab"], ["a:", "b"], ["a", ":b"], ["1:a", "b"])
+            }
+        )
+        == 6
+    )

@@ -31,7 +31,16 @@ from tests.conftest import ROOT
 def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if no extra were installed."""
     installed = metadata.version
-    brought = {"torch", "sentence-transformers", "transformers", "unstructured", "python-docx", "mistralai", "boto3", "prefect-dask"}
+    brought = {
+        "torch",
+        "sentence-transformers",
+        "transformers",
+        "unstructured",
+        "python-docx",
+        "mistralai",
+        "boto3",
+        "prefect-dask",
+    }
 
     def version(name: str) -> str:
         if name in brought:
@@ -48,17 +57,22 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def test_extras_are_those_that_are_declared() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert set(get_args(Extra)) == declared.keys() - {"dev", "bench", "langchain", "llamaindex"}  # those are imported by who writes code
+    # those are imported by who writes code
+    assert set(get_args(Extra)) == declared.keys() - {"dev", "bench", "langchain", "llamaindex"}
     assert missing_package("office") is None
 
 
 @pytest.mark.usefixtures("plain")
 def test_the_first_package_that_is_missing_is_named_with_the_command_that_brings_it() -> None:
-    with pytest.raises(UsageError, match=r"run\.engine: dask needs the extra 'dask', and prefect-dask is not installed") as raised:
+    with pytest.raises(
+        UsageError, match=r"run\.engine: dask needs the extra 'dask', and prefect-dask is not installed"
+    ) as raised:
         require_extra("dask", "run.engine: dask", "kb.yaml", "engine: local")
     assert raised.value.exit_code == 2
     assert raised.value.where == "kb.yaml"
-    assert raised.value.hint == f"make setup in a checkout; else pip install 'almanac[dask]' -c {ROOT / 'requirements.lock'}; or engine: local"
+    assert raised.value.hint == (
+        f"make setup in a checkout; else pip install 'almanac[dask]' -c {ROOT / 'requirements.lock'}; or engine: local"
+    )
     assert installed_version("unstructured") is None
 
 
@@ -78,7 +92,10 @@ def test_models_from_folders_and_apis_need_theirs_and_bundled_ones_nothing(tmp_p
 @pytest.mark.parametrize("kind", ["docx", "pptx", "xlsx", "epub", "eml"])
 def test_an_office_file_is_a_reject_that_names_the_extra_and_is_read_again(kind: str) -> None:
     content = Content(Page(f"https://x.example/a.{kind}", b"content", content_type=DOCUMENT_TYPES[kind]))
-    with pytest.raises(Interrupted, match=rf"{kind.upper()} needs the extra 'office', and unstructured is not installed: .*almanac\[office\]"):
+    with pytest.raises(
+        Interrupted,
+        match=rf"{kind.upper()} needs the extra 'office', and unstructured is not installed: .*almanac\[office\]",
+    ):
         _ = content.document
     assert content.was_interrupted
 

@@ -33,13 +33,25 @@ def _rows(table: str) -> list[list[str]]:
         # two rows and three
         ("<tr><th rowspan=2>P<th colspan=2>2024<tr><th>Q1<th>Q2<tr><td>x<td>1<td>2", ["P", "2024 Q1", "2024 Q2"]),
         ("<thead><tr><th>P<th>P<tr><th>a<th>b<tr><th>kg<th>kg</thead><tr><td>1<td>2", ["P a kg", "P b kg"]),
-        ("<tr><td rowspan=2>P<td colspan=2>2024<tr><td>Q1<td>Q2<tr><td>x<td>1<td>2<tr><td>y<td>1<td>2", ["P", "2024 Q1", "2024 Q2"]),
-        ("<tr><td><td colspan=2>2024<tr><td>P<td>Q1<td>Q2<tr><td>x<td>1<td>2<tr><td>y<td>1<td>2", ["P", "2024 Q1", "2024 Q2"]),
+        (
+            "<tr><td rowspan=2>P<td colspan=2>2024<tr><td>Q1<td>Q2<tr><td>x<td>1<td>2<tr><td>y<td>1<td>2",
+            ["P", "2024 Q1", "2024 Q2"],
+        ),
+        (
+            "<tr><td><td colspan=2>2024<tr><td>P<td>Q1<td>Q2<tr><td>x<td>1<td>2<tr><td>y<td>1<td>2",
+            ["P", "2024 Q1", "2024 Q2"],
+        ),
         # no tag says so
-        ("<tr><td>Jour<td>Lieu<td>Prix<tr><td>lundi<td>Lyon<td>9 €<tr><td>mardi<td>Nice<td>8 €", ["Jour", "Lieu", "Prix"]),
+        (
+            "<tr><td>Jour<td>Lieu<td>Prix<tr><td>lundi<td>Lyon<td>9 €<tr><td>mardi<td>Nice<td>8 €",
+            ["Jour", "Lieu", "Prix"],
+        ),
         ("<tr><td><b>Tag</b><td><strong>Zeit</strong><tr><td>Mo<td>9-17<tr><td>Di<td>9-17", ["Tag", "Zeit"]),
         ("<tr><td><td>Giá<tr><td>Phở<td>9<tr><td>Bún<td>8", ["", "Giá"]),
-        ("<tr><td colspan=2>Pro<td colspan=2>Contra<tr><td>+<td>cheap<td>-<td>loud<tr><td>+<td>light<td>-<td>old", ["Pro", "Pro", "Contra", "Contra"]),
+        (
+            "<tr><td colspan=2>Pro<td colspan=2>Contra<tr><td>+<td>cheap<td>-<td>loud<tr><td>+<td>light<td>-<td>old",
+            ["Pro", "Pro", "Contra", "Contra"],
+        ),
         # nothing names the columns
         ("<tr><th>Price<td>5 €<tr><th>Size<td>L", ["", ""]),
         ("<tr><td>Region<td>Napa<tr><td>Grape<td>Zinfandel", ["", ""]),
@@ -56,7 +68,10 @@ def test_the_first_row_of_a_grid_names_its_columns(markup: str, names: list[str]
     [
         ("<ul><li>10:00 to 20:00</li></ul>", "10:00 to 20:00"),
         ("<ul>\n <li>9:00 - 12:00</li>\n <li>14:00 - 18:00</li>\n</ul>", "9:00 - 12:00; 14:00 - 18:00"),
-        ("Bring: <ol><li>shoes</li><li>water<ul><li>2 l</li></ul></li></ol> and time", "Bring: shoes; water; 2 l and time"),
+        (
+            "Bring: <ol><li>shoes</li><li>water<ul><li>2 l</li></ul></li></ol> and time",
+            "Bring: shoes; water; 2 l and time",
+        ),
         ("<p>One.</p><p>Two</p>", "One. Two"),
         ("9-12<br>14-18", "9-12 14-18"),
         ("<pre>a = 1\nb = 2</pre>", "a = 1 b = 2"),
@@ -74,9 +89,13 @@ def test_whatever_a_cell_holds_stands_on_its_line(cell: str, text: str) -> None:
 
 
 def test_what_a_page_calls_a_table_is_one() -> None:
-    head = "<div role=rowgroup><div role=row><span role=columnheader>Plan</span><span role=columnheader>Seats</span></div></div>"
+    head = (
+        "<div role=rowgroup><div role=row><span role=columnheader>Plan</span><span role=columnheader>Seats</span>"
+        "</div></div>"
+    )
     rows = "".join(
-        f"<div role=row><!-- x --><b role=rowheader>{plan}</b><span role=cell>{seats}</span></div>" for plan, seats in (("S", "5"), ("M", "<i>25</i>"))
+        f"<div role=row><!-- x --><b role=rowheader>{plan}</b><span role=cell>{seats}</span></div>"
+        for plan, seats in (("S", "5"), ("M", "<i>25</i>"))
     )
     plans = f"<div role=table>{head}<div class=scroll><div role=rowgroup>{rows}</div></div></div>"
     assert _written(plans) == ["| Plan | Seats |\n| --- | --- |\n| S | 5 |\n| M | 25 |"]
@@ -86,13 +105,20 @@ def test_what_a_page_calls_a_table_is_one() -> None:
 def test_what_stands_alone_above_the_names_is_no_row() -> None:
     rows = "<tr><th colspan=3>Opening hours 2024<tr><th>B<th>Mo<th>Sa<tr><td>x<td>8-18<td>9-12<tr><td>y<td>8-18<td>"
     table = f"<table><caption>Fees <i>net</i></caption>{rows}</table>"
-    assert _written(table) == ["Fees net", "Opening hours 2024", "| B | Mo | Sa |\n| --- | --- | --- |\n| x | 8-18 | 9-12 |\n| y | 8-18 | |"]
+    assert _written(table) == [
+        "Fees net",
+        "Opening hours 2024",
+        "| B | Mo | Sa |\n| --- | --- | --- |\n| x | 8-18 | 9-12 |\n| y | 8-18 | |",
+    ]
     within = "<table><tr><th>Dish<th>Price<tr><td colspan=2>Starters<tr><td>Soup<td>4<tr><td>Fish<td>9</table>"
     assert _written(within)[0].split("\n")[2] == "| Starters | |"
 
 
 def test_sums_come_last_and_empty_rows_and_columns_are_none() -> None:
-    table = "<thead><tr><th>A<th><th>B</thead><tfoot><tr><td>Sum<td><td>3</tfoot><tbody><tr><td>x<td><td>1<tr><td><td><td><tr><td>y<td><td>2</tbody>"
+    table = (
+        "<thead><tr><th>A<th><th>B</thead><tfoot><tr><td>Sum<td><td>3</tfoot><tbody><tr><td>x<td><td>1<tr><td><td>"
+        "<td><tr><td>y<td><td>2</tbody>"
+    )
     assert _rows(table) == [["A", "B"], ["x", "1"], ["y", "2"], ["Sum", "3"]]
 
 
@@ -120,10 +146,29 @@ def test_a_page_does_not_say_itself_what_is_a_grid() -> None:
 
 
 _PARTS = st.sampled_from(
-    ["<p>", "<ul><li>", "<li>", "</li></ul>", "<br>", "<pre>", "<b>", "</b>", "<div>", "</div>", "<dl><dt>", "<dd>", "</dl>", "<a href=x>", "</a>"]
+    [
+        "<p>",
+        "<ul><li>",
+        "<li>",
+        "</li></ul>",
+        "<br>",
+        "<pre>",
+        "<b>",
+        "</b>",
+        "<div>",
+        "</div>",
+        "<dl><dt>",
+        "<dd>",
+        "</dl>",
+        "<a href=x>",
+        "</a>",
+    ]
 )
 _CELL = st.lists(st.one_of(_PARTS, st.sampled_from(["w1", "w2 ", " w3", "w4|", ";", "é"])), max_size=8).map("".join)
-_ROW = st.lists(st.tuples(st.sampled_from(["<td>", "<th>", "<td colspan=2>", "<td rowspan=2>", "<th rowspan=3 colspan=2>"]), _CELL), max_size=4)
+_ROW = st.lists(
+    st.tuples(st.sampled_from(["<td>", "<th>", "<td colspan=2>", "<td rowspan=2>", "<th rowspan=3 colspan=2>"]), _CELL),
+    max_size=4,
+)
 
 
 @given(st.lists(_ROW, max_size=5), st.sampled_from(["", "<caption>w5</caption>", "w6", "<thead>", "<tfoot>"]))
@@ -142,7 +187,9 @@ def test_no_word_of_a_table_is_lost(rows: list[list[tuple[str, str]]], before: s
 
 def test_long_tables_take_linear_time() -> None:
     def table(rows: int) -> lxml_html.HtmlElement:
-        return lxml_html.fromstring(f"<div><table><tr><th>A<th>B{'<tr><td>x<td><ul><li>y<li>z</ul>' * rows}</table></div>")
+        return lxml_html.fromstring(
+            f"<div><table><tr><th>A<th>B{'<tr><td>x<td><ul><li>y<li>z</ul>' * rows}</table></div>"
+        )
 
     assert_linear(write_grids, table, 2_000)
 

@@ -1,4 +1,6 @@
-"""Loggers before structlog is imported: each event goes through the standard library, whichever thread has the first one."""
+"""Loggers before structlog is imported: each event goes through the standard library, whichever thread has the first
+one.
+"""
 
 import copy
 import pickle
@@ -40,6 +42,10 @@ def test_first_events_of_several_threads_go_through_the_standard_library() -> No
 
 
 def test_a_logger_can_be_copied_and_pickled() -> None:
-    for made in (copy.copy(get_logger("almanac.x")), copy.deepcopy(get_logger("almanac.x")), pickle.loads(pickle.dumps(get_logger("almanac.x")))):
+    for made in (
+        copy.copy(get_logger("almanac.x")),
+        copy.deepcopy(get_logger("almanac.x")),
+        pickle.loads(pickle.dumps(get_logger("almanac.x"))),
+    ):
         assert isinstance(made, Logger)
         assert made._name == "almanac.x"

@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from almanac.core.mapped import bytes_of, load_array, map_file, map_pages_in_memory, read_ahead, read_around, read_singly
+from almanac.core.mapped import (
+    bytes_of,
+    load_array,
+    map_file,
+    map_pages_in_memory,
+    read_ahead,
+    read_around,
+    read_singly,
+)
 from tests.processes import mapped_kib
 
 _MIB = 1 << 20
@@ -22,20 +30,27 @@ def _mapped_array(path: Path, mib: int = 8) -> np.memmap:
     path.write_bytes(os.urandom(mib * _MIB))
     with path.open("rb") as file:
         os.fsync(file.fileno())
-    return np.memmap(path, dtype=np.float32, mode="r", offset=128)  # not at the beginning of a page, as behind the header of a .npy file
+    # not at the beginning of a page, as behind the header of a .npy file
+    return np.memmap(path, dtype=np.float32, mode="r", offset=128)
 
 
 def _in_memory(path: Path) -> int:
-    """Bytes of a file that the system holds in memory, as far as whole pages are. To read some of them would have it read others."""
+    """Bytes of a file that the system holds in memory, as far as whole pages are. To read some of them would have it
+    read others.
+    """
     whole = np.memmap(path, dtype=np.uint8, mode="r")
     found = np.zeros(-(-len(whole) // mmap.PAGESIZE), dtype=np.uint8)
-    told = ctypes.CDLL(None).mincore(ctypes.c_void_p(whole.ctypes.data), ctypes.c_size_t(len(whole)), ctypes.c_void_p(found.ctypes.data))
+    told = ctypes.CDLL(None).mincore(
+        ctypes.c_void_p(whole.ctypes.data), ctypes.c_size_t(len(whole)), ctypes.c_void_p(found.ctypes.data)
+    )
     assert told == 0
     return mmap.PAGESIZE * int(np.count_nonzero(found & 1))
 
 
 def _forget(path: Path, begin: int, size: int) -> None:
-    """Has the system drop a part of a file from its memory. Skips the test on a file system that keeps its files there."""
+    """Has the system drop a part of a file from its memory. Skips the test on a file system that keeps its files
+    there.
+    """
     before = _in_memory(path)
     with path.open("rb") as file:
         os.posix_fadvise(file.fileno(), begin, size, os.POSIX_FADV_DONTNEED)

@@ -47,8 +47,14 @@ def test_a_file_is_parsed_once_and_anew_where_a_byte_differs(tmp_path: Path, par
     assert files.of(_CODE + b"f()\n") == parse(_CODE + b"f()\n") != parse(_CODE)
 
 
-@pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"numpy", b"scipy"), lambda _: b"", lambda _: b"\n[]"], ids=range(4))
-def test_a_damaged_file_counts_for_nothing_and_is_made_anew(tmp_path: Path, parsed: list[bytes], damage: Callable[[bytes], bytes]) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [lambda kept: kept[:-9], lambda kept: kept.replace(b"numpy", b"scipy"), lambda _: b"", lambda _: b"\n[]"],
+    ids=range(4),
+)
+def test_a_damaged_file_counts_for_nothing_and_is_made_anew(
+    tmp_path: Path, parsed: list[bytes], damage: Callable[[bytes], bytes]
+) -> None:
     path = tmp_path / "code.json"
     files = ParsedFiles(path)
     files.of(_CODE)
@@ -70,7 +76,9 @@ def test_what_cannot_be_kept_is_parsed_each_time(tmp_path: Path) -> None:
         files.keep()
 
 
-def test_of_many_files_those_go_that_were_not_asked_for_longest(tmp_path: Path, parsed: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_files_those_go_that_were_not_asked_for_longest(
+    tmp_path: Path, parsed: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(parsed_code, "_MOST", 3)
     files = ParsedFiles(tmp_path / "code.json")
     for number in (0, 1, 2, 0, 3):

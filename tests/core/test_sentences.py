@@ -74,7 +74,11 @@ def test_a_sentence_ends_all_the_same(language: str, first: str, second: str) ->
 
 
 @given(
-    st.lists(st.sampled_from(["Der", "am", "3.", "Mai", "M.", "approx.", "12", "w.", "-", "\n\n", "…", "A.", "Ende.", "!", "x", ")"])),
+    st.lists(
+        st.sampled_from(
+            ["Der", "am", "3.", "Mai", "M.", "approx.", "12", "w.", "-", "\n\n", "…", "A.", "Ende.", "!", "x", ")"]
+        )
+    ),
     st.sampled_from(["de", "fr", "und"]),
 )
 def test_sentences_are_the_text(words: list[str], language: str) -> None:

@@ -20,7 +20,18 @@ def test_the_bound_of_the_cache_is_a_number_of_gigabytes(monkeypatch: pytest.Mon
             cache_bytes()
 
 
-@pytest.mark.parametrize("place", ["s3://", "s3:///", "s3:/bucket/prefix", Path("s3://bucket/prefix"), "S3://bucket/prefix", "gs://bucket", "file:///srv/data"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "s3://",
+        "s3:///",
+        "s3:/bucket/prefix",
+        Path("s3://bucket/prefix"),
+        "S3://bucket/prefix",
+        "gs://bucket",
+        "file:///srv/data",
+    ],
+)
 def test_what_looks_like_an_address_is_no_folder(place: str | Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="neither a folder nor an object store"):
         DataDir.locate(place)

@@ -1,4 +1,6 @@
-"""Temporary files beside what is written: names that nobody else has, also of another container, and who may remove them."""
+"""Temporary files beside what is written: names that nobody else has, also of another container, and who may remove
+them.
+"""
 
 import errno
 import os
@@ -16,7 +18,9 @@ _ELSEWHERE = "0123456789abcdef"  # of a container that shares the folder, whose 
 
 def _left(folder: Path, pid: int, machine: str | None = None) -> Path:
     with patch("os.getpid", lambda: pid):
-        path = temporary_beside(folder / "table") if machine is None else folder / f".table.{pid}-{machine}-00000000.tmp"
+        path = (
+            temporary_beside(folder / "table") if machine is None else folder / f".table.{pid}-{machine}-00000000.tmp"
+        )
     path.write_bytes(b"half")
     return path
 

@@ -51,15 +51,22 @@ class _Work:
 def test_never_more_have_a_turn_than_there_are(turns: int) -> None:
     work = _Work(turns)
     with ThreadPoolExecutor(12) as pool:
-        doing = [pool.submit(work.whole, str(number), (lambda: time.sleep(0.003)) if number % 2 else None) for number in range(60)]
+        doing = [
+            pool.submit(work.whole, str(number), (lambda: time.sleep(0.003)) if number % 2 else None)
+            for number in range(60)
+        ]
         for one in doing:
             one.result(PATIENCE_S)
     assert work.most == turns
     assert sorted(work.ended, key=int) == [str(number) for number in range(60)]
 
 
-@pytest.mark.parametrize(("for_s", "ended"), [(PATIENCE_S, ["holder", "late", "first"]), (0.0, ["holder", "first", "late"])])
-def test_others_begin_while_one_waits_and_for_a_while_before_it_goes_on(for_s: float, ended: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("for_s", "ended"), [(PATIENCE_S, ["holder", "late", "first"]), (0.0, ["holder", "first", "late"])]
+)
+def test_others_begin_while_one_waits_and_for_a_while_before_it_goes_on(
+    for_s: float, ended: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.core.turns._BEGINNING_S", for_s)
     work, let_go, is_held = _Work(1), threading.Event(), threading.Event()
 
@@ -218,7 +225,9 @@ def test_where_no_processor_is_left_what_is_done_for_several_has_a_turn_after_al
 
 
 @pytest.mark.parametrize(("waiting", "waits"), [(2, True), (1, False), (3, False)])
-def test_who_has_just_ended_may_come_again_before_what_is_done_for_several(waiting: int, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_has_just_ended_may_come_again_before_what_is_done_for_several(
+    waiting: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that waits alone waits for nobody else, and where as many wait as the last time, nobody is missing."""
     monkeypatch.setattr("almanac.core.turns._COMING_S", PATIENCE_S)
     turns = Turns(1, is_crowded=True)
@@ -277,7 +286,9 @@ def test_what_is_done_for_several_does_not_wait_as_long_as_others_come_and_end(m
 
 
 @pytest.mark.parametrize("is_crowded", [False, True])
-def test_what_is_done_for_several_does_not_wait_for_work_that_comes_later_and_waits_for_something_else(is_crowded: bool) -> None:
+def test_what_is_done_for_several_does_not_wait_for_work_that_comes_later_and_waits_for_something_else(
+    is_crowded: bool,
+) -> None:
     def wait_and_go_on() -> None:
         time.sleep(0.001)
         with others_first():

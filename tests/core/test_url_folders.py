@@ -10,8 +10,17 @@ from almanac.core.url_folders import by_folder, say_folders
     [
         ([], {}),
         (["http://a.test", "http://a.test/"], {"/": 2}),
-        (["http://a.test/tours/1", "http://a.test/tours/2?x=/y/", "http://a.test/about", "http://a.test/?p=/deep/er"], {"/": 2, "/tours/": 2}),
-        (["http://a.test/en/docs/a/1", "http://a.test/en/docs/b/1"], {"/en/docs/a/": 1, "/en/docs/b/": 1}),  # all in one: what is in it
+        (
+            [
+                "http://a.test/tours/1",
+                "http://a.test/tours/2?x=/y/",
+                "http://a.test/about",
+                "http://a.test/?p=/deep/er",
+            ],
+            {"/": 2, "/tours/": 2},
+        ),
+        # all in one: what is in it
+        (["http://a.test/en/docs/a/1", "http://a.test/en/docs/b/1"], {"/en/docs/a/": 1, "/en/docs/b/": 1}),
         (["http://a.test/docs/1", "http://a.test/docs/2"], {"/docs/": 2}),
         (["http://a.test/x/1", "http://b.test/x/1"], {"a.test/x/": 1, "b.test/x/": 1}),
         (["notes/a.md", "b.md"], {"/": 1, "notes/": 1}),  # files

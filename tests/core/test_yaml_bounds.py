@@ -18,8 +18,14 @@ from almanac.schemas.errors import DeclarationError
         ("a: [1, 2, 3]\nb: {c: d}", None),
         ("a: &a {x: 1}\nb: {<<: *a}\nc: *a", None),
         ("title: '{{ page.title }}'\nb: {{ page.title }}", None),
-        ("a: &a [1, 2, 3, 4]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]", Excess(3, "more than 50 values, with those of each alias")),
-        ("a: &a {x: 1, y: 2}\nb: &b\n  <<: [*a, *a, *a]\nc:\n  <<: [*b, *b, *b]", Excess(5, "more than 50 values, with those of each alias")),
+        (
+            "a: &a [1, 2, 3, 4]\nb: &b [*a, *a, *a]\nc: [*b, *b, *b]",
+            Excess(3, "more than 50 values, with those of each alias"),
+        ),
+        (
+            "a: &a {x: 1, y: 2}\nb: &b\n  <<: [*a, *a, *a]\nc:\n  <<: [*b, *b, *b]",
+            Excess(5, "more than 50 values, with those of each alias"),
+        ),
         ("a: b\nc: &a [*a]", Excess(2, "*a stands within what it names")),
         ("a:\n  - &b\n    c: *b", Excess(3, "*b stands within what it names")),
         ("a: [[[[[[[[[[[1]]]]]]]]]]]", Excess(1, "more than 10 levels")),
@@ -31,7 +37,11 @@ def test_an_excess_is_told_with_its_line(text: str, excess: Excess | None) -> No
     assert excess_of(text, 50, 10) == excess
 
 
-_VALUES = st.recursive(st.integers(), lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab", min_size=1), inner, max_size=4), max_leaves=20)
+_VALUES = st.recursive(
+    st.integers(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab", min_size=1), inner, max_size=4),
+    max_leaves=20,
+)
 
 
 def _count(value: object) -> int:
@@ -53,4 +63,7 @@ def test_a_declaration_of_aliases_of_aliases_is_refused_with_its_line(tmp_path: 
     path.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(DeclarationError) as caught:
         read_tree(path)
-    assert (caught.value.where, caught.value.message) == (f"{path}:5", "more than 100,000 values, with those of each alias")
+    assert (caught.value.where, caught.value.message) == (
+        f"{path}:5",
+        "more than 100,000 values, with those of each alias",
+    )

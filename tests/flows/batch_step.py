@@ -1,4 +1,6 @@
-"""A step for processes that share the work. It stands alone, and imports little: each of them imports this module to find it."""
+"""A step for processes that share the work. It stands alone, and imports little: each of them imports this module to
+find it.
+"""
 
 import errno
 import json

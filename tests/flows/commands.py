@@ -1,4 +1,6 @@
-"""Commands on the notes as a user starts them, in processes of their own, but for the model: for tests that signal and kill them."""
+"""Commands on the notes as a user starts them, in processes of their own, but for the model: for tests that signal and
+kill them.
+"""
 
 import json
 import os
@@ -28,11 +30,23 @@ class Commands:
         self._home = prefect_home
 
     def start(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        own = {"ALMANAC_DATA": str(self.data.root), "ALMANAC_PROOF_EMBEDDED": str(self.declared.parent / "embedded.txt"), "PREFECT_HOME": str(self._home)}
+        own = {
+            "ALMANAC_DATA": str(self.data.root),
+            "ALMANAC_PROOF_EMBEDDED": str(self.declared.parent / "embedded.txt"),
+            "PREFECT_HOME": str(self._home),
+        }
         command = [sys.executable, "-m", "tests.proof.command", *(arguments or ("run", str(self.declared), "--json"))]
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        # Tests that run in the background of a shell have SIGINT ignored, and under nohup SIGHUP; so would what they start.
-        return subprocess.Popen(command, cwd=ROOT, env={**os.environ, **own, **environment}, start_new_session=True, preexec_fn=_heed_signals, **pipes)
+        # Tests that run in the background of a shell have SIGINT ignored, and under nohup SIGHUP; so would what they
+        # start.
+        return subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **own, **environment},
+            start_new_session=True,
+            preexec_fn=_heed_signals,
+            **pipes,
+        )
 
     def when(self, pattern: str, process: "subprocess.Popen[str]") -> None:
         """Waits until the data directory has such a file."""
@@ -43,7 +57,9 @@ class Commands:
             time.sleep(0.02)
 
     def require_ended_well(self, process: "subprocess.Popen[str]") -> str:
-        """Published, nothing left behind, and the same as a run without any trouble makes of it; gives what was said on the way."""
+        """Published, nothing left behind, and the same as a run without any trouble makes of it; gives what was said on
+        the way.
+        """
         out, err = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, json.loads(out)["outcome"]) == (5, "published_with_rejects"), err
         assert "Traceback" not in err
@@ -52,7 +68,10 @@ class Commands:
         assert self.run_here()["outcome"] == "unchanged"
         other = DataDir(self.declared.parent / "other")
         self.run_here(other)
-        digests = {read_manifest(one.index("many"), str(current_version(one.index("many")))).digest for one in (self.data, other)}
+        digests = {
+            read_manifest(one.index("many"), str(current_version(one.index("many")))).digest
+            for one in (self.data, other)
+        }
         assert len(digests) == 1
         return err
 

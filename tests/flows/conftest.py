@@ -1,4 +1,6 @@
-"""What tests of runs share: a site on loopback that counts requests, and a knowledge base whose runs need no Prefect, no processes and no model."""
+"""What tests of runs share: a site on loopback that counts requests, and a knowledge base whose runs need no Prefect,
+no processes and no model.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

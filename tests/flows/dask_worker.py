@@ -1,7 +1,7 @@
 """A Dask worker with an embedder of a few lines: `python -m tests.flows.dask_worker tcp://… [--resources GPU=1]`.
 
-It takes a moment for each text, and notes it in the file that ALMANAC_PROOF_EMBEDDED names, with its process id. A text with the word `poison` kills it.
-Its embedder's fingerprint is ALMANAC_PROOF_FINGERPRINT, where that is set.
+It takes a moment for each text, and notes it in the file that ALMANAC_PROOF_EMBEDDED names, with its process id. A text
+with the word `poison` kills it. Its embedder's fingerprint is ALMANAC_PROOF_FINGERPRINT, where that is set.
 """
 
 import os

@@ -1,7 +1,9 @@
-"""Forks schedulers and workers of Dask from a process that has imported what they do: `python -m tests.flows.dask_zygote`.
+"""Forks schedulers and workers of Dask from a process that has imported what they do: `python -m
+tests.flows.dask_zygote`.
 
-Importing that is most of what one costs that does a few batches. One request a line on stdin, {module, arguments, environment, log}; the process id of what
-was forked, a line on stdout. What is about getting ready, or about other code, starts its processes anew.
+Importing that is most of what one costs that does a few batches. One request a line on stdin, {module, arguments,
+environment, log}; the process id of what was forked, a line on stdout. What is about getting ready, or about other
+code, starts its processes anew.
 """
 
 import gc
@@ -30,7 +32,9 @@ class Forked:
         zygote = _zygote()
         assert zygote.stdin is not None
         assert zygote.stdout is not None
-        zygote.stdin.write(json.dumps({"module": module, "arguments": arguments, "environment": environment, "log": str(log)}) + "\n")
+        zygote.stdin.write(
+            json.dumps({"module": module, "arguments": arguments, "environment": environment, "log": str(log)}) + "\n"
+        )
         zygote.stdin.flush()
         self.pid = int(zygote.stdout.readline())
         self._descriptor = os.pidfd_open(self.pid)
@@ -47,7 +51,13 @@ class Forked:
 @cache
 def _zygote() -> "subprocess.Popen[str]":
     """Ends with this process."""
-    return subprocess.Popen([sys.executable, "-m", "tests.flows.dask_zygote"], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.flows.dask_zygote"],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
 
 def main() -> None:

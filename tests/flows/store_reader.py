@@ -1,4 +1,5 @@
-"""Searches a knowledge base in a store without a pause until its stdin ends: `python -m tests.flows.store_reader KB URL OUT`.
+"""Searches a knowledge base in a store without a pause until its stdin ends: `python -m tests.flows.store_reader KB URL
+OUT`.
 
 A line in OUT for each answer: when, from which version, with which chunk ids.
 """
@@ -15,7 +16,10 @@ from tests.index.conftest import INFO, HashEmbedder
 
 
 def main(kb: str, url: str, out: str) -> None:
-    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_, **__: HashEmbedder()):
+    with (
+        patch("almanac.query.published.describe_embedder", lambda _: INFO),
+        patch("almanac.query.published.load_embedder", lambda *_, **__: HashEmbedder()),
+    ):
         number = 0
         with _opened(kb, url) as index, Path(out).open("w") as file:
             while not _is_over(0.01):

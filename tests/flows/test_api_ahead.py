@@ -1,4 +1,6 @@
-"""The process of Prefect's API is started before a command knows its data directory, and leaves nothing behind where it is not needed."""
+"""The process of Prefect's API is started before a command knows its data directory, and leaves nothing behind where it
+is not needed.
+"""
 
 import json
 import os
@@ -30,30 +32,52 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> list[ApiProcess]:
 
 def test_it_imports_ahead_only_what_prefects_server_imports(prefect_home: Path) -> None:
     code = "import json, sys; import prefect.server.api.server; print(json.dumps(sorted(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PREFECT_HOME": str(prefect_home)}, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PREFECT_HOME": str(prefect_home)},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
     assert set(LIBRARIES) <= set(json.loads(done.stdout))
 
 
 def test_it_imports_nothing_of_prefect_before_it_has_a_job() -> None:
     """Prefect's settings are read when it is imported, and its home is made then."""
-    code = "import sys\n" + "".join(f"import {name}\n" for name in LIBRARIES) + "print([name for name in sys.modules if name.startswith('prefect')])"
+    code = (
+        "import sys\n"
+        + "".join(f"import {name}\n" for name in LIBRARIES)
+        + "print([name for name in sys.modules if name.startswith('prefect')])"
+    )
     assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout == "[]\n"
 
 
-def test_one_that_was_started_ahead_is_taken_and_runs_with_the_environment_of_its_job(tmp_path: Path, prefect_home: Path, waiting: list[ApiProcess]) -> None:
+def test_one_that_was_started_ahead_is_taken_and_runs_with_the_environment_of_its_job(
+    tmp_path: Path, prefect_home: Path, waiting: list[ApiProcess]
+) -> None:
     api_ahead.start_ahead()
     api_ahead.start_ahead()
     (started,) = waiting
     process = api_ahead.api_process()
     assert process is started
     assert waiting == []
-    environment = {**os.environ, "PREFECT_HOME": str(prefect_home), "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/another.db"}
+    environment = {
+        **os.environ,
+        "PREFECT_HOME": str(prefect_home),
+        "PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/another.db",
+    }
     tell_job(process.child, json.dumps({"environment": environment, "log": str(tmp_path / "api.log")}))
     api = f"http://127.0.0.1:{process.port}/api"
     with urllib.request.urlopen(f"{api}/health", timeout=PATIENCE_S) as answer:
         assert answer.status == 200
     # What a run asks for, and what a flow that somebody adds may ask for.
-    for asked in ("flows/filter", "flow_runs/filter", "variables/filter", "block_types/filter", "v2/concurrency_limits/filter", "deployments/filter"):
+    for asked in (
+        "flows/filter",
+        "flow_runs/filter",
+        "variables/filter",
+        "block_types/filter",
+        "v2/concurrency_limits/filter",
+        "deployments/filter",
+    ):
         request = urllib.request.Request(f"{api}/{asked}", data=b"{}", headers={"Content-Type": "application/json"})
         with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             assert json.load(answer) == [], asked
@@ -85,10 +109,13 @@ def test_where_a_server_is_named_none_is_started(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 def test_one_without_a_job_ends_with_its_parent(ending: signal.Signals) -> None:
     code = (
-        "import time; from almanac.flows.server import api_ahead as ahead; ahead.start_ahead(); print(ahead._waiting[0].child.pid, flush=True); time.sleep(600)"
+        "import time; from almanac.flows.server import api_ahead as ahead; ahead.start_ahead(); "
+        "print(ahead._waiting[0].child.pid, flush=True); time.sleep(600)"
     )
     mark = f"{time.time_ns()}"
-    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "MARKED": mark}, stdout=subprocess.PIPE) as parent:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "MARKED": mark}, stdout=subprocess.PIPE
+    ) as parent:
         assert parent.stdout is not None
         assert int(parent.stdout.readline()) in carrying(f"MARKED={mark}")
         parent.send_signal(ending)
@@ -98,7 +125,9 @@ def test_one_without_a_job_ends_with_its_parent(ending: signal.Signals) -> None:
         time.sleep(0.05)
 
 
-def test_a_command_that_ends_before_it_needs_one_leaves_no_process_and_no_folder(almanac_alone: Almanac, tmp_path: Path) -> None:
+def test_a_command_that_ends_before_it_needs_one_leaves_no_process_and_no_folder(
+    almanac_alone: Almanac, tmp_path: Path
+) -> None:
     mark = f"{time.time_ns()}"
     done = almanac_alone("run", str(tmp_path / "nothing.yaml"), MARKED=mark)
     assert done.code == 2

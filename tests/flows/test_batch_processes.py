@@ -1,4 +1,6 @@
-"""Pages mapped on all cores: each batch is done once, and the items are those of one process, whatever becomes of the others."""
+"""Pages mapped on all cores: each batch is done once, and the items are those of one process, whatever becomes of the
+others.
+"""
 
 import json
 import os
@@ -41,7 +43,8 @@ def _mapped(folder: Path, what: dict[str, Any] | None = None) -> Iterator[tuple[
     """Batch and process of each result."""
     if what is not None:
         (folder / "what.json").write_text(json.dumps(what))
-    return do_here(do_batch, None, folder, _SPANS, lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size))  # type: ignore[arg-type]
+    at = lambda first, _: Unfinished(f"batch {first}", (folder / "tries").stat().st_size)  # noqa: E731
+    return do_here(do_batch, None, folder, _SPANS, at)  # type: ignore[arg-type]
 
 
 def _children() -> list[int]:
@@ -64,7 +67,9 @@ def test_a_child_that_dies_is_replaced_and_its_batch_done_again(tmp_path: Path, 
     assert _children() == []
 
 
-def test_a_batch_is_done_here_where_no_child_is_to_be_had_after_one_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_is_done_here_where_no_child_is_to_be_had_after_one_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     started: list[int] = []
 
     class Few(batch_processes._Child):
@@ -127,25 +132,34 @@ sources:
   - {name: notes, kind: files, glob: "notes/*.txt", yields: documents, body: all}
   - {name: rows, kind: files, glob: rows.jsonl, yields: records, id: "{id}", fields: {id: {json: id}, text: {json: text}}, text: "{text}"}
 validate: {max_rejected: 1}
-"""
+"""  # noqa: E501
 
 
 def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     for n in range(100):
-        (tmp_path / "notes" / f"{n:03}.txt").write_text(f"Note {n}\n\n" + f"What note {n} says of subject {n} is said by no other. " * 50)
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(100)))
+        (tmp_path / "notes" / f"{n:03}.txt").write_text(
+            f"Note {n}\n\n" + f"What note {n} says of subject {n} is said by no other. " * 50
+        )
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(100))
+    )
     (tmp_path / "many.yaml").write_text(_DECLARATION)
 
     def found(data: str) -> tuple[pa.Table, pa.Table]:
         """Items and chunks, without their times."""
         surveyed = survey(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data)))
         assert surveyed.items is not None
-        items, chunks = (read_table(table).drop_columns("fetched_at") for table in (surveyed.items.table, surveyed.tables.chunks))
+        items, chunks = (
+            read_table(table).drop_columns("fetched_at") for table in (surveyed.items.table, surveyed.tables.chunks)
+        )
         return items, chunks
 
     shared = found("shared")
-    with patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False), patch("almanac.flows.pipeline.survey.is_much_to_cut", return_value=False):
+    with (
+        patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False),
+        patch("almanac.flows.pipeline.survey.is_much_to_cut", return_value=False),
+    ):
         plain = found("plain")
     assert [one.equals(other) for one, other in zip(shared, plain, strict=True)] == [True, True]
     assert shared[0].num_rows == 200
@@ -155,7 +169,9 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
 def test_a_plan_of_many_pages_leaves_the_data_directory_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     for n in range(100):
-        (tmp_path / "notes" / f"{n:03}.txt").write_text(f"Note {n}\n\nWhat note {n} says of subject {n} is said by no other.")
+        (tmp_path / "notes" / f"{n:03}.txt").write_text(
+            f"Note {n}\n\nWhat note {n} says of subject {n} is said by no other."
+        )
     (tmp_path / "rows.jsonl").write_text(json.dumps({"id": 1, "text": "A row."}))
     (tmp_path / "many.yaml").write_text(_DECLARATION)
     data = DataDir(tmp_path / "data")

@@ -35,7 +35,12 @@ def test_clients_share_what_they_trust(given: list[Any]) -> None:
     for client in (SyncPrefectClient, PrefectClient, SyncPrefectClient):
         client(_API)
     assert len(given) == 3 and len(set(map(id, given))) == 1
-    assert isinstance(given[0], ssl.SSLContext) and given[0].verify_mode is ssl.CERT_REQUIRED and given[0].check_hostname and given[0].get_ca_certs()
+    assert (
+        isinstance(given[0], ssl.SSLContext)
+        and given[0].verify_mode is ssl.CERT_REQUIRED
+        and given[0].check_hostname
+        and given[0].get_ca_certs()
+    )
 
 
 def test_a_client_that_is_told_whom_to_trust_does(given: list[Any]) -> None:

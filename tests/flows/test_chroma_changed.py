@@ -1,4 +1,6 @@
-"""A live version in which another program has changed Chroma's rows confirms nothing: the next run puts a whole one in its place, and says why."""
+"""A live version in which another program has changed Chroma's rows confirms nothing: the next run puts a whole one in
+its place, and says why.
+"""
 
 from pathlib import Path
 
@@ -18,7 +20,9 @@ _NOTES = {f"n{n}.txt": text_of(f"note {n}") for n in range(8)}
 
 
 @pytest.mark.parametrize("segment", [50_000, 6], ids=["one", "segments"])
-def test_an_unchanged_run_replaces_a_version_whose_rows_another_program_has_deleted(tmp_path: Path, segment: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unchanged_run_replaces_a_version_whose_rows_another_program_has_deleted(
+    tmp_path: Path, segment: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     place = make_place(tmp_path / "place", _NOTES)
     declare(place, segment=segment)
     data = DataDir(place / "data")
@@ -26,7 +30,9 @@ def test_an_unchanged_run_replaces_a_version_whose_rows_another_program_has_dele
     with small_and_here(place):
         run(place)
         assert run(place)["outcome"] == "unchanged"
-        folders = [path.parent for path in sorted(index_dir.glob(f"{SEGMENTS}/*/{SEGMENT}"))] or [version_dir(index_dir, "v0001")]
+        folders = [path.parent for path in sorted(index_dir.glob(f"{SEGMENTS}/*/{SEGMENT}"))] or [
+            version_dir(index_dir, "v0001")
+        ]
         with open_client(folders[0]) as client:
             collection = open_collection(client, read_manifest(index_dir, "v0001").collection)
             collection.delete(ids=collection.get(include=[])["ids"][:1])

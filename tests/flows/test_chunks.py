@@ -18,7 +18,11 @@ pytestmark = pytest.mark.slow
 
 def _declare(folder: Path, chunk: str) -> str:
     path = folder / "notes.yaml"
-    path.write_text(f"name: notes\nsources: [{{name: notes, kind: files, glob: 'notes/*.md', yields: documents}}]\nchunk: {chunk}\n", encoding="utf-8")
+    path.write_text(
+        f"name: notes\nsources: [{{name: notes, kind: files, glob: 'notes/*.md', yields: documents}}]\nchunk: "
+        f"{chunk}\n",
+        encoding="utf-8",
+    )
     return str(path)
 
 
@@ -28,7 +32,13 @@ def _write(folder: Path, name: str, text: str) -> None:
 
 
 def test_topics_and_tokens_are_planned_and_cut_by_the_declared_embedder(almanac: Almanac, tmp_path: Path) -> None:
-    _write(tmp_path, "a", "# Pets\n\n" + "Cats purr and sleep all day. Kittens chase mice. " * 4 + "Interest rates rose again. The bank lends less money. " * 4)
+    _write(
+        tmp_path,
+        "a",
+        "# Pets\n\n"
+        + "Cats purr and sleep all day. Kittens chase mice. " * 4
+        + "Interest rates rose again. The bank lends less money. " * 4,
+    )
     kb = _declare(tmp_path, "{by: semantic, size: 60, unit: tokens, headings: true}")
     plan = almanac("plan", kb, "--json").json
     report = almanac("run", kb, "--json").json
@@ -49,7 +59,9 @@ def test_what_the_embedder_cuts_off_is_told_in_every_run(almanac: Almanac, tmp_p
     def run(*, full: bool = False) -> dict[str, int]:
         """What is told of the chunks; where that is shown again, a process proves nothing more."""
         with without_children():
-            chunks: dict[str, int] = carry_out(Run(load_declaration(kb, ""), DataDir(almanac.data), Scope(full=full)))["chunks"]
+            chunks: dict[str, int] = carry_out(Run(load_declaration(kb, ""), DataDir(almanac.data), Scope(full=full)))[
+                "chunks"
+            ]
         return chunks
 
     assert run().items() >= {"total": 3, "embedded": 0, "cached": 3, "truncated": 2}.items()
@@ -63,18 +75,29 @@ def test_what_the_embedder_cuts_off_is_told_in_every_run(almanac: Almanac, tmp_p
 def test_a_record_that_is_cut_off_is_not_told_to_be_cut_smaller(almanac: Almanac, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(json.dumps({"id": 1, "text": "word " * 400}), encoding="utf-8")
     fields = 'id: "{id}", text: "{text}", fields: {id: {json: id}, text: {json: text}}'
-    (tmp_path / "kb.yaml").write_text(f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n", encoding="utf-8")
+    (tmp_path / "kb.yaml").write_text(
+        f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n",
+        encoding="utf-8",
+    )
     said = almanac("plan", str(tmp_path / "kb.yaml")).stderr
     assert "for records, a shorter `text`" in said and "chunk.size" not in said
 
 
-def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run(almanac: Almanac, tmp_path: Path) -> None:
+def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run(
+    almanac: Almanac, tmp_path: Path
+) -> None:
     """Embedding 320 texts takes seconds on any machine, and a survey of one file less."""
-    rows = [json.dumps({"id": n, "text": f"Lantern {n} hangs at pier {n * 7} and is lit from dusk until dawn. " * 8}) for n in range(320)]
+    rows = [
+        json.dumps({"id": n, "text": f"Lantern {n} hangs at pier {n * 7} and is lit from dusk until dawn. " * 8})
+        for n in range(320)
+    ]
     (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
     fields = 'id: "{id}", text: "{text}", fields: {id: {json: id}, text: {json: text}}'
     kb = str(tmp_path / "kb.yaml")
-    Path(kb).write_text(f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n", encoding="utf-8")
+    Path(kb).write_text(
+        f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n",
+        encoding="utf-8",
+    )
     foretold = almanac("plan", kb, "--json").json["seconds"]
     took = almanac("run", kb, "--json").json["seconds"]
     assert took["embed"] / 5 < foretold < sum(took.values()) * 5
@@ -85,12 +108,16 @@ def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run
 
 def test_metadata_may_have_the_file_name_and_the_length_of_a_document(almanac: Almanac, tmp_path: Path) -> None:
     source = '{name: notes, kind: files, glob: "notes/*.md", yields: documents, metadata: [filename, length]}'
-    (tmp_path / "kb.yaml").write_text(f"name: notes\nsources: [{source}]\nchunk: {{size: 80, overlap: 0}}\n", encoding="utf-8")
+    (tmp_path / "kb.yaml").write_text(
+        f"name: notes\nsources: [{source}]\nchunk: {{size: 80, overlap: 0}}\n", encoding="utf-8"
+    )
     _write(tmp_path, "Über uns", "# About us\n\n" + "We mend lanterns, and light them from dusk until dawn. " * 4)
     kb = str(tmp_path / "kb.yaml")
     assert almanac("run", kb, "--json").json["outcome"] == "published"
     (document,) = [json.loads(line) for line in almanac("export", kb, "documents").stdout.splitlines()]
     chunks = [json.loads(line) for line in almanac("export", kb, "chunks").stdout.splitlines()]
     assert len(chunks) > 1
-    assert {json.dumps(chunk["metadata"]) for chunk in chunks} == {json.dumps({"filename": "Über uns.md", "length": len(document["text"])})}
+    assert {json.dumps(chunk["metadata"]) for chunk in chunks} == {
+        json.dumps({"filename": "Über uns.md", "length": len(document["text"])})
+    }
     assert len(almanac("search", kb, "lanterns", "--where", '{"filename": "Über uns.md"}', "--json").json["hits"]) > 0

@@ -1,4 +1,6 @@
-"""Several sites of a knowledge base: crawled side by side where they have hosts of their own, and with the result that one after another gives."""
+"""Several sites of a knowledge base: crawled side by side where they have hosts of their own, and with the result that
+one after another gives.
+"""
 
 import json
 import os
@@ -35,10 +37,21 @@ class Two:
         for source in ("first", "second"):
             site.page(f"/{source}/", links(*(f"/{source}/{n}" for n in range(5))))
             for n in range(5):
-                site.page(f"/{source}/{n}", f"<h1>{source} {n}</h1><p>What page {n} of the {source} source says is said by no other.</p>")
+                site.page(
+                    f"/{source}/{n}",
+                    f"<h1>{source} {n}</h1><p>What page {n} of the {source} source says is said by no other.</p>",
+                )
 
-    def survey(self, *, hosts: tuple[str, str] = ("127.0.0.1", "localhost"), paths: tuple[str, str] = ("/first/", "/second/"), crawls: int = 4) -> Survey:
-        sources = [self._source(name, host, path) for name, host, path in zip(("first", "second"), hosts, paths, strict=True)]
+    def survey(
+        self,
+        *,
+        hosts: tuple[str, str] = ("127.0.0.1", "localhost"),
+        paths: tuple[str, str] = ("/first/", "/second/"),
+        crawls: int = 4,
+    ) -> Survey:
+        sources = [
+            self._source(name, host, path) for name, host, path in zip(("first", "second"), hosts, paths, strict=True)
+        ]
         declared = {"name": "kb", "sources": sources, "run": {"crawls": crawls}, "validate": {"max_rejected": 1}}
         (self.folder / "kb.yaml").write_text(json.dumps(declared))
         return survey(Run(load_declaration(str(self.folder / "kb.yaml"), ""), self.data))
@@ -46,7 +59,15 @@ class Two:
     def _source(self, name: str, host: str, path: str) -> dict[str, Any]:
         start = self.site.base.replace("127.0.0.1", host) + path
         manners = {"allow_private": True, "robots": False, "delay_s": 0}
-        return {"name": name, "kind": "site", "start_urls": [start], "match": "/[0-9]$", "yields": "documents", "body": "all", "politeness": manners}
+        return {
+            "name": name,
+            "kind": "site",
+            "start_urls": [start],
+            "match": "/[0-9]$",
+            "yields": "documents",
+            "body": "all",
+            "politeness": manners,
+        }
 
     def asked(self, path: str) -> int:
         return sum(count for asked, count in self.site.asked.items() if re.fullmatch(f"{path}[0-9]?", asked))
@@ -75,7 +96,13 @@ def two(tmp_path: Path, loopback_site: "Site") -> Two:
 def _items(found: Survey) -> list[tuple[str, str]]:
     assert found.items is not None
     table = read_table(found.items.table, ["source", "url"])
-    return list(zip(table.column("source").to_pylist(), (url.rpartition("/")[2] for url in table.column("url").to_pylist()), strict=True))
+    return list(
+        zip(
+            table.column("source").to_pylist(),
+            (url.rpartition("/")[2] for url in table.column("url").to_pylist()),
+            strict=True,
+        )
+    )
 
 
 def test_sites_of_different_hosts_are_crawled_side_by_side_and_keep_their_order(two: Two) -> None:

@@ -1,4 +1,6 @@
-"""Batches on a Dask cluster: a real scheduler and real workers, some of which are killed, and the same result as without them."""
+"""Batches on a Dask cluster: a real scheduler and real workers, some of which are killed, and the same result as
+without them.
+"""
 
 import gc
 import json
@@ -91,7 +93,9 @@ def _port() -> int:
 
 
 class Cluster:
-    """A scheduler and its workers; `fresh` ones are started as a shell would, the others forked (tests/flows/dask_zygote.py)."""
+    """A scheduler and its workers; `fresh` ones are started as a shell would, the others forked
+    (tests/flows/dask_zygote.py).
+    """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
         self._fresh = fresh
@@ -100,7 +104,9 @@ class Cluster:
         self._log = (folder / "dask.log").open("ab")
         self.workers: list[subprocess.Popen[bytes] | Forked] = []
         port = self.address.rpartition(":")[2]
-        self.scheduler = self._begin("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter")
+        self.scheduler = self._begin(
+            "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port, "--no-dashboard", "--no-jupyter"
+        )
 
     def add_worker(self, *options: str, **environment: str) -> int:
         self.workers.append(self._begin("tests.flows.dask_worker", self.address, *options, **environment))
@@ -123,7 +129,13 @@ class Cluster:
         return Forked(module, [*arguments], self._environment(environment), Path(self._log.name))
 
     def start(self, arguments: list[str], **environment: str) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, env=self._environment(environment), stdout=self._log, stderr=self._log)
+        return subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=ROOT,
+            env=self._environment(environment),
+            stdout=self._log,
+            stderr=self._log,
+        )
 
     def _environment(self, more: dict[str, str]) -> dict[str, str]:
         return {**os.environ, "ALMANAC_PROOF_EMBEDDED": str(self.noted), **more}
@@ -145,7 +157,9 @@ def fresh_cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest.fixture
 def declared(tmp_path: Path) -> Iterator[Path]:
-    """The declaration of 150 notes of ten paragraphs, each a chunk: three batches of pages or so, and a dozen checkpoints, of 375 texts and fewer."""
+    """The declaration of 150 notes of ten paragraphs, each a chunk: three batches of pages or so, and a dozen
+    checkpoints, of 375 texts and fewer.
+    """
     path = tmp_path / "many.yaml"
     path.write_text(_DECLARATION)
     _write_notes(tmp_path, 150)
@@ -159,12 +173,18 @@ def _write_notes(folder: Path, count: int, last: str = "") -> None:
     (folder / "notes").mkdir(exist_ok=True)
     for number in range(count):
         paragraphs = [f"Paragraph {part} of note {number} says what no other one does." for part in range(10)]
-        (folder / "notes" / f"{number:03}.txt").write_text("\n\n".join([*paragraphs, *([last] if last and number == count - 1 else [])]))
+        (folder / "notes" / f"{number:03}.txt").write_text(
+            "\n\n".join([*paragraphs, *([last] if last and number == count - 1 else [])])
+        )
 
 
 def _run(declared: Path, data: Path, cluster: Cluster | str | None = None) -> dict[str, Any]:
     """The report of a run in this process."""
-    environment = {"ENGINE": "local"} if cluster is None else {"ALMANAC_DASK": cluster if isinstance(cluster, str) else cluster.address}
+    environment = (
+        {"ENGINE": "local"}
+        if cluster is None
+        else {"ALMANAC_DASK": cluster if isinstance(cluster, str) else cluster.address}
+    )
     with patch.dict(os.environ, environment):
         declaration = load_declaration(str(declared), "")
         run = Run(declaration, DataDir(data))
@@ -174,11 +194,22 @@ def _run(declared: Path, data: Path, cluster: Cluster | str | None = None) -> di
 
 
 def _content(data: Path) -> dict[str, Any]:
-    """What a data directory holds that the engine must not change: digest, counts, and the bytes of tables that have no times."""
+    """What a data directory holds that the engine must not change: digest, counts, and the bytes of tables that have no
+    times.
+    """
     folder = DataDir(data)
     manifest = read_manifest(folder.index("many"), "v0001")
-    tables = {name: _rows(folder.processed("many") / name) for name in ("documents.parquet", "records.parquet", "chunks.parquet", "mapped/notes.parquet")}
-    return {"digest": manifest.digest, "counts": manifest.counts, "derived": manifest.derived, "stages": manifest.fingerprints, **tables}
+    tables = {
+        name: _rows(folder.processed("many") / name)
+        for name in ("documents.parquet", "records.parquet", "chunks.parquet", "mapped/notes.parquet")
+    }
+    return {
+        "digest": manifest.digest,
+        "counts": manifest.counts,
+        "derived": manifest.derived,
+        "stages": manifest.fingerprints,
+        **tables,
+    }
 
 
 def _rows(path: Path) -> list[dict[str, Any]]:
@@ -208,7 +239,9 @@ def _when_embedding(cluster: Cluster, texts: int = 1) -> int:
     return cluster.embedded()[-1][1]
 
 
-def test_a_killed_worker_costs_its_batch_and_results_are_those_of_the_plain_engine(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_a_killed_worker_costs_its_batch_and_results_are_those_of_the_plain_engine(
+    declared: Path, tmp_path: Path, cluster: Cluster
+) -> None:
     workers = {cluster.add_worker(), cluster.add_worker()}
     killed: list[int] = []
 
@@ -231,14 +264,18 @@ def test_a_killed_worker_costs_its_batch_and_results_are_those_of_the_plain_engi
     assert _run(declared, tmp_path / "dask")["outcome"] == "unchanged"
 
 
-def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(
+    declared: Path, tmp_path: Path, cluster: Cluster
+) -> None:
     _write_notes(tmp_path, 150, last="poison")
     for _ in range(3):
         cluster.add_worker()
     with pytest.raises(OperationalError) as raised:
         _run(declared, tmp_path / "data", cluster)
     assert raised.value.exit_code == 7
-    assert re.fullmatch(r"checkpoint 1 of \d+ of the texts to embed ended 3 workers, one after the other", raised.value.message)
+    assert re.fullmatch(
+        r"checkpoint 1 of \d+ of the texts to embed ended 3 workers, one after the other", raised.value.message
+    )
     assert "almanac run" in str(raised.value.hint)
     _write_notes(tmp_path, 150)
     cluster.add_worker()
@@ -269,14 +306,20 @@ def test_a_worker_completes_the_settings_of_the_run_by_its_own_environment(tmp_p
     assert own is not None
     with _SentAlike.of(own):
         (tmp_path / "carried").write_bytes(cloudpickle.dumps(serialize_context()))
-    given = {"PREFECT_API_AUTH_STRING": "a:b", "PREFECT_API_TLS_INSECURE_SKIP_VERIFY": "true", "PREFECT_API_REQUEST_TIMEOUT": "3"}
+    given = {
+        "PREFECT_API_AUTH_STRING": "a:b",
+        "PREFECT_API_TLS_INSECURE_SKIP_VERIFY": "true",
+        "PREFECT_API_REQUEST_TIMEOUT": "3",
+    }
     code = (
         "import pickle; from prefect import settings; from prefect.context import hydrated_context\n"
         "with hydrated_context(pickle.loads(open('carried', 'rb').read())):\n"
         f"    print(*[getattr(settings, name).value() for name in {list(given)}])"
     )
     worker = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:4/api", **given}
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=worker, capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=worker, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert done.stdout == "a:b True 3.0\n", done.stderr
 
 
@@ -289,7 +332,9 @@ def test_a_worker_keeps_its_model_for_runs_with_other_data(tmp_path: Path) -> No
 
 
 @LONG
-def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(
+    declared: Path, tmp_path: Path, cluster: Cluster
+) -> None:
     declared.write_text(_DECLARATION + "index: {segment: 400}\n")
     workers = {cluster.add_worker(), cluster.add_worker()}
     folder, killed = DataDir(tmp_path / "dask").index("many") / "segments", list[int]()
@@ -310,7 +355,10 @@ def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(declare
     assert report["outcome"] == "published"
     _run(declared, tmp_path / "plain")
     assert _content(tmp_path / "dask") == _content(tmp_path / "plain")
-    sizes = [[use.chunks for use in read_manifest(DataDir(tmp_path / name).index("many"), "v0001").segments] for name in ("dask", "plain")]
+    sizes = [
+        [use.chunks for use in read_manifest(DataDir(tmp_path / name).index("many"), "v0001").segments]
+        for name in ("dask", "plain")
+    ]
     assert sizes[0] == sizes[1]
     assert len(sizes[0]) > 1
     assert (
@@ -327,7 +375,9 @@ def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(declare
 
 
 @LONG
-def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(
+    declared: Path, tmp_path: Path, cluster: Cluster
+) -> None:
     cluster.add_worker()
 
     def kill() -> None:
@@ -335,8 +385,13 @@ def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, 
         cluster.scheduler.kill()
 
     killing = _meanwhile(kill)
-    # Who the workers are is asked all the time, so that the kill hits a request: its connection breaks before the client knows that the scheduler is gone.
-    with patch("almanac.flows.cluster._LOOK_AGAIN_S", 0.0), patch("almanac.flows.cluster._CONNECT_S", 2), pytest.raises(OperationalError) as raised:
+    # Who the workers are is asked all the time, so that the kill hits a request: its connection breaks before the
+    # client knows that the scheduler is gone.
+    with (
+        patch("almanac.flows.cluster._LOOK_AGAIN_S", 0.0),
+        patch("almanac.flows.cluster._CONNECT_S", 2),
+        pytest.raises(OperationalError) as raised,
+    ):
         _run(declared, tmp_path / "data", cluster)
     killing.join()
     assert (raised.value.exit_code, raised.value.where) == (7, cluster.address)
@@ -352,7 +407,9 @@ def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(declared: Path, 
 
 
 def test_a_batch_is_mapped_once_also_by_a_later_run(declared: Path, tmp_path: Path) -> None:
-    """Its part is found by the pages and the rules. Pages that come and go change the batches that they belong to, and no others."""
+    """Its part is found by the pages and the rules. Pages that come and go change the batches that they belong to, and
+    no others.
+    """
     declaration = load_declaration(str(declared), "")
     parts = parts_folder(Run(declaration, DataDir(tmp_path / "data")))
 
@@ -384,24 +441,36 @@ def _much_to_cut() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_much_to_cut")
-def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
+def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(
+    declared: Path, tmp_path: Path, cluster: Cluster
+) -> None:
     cluster.add_worker()
     cluster.add_worker()
     with patch("almanac.flows.pipeline.chunk.cut_items", side_effect=AssertionError("cut by workers")):
         first = _run(declared, tmp_path / "dask", cluster)
         for number in (3, 149):  # what stays the same is copied, what is new or changed is cut
-            (tmp_path / "notes" / f"{number:03}.txt").write_text(f"Note {number} is another one now.\n\nIt says so twice.")
+            (tmp_path / "notes" / f"{number:03}.txt").write_text(
+                f"Note {number} is another one now.\n\nIt says so twice."
+            )
         second = _run(declared, tmp_path / "dask", cluster)
     assert not (DataDir(tmp_path / "dask").processed("many") / "cut").exists()
     plain = _run(declared, tmp_path / "plain")
     assert (first["chunks"]["total"], second["chunks"]["total"]) == (1500, plain["chunks"]["total"])
-    manifests = [read_manifest(DataDir(tmp_path / name).index("many"), version) for name, version in (("dask", "v0002"), ("plain", "v0001"))]
+    manifests = [
+        read_manifest(DataDir(tmp_path / name).index("many"), version)
+        for name, version in (("dask", "v0002"), ("plain", "v0001"))
+    ]
     assert manifests[0].digest == manifests[1].digest
     assert manifests[0].fingerprints == manifests[1].fingerprints
 
 
-@pytest.mark.parametrize(("batches", "places"), [(1, 1), (3, 2), (10, 2), (23, 2), (62, 2), (30, 3), (40, 4), (60, 6), (92, 8), (100, 12), (1000, 16), (5, 8)])
-def test_short_batches_are_given_out_several_at_once_so_that_workers_end_together(declared: Path, tmp_path: Path, batches: int, places: int) -> None:
+@pytest.mark.parametrize(
+    ("batches", "places"),
+    [(1, 1), (3, 2), (10, 2), (23, 2), (62, 2), (30, 3), (40, 4), (60, 6), (92, 8), (100, 12), (1000, 16), (5, 8)],
+)
+def test_short_batches_are_given_out_several_at_once_so_that_workers_end_together(
+    declared: Path, tmp_path: Path, batches: int, places: int
+) -> None:
     run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
     waiting = [(span, DEATHS) for span in reversed(each_alone(batches))]
     least = ceil(batches / most_tasks(run))
@@ -411,7 +480,9 @@ def test_short_batches_are_given_out_several_at_once_so_that_workers_end_togethe
         busy_until = sorted(busy_until)
         busy_until[0] += 0.25 + last - first + 1
         tasks += 1
-    assert sum(until > 0 for until in busy_until) == min(batches, places), "no worker is without, as long as there are batches"
+    assert sum(until > 0 for until in busy_until) == min(batches, places), (
+        "no worker is without, as long as there are batches"
+    )
     assert max(busy_until) <= 1.15 * batches / places + 1.25
     assert tasks <= max(40, 6 * places)
 
@@ -433,11 +504,15 @@ def test_workers_that_come_one_by_one_end_together(declared: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("batches", "places"), [(1, 2), (10, 2), (47, 2), (2000, 2), (2000, 64)])
-def test_long_batches_are_given_out_alone_while_they_are_few_and_in_even_shares_at_the_end(declared: Path, tmp_path: Path, batches: int, places: int) -> None:
+def test_long_batches_are_given_out_alone_while_they_are_few_and_in_even_shares_at_the_end(
+    declared: Path, tmp_path: Path, batches: int, places: int
+) -> None:
     run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
     waiting, given = [(span, DEATHS) for span in reversed(each_alone(batches))], []
     while waiting:
-        given.append(_taken(waiting, _at_once(len(waiting), places, ceil(batches / most_tasks(run)), are_short=False))[0])
+        given.append(
+            _taken(waiting, _at_once(len(waiting), places, ceil(batches / most_tasks(run)), are_short=False))[0]
+        )
     assert [number for first, last in given for number in range(first, last + 1)] == list(range(1, batches + 1))
     sizes = [last - first + 1 for first, last in given]
     assert sizes == sorted(sizes, reverse=True)
@@ -465,7 +540,9 @@ def test_documents_cut_by_topic_are_cut_by_who_has_the_model(declared: Path, tmp
 
 
 @pytest.mark.usefixtures("_much_to_cut")
-def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_lost(declared: Path, tmp_path: Path) -> None:
+def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_lost(
+    declared: Path, tmp_path: Path
+) -> None:
     declaration = load_declaration(str(declared), "")
     [source] = declaration.sources
 
@@ -495,7 +572,9 @@ def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_los
     batches = stage_items(run, comparison, None)
     cut_batches(run, batches, 1, batches.count, {})
     lost, damaged = sorted(item_batches.parts_folder(run).glob("*.parquet"))[:2]
-    assert uncut(run, batches, 1, batches.count).name.startswith(f"batch {batches.count} of {batches.count} of the documents to cut: ")
+    assert uncut(run, batches, 1, batches.count).name.startswith(
+        f"batch {batches.count} of {batches.count} of the documents to cut: "
+    )
     lost.unlink()
     damaged.write_bytes(b"PAR1")
     tables = {}
@@ -507,7 +586,9 @@ def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_los
 
 
 @pytest.mark.usefixtures("declared")
-def test_listing_pages_are_read_once_and_items_are_those_of_the_plain_engine(tmp_path: Path, loopback_site: Site) -> None:
+def test_listing_pages_are_read_once_and_items_are_those_of_the_plain_engine(
+    tmp_path: Path, loopback_site: Site
+) -> None:
     """Cards are found when pages are staged; what workers and the run map after that has them from there."""
     cards = [f"<div class=card><a href='/t{n}'>Tour {n}</a><b>{n} EUR</b></div>" for n in range(90)]
     for number in range(3):
@@ -567,8 +648,13 @@ def test_workers_with_a_gpu_embed_where_some_declare_one(declared: Path, tmp_pat
     assert {worker for _, worker in cluster.embedded()} == {with_gpu}
 
 
-@pytest.mark.parametrize(("address", "told"), [("", "names no cluster"), ("127.0.0.1:8786", "no address"), ("local[0]", "no address"), ("local", "no address")])
-def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(declared: Path, tmp_path: Path, address: str, told: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [("", "names no cluster"), ("127.0.0.1:8786", "no address"), ("local[0]", "no address"), ("local", "no address")],
+)
+def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(
+    declared: Path, tmp_path: Path, address: str, told: str
+) -> None:
     with pytest.raises(UsageError) as raised:
         _run(declared, tmp_path / "data", address)
     assert told in raised.value.message
@@ -577,7 +663,10 @@ def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(declared: P
 
 
 def test_without_the_extra_the_error_names_it(declared: Path, tmp_path: Path) -> None:
-    with patch("almanac.core.extras.missing_package", lambda _: "prefect-dask is not installed"), pytest.raises(UsageError) as raised:
+    with (
+        patch("almanac.core.extras.missing_package", lambda _: "prefect-dask is not installed"),
+        pytest.raises(UsageError) as raised,
+    ):
         _run(declared, tmp_path / "data", "local[2]")
     assert "the extra 'dask'" in raised.value.message
     assert "almanac[dask]" in str(raised.value.hint)
@@ -628,13 +717,20 @@ def test_local_workers_do_the_batches_as_tasks_of_prefect(tmp_path: Path, prefec
     """The command as a user starts it, with the bundled model."""
     (tmp_path / "here.yaml").write_text(_DECLARATION.replace("name: many", "name: by-dask"))
     _write_notes(tmp_path, 70)
-    almanac = Almanac(tmp_path / "data", {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": prefect_api, "ALMANAC_DASK": "local[2]"}, fresh=True)
+    almanac = Almanac(
+        tmp_path / "data",
+        {"PREFECT_HOME": str(prefect_home), "PREFECT_API_URL": prefect_api, "ALMANAC_DASK": "local[2]"},
+        fresh=True,
+    )
     done = almanac("run", str(tmp_path / "here.yaml"), "--json")
     assert (done.code, done.json["outcome"]) == (0, "published"), done.stderr
     assert "Traceback" not in done.stderr
     plain = almanac("run", str(tmp_path / "here.yaml"), "--json", ENGINE="local")
     assert plain.json["outcome"] == "unchanged"
-    query = "select task_run.name, task_run.state_type from task_run join flow_run on flow_run.id = flow_run_id where flow_run.name like 'by-dask%'"
+    query = (
+        "select task_run.name, task_run.state_type from task_run join flow_run on flow_run.id = flow_run_id where "
+        "flow_run.name like 'by-dask%'"
+    )
     deadline, tasks = time.monotonic() + PATIENCE_S, dict[str, str]()
     while tasks.get("embed checkpoint 1") != "COMPLETED":
         assert time.monotonic() < deadline, tasks
@@ -646,19 +742,43 @@ def test_local_workers_do_the_batches_as_tasks_of_prefect(tmp_path: Path, prefec
 
 
 @LONG
-def test_workers_tell_prefect_of_each_run_also_where_each_has_an_api_of_its_own(tmp_path: Path, cluster: Cluster) -> None:
+def test_workers_tell_prefect_of_each_run_also_where_each_has_an_api_of_its_own(
+    tmp_path: Path, cluster: Cluster
+) -> None:
     (tmp_path / "here.yaml").write_text(_DECLARATION)
-    cluster.workers.append(cluster.start(["-m", "distributed.cli.dask_worker", cluster.address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]))
+    cluster.workers.append(
+        cluster.start(
+            ["-m", "distributed.cli.dask_worker", cluster.address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+        )
+    )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     for count in (70, 90):
         _write_notes(tmp_path, count, f"And that there are {count}.")
-        command = [sys.executable, "-m", "almanac.cli.main", "run", str(tmp_path / "here.yaml"), "--json", "--data", str(tmp_path / "data")]
+        command = [
+            sys.executable,
+            "-m",
+            "almanac.cli.main",
+            "run",
+            str(tmp_path / "here.yaml"),
+            "--json",
+            "--data",
+            str(tmp_path / "data"),
+        ]
         done = subprocess.run(
-            command, cwd=ROOT, env={**environment, "ALMANAC_DASK": cluster.address}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command,
+            cwd=ROOT,
+            env={**environment, "ALMANAC_DASK": cluster.address},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
     with closing(sqlite3.connect(tmp_path / "data" / "prefect" / "prefect.db")) as database:
-        query = "select flow_run.start_time, task_run.name, task_run.state_type from task_run join flow_run on flow_run.id = flow_run_id order by 1"
+        query = (
+            "select flow_run.start_time, task_run.name, task_run.state_type from task_run join flow_run on "
+            "flow_run.id = flow_run_id order by 1"
+        )
         found = database.execute(query).fetchall()
     runs = list(dict.fromkeys(start for start, _, _ in found))
     for start in runs:

@@ -1,4 +1,6 @@
-"""What is declared of the items, in whole runs: one count everywhere, verdicts, what is kept, and what is not done twice."""
+"""What is declared of the items, in whole runs: one count everywhere, verdicts, what is kept, and what is not done
+twice.
+"""
 
 import json
 import subprocess
@@ -119,13 +121,23 @@ def test_report_rejects_page_and_counts_agree_on_everything_that_is_declared(tou
     assert rules["seats", "type: integer"]["also"] == 1
     assert (items["in"], items["deduplicated"], items["quarantined"]) == (11, 1, 8) == (len(_ROWS), 1, len(rejects))
     results = _kept(report)
-    assert results["by_expectations"] == sum(_BROKEN.values()) == items["quarantined"] - sum(one["count"] for one in results["otherwise"])
+    assert (
+        results["by_expectations"]
+        == sum(_BROKEN.values())
+        == items["quarantined"] - sum(one["count"] for one in results["otherwise"])
+    )
     assert [(one["stage"], one["count"]) for one in results["otherwise"]] == [("read", 1)]
     assert "8 are quarantined: 7 for a rule above" in Path(report["validation_page"]).read_text()
     assert {reject["stage"] for reject in rejects} == {"map", "read", "deduplicate", "validate"}
-    assert all(reject.keys() == {"source", "url", "document_id", "stage", "reason", "field", "value", "rule"} for reject in rejects)
+    assert all(
+        reject.keys() == {"source", "url", "document_id", "stage", "reason", "field", "value", "rule"}
+        for reject in rejects
+    )
     (unmatched,) = [one for one in rejects if one["value"] == "X5"]
-    assert (unmatched["field"], unmatched["reason"]) == ("code", "required field is missing: 'X5' does not match the pattern ^(TO\\d+)$")
+    assert (unmatched["field"], unmatched["reason"]) == (
+        "code",
+        "required field is missing: 'X5' does not match the pattern ^(TO\\d+)$",
+    )
     samples = _by_rule(results["expectations"])["phone", "unique: true"]["samples"]
     assert [(one["document_id"], one["value"]) for one in samples] == [("TO7", "1")]
 
@@ -166,7 +178,11 @@ def test_a_rule_on_a_whole_column_refuses_or_warns(tours: Tours) -> None:
     count = "{expectation: expect_table_row_count_to_be_between, min_value: 100, severity: warn}"
     tours.declare(f"{_EXPECT}, {mean.replace('SEVERITY', 'refuse')}, {count}")
     refused = tours.run()
-    assert (refused["outcome"], refused["exit_code"], current_version(tours.data.index("tours"))) == ("gate_refused", 4, "v0001")
+    assert (refused["outcome"], refused["exit_code"], current_version(tours.data.index("tours"))) == (
+        "gate_refused",
+        4,
+        "v0001",
+    )
     assert [check for check in refused["gate"]["checks"] if not check["ok"]] == [
         {"name": "expect_column_mean_to_be_between seats", "value": 11.0, "limit": 5, "ok": False}
     ]
@@ -199,7 +215,11 @@ def test_a_takedown_reaches_the_results(tours: Tours) -> None:
     url = tours.rejects()[0]["url"]
     assert all(url in file.read_text() for file in files)
     forget_url(tours.data, load_declaration(str(tours.folder / "tours.yaml"), ""), url)
-    left = [path for path in tours.data.processed("tours").rglob("*") if path.is_file() and url.encode() in path.read_bytes()]
+    left = [
+        path
+        for path in tours.data.processed("tours").rglob("*")
+        if path.is_file() and url.encode() in path.read_bytes()
+    ]
     assert left == []
     assert "Expectations of tours" in files[1].read_text()
 
@@ -230,10 +250,16 @@ def test_where_nothing_is_declared_the_library_is_not_imported(tmp_path: Path) -
         "import sys\n"
         "from almanac.schemas.declaration import Declaration\n"
         "from almanac.transforms.validate import validate_items\n"
-        "declared = Declaration.model_validate({'name': 'kb', 'sources': [{'name': 's', 'kind': 'files', 'glob': '*.md'}]})\n"
+        "declared = Declaration.model_validate({'name': 'kb', 'sources': [{'name': 's', 'kind': 'files', "
+        "'glob': '*.md'}]})\n"
         "assert validate_items([], declared).results == []\n"
         "named = {'expectation': 'expect_column_values_to_match_regex', 'field': 'title', 'regex': 'a'}\n"
         "Declaration.model_validate({**declared.model_dump(by_alias=True), 'validate': {'expect': [named]}})\n"
         "print([name for name in ('great_expectations', 'pandas') if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout.strip()
+        == "[]"
+    )

@@ -1,4 +1,6 @@
-"""Prefect's API of one command migrates its database when, and only when, there is something to migrate; a new one is a copy of the first on a machine."""
+"""Prefect's API of one command migrates its database when, and only when, there is something to migrate; a new one is a
+copy of the first on a machine.
+"""
 
 import os
 import shutil
@@ -33,7 +35,9 @@ def _head() -> str:
     return head
 
 
-@pytest.mark.parametrize("statements", [[], ["CREATE TABLE alembic_version (version_num TEXT)"], ["CREATE TABLE flow (id TEXT)"]])
+@pytest.mark.parametrize(
+    "statements", [[], ["CREATE TABLE alembic_version (version_num TEXT)"], ["CREATE TABLE flow (id TEXT)"]]
+)
 def test_a_database_without_a_version_is_migrated(tmp_path: Path, statements: list[str]) -> None:
     assert not _is_migrated(tmp_path / "prefect.db", statements)
 
@@ -42,7 +46,9 @@ def test_a_database_is_left_alone_at_the_last_migration_and_at_no_other(tmp_path
     made, head = "CREATE TABLE alembic_version AS SELECT '{}' AS version_num", _head()
     assert _is_migrated(tmp_path / "here.db", [made.format(head)])
     assert not _is_migrated(tmp_path / "behind.db", [made.format("14806cb26270")])
-    assert not _is_migrated(tmp_path / "both.db", [made.format(head), "INSERT INTO alembic_version VALUES ('14806cb26270')"])
+    assert not _is_migrated(
+        tmp_path / "both.db", [made.format(head), "INSERT INTO alembic_version VALUES ('14806cb26270')"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,9 @@ def test_a_database_is_left_alone_at_the_last_migration_and_at_no_other(tmp_path
         "postgresql+asyncpg://u:p@127.0.0.1/db",
     ],
 )
-def test_a_database_that_is_no_file_here_is_prefects_business(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_is_no_file_here_is_prefects_business(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(CACHE, str(tmp_path / "cache"))
     with temporary_settings({PREFECT_API_DATABASE_CONNECTION_URL: url}):
@@ -115,8 +123,13 @@ def test_the_next_database_is_a_copy_and_what_is_there_stays(first: Path, tmp_pa
 
 @pytest.mark.slow
 @_ON_THE_FIRST
-@pytest.mark.parametrize("damaged", [pytest.param(_cut_off, id="cut off", marks=LONG), pytest.param(_with_a_bad_page, id="a page of a table")])
-def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Path, damaged: Callable[[Path], bytes]) -> None:
+@pytest.mark.parametrize(
+    "damaged",
+    [pytest.param(_cut_off, id="cut off", marks=LONG), pytest.param(_with_a_bad_page, id="a page of a table")],
+)
+def test_a_kept_database_that_is_damaged_is_made_anew(
+    first: Path, tmp_path: Path, damaged: Callable[[Path], bytes]
+) -> None:
     shutil.copytree(first.parents[1] / "cache", tmp_path / "cache")
     [kept] = (tmp_path / "cache").rglob("*.db")
     kept.write_bytes(damaged(kept))
@@ -129,7 +142,10 @@ def test_a_kept_database_that_is_damaged_is_made_anew(first: Path, tmp_path: Pat
 def test_a_log_that_a_removed_database_has_left_is_not_applied_to_a_new_one(first: Path, tmp_path: Path) -> None:
     place = tmp_path / "data" / "prefect.db"
     assert _prepared(place, first.parents[1] / "cache") == "copied"
-    killed = "import os, sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('CREATE TABLE mine (id TEXT)'); d.commit(); os._exit(0)"
+    killed = (
+        "import os, sqlite3, sys; d = sqlite3.connect(sys.argv[1]); d.execute('CREATE TABLE mine (id TEXT)'); "
+        "d.commit(); os._exit(0)"
+    )
     subprocess.run([sys.executable, "-c", killed, str(place)], check=True)
     assert place.with_name("prefect.db-wal").stat().st_size
     place.unlink()
@@ -148,10 +164,13 @@ def _prepared(place: Path, cache: Path) -> str:
     """Prepares a database in a process of its own, as commands do, and tells how."""
     place.parent.mkdir(exist_ok=True)
     code = (
-        "import sys; from almanac.flows.server.database import is_migrated, prepare_database; prepare_database(); assert is_migrated();"
+        "import sys; from almanac.flows.server.database import is_migrated, prepare_database; prepare_database(); "
+        "assert is_migrated();"
         " print('migrated' if 'alembic.command' in sys.modules else 'copied')"
     )
-    return subprocess.run([sys.executable, "-c", code], env=_environment(place, cache), capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], env=_environment(place, cache), capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def _environment(place: Path, cache: Path) -> dict[str, str]:

@@ -1,4 +1,6 @@
-"""Takedowns and retention over a whole data directory: raw pages, what was made of them, kept versions, shared vectors."""
+"""Takedowns and retention over a whole data directory: raw pages, what was made of them, kept versions, shared
+vectors.
+"""
 
 import json
 import shutil
@@ -33,9 +35,18 @@ from tests.proof.base import TORTURE
 URL = "http://shop/secret"
 SECRET = "a sentence that has to go away"
 SHARED = "a notice that stands everywhere"
-TEXTS = {"http://shop/1": "the first page", "http://shop/secretary": "another page", "http://shop/notice": SHARED, URL: SECRET}
+TEXTS = {
+    "http://shop/1": "the first page",
+    "http://shop/secretary": "another page",
+    "http://shop/notice": SHARED,
+    URL: SECRET,
+}
 DECLARATION = Declaration.model_validate(
-    {"name": "shop", "sources": [{"name": "pages", "kind": "site", "start_urls": ["http://shop/1"]}], "retention": {"versions": 3, "crawls": 1}}
+    {
+        "name": "shop",
+        "sources": [{"name": "pages", "kind": "site", "start_urls": ["http://shop/1"]}],
+        "retention": {"versions": 3, "crawls": 1},
+    }
 )
 
 
@@ -44,7 +55,10 @@ def _crawl(data: DataDir, crawl: str, texts: dict[str, str]) -> None:
     with raw.journal(crawl) as journal:
         for url, text in texts.items():
             requested = "http://shop/old" if url == URL else url
-            journal.add(Page(url=url, body=f"<p>{text}</p>".encode(), requested_url=requested, fetched_at=making.AT), redirects=[])
+            journal.add(
+                Page(url=url, body=f"<p>{text}</p>".encode(), requested_url=requested, fetched_at=making.AT),
+                redirects=[],
+            )
     raw.stats_path(crawl).write_text(json.dumps({"finish": "finished", "failures": []}))
 
 
@@ -58,18 +72,30 @@ def _report(data: DataDir, run_id: str, **said: Any) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`shop` with two versions and two crawls, and `other`, which has a text of it under an address of its own."""
     data = DataDir(tmp_path_factory.mktemp("made"))
-    failure = {"source": "pages", "failures": [{"url": URL, "reason": "timeout"}], "vanished": [URL, "http://shop/secretary"]}
+    failure = {
+        "source": "pages",
+        "failures": [{"url": URL, "reason": "timeout"}],
+        "vanished": [URL, "http://shop/secretary"],
+    }
     with making.without_children():
         for number, texts in ((1, TEXTS), (2, {**TEXTS, "http://shop/2": "a second page"})):
             _crawl(data, f"20260101T00000{number}-aaaaaa", texts)
             making.make_version(data, "shop", f"v000{number}", texts)
-            _report(data, f"20260101T00000{number}-aaaaaa", sources=[failure], error={"kind": "x", "message": f"see {URL}: odd, and {URL}ary"})
+            _report(
+                data,
+                f"20260101T00000{number}-aaaaaa",
+                sources=[failure],
+                error={"kind": "x", "message": f"see {URL}: odd, and {URL}ary"},
+            )
         publish(data.index("shop"), "v0002")
         making.make_version(data, "other", "v0001", {"http://shop/notice": SHARED})
     processed = data.processed("shop")
     (processed / "mapped").mkdir()
     (processed / "mapped" / "pages.parquet").write_text(SECRET)
-    rejects = [{"source": "pages", "url": url, "reason": "no text", "value": SECRET} for url in (URL, f"{URL}#part", "http://shop/secretary")]
+    rejects = [
+        {"source": "pages", "url": url, "reason": "no text", "value": SECRET}
+        for url in (URL, f"{URL}#part", "http://shop/secretary")
+    ]
     (processed / "rejects.jsonl").write_text("".join(f"{json.dumps(reject)}\n" for reject in rejects))
     return data.root
 
@@ -82,15 +108,23 @@ def data(made: Path, tmp_path: Path) -> Iterator[DataDir]:
 
 
 def _holding(text: str, root: Path) -> list[str]:
-    """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, and rejects, some of which are of other pages."""
-    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl")]
+    """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, and rejects, some of
+    which are of other pages.
+    """
+    files = [
+        path
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl")
+    ]
     return [str(path.relative_to(root)) for path in files if text in _unpacked(path)]
 
 
 def _unpacked(path: Path) -> str:
     if path.suffix == ".parquet" and path.read_bytes()[:4] == b"PAR1":
         return str(pq.read_table(path).to_pydict())
-    return (zlib.decompress(path.read_bytes(), wbits=31) if path.suffix == ".gz" else path.read_bytes()).decode("latin-1")
+    return (zlib.decompress(path.read_bytes(), wbits=31) if path.suffix == ".gz" else path.read_bytes()).decode(
+        "latin-1"
+    )
 
 
 def _state(data: DataDir) -> dict[str, Any]:
@@ -112,13 +146,28 @@ def _state(data: DataDir) -> dict[str, Any]:
 @pytest.mark.slow
 def test_nothing_of_a_forgotten_page_is_left_anywhere_and_all_else_is_as_it_was(data: DataDir) -> None:
     result = forget_url(data, DECLARATION, URL, "asked for by its author")
-    assert result.model_dump() == {"kb": "shop", "url": URL, "versions": ["v0002", "v0001"], "items": 1, "chunks": 1, "vectors": 1, "pages": 1}
+    assert result.model_dump() == {
+        "kb": "shop",
+        "url": URL,
+        "versions": ["v0002", "v0001"],
+        "items": 1,
+        "chunks": 1,
+        "vectors": 1,
+        "pages": 1,
+    }
     assert _holding(SECRET, data.root) == []
     assert _holding(f'"{URL}"', data.root / "processed") == _holding(f'"{URL}"', data.root / "raw") == []
     assert len(_holding(f"see (forgotten): odd, and {URL}ary", data.root / "processed")) == 2
-    assert [json.loads(line)["url"] for line in (data.processed("shop") / "rejects.jsonl").read_text().splitlines()] == ["http://shop/secretary"]
+    assert [
+        json.loads(line)["url"] for line in (data.processed("shop") / "rejects.jsonl").read_text().splitlines()
+    ] == ["http://shop/secretary"]
     (record,) = takedowns(data.index("shop"))
-    assert (record.url, record.why, record.keys, record.done_at is not None) == (URL, "asked for by its author", [], True)
+    assert (record.url, record.why, record.keys, record.done_at is not None) == (
+        URL,
+        "asked for by its author",
+        [],
+        True,
+    )
     for kb, version in (("shop", "v0001"), ("shop", "v0002"), ("other", "v0001")):
         manifest = read_manifest(data.index(kb), version)
         assert verify_version(version_dir(data.index(kb), version), manifest, data.vectors, manifest.embedder) == []
@@ -149,7 +198,9 @@ def test_a_url_that_nobody_knows_is_refused_with_those_near_it(data: DataDir) ->
         forget_url(data, DECLARATION, "not a url at all")
 
 
-def test_while_a_run_uses_vectors_all_else_is_erased_and_the_next_one_completes_it(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_run_uses_vectors_all_else_is_erased_and_the_next_one_completes_it(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.flows.pipeline.takedown._PATIENCE_S", 0.1)
     with vectors_in_use(data.vectors), pytest.raises(RunLocked, match="erased but for its vectors"):
         forget_url(data, DECLARATION, URL)
@@ -167,7 +218,9 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_takedown_that_is_killed_anywhere_is_completed_by_the_next_run(made: Path, tmp_path: Path) -> None:
-    """At moments before, in the middle of and after each write and removal: at every 37th, and at each with ALMANAC_TORTURE=1."""
+    """At moments before, in the middle of and after each write and removal: at every 37th, and at each with
+    ALMANAC_TORTURE=1.
+    """
     reached: list[str] = []
     limit = 10_000
 
@@ -191,12 +244,17 @@ def test_takedown_that_is_killed_anywhere_is_completed_by_the_next_run(made: Pat
             reached.clear()
             with watched(watcher), pytest.raises(Killed):
                 forget_url(data, DECLARATION, URL)
-            assert sqlite3.connect(version_dir(data.index("shop"), "v0002") / "chroma/chroma.sqlite3").execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+            assert sqlite3.connect(version_dir(data.index("shop"), "v0002") / "chroma/chroma.sqlite3").execute(
+                "PRAGMA integrity_check"
+            ).fetchall() == [("ok",)]
             noted = bool(takedowns(data.index("shop")))
             discard_unfinished(data.index("shop"))
             complete_takedowns(data, DECLARATION)
             if not noted:
-                assert _state(data)["digests"] == {version: read_manifest(DataDir(made).index("shop"), version).digest for version in ("v0001", "v0002")}
+                assert _state(data)["digests"] == {
+                    version: read_manifest(DataDir(made).index("shop"), version).digest
+                    for version in ("v0001", "v0002")
+                }
                 forget_url(data, DECLARATION, URL)
             assert _state(data) == expected, f"killed {reached[-1]}"
             shutil.rmtree(data.root)
@@ -208,7 +266,9 @@ def test_retention_keeps_the_crawls_and_pages_that_kept_versions_were_made_from(
         _crawl(data, f"20260101T00000{number}-aaaaaa", {"http://shop/1": f"the first page, {number}"})
     _report(data, "20260101T000003-aaaaaa")  # the newest that came to a verdict
     path = version_dir(data.index("shop"), "v0001") / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "lineage": {"crawls": {"pages": "20260101T000001-aaaaaa"}}}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "lineage": {"crawls": {"pages": "20260101T000001-aaaaaa"}}})
+    )
     result = apply_retention(data, DECLARATION)
     assert [crawl[14] for crawl in raw.crawls()] == ["1", "3", "5"]
     assert (result.crawls, result.versions) == (2, [])
@@ -224,7 +284,9 @@ def _flip(path: Path, place: int) -> None:
 
 
 def _texts(data: DataDir, version: str) -> list[str]:
-    texts: list[str] = pq.read_table(version_dir(data.index("shop"), version) / "chunks.parquet").column("text").to_pylist()
+    texts: list[str] = (
+        pq.read_table(version_dir(data.index("shop"), version) / "chunks.parquet").column("text").to_pylist()
+    )
     return texts
 
 
@@ -240,7 +302,10 @@ def test_a_page_leaves_the_live_version_though_every_vector_part_is_damaged(data
 
 def test_a_page_leaves_the_live_version_though_a_kept_one_is_damaged(data: DataDir) -> None:
     _flip(version_dir(data.index("shop"), "v0001") / "documents.parquet", 100)
-    with pytest.raises(DamagedVersion, match=r"is not served any more, and is still in versions that are kept and cannot be built again: v0001") as raised:
+    with pytest.raises(
+        DamagedVersion,
+        match=r"is not served any more, and is still in versions that are kept and cannot be built again: v0001",
+    ) as raised:
         forget_url(data, DECLARATION, URL)
     assert SECRET not in _texts(data, "v0002")
     assert "remove the folders" in (raised.value.hint or "")
@@ -251,7 +316,9 @@ def test_a_page_leaves_the_live_version_though_a_kept_one_is_damaged(data: DataD
 
 @pytest.mark.parametrize("is_lost", [False, True])
 @pytest.mark.parametrize("table", ["documents.parquet", "chunks.parquet", "records.parquet"])
-def test_a_page_that_cannot_leave_the_live_version_is_said_to_be_there(data: DataDir, table: str, is_lost: bool) -> None:
+def test_a_page_that_cannot_leave_the_live_version_is_said_to_be_there(
+    data: DataDir, table: str, is_lost: bool
+) -> None:
     path = version_dir(data.index("shop"), "v0002") / table
     path.unlink() if is_lost else _flip(path, 100)
     with pytest.raises(DamagedVersion, match=f"{URL} IS STILL IN THE LIVE VERSION v0002, and is served") as raised:

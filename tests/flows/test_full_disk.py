@@ -1,4 +1,6 @@
-"""A disk that fills up in the middle of a run: the run says so, gives back what it took, and the next one ends as if there had always been room."""
+"""A disk that fills up in the middle of a run: the run says so, gives back what it took, and the next one ends as if
+there had always been room.
+"""
 
 import errno
 import json
@@ -30,7 +32,8 @@ _NUMBERS = count()
 
 
 def _run(declared: Path, data: DataDir) -> str:
-    run_id = f"{new_run_id()[:-6]}{next(_NUMBERS):06x}"  # two runs of a user never begin in the same second, and these do
+    # two runs of a user never begin in the same second, and these do
+    run_id = f"{new_run_id()[:-6]}{next(_NUMBERS):06x}"
     return str(carry_out(Run(load_declaration(str(declared), ""), data, run_id=run_id))["outcome"])
 
 
@@ -51,20 +54,35 @@ def _full_from(pattern: str) -> Iterator[None]:
 
 def _left(data: DataDir) -> list[str]:
     """What a run has no right to leave: staged tables, unfinished versions, half-written files."""
-    found = [path for path in data.root.rglob("*") if path.suffix == ".tmp" or is_removed(path) or path.parent.name in (".staging", "versions")]
+    found = [
+        path
+        for path in data.root.rglob("*")
+        if path.suffix == ".tmp" or is_removed(path) or path.parent.name in (".staging", "versions")
+    ]
     return sorted(str(path.relative_to(data.root)) for path in found if not (path / "manifest.json").is_file())
 
 
 def _kept(data: DataDir) -> list[str]:
     """All files but raw pages, of which some more crawls are kept."""
-    return sorted(str(path) for path in data.root.rglob("*") if path.is_file() and not path.is_relative_to(data.root / "raw"))
+    return sorted(
+        str(path) for path in data.root.rglob("*") if path.is_file() and not path.is_relative_to(data.root / "raw")
+    )
 
 
-_MOMENTS = ["*/raw/many/*.jsonl", "*/.staging/*", "*/many/chunks.parquet", "*/vectors/*.parquet", "*/manifest.sha256", "*/CURRENT"]
+_MOMENTS = [
+    "*/raw/many/*.jsonl",
+    "*/.staging/*",
+    "*/many/chunks.parquet",
+    "*/vectors/*.parquet",
+    "*/manifest.sha256",
+    "*/CURRENT",
+]
 
 
 @pytest.mark.parametrize("moment", _MOMENTS)
-def test_a_run_without_room_gives_back_what_it_took_and_takes_no_more_the_next_time(declared: Path, moment: str) -> None:
+def test_a_run_without_room_gives_back_what_it_took_and_takes_no_more_the_next_time(
+    declared: Path, moment: str
+) -> None:
     data = DataDir(declared.parent / "data")
     write(declared.parent, 40)
     if moment == "*/vectors/*.parquet":  # the next refresh, not the first
@@ -80,7 +98,9 @@ def test_a_run_without_room_gives_back_what_it_took_and_takes_no_more_the_next_t
     assert _run(declared, data) == "published_with_rejects"
     other = DataDir(declared.parent / "other")
     _run(declared, other)
-    digests = {read_manifest(one.index("many"), str(current_version(one.index("many")))).digest for one in (data, other)}
+    digests = {
+        read_manifest(one.index("many"), str(current_version(one.index("many")))).digest for one in (data, other)
+    }
     assert len(digests) == 1
 
 
@@ -88,7 +108,12 @@ def test_a_version_that_lacked_but_the_pointer_is_published_by_the_next_run_and_
     data = DataDir(declared.parent / "data")
     write(declared.parent, 40)
     for _ in range(2):
-        with patch("almanac.index.versions.publish.point_to", side_effect=OSError(errno.ENOSPC, "No space left on device")), pytest.raises(StorageError):
+        with (
+            patch(
+                "almanac.index.versions.publish.point_to", side_effect=OSError(errno.ENOSPC, "No space left on device")
+            ),
+            pytest.raises(StorageError),
+        ):
             _run(declared, data)
     assert _run(declared, data) == "published_with_rejects"
     assert [path.name for path in data.versions("many").iterdir()] == ["v0001"]
@@ -100,7 +125,10 @@ def test_runs_that_fail_again_and_again_keep_no_more_crawls_than_declared(declar
     declared.write_text(f"{declared.read_text()}retention: {{crawls: 2}}\n")
     for edition in range(5):
         write(declared.parent, 40, f" in edition {edition}")
-        with patch("almanac.flows.pipeline.refresh.build", side_effect=OSError(errno.ENOSPC, "No space left on device")), pytest.raises(StorageError):
+        with (
+            patch("almanac.flows.pipeline.refresh.build", side_effect=OSError(errno.ENOSPC, "No space left on device")),
+            pytest.raises(StorageError),
+        ):
             _run(declared, data)
     raw = data.raw("many", "notes")
     assert len(list(raw.glob("crawls/*.jsonl"))) == len(list(raw.glob("bodies/*/*.gz"))) == 2
@@ -126,7 +154,12 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = shutil.which("mount")
-    if mount is None or subprocess.run([mount, "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], capture_output=True, check=False).returncode:
+    if (
+        mount is None
+        or subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(folder)], capture_output=True, check=False
+        ).returncode
+    ):
         pytest.skip("this user may mount no file system")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)

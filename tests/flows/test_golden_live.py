@@ -1,4 +1,6 @@
-"""Golden questions of a base that is published already: they are asked at the next run, though nothing else is new, and by `almanac eval`."""
+"""Golden questions of a base that is published already: they are asked at the next run, though nothing else is new, and
+by `almanac eval`.
+"""
 
 import json
 from collections.abc import Iterator
@@ -26,7 +28,10 @@ _NOTES = {
     "boats": "Boats leave the pier every hour.",
     "soup": "The kitchen serves soup from noon.",
 }
-_SOUP, _DOGS = {"question": "soup from noon", "document_id": "soup.txt"}, {"question": "dogs on a lead", "url": "dogs.txt"}
+_SOUP, _DOGS = (
+    {"question": "soup from noon", "document_id": "soup.txt"},
+    {"question": "dogs on a lead", "url": "dogs.txt"},
+)
 _PARKING = {"question": "the garden in winter", "document_id": "parking.txt"}  # which nobody has written
 
 
@@ -39,7 +44,16 @@ class Base:
 
     def declare(self, gate: dict[str, Any] | None = None, **retrieve: Any) -> None:
         source = {"name": "notes", "kind": "files", "glob": "notes/*.txt", "yields": "documents"}
-        self.path.write_text(json.dumps({"name": "park", "sources": [source], "retrieve": {"mode": "lexical", "k": 2, **retrieve}, "gate": gate or {}}))
+        self.path.write_text(
+            json.dumps(
+                {
+                    "name": "park",
+                    "sources": [source],
+                    "retrieve": {"mode": "lexical", "k": 2, **retrieve},
+                    "gate": gate or {},
+                }
+            )
+        )
 
     def ask(self, *questions: dict[str, Any]) -> None:
         (self.folder / "park.golden.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in questions))
@@ -119,27 +133,48 @@ def test_a_version_that_somebody_published_in_spite_of_its_answers_is_not_refuse
     assert _told(base.run()) == ("unchanged", 0, "v0001", None)
 
 
-def test_eval_shows_what_fails_and_what_is_found_instead(base: Base, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_eval_shows_what_fails_and_what_is_found_instead(
+    base: Base, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("almanac.query.published.PublishedIndex.embedder", HashEmbedder())
     monkeypatch.setattr("almanac.query.published.PublishedIndex._refuse_other_embedder", lambda *_: None)
     base.declare()
     base.run()
-    with open_index(base.path, data=base.data.root) as index, pytest.raises(UsageError, match="no golden questions are declared"):
+    with (
+        open_index(base.path, data=base.data.root) as index,
+        pytest.raises(UsageError, match="no golden questions are declared"),
+    ):
         evaluate_golden(index)
     nobody = {"question": "the pier every hour"}  # it has an answer, and the file says that it has none
-    base.ask(_SOUP, _PARKING, nobody, {"question": "and in winter?", "url": "garden.txt", "history": [{"role": "user", "content": "When does it close?"}]})
+    base.ask(
+        _SOUP,
+        _PARKING,
+        nobody,
+        {
+            "question": "and in winter?",
+            "url": "garden.txt",
+            "history": [{"role": "user", "content": "When does it close?"}],
+        },
+    )
     base.declare({"golden": "park.golden.jsonl"}, floor=0)
     with open_index(base.path, data=base.data.root) as index:
         result = evaluate_golden(index)
     assert (result.version, result.unit, result.queries, result.continued) == ("v0001", "question", 3, 1)
     assert result.metrics == {"recall@2": 0.5, "mrr@2": 0.5, "abstained": 0.0}
     parking, answered = result.failed
-    assert (parking.question, parking.expected, parking.rank) == (_PARKING["question"], {"document_id": ["parking.txt"]}, None)
+    assert (parking.question, parking.expected, parking.rank) == (
+        _PARKING["question"],
+        {"document_id": ["parking.txt"]},
+        None,
+    )
     assert (parking.found[0].url, parking.found[0].rank, parking.found[0].text) == ("garden.txt", 1, _NOTES["garden"])
     capsys.readouterr()
     evaluate(str(base.path), data=str(base.data.root))
     told = capsys.readouterr().out
-    assert f"✗ {_PARKING['question']}\n    expected document_id parking.txt: it is not among the first 100 hits\n    found 1: garden – garden.txt" in told
+    assert (
+        f"✗ {_PARKING['question']}\n    expected document_id parking.txt: it is not among the first 100 hits\n    "
+        "found 1: garden – garden.txt"
+    ) in told
     assert "1 of 3 golden questions hold" in told and "poor-answers.md" in told and "1 continue a conversation" in told
     with pytest.raises(UsageError, match="--queries and --qrels go together"):
         evaluate(str(base.path), queries=base.path)

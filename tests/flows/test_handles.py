@@ -1,4 +1,6 @@
-"""What steps hand to each other: small, and enough for a step that shares nothing with the others but the data directory."""
+"""What steps hand to each other: small, and enough for a step that shares nothing with the others but the data
+directory.
+"""
 
 import json
 import pickle
@@ -22,7 +24,9 @@ _LARGEST = 64 << 10  # bytes of a pickle
 
 
 def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
-    """Carries out a step with copies of the run and of all handles, as another process would; notes the size of each."""
+    """Carries out a step with copies of the run and of all handles, as another process would; notes the size of
+    each.
+    """
 
     def sent(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -40,7 +44,10 @@ def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
 
 
 def _told(report: dict[str, Any]) -> dict[str, Any]:
-    return {name: report[name] for name in ("outcome", "version", "pages", "items", "chunks", "gate", "recall", "inputs", "stages")}
+    return {
+        name: report[name]
+        for name in ("outcome", "version", "pages", "items", "chunks", "gate", "recall", "inputs", "stages")
+    }
 
 
 @pytest.mark.slow
@@ -74,13 +81,23 @@ def test_a_run_that_was_pickled_is_the_same_run_without_what_it_had_loaded(decla
     stages, golden = run.stages, run.golden
     assert run.model() is run.model()
     copy = pickle.loads(pickle.dumps(run))
-    assert (copy.run_id, copy.started_at, copy.staging, copy.declaration.sha256) == (run.run_id, run.started_at, run.staging, run.declaration.sha256)
+    assert (copy.run_id, copy.started_at, copy.staging, copy.declaration.sha256) == (
+        run.run_id,
+        run.started_at,
+        run.staging,
+        run.declaration.sha256,
+    )
     assert not {"_model", "stages", "golden"} & vars(copy).keys()
     assert (copy.stages, copy.golden) == (stages, golden)
 
 
-@pytest.mark.parametrize(("checkpoints", "sources", "tasks", "largest"), [(0, 1, 0, 0), (1, 1, 1, 1), (184, 1, 184, 1), (185, 1, 93, 2), (20_000, 4, 181, 111)])
-def test_checkpoints_are_shared_out_so_that_a_run_has_at_most_200_tasks(checkpoints: int, sources: int, tasks: int, largest: int) -> None:
+@pytest.mark.parametrize(
+    ("checkpoints", "sources", "tasks", "largest"),
+    [(0, 1, 0, 0), (1, 1, 1, 1), (184, 1, 184, 1), (185, 1, 93, 2), (20_000, 4, 181, 111)],
+)
+def test_checkpoints_are_shared_out_so_that_a_run_has_at_most_200_tasks(
+    checkpoints: int, sources: int, tasks: int, largest: int
+) -> None:
     run = cast(Run, SimpleNamespace(declaration=SimpleNamespace(sources=[None] * sources, run=RunsOn())))
     spans = list(spans_of(run, checkpoints))
     assert [number for first, last in spans for number in range(first, last + 1)] == list(range(1, checkpoints + 1))

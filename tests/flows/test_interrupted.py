@@ -1,4 +1,6 @@
-"""SIGTERM of a service manager, SIGHUP of a closed terminal: a command ends as by Ctrl-C, in every phase, with a report and without its children."""
+"""SIGTERM of a service manager, SIGHUP of a closed terminal: a command ends as by Ctrl-C, in every phase, with a report
+and without its children.
+"""
 
 import json
 import signal
@@ -37,13 +39,19 @@ sources:
 @pytest.mark.parametrize(
     ("kind", "moment", "is_reported"),
     [
-        pytest.param(signal.SIGTERM, "prefect/api.log", False, id="SIGTERM as it starts"),  # its API starts: there is no run yet
-        pytest.param(signal.SIGTERM, "index/many/versions/v0001", True, id="SIGTERM as it builds", marks=LONG),  # its builder runs
+        # its API starts: there is no run yet
+        pytest.param(signal.SIGTERM, "prefect/api.log", False, id="SIGTERM as it starts"),
+        # its builder runs
+        pytest.param(signal.SIGTERM, "index/many/versions/v0001", True, id="SIGTERM as it builds", marks=LONG),
         pytest.param(signal.SIGHUP, "vectors/*/*.parquet", True, id="SIGHUP as it has embedded", marks=LONG),
     ],
 )
-def test_a_signal_ends_a_run_as_ctrl_c_does(commands: Commands, prefect_api: str, kind: signal.Signals, moment: str, is_reported: bool) -> None:
-    process = commands.start(**({"PREFECT_API_URL": prefect_api} if is_reported else {"PREFECT_HOME": str(commands.data.root / "prefect")}))
+def test_a_signal_ends_a_run_as_ctrl_c_does(
+    commands: Commands, prefect_api: str, kind: signal.Signals, moment: str, is_reported: bool
+) -> None:
+    process = commands.start(
+        **({"PREFECT_API_URL": prefect_api} if is_reported else {"PREFECT_HOME": str(commands.data.root / "prefect")})
+    )
     commands.when(moment, process)
     process.send_signal(kind)
     out, err = process.communicate(timeout=PATIENCE_S)
@@ -53,7 +61,11 @@ def test_a_signal_ends_a_run_as_ctrl_c_does(commands: Commands, prefect_api: str
     report = commands.last_report()
     assert (report["exit_code"], report["error"]["kind"]) == (130, "interrupted") if is_reported else report is None
     assert lock_holder(commands.data.index("many")) is None
-    assert list(commands.data.root.glob("index/many/versions/*")) == list(commands.data.root.glob("processed/many/.staging/*")) == []
+    assert (
+        list(commands.data.root.glob("index/many/versions/*"))
+        == list(commands.data.root.glob("processed/many/.staging/*"))
+        == []
+    )
     assert commands.run_here()["outcome"] == "published_with_rejects"
 
 
@@ -68,7 +80,9 @@ def _until_gone(commands: Commands) -> list[int]:
 def test_a_plan_that_is_terminated_ends_its_crawl_and_leaves_nothing(commands: Commands, loopback_site: "Site") -> None:
     loopback_site.page("/", "".join(f"<a href='/{n}'>{n}</a>" for n in range(100)))
     for n in range(100):
-        loopback_site.page(f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.5)
+        loopback_site.page(
+            f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.5
+        )
     commands.declared.write_text(_SITE.format(base=loopback_site.base))
     scratch = commands.declared.parent / "tmp"
     scratch.mkdir()
@@ -80,7 +94,9 @@ def test_a_plan_that_is_terminated_ends_its_crawl_and_leaves_nothing(commands: C
         time.sleep(0.02)
     process.terminate()
     out, err = process.communicate(timeout=PATIENCE_S)
-    assert (process.returncode, json.loads(out)["error"]["kind"], "Traceback" in err) == (130, "interrupted", False), err
+    assert (process.returncode, json.loads(out)["error"]["kind"], "Traceback" in err) == (130, "interrupted", False), (
+        err
+    )
     assert _until_gone(commands) == []
     assert list(scratch.iterdir()) == []
 
@@ -93,7 +109,8 @@ def test_signals_interrupt_once_and_as_they_were_set_up() -> None:
             signal.raise_signal(signal.SIGHUP)
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGTERM)  # a service manager that sends it twice does not break what the first one set off
+            # a service manager that sends it twice does not break what the first one set off
+            signal.raise_signal(signal.SIGTERM)
         assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)] == [signal.SIG_DFL, signal.SIG_IGN]
     finally:
         for one, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):

@@ -1,4 +1,6 @@
-"""What a run leaves out on purpose is in its report, beside what it keeps, also where nothing is read again; much of it is a warning."""
+"""What a run leaves out on purpose is in its report, beside what it keeps, also where nothing is read again; much of it
+is a warning.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,18 @@ from almanac.flows.refresh import summary_line
 from almanac.schemas.reports import RunReport
 from tests.index.conftest import INFO, HashEmbedder
 
-_STORY = "The ferry to the island leaves at nine in the morning from the northern pier, and the crossing takes forty minutes in calm weather."
+_STORY = (
+    "The ferry to the island leaves at nine in the morning from the northern pier, and the crossing takes forty "
+    "minutes in calm weather."
+)
 _HIDDEN = "Members of the crew meet at eight behind the harbour office, where the doors are open all year round."
 
 
 def _page(number: int, hidden: str) -> str:
-    return f"<title>Day {number}</title><nav><a href=/>Home</a></nav><main><h1>Day {number}</h1><p>{_STORY} Day {number}.</p><p hidden>{hidden}</p></main>"
+    return (
+        f"<title>Day {number}</title><nav><a href=/>Home</a></nav><main><h1>Day {number}</h1><p>{_STORY} Day "
+        f"{number}.</p><p hidden>{hidden}</p></main>"
+    )
 
 
 def test_left_out_text_is_reported_by_run_and_plan_and_stays_so_in_later_runs(
@@ -48,21 +56,34 @@ def test_left_out_text_is_reported_by_run_and_plan_and_stays_so_in_later_runs(
     again = ran()
     assert (again.outcome, counted(again)) == ("unchanged", counted(first))
     (tmp_path / "0.html").write_text(_page(0, ""))
-    assert ran().sources[0].left_out == {"hidden": {"blocks": 2, "characters": 2 * len(_HIDDEN)}, "page_furniture": left["page_furniture"]}
+    assert ran().sources[0].left_out == {
+        "hidden": {"blocks": 2, "characters": 2 * len(_HIDDEN)},
+        "page_furniture": left["page_furniture"],
+    }
     (tmp_path / "4.html").write_text(_page(1, _HIDDEN))
     assert ran().sources[0].left_out["duplicates"]["blocks"] == 1
     tables: dict[str, tuple[list[dict[str, Any]], str]] = {}
-    monkeypatch.setattr("almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)}))
+    monkeypatch.setattr(
+        "almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)})
+    )
     show_summary(first)
     rows, told = tables["left out"]
-    assert [(row["reason"], row["blocks"]) for row in rows] == [("hidden", 3), ("page furniture", 3)] and "`hidden: true`" in told
+    assert [(row["reason"], row["blocks"]) for row in rows] == [
+        ("hidden", 3),
+        ("page furniture", 3),
+    ] and "`hidden: true`" in told
     show_report(first, "days")
     told = " ".join(capsys.readouterr().out.split())
-    assert "Text that is left out on purpose" in told and "is left out as hidden; if it is meant, `hidden: true` reads it" in told
+    assert (
+        "Text that is left out on purpose" in told
+        and "is left out as hidden; if it is meant, `hidden: true` reads it" in told
+    )
     assert "% of pages left out as hidden" in summary_line(first)
 
 
-@pytest.mark.parametrize(("name", "text", "is_said"), [("day.html", _page(1, _HIDDEN), True), ("day.md", f"# Day 1\n\n{_STORY}\n", False)])
+@pytest.mark.parametrize(
+    ("name", "text", "is_said"), [("day.html", _page(1, _HIDDEN), True), ("day.md", f"# Day 1\n\n{_STORY}\n", False)]
+)
 def test_test_url_speaks_of_page_furniture_where_a_run_looks_for_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, is_said: bool
 ) -> None:

@@ -1,4 +1,6 @@
-"""Runs on a site whose pages link to documents: what is published, what is left out and told, and what a refresh costs."""
+"""Runs on a site whose pages link to documents: what is published, what is left out and told, and what a refresh
+costs.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -35,10 +37,16 @@ def site(loopback_site: "Site") -> Iterator["Site"]:
     yield loopback_site
 
 
-def test_documents_are_published_and_a_refresh_reads_only_what_changed(site: "Site", base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_are_published_and_a_refresh_reads_only_what_changed(
+    site: "Site", base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base.declare(fetch=FETCH)
     first = base.run()
-    assert (base.items(), first["items"]["quarantined"], first["sources"][0]["not_fetched"]) == (["/", "/a.pdf", "/b.docx"], 1, [])
+    assert (base.items(), first["items"]["quarantined"], first["sources"][0]["not_fetched"]) == (
+        ["/", "/a.pdf", "/b.docx"],
+        1,
+        [],
+    )
     rows = read_table(base.data.processed("kb") / DOCUMENTS, ["url", "title"]).to_pylist()
     assert {row["url"].removeprefix(site.base): row["title"] for row in rows}["/a.pdf"] == "Budget of the year"
     read: list[str] = []
@@ -51,7 +59,12 @@ def test_documents_are_published_and_a_refresh_reads_only_what_changed(site: "Si
     monkeypatch.setattr(StoredPage, "content", noted)
     site.page("/b.docx", note("The council met on Tuesday."), content_type="application/octet-stream")
     second = base.run()
-    assert (second["items"]["changed"], second["items"]["unchanged"], second["pages"]["unchanged"], read) == (1, 2, 1, ["/b.docx"])
+    assert (second["items"]["changed"], second["items"]["unchanged"], second["pages"]["unchanged"], read) == (
+        1,
+        2,
+        1,
+        ["/b.docx"],
+    )
     assert site.sent["/a.pdf"] == 1
     full = carry_out(Run(load_declaration(str(base.declared), ""), base.data, Scope(full=True)))
     assert (full["outcome"], full["version"]) == ("unchanged", second["version"])
@@ -68,5 +81,8 @@ def test_what_is_left_out_is_told_by_plan_and_run(site: "Site", base: Base) -> N
     ]
     assert not_fetched_rows(planned.sources) == not_fetched_rows(ran.sources) == expected
     for rows in (plan_rows(planned), summary_rows(ran)):
-        assert [row for row in rows if "not fetched" in row[0]] == [("documents not fetched: pdf", 2), ("documents not fetched: docx", 1)]
+        assert [row for row in rows if "not fetched" in row[0]] == [
+            ("documents not fetched: pdf", 2),
+            ("documents not fetched: docx", 1),
+        ]
     assert base.items() == ["/"] and site.asked["/a.pdf"] == 0

@@ -1,4 +1,6 @@
-"""A page that says something else under every URL, and pages that say the same: the gate on texts, and the list of what was dropped."""
+"""A page that says something else under every URL, and pages that say the same: the gate on texts, and the list of what
+was dropped.
+"""
 
 import json
 from collections.abc import Callable, Collection, Iterator
@@ -87,7 +89,9 @@ class Shop:
         return current_version(self.data.index("shop"))
 
     def listed(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.data.processed("shop") / "duplicates.jsonl").read_text().splitlines()]
+        return [
+            json.loads(line) for line in (self.data.processed("shop") / "duplicates.jsonl").read_text().splitlines()
+        ]
 
 
 @pytest.fixture
@@ -118,14 +122,19 @@ def refused(report: RunReport) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("kind", "yields"), [("site", _DOCUMENTS), ("files", _DOCUMENTS), ("files", _RECORDS)])
-def test_a_maintenance_page_that_differs_at_every_url_replaces_nothing(request: pytest.FixtureRequest, kind: str, yields: str) -> None:
+def test_a_maintenance_page_that_differs_at_every_url_replaces_nothing(
+    request: pytest.FixtureRequest, kind: str, yields: str
+) -> None:
     shop: Shop = request.getfixturevalue("site_shop" if kind == "site" else "shop")
     shop.declare(yields)
     first = shop.run()
     assert (first.outcome, first.items.added) == ("published", 12)
     shop.serve(maintenance)
     planned = shop.plan()
-    assert (planned.gate["would_refuse"], [c["name"] for c in planned.gate["checks"] if not c["ok"]]) == (True, ["max_shrunk"])
+    assert (planned.gate["would_refuse"], [c["name"] for c in planned.gate["checks"] if not c["ok"]]) == (
+        True,
+        ["max_shrunk"],
+    )
     report = shop.run()
     assert (report.outcome, report.exit_code, shop.live, report.version) == ("gate_refused", 4, "v0001", "v0002")
     assert refused(report) == {"max_shrunk": 1.0} and rules_note(report) is None
@@ -148,8 +157,12 @@ def test_after_the_maintenance_all_is_as_it_was(shop: Shop) -> None:
     assert refused(same) == {"max_lost": round(11 / 12, 6), "max_shrunk": 1.0} and same.items.deduplicated == 11
 
 
-def test_texts_are_counted_at_half_of_their_length_and_where_they_moved(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of twelve, one shortened is 8.3 %, two are 16.7 %; a text of half the length has not shrunk, one that moved has not changed."""
+def test_texts_are_counted_at_half_of_their_length_and_where_they_moved(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of twelve, one shortened is 8.3 %, two are 16.7 %; a text of half the length has not shrunk, one that moved has
+    not changed.
+    """
     shop.declare(gate="max_changed: 40%, at_least: 12")
     shop.run()
     read: list[int] = []
@@ -166,7 +179,10 @@ def test_texts_are_counted_at_half_of_their_length_and_where_they_moved(shop: Sh
     second = shop.run()
     assert (second.outcome, second.items.changed, second.items.moved) == ("published", 3, 1)
     assert second.gate is not None
-    assert {c.name: c.value for c in second.gate.checks if c.name in ("max_shrunk", "max_changed")} == {"max_shrunk": 0.083333, "max_changed": 0.25}
+    assert {c.name: c.value for c in second.gate.checks if c.name in ("max_shrunk", "max_changed")} == {
+        "max_shrunk": 0.083333,
+        "max_changed": 0.25,
+    }
     assert read == [3, 3]  # the rows of changed items, of documents alone: no table is opened for nothing
     read.clear()
     shop.serve(lambda number: f"<main>{story(number, 5)}</main>", [5, 6])
@@ -180,7 +196,9 @@ def test_texts_are_counted_at_half_of_their_length_and_where_they_moved(shop: Sh
     assert shop.run().outcome == "unchanged" and read == []
 
 
-def test_a_declaration_that_takes_less_of_a_page_is_refused_and_the_reason_is_named(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_declaration_that_takes_less_of_a_page_is_refused_and_the_reason_is_named(
+    shop: Shop, capsys: pytest.CaptureFixture[str]
+) -> None:
     shop.run()
     shop.declare("body: {css: h1}")
     report = shop.run()
@@ -196,7 +214,10 @@ def test_a_declaration_that_takes_less_of_a_page_is_refused_and_the_reason_is_na
 def test_what_is_dropped_is_listed_with_what_it_equals_also_where_nothing_changed(shop: Shop) -> None:
     shop.serve(lambda _: f"<main>{story(1)}</main>", [2, 3])
     equals = {"url": "01.html", "document_id": "01.html"}
-    expected = [{"source": "pages", "url": f"0{n}.html", "document_id": f"0{n}.html", "reason": "equal", "equals": equals} for n in (2, 3)]
+    expected = [
+        {"source": "pages", "url": f"0{n}.html", "document_id": f"0{n}.html", "reason": "equal", "equals": equals}
+        for n in (2, 3)
+    ]
     reports = [shop.run(), shop.run(), shop.run()]
     assert [report.outcome for report in reports] == ["published", "unchanged", "unchanged"]
     for report in reports:
@@ -219,7 +240,13 @@ def test_a_long_list_is_bounded_on_the_terminal_and_in_the_report(capsys: pytest
     dropped = [Duplicate("pages", f"u?{n}", f"u?{n}", "equal", {"url": "u", "document_id": "u"}) for n in range(100)]
     same_url = Duplicate("rows", "rows.jsonl", "b", "equal", {"url": "rows.jsonl", "document_id": "a"})
     report = RunReport(
-        kb="kb", run_id="r", outcome="published", exit_code=0, items=ItemCounts(deduplicated=1234), duplicates=[same_url, *dropped], duplicates_file="d.jsonl"
+        kb="kb",
+        run_id="r",
+        outcome="published",
+        exit_code=0,
+        items=ItemCounts(deduplicated=1234),
+        duplicates=[same_url, *dropped],
+        duplicates_file="d.jsonl",
     )
     assert duplicate_rows(report)[:2] == [("rows", "rows.jsonl (b)", "rows.jsonl (a)"), ("pages", "u?0", "u")]
     show_report(report, "kb")

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["loopback_site"]
 pytestmark = pytest.mark.slow
 _PAGES = 8
-_RECORDS = {"yields": "records", "match": "/[0-9]$", "fields": {"name": {"css": "h1", "required": True}, "said": {"css": "p"}}}
+_RECORDS = {
+    "yields": "records",
+    "match": "/[0-9]$",
+    "fields": {"name": {"css": "h1", "required": True}, "said": {"css": "p"}},
+}
 _DOCUMENTS = {"yields": "documents", "match": "/[0-9]$", "body": "all"}
 _LISTED = {
     "yields": "records",
@@ -48,7 +52,9 @@ class Kb:
         site.page("/", links(*(f"/{n}" for n in range(_PAGES))))
         for n in range(_PAGES):
             heading = "" if n == 2 else f"<h1>Thing {n % 6}</h1>"
-            site.page(f"/{n}", f"{heading}<p>What page {n % 6} says is said by no other, and it says so at some length.</p>")
+            site.page(
+                f"/{n}", f"{heading}<p>What page {n % 6} says is said by no other, and it says so at some length.</p>"
+            )
         last = site.answers.pop(f"/{_PAGES - 1}")
         site.otherwise = lambda path: self._last(last) if path == f"/{_PAGES - 1}" else Answer(status=404)
         for module, when in ((mapping_ahead, "ahead"), (map_step, "after")):
@@ -70,8 +76,16 @@ class Kb:
     def survey(self, source: dict[str, Any], *, waits_for: int = 0, data: str = "data") -> Survey:
         self._waits_for = waits_for
         manners = {"allow_private": True, "robots": False, "delay_s": 0}
-        declared = {"name": "site", "kind": "site", "start_urls": [f"{self.site.base}/"], "politeness": manners, **source}
-        (self._folder / "kb.yaml").write_text(json.dumps({"name": "kb", "sources": [declared], "validate": {"max_rejected": 1}}))
+        declared = {
+            "name": "site",
+            "kind": "site",
+            "start_urls": [f"{self.site.base}/"],
+            "politeness": manners,
+            **source,
+        }
+        (self._folder / "kb.yaml").write_text(
+            json.dumps({"name": "kb", "sources": [declared], "validate": {"max_rejected": 1}})
+        )
         self.run = Run(load_declaration(str(self._folder / "kb.yaml"), ""), DataDir(self._folder / data))
         return survey(self.run)
 
@@ -90,7 +104,9 @@ def _found(surveyed: Survey) -> Any:
 
 
 @pytest.mark.parametrize("source", [_RECORDS, _DOCUMENTS], ids=["records", "documents"])
-def test_pages_are_mapped_once_while_others_are_waited_for(kb: Kb, source: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_mapped_once_while_others_are_waited_for(
+    kb: Kb, source: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     surveyed = kb.survey(source, waits_for=_PAGES - 1)
     assert sorted([*kb.mapped["ahead"], *kb.mapped["after"]]) == [str(n) for n in range(_PAGES)]
     assert len(kb.mapped["ahead"]) >= _PAGES - 1
@@ -133,11 +149,15 @@ def test_a_run_that_is_cut_off_leaves_what_it_has_mapped_to_the_next(kb: Kb, mon
     assert not parts_folder(kb.run).exists()
 
 
-def test_what_is_left_of_a_run_that_was_cut_off_goes_where_nothing_has_changed(kb: Kb, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_left_of_a_run_that_was_cut_off_goes_where_nothing_has_changed(
+    kb: Kb, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = kb.survey(_RECORDS)
     parts_folder(kb.run).mkdir(parents=True)
     (parts_folder(kb.run) / "left.parquet").touch()
-    monkeypatch.setattr(survey_module, "confirmed_before", lambda *_: (before.validated, before.comparison, before.tables))
+    monkeypatch.setattr(
+        survey_module, "confirmed_before", lambda *_: (before.validated, before.comparison, before.tables)
+    )
     assert kb.survey(_RECORDS).items is None
     assert not parts_folder(kb.run).exists()
 

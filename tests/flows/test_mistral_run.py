@@ -1,4 +1,6 @@
-"""Whole runs that embed by API, against a server of ours on loopback: what they cost, what they leave out, what they never write down."""
+"""Whole runs that embed by API, against a server of ours on loopback: what they cost, what they leave out, what they
+never write down.
+"""
 
 import json
 from collections.abc import Iterator
@@ -76,7 +78,9 @@ class Base:
     def run(self, **embed: Any) -> dict[str, Any]:
         report = carry_out(Run(self.declared(**embed), self.data))
         items = report["items"]
-        assert items["in"] == sum(items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+        assert items["in"] == sum(
+            items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined")
+        )
         return report
 
     @property
@@ -117,14 +121,23 @@ def test_plan_tells_the_cost_and_a_run_above_the_limit_embeds_nothing(base: Base
         base.run(price_per_million=1000, max_cost=0.01)
     assert raised.value.exit_code == 4
     assert raised.value.report is not None
-    assert (raised.value.report["outcome"], raised.value.report["exit_code"], raised.value.report["version"]) == ("gate_refused", 4, None)
+    assert (raised.value.report["outcome"], raised.value.report["exit_code"], raised.value.report["version"]) == (
+        "gate_refused",
+        4,
+        None,
+    )
     assert base.server.asked == []
     assert base.run(price_per_million=1000, max_cost=5)["outcome"] == "published"
 
 
 @pytest.mark.parametrize("fault", ["400_poison", "nan_poison"])
 def test_item_of_which_a_text_is_refused_is_quarantined_whole(base: Base, fault: str) -> None:
-    notes = [note(number, "A second paragraph that is long enough for a chunk.", f"{POISON} third") if number == 7 else note(number) for number in range(20)]
+    notes = [
+        note(number, "A second paragraph that is long enough for a chunk.", f"{POISON} third")
+        if number == 7
+        else note(number)
+        for number in range(20)
+    ]
     base.write(*notes)
     base.server.strike(fault)
     report = base.run()
@@ -141,7 +154,11 @@ def test_item_of_which_a_text_is_refused_is_quarantined_whole(base: Base, fault:
     assert base.server.asked == []
     base.write(*notes[::-1])
     reordered = base.run()
-    assert (reordered["outcome"], reordered["items"]["quarantined"], reordered["version"]) == ("unchanged", 1, report["version"])
+    assert (reordered["outcome"], reordered["items"]["quarantined"], reordered["version"]) == (
+        "unchanged",
+        1,
+        report["version"],
+    )
     # A text that is mended comes in.
     base.write(*(note(7) if one["id"] == "n7" else one for one in notes))
     mended = base.run()
@@ -170,7 +187,11 @@ def test_nothing_is_published_where_every_item_is_refused(base: Base) -> None:
     base.write(*(note(number, POISON) for number in range(5)))
     base.server.strike("400_poison")
     report = base.run()
-    assert (report["outcome"], report["exit_code"], report["items"]["quarantined"]) == ("no_records", NoRecords.exit_code, 5)
+    assert (report["outcome"], report["exit_code"], report["items"]["quarantined"]) == (
+        "no_records",
+        NoRecords.exit_code,
+        5,
+    )
 
 
 def test_run_without_a_key_says_so_and_leaves_the_live_version(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:

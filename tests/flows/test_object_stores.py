@@ -80,7 +80,11 @@ def _everything_is_there(url: str) -> None:
     """All that CURRENT names is in the bucket."""
     objects = Objects(url)
     needed: set[str] = set()
-    objects_below(read_head(objects, "proof").head.root, lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name), needed)
+    objects_below(
+        read_head(objects, "proof").head.root,
+        lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name),
+        needed,
+    )
     assert needed - {key.rpartition("/")[2] for key, _, _ in objects.listed("objects/")} == set()
 
 
@@ -195,23 +199,32 @@ def dying(*arguments):
 
 with small_and_here(place), patch.object(refresh, "embed_texts", dying), patch.dict(refresh._PUSHED, {dying: ("vectors",)}):
     refresh.carry_out(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(sys.argv[3]).of("proof")))
-"""
+"""  # noqa: E501
 
 
 def test_a_run_that_was_killed_is_continued_elsewhere_and_embeds_one_checkpoint_again(machine: Machines) -> None:
     here, there, whole = machine("here"), machine("there"), machine("whole")
     assert here.data.url
-    killed = subprocess.run([sys.executable, "-c", _KILLED, str(here.place), "1", here.url], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(here.place), "1", here.url],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert killed.returncode == -signal.SIGKILL
     assert len(noted(here.place / "embedded.txt")) == 2 * CHECKPOINT
     assert read_head(Objects(here.url), "proof").head.root
     report = there.run()  # the lock of a process that has died is taken over at once
     assert report["outcome"] == "published"
-    assert 10 - 2 * CHECKPOINT <= report["chunks"]["embedded"] <= 10 - CHECKPOINT, "the second one may have been pushed just before"
+    assert 10 - 2 * CHECKPOINT <= report["chunks"]["embedded"] <= 10 - CHECKPOINT, (
+        "the second one may have been pushed just before"
+    )
     _everything_is_there(here.url)
     whole.url += "-whole"
     assert whole.run()["version"] == report["version"]
-    digests = {Objects(url).read("heads/proof/CURRENT") is not None and _digest(one) for one, url in ((there, there.url), (whole, whole.url))}
+    digests = {
+        Objects(url).read("heads/proof/CURRENT") is not None and _digest(one)
+        for one, url in ((there, there.url), (whole, whole.url))
+    }
     assert len(digests) == 1
 
 
@@ -221,7 +234,9 @@ def _digest(machine: Machine) -> str:
     return str(json.loads((data.versions("proof") / "v0001" / "manifest.json").read_text())["digest"])
 
 
-def test_work_that_could_not_be_pushed_is_pushed_by_the_next_command(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_that_could_not_be_pushed_is_pushed_by_the_next_command(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = machine("here")
     here.run()
     put(here.place, {**_CONTENT, "fir.txt": text_of("fir")})
@@ -246,7 +261,9 @@ def test_work_that_could_not_be_pushed_is_pushed_by_the_next_command(machine: Ma
     assert machine("reader").search("Paragraph 1 of fir").version == "v0002"
 
 
-def test_a_store_that_cannot_be_used_is_an_error_with_a_next_step(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_cannot_be_used_is_an_error_with_a_next_step(
+    machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = machine("here")
     with without_conditions(bucket.endpoint) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -257,10 +274,14 @@ def test_a_store_that_cannot_be_used_is_an_error_with_a_next_step(machine: Machi
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     with pytest.raises(StoreAway, match="does not answer"):
         here.run()
-    assert [here(*command) for command in (["search", "x"], ["versions"], ["status"], ["verify"], ["rollback"])] == [StoreAway.exit_code] * 5
+    assert [here(*command) for command in (["search", "x"], ["versions"], ["status"], ["verify"], ["rollback"])] == [
+        StoreAway.exit_code
+    ] * 5
 
 
-def test_prune_removes_objects_that_nothing_needs_when_they_are_a_day_old(machine: Machines, capfd: pytest.CaptureFixture[str]) -> None:
+def test_prune_removes_objects_that_nothing_needs_when_they_are_a_day_old(
+    machine: Machines, capfd: pytest.CaptureFixture[str]
+) -> None:
     here = machine("here")
     here.run()
     objects = Objects(here.url)
@@ -276,7 +297,16 @@ def test_prune_removes_objects_that_nothing_needs_when_they_are_a_day_old(machin
 
 @pytest.mark.parametrize("place", ["s3://no-such-bucket/kept", "s3://{bucket}/mistyped"])
 @pytest.mark.parametrize(
-    "arguments", [["prune"], ["compact"], ["rollback"], ["publish", "v0001"], ["forget", "http://x/1"], ["forget", "http://x/1", "--anyway"], ["verify"]]
+    "arguments",
+    [
+        ["prune"],
+        ["compact"],
+        ["rollback"],
+        ["publish", "v0001"],
+        ["forget", "http://x/1"],
+        ["forget", "http://x/1", "--anyway"],
+        ["verify"],
+    ],
 )
 def test_a_mistyped_place_in_a_store_is_refused_and_nothing_is_written_there(
     machine: Machines, bucket: Bucket, capfd: pytest.CaptureFixture[str], place: str, arguments: list[str]

@@ -38,7 +38,7 @@ sources:
     text: "{text}"
     metadata: [id]
 validate: {max_rejected: 30%}
-"""
+"""  # noqa: E501
 
 
 def _rows(folder: Path, *rows: dict[str, Any] | str) -> str:
@@ -60,7 +60,9 @@ def _records(almanac: Almanac, declared: str, *arguments: str) -> dict[str, dict
 
 def _accounts(done: Finished) -> None:
     items = done.json["items"]
-    assert items["in"] == sum(items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+    assert items["in"] == sum(
+        items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined")
+    )
 
 
 def test_a_change_in_any_field_is_published_and_what_is_told_adds_up(almanac: Almanac, tmp_path: Path) -> None:
@@ -68,15 +70,25 @@ def test_a_change_in_any_field_is_published_and_what_is_told_adds_up(almanac: Al
     declared = _rows(tmp_path, *(_row(n, source="wiki") for n in range(8)), _row(0, source="wiki"), *bad_lines)
     first = almanac("run", declared, "--json", "--rejects-ok")
     assert (first.code, first.json["outcome"]) == (0, "published_with_rejects")
-    assert (first.json["items"]["in"], first.json["items"]["deduplicated"], first.json["items"]["quarantined"]) == (12, 1, 2)
+    assert (first.json["items"]["in"], first.json["items"]["deduplicated"], first.json["items"]["quarantined"]) == (
+        12,
+        1,
+        2,
+    )
     _accounts(first)
     records = _records(almanac, declared)
     assert (records["0"]["source"], records["0"]["fields.source"]) == ("rows", "wiki")
     assert records["8"]["text"] == "half a pair \ufffd here"
 
-    declared = _rows(tmp_path, *(_row(n, source="wiki") for n in range(1, 8)), _row(0, source="wiki", note="new"), *bad_lines)
+    declared = _rows(
+        tmp_path, *(_row(n, source="wiki") for n in range(1, 8)), _row(0, source="wiki", note="new"), *bad_lines
+    )
     second = almanac("run", declared, "--json", "--rejects-ok")
-    assert (second.json["outcome"], second.json["version"], second.json["items"]["changed"]) == ("published_with_rejects", "v0002", 1)
+    assert (second.json["outcome"], second.json["version"], second.json["items"]["changed"]) == (
+        "published_with_rejects",
+        "v0002",
+        1,
+    )
     assert second.json["chunks"]["embedded"] == 0
     assert _records(almanac, declared)["0"]["note"] == "new"
     _accounts(second)
@@ -129,7 +141,9 @@ def _start(almanac: Almanac, declared: str) -> "subprocess.Popen[str]":
     # Tests that run in the background of a shell have SIGINT ignored, and so would what they start.
     heeds_ctrl_c: Callable[[], Any] = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True, preexec_fn=heeds_ctrl_c, **pipes)
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, start_new_session=True, preexec_fn=heeds_ctrl_c, **pipes
+    )
 
 
 def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> None:
@@ -141,8 +155,12 @@ def _until(happened: Callable[[], Any], process: "subprocess.Popen[str]") -> Non
 
 
 @LONG
-def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path) -> None:
-    """Killed once a checkpoint is written, and once while the version is built: vectors are kept, directories are not."""
+def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_killed(
+    almanac: Almanac, tmp_path: Path
+) -> None:
+    """Killed once a checkpoint is written, and once while the version is built: vectors are kept, directories are
+    not.
+    """
     declared = _rows(tmp_path, *(_row(n) for n in range(620)))
     process = _start(almanac, declared)
     _until(lambda: list((almanac.data / "vectors").glob("*/*.parquet")), process)
@@ -160,7 +178,8 @@ def test_a_killed_run_leaves_nothing_half_built_and_the_next_ends_as_if_never_ki
     done = almanac("run", declared, "--json")
     assert (done.json["outcome"], done.json["version"], done.json["chunks"]["embedded"]) == ("published", "v0001", 0)
     other = Almanac(tmp_path / "other", almanac.environment)
-    shutil.copytree(almanac.data / "vectors", other.data / "vectors")  # that they are the same is not what this is about
+    # that they are the same is not what this is about
+    shutil.copytree(almanac.data / "vectors", other.data / "vectors")
     assert other("run", declared, "--json").code == 0
     digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac, other)}
     assert len(digests) == 1
@@ -188,7 +207,9 @@ sources:
 
 
 @LONG
-def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_never_killed(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
+def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_never_killed(
+    almanac: Almanac, tmp_path: Path, loopback_site: "Site"
+) -> None:
     site, raw = loopback_site, RawStore(almanac.data / "raw/slow/pages")
     declared = _site(tmp_path, site, pages=60)
 
@@ -207,7 +228,12 @@ def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_neve
         answer.delay_s = 0.0
 
     done = almanac("run", declared, "--json").json
-    assert (done["outcome"], done["version"], done["pages"]["fetched"], done["items"]["added"]) == ("published", "v0001", 61, 60)
+    assert (done["outcome"], done["version"], done["pages"]["fetched"], done["items"]["added"]) == (
+        "published",
+        "v0001",
+        61,
+        60,
+    )
     assert site.asked.keys() - {"/robots.txt"} == {"/", *(f"/{n}" for n in range(60))} - had
     other = Almanac(tmp_path / "other", almanac.environment)
     assert other("run", declared, "--json").code == 0
@@ -215,17 +241,23 @@ def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_neve
     assert len(digests) == 1
 
 
-def test_a_site_that_wants_other_credentials_ends_a_run_as_such_and_the_report_names_the_page(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
+def test_a_site_that_wants_other_credentials_ends_a_run_as_such_and_the_report_names_the_page(
+    almanac: Almanac, tmp_path: Path, loopback_site: "Site"
+) -> None:
     declared = _site(tmp_path, loopback_site, pages=1)
     loopback_site.page("/", status=401)
     done = almanac("run", declared, "--json")
     assert (done.code, done.json["error"]["kind"]) == (7, "credential_refused")
     (report,) = (json.loads(path.read_text()) for path in (almanac.data / "processed/slow/runs").glob("*-??????.json"))
     assert report["pages"]["failed"] == 1
-    assert [(failure["url"], failure["status"]) for failure in report["sources"][0]["failures"]] == [(f"{loopback_site.base}/", 401)]
+    assert [(failure["url"], failure["status"]) for failure in report["sources"][0]["failures"]] == [
+        (f"{loopback_site.base}/", 401)
+    ]
 
 
-def test_a_run_of_one_page_warns_of_pages_that_failed_and_of_none_that_it_did_not_ask_for(almanac: Almanac, tmp_path: Path, loopback_site: "Site") -> None:
+def test_a_run_of_one_page_warns_of_pages_that_failed_and_of_none_that_it_did_not_ask_for(
+    almanac: Almanac, tmp_path: Path, loopback_site: "Site"
+) -> None:
     declared = _site(tmp_path, loopback_site, pages=3)
     assert almanac("run", declared).code == 0
     one = almanac("run", declared, "--source", "pages", "--url", f"{loopback_site.base}/1")
@@ -260,8 +292,12 @@ def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac_alone: Almanac, tmp
     assert almanac_alone("status", declared, "--json").json["last_run"]["exit_code"] == 130
 
 
-def test_a_live_database_that_somebody_altered_costs_a_build_in_full_and_no_run(almanac: Almanac, tmp_path: Path) -> None:
-    """A difference is made from a copy: what is wrong with the one is wrong with the other, and the verifier says so."""
+def test_a_live_database_that_somebody_altered_costs_a_build_in_full_and_no_run(
+    almanac: Almanac, tmp_path: Path
+) -> None:
+    """A difference is made from a copy: what is wrong with the one is wrong with the other, and the verifier says
+    so.
+    """
     declared = _rows(tmp_path, *(_row(n) for n in range(700)))
     assert almanac("run", declared, "--json").code == 0
     live = almanac.data / "index/small/versions/v0001/chroma/chroma.sqlite3"

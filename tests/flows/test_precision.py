@@ -1,4 +1,6 @@
-"""The precision of a knowledge base: that of its first build, on whichever machine a run, a check or a reader comes to it."""
+"""The precision of a knowledge base: that of its first build, on whichever machine a run, a check or a reader comes to
+it.
+"""
 
 import pickle
 from collections.abc import Iterator
@@ -52,7 +54,11 @@ def test_a_run_without_bfloat16_asks_what_to_do_with_a_base_that_has_it(data: Da
     assert "reuse: tolerant" in (raised.value.hint or "")
     tolerant = _run(data, "embed: {reuse: tolerant}\n").embedder
     assert tolerant == describe_embedder(Embed(precision="bfloat16"))
-    assert _run(data, "embed: {precision: float32}\n").embedder == describe_embedder(Embed(precision="float32")) != tolerant
+    assert (
+        _run(data, "embed: {precision: float32}\n").embedder
+        == describe_embedder(Embed(precision="float32"))
+        != tolerant
+    )
 
 
 def test_a_new_base_has_what_the_machine_has(data: DataDir) -> None:
@@ -67,7 +73,11 @@ def test_a_worker_follows_the_run_whatever_its_own_machine_has(data: DataDir, mo
     assert _run(DataDir(data.root.parent / "other")).embedder.precision == "bfloat16"
     sent = pickle.loads(pickle.dumps(run))
     assert sent.embedder == described
-    assert (sent.declaration.sha256, sent.declaration.path, sent.declaration.env) == (run.declaration.sha256, run.declaration.path, run.declaration.env)
+    assert (sent.declaration.sha256, sent.declaration.path, sent.declaration.env) == (
+        run.declaration.sha256,
+        run.declaration.path,
+        run.declaration.env,
+    )
 
 
 def test_any_machine_reads_a_base_of_bfloat16_but_not_under_another_declared_precision(data: DataDir) -> None:

@@ -1,4 +1,6 @@
-"""Prefect goes away in the middle of a run, hangs, or takes nothing: the run goes on without it, and ends as it would have ended."""
+"""Prefect goes away in the middle of a run, hangs, or takes nothing: the run goes on without it, and ends as it would
+have ended.
+"""
 
 import os
 import signal
@@ -138,7 +140,10 @@ def test_without_prefect_nothing_counts_who_embeds_and_embedding_goes_on(tmp_pat
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
     path = tmp_path / "small.yaml"
-    path.write_text('name: small\nsources: [{name: notes, kind: files, glob: "*.txt", yields: documents}]\nembed: {provider: mistral, dimension: 16}\n')
+    path.write_text(
+        'name: small\nsources: [{name: notes, kind: files, glob: "*.txt", yields: documents}]\nembed: {provider: '
+        "mistral, dimension: 16}\n"
+    )
     with (
         temporary_settings({PREFECT_API_URL: _silent(), PREFECT_CLIENT_MAX_RETRIES: 0}),
         pytest.raises(ZeroDivisionError),  # what ends the run is not lost over giving the slot back

@@ -34,9 +34,16 @@ def test_run_without_a_key_takes_it_from_the_block_and_writes_it_nowhere(
         declared.write_text(_DECLARATION.format(url=server.url))
         without = almanac("run", str(declared), "--json")
         assert (without.code, without.json["error"]["kind"]) == (7, "credential_refused")
-        subprocess.run([sys.executable, "-c", _SAVE, KEY], cwd=ROOT, env={**os.environ, **almanac.environment}, check=True)
+        subprocess.run(
+            [sys.executable, "-c", _SAVE, KEY], cwd=ROOT, env={**os.environ, **almanac.environment}, check=True
+        )
         done = almanac("run", str(declared), "--json")
     assert (done.code, done.json["outcome"]) == (0, "published"), done.stderr
     assert len(server.asked) == 1
     assert KEY not in done.stdout + done.stderr
-    assert [path for place in (tmp_path, prefect_home) for path in place.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
+    assert [
+        path
+        for place in (tmp_path, prefect_home)
+        for path in place.rglob("*")
+        if path.is_file() and KEY.encode() in path.read_bytes()
+    ] == []

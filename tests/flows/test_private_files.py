@@ -24,10 +24,16 @@ def umask(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def _modes(root: Path) -> dict[str, int]:
-    return {str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode) for path in root.rglob("*") if not path.is_symlink()}
+    return {
+        str(path.relative_to(root)): stat.S_IMODE(path.stat().st_mode)
+        for path in root.rglob("*")
+        if not path.is_symlink()
+    }
 
 
-def test_pages_reports_and_logs_are_their_owners_alone_and_the_index_is_as_the_umask_says(tmp_path: Path, almanac_alone: Almanac) -> None:
+def test_pages_reports_and_logs_are_their_owners_alone_and_the_index_is_as_the_umask_says(
+    tmp_path: Path, almanac_alone: Almanac
+) -> None:
     before = os.umask(0o022)
     try:
         folder = tmp_path / "project"
@@ -42,12 +48,16 @@ def test_pages_reports_and_logs_are_their_owners_alone_and_the_index_is_as_the_u
     modes = _modes(almanac_alone.data)
     private = {name: mode for name, mode in modes.items() if name.partition("/")[0] in ("raw", "processed", "prefect")}
     assert {name for name in ("raw", "processed", "prefect") if name not in private} == set()
-    assert any(name.startswith("raw/notes/pages/") for name in private) and any("/runs/" in name and name.endswith(".json") for name in private)
+    assert any(name.startswith("raw/notes/pages/") for name in private) and any(
+        "/runs/" in name and name.endswith(".json") for name in private
+    )
     assert {name: oct(mode) for name, mode in private.items() if mode & 0o077} == {}
     open_to_all = {name: mode for name, mode in modes.items() if name.partition("/")[0] == "index"}
     assert any(name.endswith("manifest.json") for name in open_to_all)
     unreadable = {
-        name: oct(mode) for name, mode in open_to_all.items() if mode & 0o044 != 0o044 or ((almanac_alone.data / name).is_dir() and mode & 0o011 != 0o011)
+        name: oct(mode)
+        for name, mode in open_to_all.items()
+        if mode & 0o044 != 0o044 or ((almanac_alone.data / name).is_dir() and mode & 0o011 != 0o011)
     }
     assert unreadable == {}
 

@@ -1,4 +1,6 @@
-"""Passages of records through runs: what is not embedded costs nothing to change, and workspaces are not told of each other."""
+"""Passages of records through runs: what is not embedded costs nothing to change, and workspaces are not told of each
+other.
+"""
 
 import json
 from pathlib import Path
@@ -42,7 +44,16 @@ retrieve: {workspace: teams}
 
 
 def _write(place: Path, price: str = "32.00 EUR", label: str = "label: Terms") -> None:
-    tours = [{"code": f"t{n}", "name": f"Tour number {n}", "price": "10 EUR", "terms": "None.", "teams": ["red", "blue"][: 1 + n % 2]} for n in range(4)]
+    tours = [
+        {
+            "code": f"t{n}",
+            "name": f"Tour number {n}",
+            "price": "10 EUR",
+            "terms": "None.",
+            "teams": ["red", "blue"][: 1 + n % 2],
+        }
+        for n in range(4)
+    ]
     tours[1]["price"] = price
     place.mkdir(exist_ok=True)
     (place / "tours.jsonl").write_text("".join(f"{json.dumps(tour)}\n" for tour in tours))
@@ -54,15 +65,25 @@ def _chunks(place: Path, version: str) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: row["document_id"])
 
 
-def test_a_change_of_what_is_only_shown_embeds_nothing_and_a_delta_equals_a_full_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_what_is_only_shown_embeds_nothing_and_a_delta_equals_a_full_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     index_dir, vectors = DataDir(tmp_path / "a" / "data").index("proof"), DataDir(tmp_path / "a" / "data").vectors
     with small_and_here(tmp_path / "a"):
         _write(tmp_path / "a")
         assert run(tmp_path / "a")["chunks"]["embedded"] == 4
-        assert _chunks(tmp_path / "a", "v0001")[1]["passage"] == "Code: t1\nName: Tour number 1\nPrice: €32.00\nTerms: None."
+        assert (
+            _chunks(tmp_path / "a", "v0001")[1]["passage"]
+            == "Code: t1\nName: Tour number 1\nPrice: €32.00\nTerms: None."
+        )
         _write(tmp_path / "a", price="40.00 EUR")
         second = run(tmp_path / "a")
-        assert (second["outcome"], second["items"]["changed"], second["items"]["unchanged"], second["chunks"]["embedded"]) == ("published", 1, 3, 0)
+        assert (
+            second["outcome"],
+            second["items"]["changed"],
+            second["items"]["unchanged"],
+            second["chunks"]["embedded"],
+        ) == ("published", 1, 3, 0)
         assert read_manifest(index_dir, "v0002").lineage["build"]["kind"] == "delta"
         assert "Price: €40.00" in _chunks(tmp_path / "a", "v0002")[1]["passage"]
         _write(tmp_path / "a", price="40.00 EUR", label="label: Conditions")
@@ -78,7 +99,9 @@ def test_a_change_of_what_is_only_shown_embeds_nothing_and_a_delta_equals_a_full
         _write(tmp_path / "b", price="40.00 EUR", label="label: Conditions")
         run(tmp_path / "b")
     assert read_manifest(DataDir(tmp_path / "b" / "data").index("proof"), "v0001").digest == manifest.digest
-    assert [row["passage"] for row in _chunks(tmp_path / "b", "v0001")] == [row["passage"] for row in _chunks(tmp_path / "a", "v0003")]
+    assert [row["passage"] for row in _chunks(tmp_path / "b", "v0001")] == [
+        row["passage"] for row in _chunks(tmp_path / "a", "v0003")
+    ]
 
 
 def test_a_workspace_is_told_of_itself_alone(tmp_path: Path) -> None:

@@ -17,8 +17,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("voyago")]  # one run se
 
 def test_a_first_run_publishes_every_item_and_accounts_for_the_rest(voyago: Example) -> None:
     report = voyago.first_run.json
-    assert (voyago.first_run.code, report["outcome"], report["version"], report["previous"]) == (5, "published_with_rejects", "v0001", None)
-    assert report["items"] == {"in": 34, "added": 32, "changed": 0, "moved": 0, "unchanged": 0, "deduplicated": 1, "quarantined": 1, "removed": 0}
+    assert (voyago.first_run.code, report["outcome"], report["version"], report["previous"]) == (
+        5,
+        "published_with_rejects",
+        "v0001",
+        None,
+    )
+    assert report["items"] == {
+        "in": 34,
+        "added": 32,
+        "changed": 0,
+        "moved": 0,
+        "unchanged": 0,
+        "deduplicated": 1,
+        "quarantined": 1,
+        "removed": 0,
+    }
     assert report["pages"]["gone"] == 1
     assert report["pages"]["refused"] == 1
     assert report["gate"]["verdict"] == "passed"
@@ -34,10 +48,29 @@ def test_the_quarantined_item_names_field_and_rule(voyago: Example) -> None:
 def test_the_files_are_where_they_are_promised(voyago: Example) -> None:
     data, run_id = voyago.almanac.data, voyago.first_run.json["run_id"]
     assert (data / "index/voyago/CURRENT").read_text() == "v0001\n"
-    for name in ("records.parquet", "documents.parquet", "chunks.parquet", "rejects.jsonl", f"runs/{run_id}.json", f"runs/{run_id}.validation.json"):
+    for name in (
+        "records.parquet",
+        "documents.parquet",
+        "chunks.parquet",
+        "rejects.jsonl",
+        f"runs/{run_id}.json",
+        f"runs/{run_id}.validation.json",
+    ):
         assert (data / "processed/voyago" / name).is_file()
     manifest = json.loads((data / "index/voyago/versions/v0001/manifest.json").read_text())
-    assert {"format", "kb", "version", "parent", "created_at", "run_id", "digest", "counts", "fingerprints", "embedder", "declaration_sha256"} <= set(manifest)
+    assert {
+        "format",
+        "kb",
+        "version",
+        "parent",
+        "created_at",
+        "run_id",
+        "digest",
+        "counts",
+        "fingerprints",
+        "embedder",
+        "declaration_sha256",
+    } <= set(manifest)
     assert {"collection", "gate", "lineage", "software", "files"} <= set(manifest)
     assert list((data / "raw/voyago/tours").rglob("*.gz"))
 
@@ -53,7 +86,10 @@ def test_records_hold_what_card_and_page_say(voyago: Example) -> None:
 
 
 def test_chunks_are_exact_spans_of_their_documents(voyago: Example) -> None:
-    texts = {row["document_id"]: row["text"] for row in map(json.loads, voyago.almanac("export", "voyago", "documents").stdout.splitlines())}
+    texts = {
+        row["document_id"]: row["text"]
+        for row in map(json.loads, voyago.almanac("export", "voyago", "documents").stdout.splitlines())
+    }
     chunks = [json.loads(line) for line in voyago.almanac("export", "voyago", "chunks").stdout.splitlines()]
     cut = [c for c in chunks if c["kind"] == "document"]
     assert len(texts) == 8
@@ -92,7 +128,9 @@ def test_a_filter_narrows_the_search(voyago: Example) -> None:
     hits = voyago.almanac("search", "voyago", "boat", "-k", "5", "--where", where, "--json").json["hits"]
     assert hits
     assert all(hit["source"] == "policies" for hit in hits)
-    hits = voyago.almanac("search", "voyago", "boat", "--where", json.dumps({"tour_code": "TO1101"}), "--json").json["hits"]
+    hits = voyago.almanac("search", "voyago", "boat", "--where", json.dumps({"tour_code": "TO1101"}), "--json").json[
+        "hits"
+    ]
     assert [hit["document_id"] for hit in hits] == ["TO1101"]
 
 
@@ -106,7 +144,12 @@ def test_ask_cites_what_it_says_and_knows_what_it_does_not_know(voyago: Example)
 
 
 def test_verify_finds_nothing_wrong_with_a_version_that_was_read(voyago: Example) -> None:
-    assert voyago.almanac("verify", "voyago", "--json").json == {"kb": "voyago", "version": "v0001", "ok": True, "problems": []}
+    assert voyago.almanac("verify", "voyago", "--json").json == {
+        "kb": "voyago",
+        "version": "v0001",
+        "ok": True,
+        "problems": [],
+    }
 
 
 def test_the_same_site_again_changes_nothing(voyago: Example) -> None:

@@ -118,15 +118,26 @@ def test_tables_are_replaced_together_once_all_are_made(base: Base) -> None:
     assert pq.read_metadata(base.processed / CHUNKS).num_rows >= pq.read_metadata(base.processed / DOCUMENTS).num_rows
 
 
-def test_a_mistake_in_a_declaration_that_is_taken_back_costs_no_page(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_a_declaration_that_is_taken_back_costs_no_page(
+    base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base.run()
     declared = base.declared.read_text()
-    base.declared.write_text(declared.replace("text: {json: text, required: true}", "text: {json: txet, required: true}"))
+    base.declared.write_text(
+        declared.replace("text: {json: text, required: true}", "text: {json: txet, required: true}")
+    )
     report = base.run()
     assert report["outcome"] == "no_records"
-    assert report["items"]["in"] == report["items"]["quarantined"] == len(Path(report["rejects_file"]).read_text().splitlines()) > 0
+    assert (
+        report["items"]["in"]
+        == report["items"]["quarantined"]
+        == len(Path(report["rejects_file"]).read_text().splitlines())
+        > 0
+    )
     base.declared.write_text(declared)
-    monkeypatch.setattr("almanac.flows.pipeline.page_batches.clean_extraction", lambda *_, **__: pytest.fail("a page is read again"))
+    monkeypatch.setattr(
+        "almanac.flows.pipeline.page_batches.clean_extraction", lambda *_, **__: pytest.fail("a page is read again")
+    )
     assert base.run()["outcome"] == "unchanged"
 
 
@@ -151,7 +162,9 @@ def test_a_plan_names_what_a_run_quarantines(base: Base) -> None:
 
 
 def test_a_plan_of_nothing_but_rejects_names_them(base: Base) -> None:
-    (base.declared.parent / "notes.jsonl").write_text('{"id": "n1", "text": "a", "year": 1999}\n{"id": "n2", "text": "b", "year": 1998}\n')
+    (base.declared.parent / "notes.jsonl").write_text(
+        '{"id": "n1", "text": "a", "year": 1999}\n{"id": "n2", "text": "b", "year": 1998}\n'
+    )
     with pytest.raises(NoRecords) as raised:
         plan(load_declaration(str(base.declared), ""), base.data)
     report = raised.value.report or {}
@@ -175,7 +188,9 @@ def test_counts_of_a_run_without_records_add_up(base: Base) -> None:
     report = base.run()
     items = report["items"]
     assert report["outcome"] == "no_records"
-    assert items["in"] == sum(items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+    assert items["in"] == sum(
+        items[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined")
+    )
     assert NoRecords.exit_code == report["exit_code"]
 
 
@@ -186,7 +201,12 @@ def test_a_rollback_during_a_run_stands_and_the_new_version_is_kept(base: Base) 
     base.run()
     write(base.declared.parent, 44)
     report = base.run(before(build, lambda: rollback(index_dir)))
-    assert (report["outcome"], report["exit_code"], report["version"], current_version(index_dir)) == ("kept", 0, "v0003", "v0001")
+    assert (report["outcome"], report["exit_code"], report["version"], current_version(index_dir)) == (
+        "kept",
+        0,
+        "v0003",
+        "v0001",
+    )
     write(base.declared.parent, 46)
     base.run()
     assert current_version(index_dir) == "v0004"
@@ -206,14 +226,26 @@ def test_a_run_begins_anew_where_no_version_is_left(base: Base) -> None:
     base.run()
     shutil.rmtree(base.data.versions("many") / "v0001")
     report = base.run()
-    assert (report["outcome"], report["chunks"]["embedded"], current_version(base.data.index("many"))) == ("published_with_rejects", 0, "v0002")
+    assert (report["outcome"], report["chunks"]["embedded"], current_version(base.data.index("many"))) == (
+        "published_with_rejects",
+        0,
+        "v0002",
+    )
 
 
 @pytest.mark.parametrize(
     ("damage", "is_restorable", "changed"),
-    [("lost", True, False), ("vectors", False, False), ("keys", True, True), ("vectors", True, True), ("lost", False, True)],
+    [
+        ("lost", True, False),
+        ("vectors", False, False),
+        ("keys", True, True),
+        ("vectors", True, True),
+        ("lost", False, True),
+    ],
 )
-def test_a_run_heals_the_vectors_that_its_version_needs(base: Base, damage: str, is_restorable: bool, changed: bool) -> None:
+def test_a_run_heals_the_vectors_that_its_version_needs(
+    base: Base, damage: str, is_restorable: bool, changed: bool
+) -> None:
     """Vectors come from the live version, and are embedded again only where that one is damaged, too."""
     base.run()
     for part in base.data.vectors.glob("*/*.parquet"):
@@ -239,10 +271,17 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("keys", ["match: /item/, ", "yields: records, id: '{code}', fields: {code: {css: .code, required: true}}, "])
-def test_a_run_without_records_and_its_plan_tell_of_links_that_were_not_followed(declared: Path, loopback_site: Site, keys: str) -> None:
+@pytest.mark.parametrize(
+    "keys", ["match: /item/, ", "yields: records, id: '{code}', fields: {code: {css: .code, required: true}}, "]
+)
+def test_a_run_without_records_and_its_plan_tell_of_links_that_were_not_followed(
+    declared: Path, loopback_site: Site, keys: str
+) -> None:
     loopback_site.page("/", "<h1>Shop</h1><a href=/item/1>1</a><a href=/item/2>2</a>")
-    site = f"{{name: shop, kind: site, start_urls: ['{loopback_site.base}/'], {keys}pagination: {{next: {{css: .next}}}}, politeness: {{allow_private: true}}}}"
+    site = (
+        f"{{name: shop, kind: site, start_urls: ['{loopback_site.base}/'], {keys}pagination: {{next: {{css: "
+        f".next}}}}, politeness: {{allow_private: true}}}}"
+    )
     declared.write_text(f"name: many\nsources: [{site}]\n")
     base = Base(declared)
     report = base.run()
@@ -269,19 +308,36 @@ def test_one_page_that_a_defect_fails_never_ends_a_run_and_many_do(
     monkeypatch.setattr(items._Mapper, "map", broken)
     for number in range(40):
         (tmp_path / "notes").mkdir(exist_ok=True)
-        (tmp_path / "notes" / f"{number}.md").write_text(f"# Note {number}\n\nPier {number} is open from dawn to dusk.\n", encoding="utf-8")
-    (tmp_path / "kb.yaml").write_text('name: many\nsources: [{name: notes, kind: files, glob: "notes/*.md", yields: documents}]\n', encoding="utf-8")
+        (tmp_path / "notes" / f"{number}.md").write_text(
+            f"# Note {number}\n\nPier {number} is open from dawn to dusk.\n", encoding="utf-8"
+        )
+    (tmp_path / "kb.yaml").write_text(
+        'name: many\nsources: [{name: notes, kind: files, glob: "notes/*.md", yields: documents}]\n', encoding="utf-8"
+    )
     base = Base(tmp_path / "kb.yaml")
     with without_children():
         if ends:
-            with pytest.raises(ManyDefects, match=r"2 of 40 pages failed; the first: a defect of Almanac.*RecursionError: no end of it") as caught:
+            with pytest.raises(
+                ManyDefects, match=r"2 of 40 pages failed; the first: a defect of Almanac.*RecursionError: no end of it"
+            ) as caught:
                 base.run()
             assert caught.value.exit_code == 1 and Path(caught.value.where or "").name == "0.md"
         else:
             report = base.run()
-            assert (report["outcome"], report["items"]["quarantined"], report["items"]["added"]) == ("published_with_rejects", 1, 39)
-    (reject, *others) = [json.loads(line) for line in (tmp_path / base.last_report()["rejects_file"]).read_text(encoding="utf-8").splitlines()]
-    assert len(others) == failing - 1 and Path(reject["url"]).name == "0.md" and "RecursionError: no end of it" in reject["reason"]
+            assert (report["outcome"], report["items"]["quarantined"], report["items"]["added"]) == (
+                "published_with_rejects",
+                1,
+                39,
+            )
+    (reject, *others) = [
+        json.loads(line)
+        for line in (tmp_path / base.last_report()["rejects_file"]).read_text(encoding="utf-8").splitlines()
+    ]
+    assert (
+        len(others) == failing - 1
+        and Path(reject["url"]).name == "0.md"
+        and "RecursionError: no end of it" in reject["reason"]
+    )
     said = "".join(capfd.readouterr())
     assert "Traceback" in said and "0.md" in said
 
@@ -290,8 +346,13 @@ def test_one_page_that_a_defect_fails_never_ends_a_run_and_many_do(
 def test_the_seconds_of_a_source_hold_for_its_tries_together(tmp_path: Path, loopback_site: Site, hangs: str) -> None:
     """A server that says nothing has 30 seconds for an answer, three times a try, where there is more time."""
     loopback_site.answers[hangs] = Answer("<p>late", delay_s=20)
-    site = f"kind: site, start_urls: ['{loopback_site.base}/'], politeness: {{allow_private: true}}, limits: {{seconds: 3}}"
-    (tmp_path / "kb.yaml").write_text(f"name: many\nsources: [{{name: s, yields: documents, {site}}}]\n", encoding="utf-8")
+    site = (
+        f"kind: site, start_urls: ['{loopback_site.base}/'], politeness: {{allow_private: true}}, limits: "
+        f"{{seconds: 3}}"
+    )
+    (tmp_path / "kb.yaml").write_text(
+        f"name: many\nsources: [{{name: s, yields: documents, {site}}}]\n", encoding="utf-8"
+    )
     run = Run(load_declaration(str(tmp_path / "kb.yaml"), ""), DataDir(tmp_path / "data"))
     began = time.monotonic()
     with pytest.raises(Unreachable) as caught:

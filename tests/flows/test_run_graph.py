@@ -14,10 +14,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("voyago")]
 
 
 def _tasks(voyago: Example) -> list[tuple[str, str, str]]:
-    """Id, name and inputs of the tasks of the first run. Prefect's server writes them down a moment after the run has ended."""
+    """Id, name and inputs of the tasks of the first run. Prefect's server writes them down a moment after the run has
+    ended.
+    """
     deadline = time.monotonic() + PATIENCE_S
     query = (
-        "select task_run.id, task_run.name, task_inputs from task_run join flow_run on flow_run.id = flow_run_id where flow_run_id = "
+        "select task_run.id, task_run.name, task_inputs from task_run join flow_run on flow_run.id = flow_run_id "
+        "where flow_run_id = "
         "(select id from flow_run where name like 'voyago%' order by created limit 1)"
     )
     while time.monotonic() < deadline:
@@ -33,7 +36,12 @@ def test_every_task_hangs_on_those_whose_results_it_takes(voyago: Example) -> No
     rows = _tasks(voyago)
     names = {identity.replace("-", ""): name for identity, name, _ in rows}
     edges = {
-        name: {names[one["id"].replace("-", "")] for taken in json.loads(inputs).values() for one in taken if one["input_type"] == "task_run"}
+        name: {
+            names[one["id"].replace("-", "")]
+            for taken in json.loads(inputs).values()
+            for one in taken
+            if one["input_type"] == "task_run"
+        }
         for _, name, inputs in rows
     }
     acquired = {"acquire tours", "acquire policies"}

@@ -1,4 +1,6 @@
-"""The control room: everything starts with one command; runs are started, cancelled and killed there; somebody is told; all of it ends together."""
+"""The control room: everything starts with one command; runs are started, cancelled and killed there; somebody is told;
+all of it ends together.
+"""
 
 import json
 import os
@@ -63,7 +65,10 @@ class Server:
     def start(self, deployed: str, **parameters: Any) -> str:
         """Starts a run as the UI does, and gives its id."""
         deployment = self.ask("GET", f"/deployments/name/{deployed}/refresh")
-        run: str = self.post(f"/deployments/{deployment['id']}/create_flow_run", {"state": {"type": "SCHEDULED"}, "parameters": parameters})["id"]
+        run: str = self.post(
+            f"/deployments/{deployment['id']}/create_flow_run",
+            {"state": {"type": "SCHEDULED"}, "parameters": parameters},
+        )["id"]
         return run
 
     def run(self, run: str) -> Any:
@@ -73,7 +78,9 @@ class Server:
         return self.wait_for(lambda: found if (found := self.run(run))["state"]["type"] in _ENDED else None)
 
     def wait_for(self, find: Callable[[], Any]) -> Any:
-        """What `find` gives as soon as it gives something. Raises AssertionError, with the end of the server's log, when that takes too long."""
+        """What `find` gives as soon as it gives something. Raises AssertionError, with the end of the server's log,
+        when that takes too long.
+        """
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:
@@ -82,7 +89,10 @@ class Server:
             except OSError:
                 pass  # not listening yet
             time.sleep(0.2)
-        raise AssertionError("it did not come in time; the server's log ends with:\n" + (self.data / "log").read_text(errors="replace")[-8000:])
+        raise AssertionError(
+            "it did not come in time; the server's log ends with:\n"
+            + (self.data / "log").read_text(errors="replace")[-8000:]
+        )
 
     def cancel(self, run: str) -> None:
         self.post(f"/flow_runs/{run}/set_state", {"state": {"type": "CANCELLING"}})
@@ -160,7 +170,8 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
     artifacts = {a["key"]: a["data"] for a in server.post("/artifacts/filter", {})}
     of_a_run = ("plan", "crawl-faq", "embed", "build", "gate", "retrieval", "version", "history", "summary")
     assert {f"handbook-{what}" for what in of_a_run} <= set(artifacts)
-    assert {"what": "outcome", "value": "published"} in json.loads(artifacts["handbook-summary"])  # a column without a name is not shown
+    # a column without a name is not shown
+    assert {"what": "outcome", "value": "published"} in json.loads(artifacts["handbook-summary"])
     assert str(server.data / "index/handbook/versions/v0001/manifest.json") in artifacts["handbook-version"]
     assert "data:image/svg+xml;base64," in artifacts["handbook-history"]
 
@@ -211,9 +222,21 @@ def test_started_again_the_automations_are_not_touched(server: Server) -> None:
         return {one["name"]: one["updated"] for one in server.post("/automations/filter", {})}
 
     before = shipped()
-    assert before.keys() == {f"almanac: {what}" for what in ("gate refused", "run failed", "zombie", "crashed", *(f"{kb} is stale" for kb in _DEPLOYED))}
-    again = f"from almanac.flows.server.control_room import ensure_resources; ensure_resources({server.api.removesuffix('/api')!r})"
-    subprocess.run([sys.executable, "-c", again], cwd=ROOT, env={**os.environ, **server.environment, "PREFECT_API_URL": server.api}, check=True, timeout=120)
+    assert before.keys() == {
+        f"almanac: {what}"
+        for what in ("gate refused", "run failed", "zombie", "crashed", *(f"{kb} is stale" for kb in _DEPLOYED))
+    }
+    again = (
+        "from almanac.flows.server.control_room import ensure_resources; "
+        f"ensure_resources({server.api.removesuffix('/api')!r})"
+    )
+    subprocess.run(
+        [sys.executable, "-c", again],
+        cwd=ROOT,
+        env={**os.environ, **server.environment, "PREFECT_API_URL": server.api},
+        check=True,
+        timeout=120,
+    )
     assert shipped() == before
 
 
@@ -227,12 +250,25 @@ def _copy(server: Server, name: str, related: dict[str, str], resource: str) -> 
 
 def _tell(server: Server, event: str, resource: str, *related: dict[str, str]) -> None:
     now = datetime.now(UTC).isoformat()
-    server.post("/events", [{"id": str(uuid4()), "occurred": now, "event": event, "resource": {"prefect.resource.id": resource}, "related": list(related)}])
+    server.post(
+        "/events",
+        [
+            {
+                "id": str(uuid4()),
+                "occurred": now,
+                "event": event,
+                "resource": {"prefect.resource.id": resource},
+                "related": list(related),
+            }
+        ],
+    )
 
 
 @pytest.fixture(scope="module")
 def silent_run(server: Server) -> str:
-    """A run of which only a heartbeat was ever heard; no worker knows of it. From now on, a success of the handbook is waited for, too."""
+    """A run of which only a heartbeat was ever heard; no worker knows of it. From now on, a success of the handbook is
+    waited for, too.
+    """
     flow = server.post("/flows/", {"name": "silent"})["id"]
     run: str = server.post("/flow_runs/", {"flow_id": flow, "state": {"type": "RUNNING"}, "tags": ["almanac"]})["id"]
     base = {"prefect.resource.id": "almanac.knowledge-base.handbook", "prefect.resource.role": "knowledge-base"}
@@ -250,7 +286,7 @@ sources:
   - {{name: rows, kind: files, glob: rows.jsonl, yields: records, id: "{{id}}", fields: {{id: {{json: id}}, text: {{json: text}}}}, text: "{{text}}"}}
 embed: {{provider: mistral, server_url: {url}, dimension: 16}}
 validate: {{min_items: 100}}
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.usefixtures("silent_run")  # whose ten seconds pass meanwhile
@@ -261,11 +297,18 @@ def test_a_refusal_is_red_and_one_alert_tells_of_it(server: Server, tmp_path: Pa
     almanac = Almanac(server.data, own, fresh=True)
     with LoopbackMistral(dimension=16) as mistral:
         declared.write_text(_WATCHED.format(url=mistral.url))
-        (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(8)))
+        (tmp_path / "rows.jsonl").write_text(
+            "".join(json.dumps({"id": n, "text": f"Row {n} tells of it."}) + "\n" for n in range(8))
+        )
         done = almanac("run", str(declared), "--json")
     assert (done.code, done.json["outcome"]) == (4, "gate_refused"), done.stderr
     (alert,) = server.wait_for(lambda: [one for one in server.alerts if one["kb"] == "watched"])
-    assert (alert["outcome"], alert["version"], alert["previous"], alert["run"]) == ("gate_refused", "v0001", None, done.json["run_id"])
+    assert (alert["outcome"], alert["version"], alert["previous"], alert["run"]) == (
+        "gate_refused",
+        "v0001",
+        None,
+        done.json["run_id"],
+    )
     assert alert["reasons"] == ["min_items 8 (limit 100)"]
     assert alert["link"].endswith(f"/runs/flow-run/{alert['flow_run']}")
     state = server.run(alert["flow_run"])["state"]
@@ -290,7 +333,9 @@ embed: {{provider: mistral, server_url: {mistral}, dimension: 16}}
 
 @LONG
 @pytest.mark.usefixtures("silent_run")  # whose ten seconds pass meanwhile
-def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_stopped(server: Server, tmp_path: Path, loopback_site: "Site") -> None:
+def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_stopped(
+    server: Server, tmp_path: Path, loopback_site: "Site"
+) -> None:
     site, index = loopback_site, server.data / "index/slow"
     site.page("/", "".join(f"<a href='/{n}'>{n}</a>" for n in range(30)))
     for n in range(30):
@@ -332,8 +377,13 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
 
         mistral.strike(None)
         done = server.end_of(server.start("products", kb=str(declared)))
-        assert (done["state"]["name"], done["state"]["message"]) == ("Published", "v0001 · 30 added · 30 chunks, 30 embedded"), done["state"]
-        assert {path: count for path, count in site.asked.items() if path not in ("/", "/robots.txt") and count > 2} == {}
+        assert (done["state"]["name"], done["state"]["message"]) == (
+            "Published",
+            "v0001 · 30 added · 30 chunks, 30 embedded",
+        ), done["state"]
+        assert {
+            path: count for path, count in site.asked.items() if path not in ("/", "/robots.txt") and count > 2
+        } == {}
 
     texts = read_table(server.data / "processed/slow/chunks.parquet", ["text"]).column(0).to_pylist()
     assert sorted(texts) == sorted(f"Page {n}. It tells of subject number {n} and of no other." for n in range(30))
@@ -347,21 +397,30 @@ def test_silence_is_noticed_of_a_run_and_of_a_knowledge_base(server: Server, sil
     (crashed,) = server.wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == silent_run])
     assert (crashed["outcome"], crashed["kb"]) == ("crashed", "silent")
     (stale,) = server.wait_for(lambda: [one for one in server.alerts if one["outcome"] == "stale"])
-    assert (stale["kb"], stale["text"].split(" hours")[0]) == ("handbook", "handbook: stale. No refresh has succeeded for 73")
+    assert (stale["kb"], stale["text"].split(" hours")[0]) == (
+        "handbook",
+        "handbook: stale. No refresh has succeeded for 73",
+    )
 
 
 def test_it_ends_with_its_children_and_with_their_runs(server: Server, tmp_path: Path, loopback_site: "Site") -> None:
     """A service manager stops it so: a run that goes on is interrupted, with a report, as by Ctrl-C."""
     loopback_site.page("/", "".join(f"<a href='/{n}'>{n}</a>" for n in range(200)))
     for n in range(200):
-        loopback_site.page(f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.5)
+        loopback_site.page(
+            f"/{n}", f"<h1>Page {n}</h1><p>It tells of subject number {n} and of no other.</p>", delay_s=0.5
+        )
     declared = tmp_path / "slow.yaml"
-    declared.write_text(_SLOW.format(site=loopback_site.base, mistral="http://127.0.0.1:9").replace("name: slow", "name: stopped"))
+    declared.write_text(
+        _SLOW.format(site=loopback_site.base, mistral="http://127.0.0.1:9").replace("name: slow", "name: stopped")
+    )
     crawling = server.start("products", kb=str(declared))
     server.wait_for(lambda: loopback_site.asked.total() > 4)
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(PATIENCE_S) == 130
     assert carrying(crawling) == carrying(f"ALMANAC_DATA={server.data}\0") == []
-    (report,) = (json.loads(path.read_text()) for path in (server.data / "processed/stopped/runs").glob("*-??????.json"))
+    (report,) = (
+        json.loads(path.read_text()) for path in (server.data / "processed/stopped/runs").glob("*-??????.json")
+    )
     assert (report["exit_code"], report["error"]["kind"]) == (130, "interrupted")
     assert lock_holder(server.data / "index/stopped") is None

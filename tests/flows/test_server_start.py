@@ -1,4 +1,6 @@
-"""`almanac server` while it starts: a server that is slow, one that dies, a port that is taken, an end in the middle of it."""
+"""`almanac server` while it starts: a server that is slow, one that dies, a port that is taken, an end in the middle of
+it.
+"""
 
 import os
 import signal
@@ -63,9 +65,20 @@ def test_a_taken_port_is_said_and_nothing_is_started(almanac_alone: Almanac) -> 
 
 
 def test_interrupted_while_the_server_starts_it_leaves_no_child(tmp_path: Path, prefect_home: Path) -> None:
-    environment = {"ALMANAC_DATA": str(tmp_path / "data"), "PREFECT_HOME": str(prefect_home), "PREFECT_SERVER_API_PORT": str(_free_port())}
+    environment = {
+        "ALMANAC_DATA": str(tmp_path / "data"),
+        "PREFECT_HOME": str(prefect_home),
+        "PREFECT_SERVER_API_PORT": str(_free_port()),
+    }
     command = [sys.executable, "-m", "almanac.cli.main", "server"]
-    process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
     deadline = time.monotonic() + PATIENCE_S
     while not children_of(process.pid):
         assert process.poll() is None

@@ -1,4 +1,6 @@
-"""Pages whose main text was not found, or is that of another page: kept, reported, and the same whether all or only some of them are read."""
+"""Pages whose main text was not found, or is that of another page: kept, reported, and the same whether all or only
+some of them are read.
+"""
 
 import json
 import random
@@ -39,7 +41,11 @@ gate: {max_lost: null, max_shrunk: null, max_changed: null}
 def prose(seed: str, sentences: int) -> str:
     """Sentences of ten made-up words, which no other seed gives."""
     dice = random.Random(seed)
-    words = ["".join(dice.choices("bdfgklmnprst", k=1) + dice.choices("aeiou", k=1)) + "".join(dice.choices("aeioklmnrst", k=5)) for _ in range(10 * sentences)]
+    words = [
+        "".join(dice.choices("bdfgklmnprst", k=1) + dice.choices("aeiou", k=1))
+        + "".join(dice.choices("aeioklmnrst", k=5))
+        for _ in range(10 * sentences)
+    ]
     return " ".join(" ".join(words[10 * n : 10 * n + 10]).capitalize() + "." for n in range(sentences))
 
 
@@ -47,7 +53,7 @@ def article(comments: str = "", menu: str = "Press of the city, since 1911") -> 
     """An article that a press agency sold to several papers, with what readers wrote below it."""
     story = "".join(f"<p>{prose(f'story {n}', 4)}</p>" for n in range(3))
     return f"""<html><head><title>Story</title></head><body><div class="menu">{menu}</div><article>{story}</article>
-    <div id="comments" class="comments"><div class="comment"><p>{comments}</p></div></div><footer>Imprint</footer></body></html>"""
+    <div id="comments" class="comments"><div class="comment"><p>{comments}</p></div></div><footer>Imprint</footer></body></html>"""  # noqa: E501
 
 
 class Press:
@@ -65,7 +71,9 @@ class Press:
             path.unlink(missing_ok=True) if page is None else path.write_text(page)
 
     def run(self, data: DataDir | None = None) -> RunReport:
-        return RunReport.model_validate(carry_out(Run(load_declaration(str(self.folder / "press.yaml"), ""), data or self.data)))
+        return RunReport.model_validate(
+            carry_out(Run(load_declaration(str(self.folder / "press.yaml"), ""), data or self.data))
+        )
 
     def texts(self) -> dict[str, str]:
         table = read_table(self.data.processed("press") / DOCUMENTS, ["url", "text"]).to_pydict()
@@ -86,7 +94,9 @@ def press(tmp_path: Path) -> Iterator[Press]:
 
 @pytest.mark.slow
 def test_a_refresh_keeps_and_drops_what_a_full_run_does(press: Press, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages with one text come, go and change; each time the result is that of a run which knows nothing, and only what changed is read again."""
+    """Pages with one text come, go and change; each time the result is that of a run which knows nothing, and only what
+    changed is read again.
+    """
     cleaned: list[str] = []
 
     def clean(found: Extraction, *more: Any, **declared: Any) -> mapped.Mapped:
@@ -126,7 +136,9 @@ def test_a_refresh_keeps_and_drops_what_a_full_run_does(press: Press, monkeypatc
             assert press.digest(other) == press.digest(), number
 
 
-def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_removes_it(press: Press, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_removes_it(
+    press: Press, capsys: pytest.CaptureFixture[str]
+) -> None:
     menu = "Everything about bicycles, with letters of our readers"
     press.write(**{f"p{n}": article(prose(f"c{n}", 5), menu) for n in range(4)})
     planned = plan(load_declaration(str(press.folder / "press.yaml"), ""), press.data).sources
@@ -134,7 +146,10 @@ def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_re
     assert (first.outcome, again.outcome) == ("published", "unchanged")
     expected = [SharedText(pages=4, urls=["p0.html", "p1.html"])]
     assert planned[0].shared_texts == first.sources[0].shared_texts == again.sources[0].shared_texts == expected
-    assert [json.loads(path.read_bytes())["sources"][0]["pages_sharing_text"] for path in press.data.runs("press").glob("*-??????.json")] == [4, 4]
+    assert [
+        json.loads(path.read_bytes())["sources"][0]["pages_sharing_text"]
+        for path in press.data.runs("press").glob("*-??????.json")
+    ] == [4, 4]
     show_report(again, "press")
     told = " ".join(capsys.readouterr().out.split())
     assert "the same main text" in told and "body: {css: …}; almanac test-url press URL" in told
@@ -147,8 +162,13 @@ def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_re
 def test_pages_of_which_little_is_kept_are_counted(press: Press, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also such a page that shares its text with none, and one without any main text."""
     found = {"one": "A slogan.", "two": "", "three": prose("story 1", 4)}
-    monkeypatch.setattr("almanac.transforms.prepare.html_to_markdown", lambda html, *_: next(text for name, text in found.items() if f"page {name}" in html))
-    press.write(**{name: f"<title>page {name}</title><p>{prose(name, 12)}</p><p>{prose('story 1', 4)}</p>" for name in found})
+    monkeypatch.setattr(
+        "almanac.transforms.prepare.html_to_markdown",
+        lambda html, *_: next(text for name, text in found.items() if f"page {name}" in html),
+    )
+    press.write(
+        **{name: f"<title>page {name}</title><p>{prose(name, 12)}</p><p>{prose('story 1', 4)}</p>" for name in found}
+    )
     report = press.run()
     assert report.sources[0].pages_with_little_kept == 2
     assert report.sources[0].little_kept == ["one.html", "two.html"]
@@ -159,11 +179,21 @@ def test_pages_of_which_little_is_kept_are_counted(press: Press, monkeypatch: py
 
 def test_texts_that_may_be_lost_are_a_table_in_prefect_and_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     tables: dict[str, tuple[list[dict[str, Any]], str]] = {}
-    monkeypatch.setattr("almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)}))
-    outcome = CrawlOutcome(source="docs", shared_texts=[SharedText(pages=158, urls=["u/1", "u/2"])], pages_with_little_kept=4, little_kept=["a", "b", "c", "d"])
+    monkeypatch.setattr(
+        "almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)})
+    )
+    outcome = CrawlOutcome(
+        source="docs",
+        shared_texts=[SharedText(pages=158, urls=["u/1", "u/2"])],
+        pages_with_little_kept=4,
+        little_kept=["a", "b", "c", "d"],
+    )
     show_summary(RunReport(kb="kb", run_id="r", outcome="published", exit_code=0, sources=[outcome]))
     rows, told = tables["texts"]
-    assert [(row["source"], row["pages"], row["for example"]) for row in rows] == [("docs", 158, "u/1 u/2"), ("docs", 4, "a b c …")]
+    assert [(row["source"], row["pages"], row["for example"]) for row in rows] == [
+        ("docs", 158, "u/1 u/2"),
+        ("docs", 4, "a b c …"),
+    ]
     assert DECLARE_BODY in told and "run r of kb" in told
     assert text_rows([CrawlOutcome(source="all well")]) == []
 
@@ -172,17 +202,27 @@ _CLOSING = "Was this page helpful? Tell us what we can improve."
 
 
 def _documentation(folder: Path) -> dict[str, str]:
-    """Twelve pages, of which extraction may find the closing sentence alone, and two articles with one text. Gives a phrase of each page."""
+    """Twelve pages, of which extraction may find the closing sentence alone, and two articles with one text. Gives a
+    phrase of each page.
+    """
     phrases = {}
     for n in range(12):
         phrases[f"docs/{n}.html"] = prose(f"docs {n}", 1)
-        content = f"<p>{phrases[f'docs/{n}.html']}</p>" + "".join(f"<p>{prose(f'docs {n} {part}', 5)}</p>" for part in range(3))
+        content = f"<p>{phrases[f'docs/{n}.html']}</p>" + "".join(
+            f"<p>{prose(f'docs {n} {part}', 5)}</p>" for part in range(3)
+        )
         body = f'<div class="sidebar-content">{content}</div><div class="content"><p>{_CLOSING}</p></div>'
-        _put(folder / f"docs/{n}.html", f"<html><head><title>Page {n}</title></head><body><header>Docs</header>{body}<footer>Imprint</footer></body></html>")
+        _put(
+            folder / f"docs/{n}.html",
+            f"<html><head><title>Page {n}</title></head><body><header>Docs</header>{body}<footer>Imprint</footer>"
+            "</body></html>",
+        )
     for paper in ("north", "south"):
         phrases[f"{paper}.html"] = prose(paper, 1)
         _put(folder / f"{paper}.html", article(f"{phrases[f'{paper}.html']} {prose(f'{paper} 2', 4)}"))
-    _put(folder / "south.print.html", article(f"{phrases['south.html']} {prose('south 2', 4)}", menu="Printed on paper"))
+    _put(
+        folder / "south.print.html", article(f"{phrases['south.html']} {prose('south 2', 4)}", menu="Printed on paper")
+    )
     _put(folder / "index.html", "".join(f'<a href="{name}">{name}</a> ' for name in [*phrases, "south.print.html"]))
     return phrases
 
@@ -197,19 +237,30 @@ def test_no_page_of_a_documentation_is_lost_as_a_duplicate(almanac: "Almanac", s
     base = serve(tmp_path / "site")
     declared = tmp_path / "docs.yaml"
     source = (
-        f'{{name: site, kind: site, start_urls: ["{base}/index.html"], match: "(docs/|north|south).*html$", politeness: {{allow_private: true, delay_s: 0}}}}'
+        f'{{name: site, kind: site, start_urls: ["{base}/index.html"], match: "(docs/|north|south).*html$", '
+        f"politeness: {{allow_private: true, delay_s: 0}}}}"
     )
     declared.write_text(f"name: docs\nsources:\n  - {source}\n")
     done = almanac("run", str(declared), "--json")
     assert done.code == 0, done.stderr
     report = done.json
     assert (report["items"]["added"], report["items"]["deduplicated"]) == (14, 1)
-    assert [(one["url"], one["equals"]["url"]) for one in report["duplicates"]] == [(f"{base}/south.print.html", f"{base}/south.html")]
+    assert [(one["url"], one["equals"]["url"]) for one in report["duplicates"]] == [
+        (f"{base}/south.print.html", f"{base}/south.html")
+    ]
     (outcome,) = report["sources"]
     assert {"pages": 2, "urls": [f"{base}/north.html", f"{base}/south.html"]} in outcome["shared_texts"]
     assert "different pages have the same main text" in done.stderr and "body: {css: …}" in done.stderr
-    documents = {row["url"]: row["text"] for row in map(json.loads, almanac("export", str(declared), "documents").stdout.splitlines())}
-    assert {path: phrase in documents[f"{base}/{path}"] for path, phrase in phrases.items()} == dict.fromkeys(phrases, True)
+    documents = {
+        row["url"]: row["text"]
+        for row in map(json.loads, almanac("export", str(declared), "documents").stdout.splitlines())
+    }
+    assert {path: phrase in documents[f"{base}/{path}"] for path, phrase in phrases.items()} == dict.fromkeys(
+        phrases, True
+    )
     chunks = [json.loads(line) for line in almanac("export", str(declared), "chunks").stdout.splitlines()]
     assert all(documents[chunk["url"]][chunk["start"] : chunk["end"]] == chunk["text"] for chunk in chunks)
-    assert almanac("search", str(declared), phrases["docs/7.html"], "--json").json["hits"][0]["url"] == f"{base}/docs/7.html"
+    assert (
+        almanac("search", str(declared), phrases["docs/7.html"], "--json").json["hits"][0]["url"]
+        == f"{base}/docs/7.html"
+    )

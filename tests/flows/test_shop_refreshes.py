@@ -1,4 +1,6 @@
-"""A shop of a thousand books, refreshed while it changes, breaks and recovers; where it lies beside the checkout. Nothing of it is kept here."""
+"""A shop of a thousand books, refreshed while it changes, breaks and recovers; where it lies beside the checkout.
+Nothing of it is kept here.
+"""
 
 import json
 import re
@@ -55,7 +57,9 @@ class Shop:
             return Answer("nothing here", 404)
         body = (_SHOP / stored["file"]).read_bytes()
         if path in self.edited:
-            body = body.replace(b"Product Description</h2>", f"Product Description</h2><p>A new edition of {path}.</p>".encode())
+            body = body.replace(
+                b"Product Description</h2>", f"Product Description</h2><p>A new edition of {path}.</p>".encode()
+            )
         for old in self.unlinked:
             body = _relinked(body, old, "#")
         for old in self.relinked:
@@ -63,7 +67,9 @@ class Shop:
         if path in self.broken:
             return Answer("sorry", 500)
         etag = f'"{hash(body)}"'
-        return Answer(body, stored["status"], stored["content_type"], {"ETag": etag}, delay_s=6 if path in self.slow else 0)
+        return Answer(
+            body, stored["status"], stored["content_type"], {"ETag": etag}, delay_s=6 if path in self.slow else 0
+        )
 
     @property
     def products(self) -> list[str]:
@@ -84,7 +90,9 @@ def shop(loopback_site: Site) -> Shop:
 
 @pytest.fixture
 def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Carries out a run, and where that is asked for, the plan of it before; all real but the model and Prefect. Fails where the plan said something else."""
+    """Carries out a run, and where that is asked for, the plan of it before; all real but the model and Prefect. Fails
+    where the plan said something else.
+    """
     monkeypatch.setenv("SITE", loopback_site.base)
     monkeypatch.setattr("almanac.spiders.crawling.start._PROCESS", "tests.spiders.hasty")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -101,7 +109,11 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
         if told is not None:
             assert told["items"] == report["items"]
             assert len(told["rejects"]) == report["items"]["quarantined"]
-            assert (told["pages"], told["outcome"], told["chunks_to_embed"]) == (report["pages"], report["outcome"], report["chunks"]["embedded"])
+            assert (told["pages"], told["outcome"], told["chunks_to_embed"]) == (
+                report["pages"],
+                report["outcome"],
+                report["chunks"]["embedded"],
+            )
         return report
 
     return run
@@ -112,13 +124,23 @@ def _counts(report: dict[str, Any], what: str) -> dict[str, int]:
 
 
 @LONG
-def test_a_shop_that_changes_breaks_and_recovers(shop: Shop, loopback_site: Site, refresh: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+def test_a_shop_that_changes_breaks_and_recovers(
+    shop: Shop, loopback_site: Site, refresh: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
     index_dir, products = tmp_path / "data/index/books_shop", shop.products
 
     first = refresh()
-    assert (first["outcome"], _counts(first, "pages"), _counts(first, "items")) == ("published", {"fetched": _PAGES}, {"added": 1000})
+    assert (first["outcome"], _counts(first, "pages"), _counts(first, "items")) == (
+        "published",
+        {"fetched": _PAGES},
+        {"added": 1000},
+    )
     again = refresh()
-    assert (again["outcome"], _counts(again, "pages"), _counts(again, "items")) == ("unchanged", {"unchanged": _PAGES}, {"unchanged": 1000})
+    assert (again["outcome"], _counts(again, "pages"), _counts(again, "items")) == (
+        "unchanged",
+        {"unchanged": _PAGES},
+        {"unchanged": 1000},
+    )
     assert sum(loopback_site.sent.values()) <= 1  # robots.txt, of which there is none
 
     # 1 % say something else, 10 are gone (half of them only linked no more), 5 have another address.

@@ -1,4 +1,6 @@
-"""Readers of a knowledge base in a store: they follow what is published, and answer whatever becomes of the store meanwhile."""
+"""Readers of a knowledge base in a store: they follow what is published, and answer whatever becomes of the store
+meanwhile.
+"""
 
 import errno
 import os
@@ -83,7 +85,10 @@ def _until(claim: Callable[[], bool]) -> None:
 def _sealed(machine: Machine) -> dict[str, set[str]]:
     """Names of the versions and segments of a cache."""
     index = machine.data.index("proof")
-    return {kind: {path.parent.name for path in index.glob(f"{kind}/*/{seal}")} for kind, seal in (("versions", "manifest.json"), ("segments", "segment.json"))}
+    return {
+        kind: {path.parent.name for path in index.glob(f"{kind}/*/{seal}")}
+        for kind, seal in (("versions", "manifest.json"), ("segments", "segment.json"))
+    }
 
 
 @contextmanager
@@ -99,14 +104,22 @@ def _processes(readers: list[Machine], folder: Path) -> Iterator[list[Path]]:
         yield notes
         for process in processes:
             process.communicate()
-    assert [process.returncode for process in processes] == [0] * len(readers), (folder / "readers.txt").read_text()[-3000:]
+    assert [process.returncode for process in processes] == [0] * len(readers), (folder / "readers.txt").read_text()[
+        -3000:
+    ]
 
 
 def _seen(note: Path) -> list[list[str]]:
-    return [line.split() for line in note.read_text().splitlines(keepends=True) if line.endswith("\n")] if note.exists() else []
+    return (
+        [line.split() for line in note.read_text().splitlines(keepends=True) if line.endswith("\n")]
+        if note.exists()
+        else []
+    )
 
 
-def test_readers_in_other_processes_see_each_publication_and_no_answer_is_mixed(machine: Machines, tmp_path: Path) -> None:
+def test_readers_in_other_processes_see_each_publication_and_no_answer_is_mixed(
+    machine: Machines, tmp_path: Path
+) -> None:
     writer = machine("writer")
     published = {_publish(writer, 1): time.time()}
     readers = [machine("shared" if number > 1 or not TORTURE else f"own-{number}") for number in range(_READERS)]
@@ -117,12 +130,18 @@ def test_readers_in_other_processes_see_each_publication_and_no_answer_is_mixed(
             published[version] = time.time()
         _until(lambda: all(_seen(note)[-1][1] == version for note in notes))
     index = writer.data.index("proof")
-    ids = {version: {row for name in _segments(index, version) for row in _ids(index / "segments" / name)} for version in published}
+    ids = {
+        version: {row for name in _segments(index, version) for row in _ids(index / "segments" / name)}
+        for version in published
+    }
     for note in notes:
         answers = _seen(note)
         assert [answer for answer in answers if len(answer) != 6 or not ids[answer[1]].issuperset(answer[2:])] == []
         assert list(dict.fromkeys(answer[1] for answer in answers)) == list(published)
-        delays = [round(next(float(at) for at, name, *_ in answers if name == version) - told, 1) for version, told in published.items()][1:]
+        delays = [
+            round(next(float(at) for at, name, *_ in answers if name == version) - told, 1)
+            for version, told in published.items()
+        ][1:]
         print(f"{len(answers)} answers, first from each version {delays} s after its publication")  # noqa: T201
     assert not list((tmp_path / "shared").rglob("raw")), "readers need no pages"
 
@@ -143,7 +162,8 @@ def test_a_new_version_is_open_and_warm_before_requests_get_it(machine: Machines
 
     def warming(index: PublishedIndex, retriever: Retriever) -> None:
         warm(index, retriever)
-        warmed.append((retriever.opened.manifest.version, index.search("amber").version))  # what is warm, and what answers meanwhile
+        # what is warm, and what answers meanwhile
+        warmed.append((retriever.opened.manifest.version, index.search("amber").version))
 
     with patch.object(PublishedIndex, "_warm", warming), _reading(reader) as index:
         assert index.search("amber").version == "v0001"
@@ -155,7 +175,9 @@ def test_a_new_version_is_open_and_warm_before_requests_get_it(machine: Machines
     assert warmed == [("v0002", "v0001")]
 
 
-def test_while_the_store_is_away_the_cache_answers_also_those_who_begin_then(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_the_store_is_away_the_cache_answers_also_those_who_begin_then(
+    machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, reader, wire = machine("writer"), machine("reader"), Wire(bucket.endpoint)
     _publish(writer, 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)
@@ -189,13 +211,17 @@ def test_while_the_store_is_away_the_cache_answers_also_those_who_begin_then(mac
         _until(lambda: index.store is not None and index.store.away_since is None and index.store.behind is None)
 
 
-def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_when_the_base_is_closed(machine: Machines) -> None:
+def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_when_the_base_is_closed(
+    machine: Machines,
+) -> None:
     writer, reader = machine("writer"), machine("reader")
     _publish(writer, 1)
     _publish(writer, 2)
     asked, released, fetch = threading.Event(), threading.Event(), Objects.fetch
 
-    def held(objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None) -> None:
+    def held(
+        objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None
+    ) -> None:
         asked.set()
         while not released.wait(0.01):
             before_each()
@@ -206,7 +232,9 @@ def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_
 
     with small_and_here(reader.place), ThreadPoolExecutor() as threads:
         catalog = Catalog(reader.data, [reader.kb])
-        with TestClient(create_app(catalog, Settings.read(deadline_s=3, max_concurrent=1)), base_url="http://127.0.0.1:8080") as client:
+        with TestClient(
+            create_app(catalog, Settings.read(deadline_s=3, max_concurrent=1)), base_url="http://127.0.0.1:8080"
+        ) as client:
             _until(lambda: client.get("/ready").status_code == 200)
             with patch.object(Objects, "fetch", held):
                 overdue = ask(client, "v0001")
@@ -218,7 +246,11 @@ def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_
                 _until(lambda: "almanac_requests_in_flight 1.0" in client.get("/metrics").text)
                 catalog.index("proof").close()
                 closed = waiting.result(PATIENCE_S)
-                assert (closed.status_code, closed.json()["type"], closed.headers["Retry-After"]) == (503, "urn:almanac:problem:retriable", "5")
+                assert (closed.status_code, closed.json()["type"], closed.headers["Retry-After"]) == (
+                    503,
+                    "urn:almanac:problem:retriable",
+                    "5",
+                )
                 released.set()
             _until(lambda: ask(client, "v0001").status_code == 200)
 
@@ -235,7 +267,11 @@ def test_a_damaged_object_is_refused_and_answers_go_on_from_what_was_there(machi
         with patch.object(index._reader, "_fetch", side_effect=StoreAway("nothing is fetched yet")):
             _publish(writer, 2)
             for key, _, _ in list(objects.listed("objects/")):
-                if key not in before and (found := objects.read(key)) is not None and not found.content.startswith((b"{", b"[")):
+                if (
+                    key not in before
+                    and (found := objects.read(key)) is not None
+                    and not found.content.startswith((b"{", b"["))
+                ):
                     whole[key] = found.content
                     objects.write_blindly(key, found.content[:-1] + b"?")
         os.environ["ALMANAC_CACHE"] = str(reader.cache)
@@ -249,7 +285,9 @@ def test_a_damaged_object_is_refused_and_answers_go_on_from_what_was_there(machi
         _until(lambda: index.search("amber").version == "v0002")
 
 
-def test_versions_that_nobody_has_open_go_by_least_recent_use_and_what_is_open_stays(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_versions_that_nobody_has_open_go_by_least_recent_use_and_what_is_open_stays(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, reader = machine("writer"), machine("reader")
     monkeypatch.setattr("almanac.core.store.bounds._JUST_S", -1.0)
     for revision in (1, 2, 3):
@@ -278,7 +316,9 @@ def test_versions_that_nobody_has_open_go_by_least_recent_use_and_what_is_open_s
     assert _sealed(writer) == own, "a writer's working copy is its data"
 
 
-def test_what_was_forgotten_leaves_the_bucket_at_once_and_the_caches_with_it(machine: Machines, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_was_forgotten_leaves_the_bucket_at_once_and_the_caches_with_it(
+    machine: Machines, capfd: pytest.CaptureFixture[str]
+) -> None:
     writer, reader = machine("writer"), machine("reader")
     for revision in (1, 2):
         _publish(writer, revision)
@@ -308,7 +348,15 @@ def test_what_was_forgotten_leaves_the_bucket_at_once_and_the_caches_with_it(mac
         assert url not in {hit.url for hit in index.search("note 3, revision 1", version="v0001", k=50).hits}
     with _reading(reader) as index:
         index.search("amber")
-        _until(lambda: not [path for path in reader.data.index("proof").rglob("*.parquet") if url in pq.read_table(path).to_pydict().get("url", [])])
+        _until(
+            lambda: (
+                not [
+                    path
+                    for path in reader.data.index("proof").rglob("*.parquet")
+                    if url in pq.read_table(path).to_pydict().get("url", [])
+                ]
+            )
+        )
         assert index.search("amber").version == "v0002"
 
 
@@ -321,7 +369,8 @@ def test_a_takedown_that_was_cut_off_before_it_swept_is_swept_by_the_next_writer
     objects = Objects(writer.url)
     assert read_head(objects, "proof").head.erases
     needed = {key for key, _, _ in objects.listed("objects/")}
-    with patch("almanac.core.store.objects._age", return_value=-0.9):  # as of what was written in the second of the reply
+    # as of what was written in the second of the reply
+    with patch("almanac.core.store.objects._age", return_value=-0.9):
         assert machine("another")("rollback") != 0  # nothing to roll back to, and yet a writer
     assert not read_head(objects, "proof").head.erases
     assert {key for key, _, _ in objects.listed("objects/")} < needed
@@ -374,7 +423,10 @@ def test_stored_vectors_and_tables_that_are_damaged_in_the_cache_are_fetched_ane
     _publish(writer, 2)
     assert (reader("verify"), reader("diff", "v0001", "v0002")) == (0, 0)
     root = reader.data.of("proof").root
-    for pattern, command in (("vectors/*/*.parquet", ["verify"]), ("index/proof/segments/*/chunks.parquet", ["diff", "v0001", "v0002"])):
+    for pattern, command in (
+        ("vectors/*/*.parquet", ["verify"]),
+        ("index/proof/segments/*/chunks.parquet", ["diff", "v0001", "v0002"]),
+    ):
         path = next(root.glob(pattern))
         whole = path.read_bytes()
         path.write_bytes(bytes(255 - one for one in whole))
@@ -440,12 +492,17 @@ def test_a_cache_that_cannot_be_compared_is_not_taken_for_damaged(machine: Machi
     _publish(writer, 1)
     assert reader.search("amber").version == "v0001"
     before = _sealed(reader)
-    with patch("almanac.core.store.sealed.file_sha256", side_effect=OSError(errno.EMFILE, "Too many open files")), _fetched() as names:
+    with (
+        patch("almanac.core.store.sealed.file_sha256", side_effect=OSError(errno.EMFILE, "Too many open files")),
+        _fetched() as names,
+    ):
         assert reader("export", "chunks") == StorageError.exit_code
     assert (names, _sealed(reader)) == ([], before)
 
 
-def test_a_damaged_cache_is_an_error_while_the_store_is_away(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_cache_is_an_error_while_the_store_is_away(
+    machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer = machine("writer")
     _publish(writer, 1)
     wire = Wire(bucket.endpoint)

@@ -1,6 +1,8 @@
-"""A data directory that another Almanac wrote: refused with the way up, which then leads to the same content, without embedding anything again.
+"""A data directory that another Almanac wrote: refused with the way up, which then leads to the same content, without
+embedding anything again.
 
-A run on it is judged as on one of its own: by the rows of the version that is live, and never by comparison with nothing.
+A run on it is judged as on one of its own: by the rows of the version that is live, and never by comparison with
+nothing.
 """
 
 import json
@@ -49,7 +51,9 @@ def _index(place: Path) -> Path:
 
 
 def _set_format(place: Path, number: int, **further: Any) -> None:
-    """As another release would have written the version and its segments: with another number, and with what this one does not know."""
+    """As another release would have written the version and its segments: with another number, and with what this one
+    does not know.
+    """
     for path in (version_dir(_index(place), "v0001") / MANIFEST, *_index(place).glob(f"{SEGMENTS}/*/{SEGMENT}")):
         path.write_text(json.dumps({**json.loads(path.read_text()), "format": number, **further}))
 
@@ -95,7 +99,9 @@ _FEW = ["passage", "content_sha256", "text_sha256", "fetched_at", "kind"]  # col
     [(50_000, [], FORMAT - 1), (50_000, _FEW, FORMAT + 1), (6, _FEW, FORMAT - 1)],
     ids=["all columns", "few columns", "segments"],
 )
-def test_a_loss_is_refused_whatever_release_wrote_the_live_version(tmp_path: Path, segment: int, lacking: list[str], number: int) -> None:
+def test_a_loss_is_refused_whatever_release_wrote_the_live_version(
+    tmp_path: Path, segment: int, lacking: list[str], number: int
+) -> None:
     place = make_place(tmp_path / "place", _NOTES)
     declare(place, segment=segment)
     _limit(place)
@@ -111,7 +117,8 @@ def test_a_loss_is_refused_whatever_release_wrote_the_live_version(tmp_path: Pat
         assert report["items"]["removed"] == 4
         assert report["items"]["changed" if lacking else "unchanged"] == 4
         assert current_version(_index(place)) == "v0001"
-        # What the refused run left: all that the other release needs to go on with its version, and with what it is compared again.
+        # What the refused run left: all that the other release needs to go on with its version, and with what it is
+        # compared again.
         again = run(place)
         assert (again["exit_code"], _refusing(again), again["version"]) == (4, {"max_lost": 0.5}, report["version"])
         publish(_index(place), report["version"], override="half of it was taken down")
@@ -121,12 +128,20 @@ def test_a_loss_is_refused_whatever_release_wrote_the_live_version(tmp_path: Pat
 @pytest.mark.parametrize(
     ("change", "finding"),
     [
-        (lambda items: items.rename_columns([{"document_id": "id"}.get(name, name) for name in items.column_names]), "there is no document_id"),
-        (lambda items: items.set_column(0, "source", pa.array([["notes"]] * len(items))), "its items have other columns"),
+        (
+            lambda items: items.rename_columns([{"document_id": "id"}.get(name, name) for name in items.column_names]),
+            "there is no document_id",
+        ),
+        (
+            lambda items: items.set_column(0, "source", pa.array([["notes"]] * len(items))),
+            "its items have other columns",
+        ),
         (lambda items: items.slice(1), "v0001 has 7 items instead of 8"),
     ],
 )
-def test_a_run_that_cannot_compare_is_refused_and_says_why(place: Path, change: Callable[[pa.Table], pa.Table], finding: str) -> None:
+def test_a_run_that_cannot_compare_is_refused_and_says_why(
+    place: Path, change: Callable[[pa.Table], pa.Table], finding: str
+) -> None:
     _set_format(place, FORMAT - 1)
     _change_items(place, change)
     _forget_copy(place)
@@ -161,7 +176,11 @@ def test_damaged_tables_are_compared_by_their_copy_and_without_it_not_at_all(pla
 def test_a_gate_that_compares_nothing_asks_for_nothing_to_compare_with(place: Path) -> None:
     _limit(place, "")
     declared = place / "proof.yaml"
-    declared.write_text(declared.read_text().replace("gate: {max_failed: null}", "gate: {max_failed: null, max_lost: null, max_shrunk: null}"))
+    declared.write_text(
+        declared.read_text().replace(
+            "gate: {max_failed: null}", "gate: {max_failed: null, max_lost: null, max_shrunk: null}"
+        )
+    )
     (version_dir(_index(place), "v0001") / MANIFEST).write_text(json.dumps({"format": FORMAT - 1}))
     _forget_copy(place)
     put(place, _HALF)
@@ -169,9 +188,15 @@ def test_a_gate_that_compares_nothing_asks_for_nothing_to_compare_with(place: Pa
 
 
 def test_a_fall_of_recall_from_a_version_that_cannot_be_asked_is_no_fall_of_none(place: Path) -> None:
-    (place / "golden.jsonl").write_text(json.dumps({"question": "what does note 1 say", "document_id": "n1.txt"}) + "\n")
+    (place / "golden.jsonl").write_text(
+        json.dumps({"question": "what does note 1 say", "document_id": "n1.txt"}) + "\n"
+    )
     declared = place / "proof.yaml"
-    declared.write_text(declared.read_text().replace("gate: {max_failed: null}", "gate: {max_failed: null, golden: golden.jsonl, max_recall_drop: 0.5}"))
+    declared.write_text(
+        declared.read_text().replace(
+            "gate: {max_failed: null}", "gate: {max_failed: null, golden: golden.jsonl, max_recall_drop: 0.5}"
+        )
+    )
     _set_format(place, FORMAT - 1)
     assert "not measured: v0001 of 'proof' has format" in _refusing(run(place))["max_recall_drop"]
 

@@ -1,4 +1,6 @@
-"""Runs on a site with pages that are none: those that ask not to be indexed, lists of links, pages for whatever is not there, consent walls."""
+"""Runs on a site with pages that are none: those that ask not to be indexed, lists of links, pages for whatever is not
+there, consent walls.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -38,14 +40,34 @@ class Base:
 
     def declare(self, *, gate: dict[str, Any] | None = None, **keys: Any) -> None:
         manners = {"allow_private": True, **keys.pop("politeness", {})}
-        source = {"name": "pages", "kind": "site", "start_urls": [f"{self.site.base}/"], "yields": "documents", "body": "all", "politeness": manners, **keys}
-        self.declared.write_text(json.dumps({"name": "kb", "sources": [source], "validate": {"max_rejected": 1}, "gate": _ALL if gate is None else gate}))
+        source = {
+            "name": "pages",
+            "kind": "site",
+            "start_urls": [f"{self.site.base}/"],
+            "yields": "documents",
+            "body": "all",
+            "politeness": manners,
+            **keys,
+        }
+        self.declared.write_text(
+            json.dumps(
+                {
+                    "name": "kb",
+                    "sources": [source],
+                    "validate": {"max_rejected": 1},
+                    "gate": _ALL if gate is None else gate,
+                }
+            )
+        )
 
     def run(self) -> dict[str, Any]:
         return carry_out(Run(load_declaration(str(self.declared), ""), self.data))
 
     def items(self, table: str = DOCUMENTS) -> list[str]:
-        return sorted(url.removeprefix(self.site.base) for url in read_table(self.data.processed("kb") / table, ["url"]).column(0).to_pylist())
+        return sorted(
+            url.removeprefix(self.site.base)
+            for url in read_table(self.data.processed("kb") / table, ["url"]).column(0).to_pylist()
+        )
 
     def lost(self, report: dict[str, Any]) -> dict[str, str]:
         """Path → reason of the pages that did not become items."""
@@ -66,7 +88,10 @@ def base(tmp_path: Path, loopback_site: "Site") -> Iterator[Base]:
 
 
 def text(name: str) -> str:
-    return f"<p>What {name} has to say stands on this page alone, and nobody else says it: {name}, {name} and {name} once more.</p>"
+    return (
+        f"<p>What {name} has to say stands on this page alone, and nobody else says it: {name}, {name} and {name} "
+        "once more.</p>"
+    )
 
 
 _NOINDEX = '<html><head><meta name="robots" content="noindex"></head><body>'
@@ -81,7 +106,11 @@ def test_a_page_that_sends_its_visitors_on_yields_nothing_and_leads_on(base: Bas
     site.page("/ticker", f'<meta http-equiv="refresh" content="0; url=/ticker#now">{text("/ticker")}')
     site.page("/shown", f'<pre>&lt;meta http-equiv="refresh" content="0; url=/new"&gt;</pre>{text("/shown")}')
     report = base.run()
-    assert (report["outcome"], base.items(), base.lost(report)) == ("published", ["/", "/late", "/new", "/shown", "/ticker"], {"/old": "forwards"})
+    assert (report["outcome"], base.items(), base.lost(report)) == (
+        "published",
+        ["/", "/late", "/new", "/shown", "/ticker"],
+        {"/old": "forwards"},
+    )
     assert report["pages"]["refused"] == 1 and "/new at once" in report["sources"][0]["failures"][0]["detail"]
 
 
@@ -93,7 +122,11 @@ def test_a_page_that_asks_not_to_be_indexed_yields_nothing_and_leads_on(base: Ba
     site.page("/bot", text("bot"), headers={"X-Robots-Tag": "googlebot: noindex", "ETag": '"b"'})
     site.page("/behind", text("behind"))
     first = base.run()
-    assert (first["outcome"], base.items(), base.lost(first)) == ("published", ["/", "/behind", "/bot"], {"/meta": "noindex", "/header": "noindex"})
+    assert (first["outcome"], base.items(), base.lost(first)) == (
+        "published",
+        ["/", "/behind", "/bot"],
+        {"/meta": "noindex", "/header": "noindex"},
+    )
     assert (first["pages"]["fetched"], first["pages"]["refused"]) == (3, 2)
     details = {one["detail"] for one in first["sources"][0]["failures"]}
     assert details == {'<meta name="robots">: noindex', "X-Robots-Tag: noindex"}
@@ -120,7 +153,11 @@ def test_an_indexed_page_that_becomes_noindex_is_removed_and_the_gate_sees_it(ba
     base.run()
     site.page("/a", text("a"), headers={"ETag": '"a2"', "X-Robots-Tag": "noindex"})
     refused = base.run()
-    assert (refused["outcome"], refused["items"]["removed"], base.lost(refused)) == ("gate_refused", 1, {"/a": "noindex"})
+    assert (refused["outcome"], refused["items"]["removed"], base.lost(refused)) == (
+        "gate_refused",
+        1,
+        {"/a": "noindex"},
+    )
     base.declare()
     assert (base.run()["items"]["removed"], base.items()) == (1, ["/", "/b"])
     site.page("/a", text("a"), status=500)  # kept as it was, which is not indexed
@@ -140,14 +177,33 @@ def test_a_page_that_asks_not_to_be_followed_is_indexed_and_leads_nowhere(base: 
 
 
 def test_the_cards_of_a_listing_that_is_not_to_be_indexed_go_on_to_their_pages(base: Base) -> None:
-    base.site.page("/", f"{_NOINDEX}<li><b>3 €</b><a href=/i/1>1</a></li><li><b>4 €</b><a href=/i/2>2</a></li><a class=next href=/?p=2>next</a>")
+    base.site.page(
+        "/",
+        f"{_NOINDEX}<li><b>3 €</b><a href=/i/1>1</a></li><li><b>4 €</b><a href=/i/2>2</a></li><a class=next "
+        "href=/?p=2>next</a>",
+    )
     base.site.page("/?p=2", f"{_NOINDEX}<li><b>5 €</b><a href=/i/3>3</a></li>")
     for n in (1, 2, 3):
         base.site.page(f"/i/{n}", f"<h1>Item {n}</h1>", headers={"X-Robots-Tag": "noindex"} if n == 2 else {})
-    listing = {"match": "/$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"price": {"css": "b", "required": True}}}
-    base.declare(listing=listing, pagination={"next": {"css": "a.next"}}, yields="records", fields={"name": {"css": "h1", "required": True}}, text="{name}")
+    listing = {
+        "match": "/$",
+        "each": {"css": "li"},
+        "link": {"css": "a"},
+        "fields": {"price": {"css": "b", "required": True}},
+    }
+    base.declare(
+        listing=listing,
+        pagination={"next": {"css": "a.next"}},
+        yields="records",
+        fields={"name": {"css": "h1", "required": True}},
+        text="{name}",
+    )
     report = base.run()
-    assert (report["outcome"], base.items(RECORDS), base.lost(report)) == ("published", ["/i/1", "/i/3"], {"/i/2": "noindex"})
+    assert (report["outcome"], base.items(RECORDS), base.lost(report)) == (
+        "published",
+        ["/i/1", "/i/3"],
+        {"/i/2": "noindex"},
+    )
 
 
 def test_a_site_that_is_not_to_be_indexed_at_all_ends_the_run_with_the_remedy(base: Base) -> None:
@@ -166,18 +222,31 @@ def test_test_url_says_why_a_page_yields_nothing(base: Base) -> None:
 def test_feeds_and_sitemaps_that_a_crawl_meets_lead_on_and_are_counted(base: Base) -> None:
     site = base.site
     site.page("/", text("home") + links("/feed", "/sitemap.xml"))
-    site.page("/feed", f"<rss><channel><item><link>{site.base}/a</link></item><item><link>https://elsewhere.test/</link></item></channel></rss>")
+    site.page(
+        "/feed",
+        f"<rss><channel><item><link>{site.base}/a</link></item><item><link>https://elsewhere.test/</link></item>"
+        "</channel></rss>",
+    )
     site.page("/sitemap.xml", f"<urlset><url><loc>{site.base}/b</loc></url></urlset>", content_type="application/xml")
     site.page("/a", text("a"))
     site.page("/b", text("b"))
     report = base.run()
-    assert (report["outcome"], base.items(), base.lost(report)) == ("published", ["/", "/a", "/b"], {"/feed": "feed", "/sitemap.xml": "sitemap"})
+    assert (report["outcome"], base.items(), base.lost(report)) == (
+        "published",
+        ["/", "/a", "/b"],
+        {"/feed": "feed", "/sitemap.xml": "sitemap"},
+    )
     assert base.run()["outcome"] == "unchanged"
     # Read by other rules, without a request.
     base.declare(body="main")
     site.asked.clear()
     reused = base.run()
-    assert (reused["sources"][0]["finish"], base.lost(reused), reused["pages"], site.asked.total()) == ("reused", base.lost(report), reused["pages"], 0)
+    assert (reused["sources"][0]["finish"], base.lost(reused), reused["pages"], site.asked.total()) == (
+        "reused",
+        base.lost(report),
+        reused["pages"],
+        0,
+    )
     assert (reused["pages"]["unchanged"], reused["pages"]["refused"]) == (3, 2)
 
 
@@ -193,18 +262,27 @@ def test_a_feed_may_be_where_a_crawl_starts(base: Base, start: str, kind: str) -
     keys: dict[str, Any] = {"start_urls": [], start: [f"{base.site.base}/feed"]}
     base.declare(**keys)
     report = base.run()
-    assert (report["outcome"], base.items(), base.lost(report)) == ("published", ["/a"], {"/feed": "feed"} if start == "start_urls" else {})
+    assert (report["outcome"], base.items(), base.lost(report)) == (
+        "published",
+        ["/a"],
+        {"/feed": "feed"} if start == "start_urls" else {},
+    )
 
 
 def _soft(made: Callable[[str], str]) -> Callable[[str], Answer]:
-    return lambda path: Answer("no robots", 404) if path == "/robots.txt" else Answer(made(path), headers={"ETag": f'"{path}"'})
+    return lambda path: (
+        Answer("no robots", 404) if path == "/robots.txt" else Answer(made(path), headers={"ETag": f'"{path}"'})
+    )
 
 
 def _not_found(path: str) -> str:
     now, nonce = datetime.now(UTC), uuid4().hex
     nav = "<nav>Tours · Hotels · a b c</nav>"
     told = f"<i>{nonce} {now.timestamp()} 1.{now.microsecond} ms</i>"
-    return f"<title>{path}</title>{nav}<h1>Nicht gefunden</h1><p>„{path}“ gibt es nicht ({now:%H:%M:%S.%f}).</p><script>x='{nonce}'</script>{told}"
+    return (
+        f"<title>{path}</title>{nav}<h1>Nicht gefunden</h1><p>„{path}“ gibt es nicht ({now:%H:%M:%S.%f}).</p>"
+        f"<script>x='{nonce}'</script>{told}"
+    )
 
 
 def test_pages_that_show_what_a_made_up_url_shows_are_gone(base: Base) -> None:
@@ -255,13 +333,23 @@ def test_test_url_tells_a_page_that_is_gone(base: Base) -> None:
 
 def test_a_wall_is_refused_with_its_reason(base: Base) -> None:
     base.site.page("/", text("home") + links("/a"))
-    base.site.page("/a", "<form><p>We use cookies to measure our traffic and to show advertisements.</p><button>Accept all</button></form>")
+    base.site.page(
+        "/a",
+        "<form><p>We use cookies to measure our traffic and to show advertisements.</p><button>Accept all</button>"
+        "</form>",
+    )
     report = base.run()
     assert (report["outcome"], report["items"]["quarantined"], base.items()) == ("published_with_rejects", 1, ["/"])
     (reject,) = map(json.loads, Path(report["rejects_file"]).read_text().splitlines())
-    assert reject["url"] == f"{base.site.base}/a" and reject["reason"].startswith("the page shows a wall and no content")
+    assert reject["url"] == f"{base.site.base}/a" and reject["reason"].startswith(
+        "the page shows a wall and no content"
+    )
     planned = plan(load_declaration(str(base.declared), ""), base.data)
-    assert [one["reason"] for one in planned.rejects] == [reject["reason"]] == [one["reason"] for one in base.inspected("/a").rejects]
+    assert (
+        [one["reason"] for one in planned.rejects]
+        == [reject["reason"]]
+        == [one["reason"] for one in base.inspected("/a").rejects]
+    )
 
 
 def test_a_real_404_says_all(base: Base) -> None:
@@ -269,24 +357,47 @@ def test_a_real_404_says_all(base: Base) -> None:
     base.site.page("/a", text("same"))
     base.site.page("/b", text("same"))
     report = base.run()
-    assert (report["pages"]["fetched"], report["items"]["deduplicated"], report["sources"][0]["unknown_urls"]) == (3, 1, [])
+    assert (report["pages"]["fetched"], report["items"]["deduplicated"], report["sources"][0]["unknown_urls"]) == (
+        3,
+        1,
+        [],
+    )
     assert list(base.site.made_up.values()) == [1]
 
 
 def test_a_part_of_a_site_may_answer_with_a_page_what_the_rest_answers_with_404(base: Base) -> None:
-    """A folder, or a page that is asked with a query. The folder's own page stays, though it is what an unknown name of the folder shows."""
+    """A folder, or a page that is asked with a query. The folder's own page stays, though it is what an unknown name of
+    the folder shows.
+    """
     site = base.site
     shop = text("shop") + links("/shop/1", "/shop/2", "/shop/3")
 
     def unknown(path: str) -> Answer:
         if path.startswith("/item.php?"):
-            return Answer(f"<title>Shop</title><main><h1>No such thing</h1><p>Thing {path.rpartition('=')[2]} was not found.</p></main>")  # without <body>
+            # without <body>
+            return Answer(
+                f"<title>Shop</title><main><h1>No such thing</h1><p>Thing {path.rpartition('=')[2]} was not "
+                "found.</p></main>"
+            )
         if path.startswith("/list?"):
             return Answer(text("first page of the list"))
         return Answer(shop) if path.startswith("/shop/") else Answer("Not found", 404)
 
     site.otherwise = site.unknown = unknown
-    site.page("/", text("home") + links("/about", "/shop/", "/shop/1", "/shop/2", "/item.php?lang=en&id=7", "/item.php?lang=en&id=8", "/list?p=1", "/blog/a"))
+    site.page(
+        "/",
+        text("home")
+        + links(
+            "/about",
+            "/shop/",
+            "/shop/1",
+            "/shop/2",
+            "/item.php?lang=en&id=7",
+            "/item.php?lang=en&id=8",
+            "/list?p=1",
+            "/blog/a",
+        ),
+    )
     for path in ("/about", "/shop/2", "/item.php?lang=en&id=7", "/blog/a"):
         site.page(path, text(path))
     site.page("/shop/", shop)
@@ -295,7 +406,10 @@ def test_a_part_of_a_site_may_answer_with_a_page_what_the_rest_answers_with_404(
     assert base.lost(report) == {"/item.php?lang=en&id=8": "gone", "/shop/1": "gone", "/shop/3": "gone"}
     assert base.items() == ["/", "/about", "/blog/a", "/item.php?lang=en&id=7", "/list?p=1", "/shop/", "/shop/2"]
     assert set(site.made_up.values()) == {1} and len(site.made_up) == 5
-    told = {one["url"].removeprefix(site.base).partition("no-such")[0].rstrip("0123456789"): one["pages"] for one in report["sources"][0]["unknown_urls"]}
+    told = {
+        one["url"].removeprefix(site.base).partition("no-such")[0].rstrip("0123456789"): one["pages"]
+        for one in report["sources"][0]["unknown_urls"]
+    }
     assert told == {"/shop/": 2, "/item.php?lang=en&id=": 1, "/list?p=": 0}
 
 
@@ -370,13 +484,17 @@ def test_unknown_urls_that_redirect_are_told_by_where_they_lead(base: Base) -> N
 def test_pages_that_only_differ_by_the_number_in_their_url_are_pages(base: Base) -> None:
     """A site that has a page for each number shows one for a made-up number, too."""
     site = base.site
-    site.otherwise = site.unknown = lambda path: Answer(f"<h1>Tour {path[6:]}</h1><p>All about tour {path[6:]}.</p>", 200 if path[6:].isdigit() else 404)
+    site.otherwise = site.unknown = lambda path: Answer(
+        f"<h1>Tour {path[6:]}</h1><p>All about tour {path[6:]}.</p>", 200 if path[6:].isdigit() else 404
+    )
     site.page("/", links("/tour/1", "/tour/2"))
     base.declare(match="/tour/")
     report = base.run()
     assert (report["outcome"], base.items(), len(site.made_up)) == ("published", ["/tour/1", "/tour/2"], 1)
 
-    site.otherwise = site.unknown = lambda path: Answer(f"<h1>Tour {path[6:]}</h1><p>không tìm thấy</p>", 200 if path[6:].isdigit() else 404)
+    site.otherwise = site.unknown = lambda path: Answer(
+        f"<h1>Tour {path[6:]}</h1><p>không tìm thấy</p>", 200 if path[6:].isdigit() else 404
+    )
     site.page("/tour/1", "<h1>Tour 1</h1>" + text("one"))
     assert base.lost(base.run()) == {"/tour/2": "gone"}
 
@@ -384,11 +502,14 @@ def test_pages_that_only_differ_by_the_number_in_their_url_are_pages(base: Base)
 def test_a_site_that_has_a_page_for_whatever_it_is_asked_for_keeps_them_all(base: Base) -> None:
     """They differ in their own URL alone, as copies of a not-found page do; but there is no other page."""
     site = base.site
-    site.otherwise = site.unknown = lambda path: Answer(f"<p>A page of its own for {path}, with enough to read.</p>", headers={"ETag": path})
+    site.otherwise = site.unknown = lambda path: Answer(
+        f"<p>A page of its own for {path}, with enough to read.</p>", headers={"ETag": path}
+    )
     paths = [f"/{letter}/page-{n}" for letter in "ab" for n in range(60)]
     site.page("/", text("home") + links(*paths))
     base.declare(limits={"pages": 90})
     report = base.run()
     assert (report["pages"]["fetched"], report["pages"]["gone"], len(base.items())) == (90, 0, 90)
     base.declare()
-    assert (base.run()["items"]["added"], base.items()) == (31, sorted(["/", *paths]))  # 89 have not changed, which tells of no others
+    # 89 have not changed, which tells of no others
+    assert (base.run()["items"]["added"], base.items()) == (31, sorted(["/", *paths]))

@@ -28,8 +28,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow  # whole runs
 # In the order of the runs; two in one second, the later with the smaller id.
-AHEAD, RIGHT, SAME_SECOND, BEHIND = "20310101T000000-aaaaaa", "20261122T030000-ffffff", "20261122T030000-000000", "19700101T000000-aaaaaa"
-_ORDERS = [(AHEAD, RIGHT, SAME_SECOND, BEHIND), (BEHIND, AHEAD, RIGHT, SAME_SECOND), (RIGHT, SAME_SECOND, BEHIND, AHEAD)]
+AHEAD, RIGHT, SAME_SECOND, BEHIND = (
+    "20310101T000000-aaaaaa",
+    "20261122T030000-ffffff",
+    "20261122T030000-000000",
+    "19700101T000000-aaaaaa",
+)
+_ORDERS = [
+    (AHEAD, RIGHT, SAME_SECOND, BEHIND),
+    (BEHIND, AHEAD, RIGHT, SAME_SECOND),
+    (RIGHT, SAME_SECOND, BEHIND, AHEAD),
+]
 
 
 class Clock:
@@ -44,7 +53,8 @@ class Clock:
 
     def declare(self, vanish_after: int = 2, crawls: int = 10) -> None:
         self.declared.write_text(
-            f"name: clocked\nsources:\n  - {{name: pages, kind: site, start_urls: ['{self.site.base}/'], yields: documents, body: all,"
+            f"name: clocked\nsources:\n  - {{name: pages, kind: site, start_urls: ['{self.site.base}/'], yields: "
+            "documents, body: all,"
             f" vanish_after: {vanish_after}, politeness: {{allow_private: true}}}}\n"
             f"gate: {{max_lost: null, max_failed: null}}\nretention: {{crawls: {crawls}, versions: 3}}\n"
         )
@@ -53,7 +63,12 @@ class Clock:
         """A run whose id and times are those of the clock."""
         at = f"{run_id[:4]}-{run_id[4:6]}-{run_id[6:8]}T{run_id[9:11]}:00:00+00:00"
         with pytest.MonkeyPatch.context() as patch:
-            for module in ("flows.pipeline.ledger", "flows.pipeline.publish", "index.versions.publish", "index.versions.lock"):
+            for module in (
+                "flows.pipeline.ledger",
+                "flows.pipeline.publish",
+                "index.versions.publish",
+                "index.versions.lock",
+            ):
                 patch.setattr(f"almanac.{module}.utc_now", lambda: at)
 
             def do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -62,7 +77,9 @@ class Clock:
                     self._stamp(self.raw.journal_path(run_id), at)
                 return done
 
-            return carry_out(Run(load_declaration(str(self.declared), ""), self.data, run_id=run_id, started_at=at), Conduct(do=do))
+            return carry_out(
+                Run(load_declaration(str(self.declared), ""), self.data, run_id=run_id, started_at=at), Conduct(do=do)
+            )
 
     def _stamp(self, journal: Path, at: str) -> None:
         lines = [values_of(line) for line in journal.read_bytes().splitlines(keepends=True)]
@@ -74,7 +91,10 @@ class Clock:
     def first_seen(self) -> dict[str, str]:
         """Path of a page → the time at which its content was first seen."""
         columns = read_table(self.data.processed("clocked") / DOCUMENTS, ["url", "fetched_at"]).to_pydict()
-        return {url.removeprefix(self.site.base): at[:10] for url, at in zip(columns["url"], columns["fetched_at"], strict=True)}
+        return {
+            url.removeprefix(self.site.base): at[:10]
+            for url, at in zip(columns["url"], columns["fetched_at"], strict=True)
+        }
 
 
 @pytest.fixture
@@ -91,7 +111,9 @@ def clock(tmp_path: Path, loopback_site: "Site") -> Iterator[Clock]:
 
 
 @pytest.mark.parametrize("order", [_ORDERS[0], *(pytest.param(order, marks=LONG) for order in _ORDERS[1:])])
-def test_pages_keep_their_places_and_vanish_after_as_many_crawls_as_declared(clock: Clock, order: tuple[str, ...]) -> None:
+def test_pages_keep_their_places_and_vanish_after_as_many_crawls_as_declared(
+    clock: Clock, order: tuple[str, ...]
+) -> None:
     """One page fails, another loses its link: the first stays, the second goes with the second crawl that misses it."""
     site = clock.site
     first = clock.run(order[0])
@@ -101,9 +123,18 @@ def test_pages_keep_their_places_and_vanish_after_as_many_crawls_as_declared(clo
     missed = clock.run(order[1])
     assert (missed["items"]["removed"], missed["pages"]["vanished"], missed["pages"]["failed"]) == (0, 0, 1)
     gone = clock.run(order[2])
-    assert (gone["items"]["removed"], gone["pages"]["vanished"], gone["sources"][0]["vanished"]) == (1, 1, [f"{site.base}/2"])
+    assert (gone["items"]["removed"], gone["pages"]["vanished"], gone["sources"][0]["vanished"]) == (
+        1,
+        1,
+        [f"{site.base}/2"],
+    )
     again = clock.run(order[3])
-    assert (again["items"]["removed"], again["items"]["added"], again["pages"]["vanished"], again["sources"][0]["kept"]) == (0, 0, 0, 1)
+    assert (
+        again["items"]["removed"],
+        again["items"]["added"],
+        again["pages"]["vanished"],
+        again["sources"][0]["kept"],
+    ) == (0, 0, 0, 1)
 
 
 @pytest.mark.parametrize("order", _ORDERS[:1])
@@ -116,7 +147,8 @@ def test_retention_removes_the_oldest_crawls_and_the_last_run_is_the_last(clock:
         last = last_run(clock.data, "clocked")
         assert last is not None and last.run_id == run_id
         assert clock.raw.crawls()[-1] == run_id
-    # Kept versions name the crawls that they were made from; the first version is beyond retention, and its crawl with it.
+    # Kept versions name the crawls that they were made from; the first version is beyond retention, and its crawl with
+    # it.
     assert clock.raw.crawls() == list(order[1:])
     assert [report.run_id for report in newest_first(clock.data, "clocked")] == list(reversed(order))
     made = history_of(clock.data, "clocked")
@@ -143,7 +175,9 @@ def test_content_keeps_the_time_at_which_it_was_first_seen(clock: Clock) -> None
 
 
 def test_no_time_in_the_future_is_less_than_a_day_ago(clock: Clock) -> None:
-    """Where only later stages changed, the pages of a young crawl are read again; of one from the future, nobody knows the age."""
+    """Where only later stages changed, the pages of a young crawl are read again; of one from the future, nobody knows
+    the age.
+    """
     clock.run(AHEAD)
     clock.site.asked.clear()
     clock.declared.write_text(clock.declared.read_text() + "chunk: {by: words, size: 7}\n")

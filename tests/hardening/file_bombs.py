@@ -1,4 +1,6 @@
-"""Files that take far more to read than they weigh, in each format that is read; and some of each that are cut short or lie about themselves."""
+"""Files that take far more to read than they weigh, in each format that is read; and some of each that are cut short or
+lie about themselves.
+"""
 
 import io
 import json
@@ -16,7 +18,9 @@ import pptx
 from tests.hardening.yaml_bombs import yaml_bombs
 from tests.spiders.files import column, docx, paragraph, pdf
 
-_LAUGHS = "<!DOCTYPE x [<!ENTITY a0 'lol lol lol'>{}]>".format("".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 20}'>" for n in range(1, 10)))
+_LAUGHS = "<!DOCTYPE x [<!ENTITY a0 'lol lol lol'>{}]>".format(
+    "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 20}'>" for n in range(1, 10))
+)
 _QUADRATIC = f"<!DOCTYPE x [<!ENTITY a0 '{'lol ' * 20_000}'>]>"
 _OUTSIDE = "<!DOCTYPE x [<!ENTITY a0 SYSTEM 'file:///etc/passwd'><!ENTITY % p SYSTEM 'http://127.0.0.1:9/x'>%p;]>"
 _PROLOGS = {"laughs": (_LAUGHS, "&a9;"), "quadratic": (_QUADRATIC, "&a0;" * 5000), "outside": (_OUTSIDE, "&a0;")}
@@ -74,7 +78,9 @@ def _pdfs() -> Iterator[tuple[str, bytes]]:
     yield "letters", pdf([[(n % 500, n // 500, 1, "lol") for n in range(60_000)]])
     yield (
         "form-in-itself",
-        _streamed(b"/X Do", "").replace(b"/Filter []", b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 6 0 R >> >>"),
+        _streamed(b"/X Do", "").replace(
+            b"/Filter []", b"/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 6 0 R >> >>"
+        ),
     )
 
 
@@ -88,7 +94,10 @@ def _offices() -> Iterator[tuple[str, bytes]]:
     yield "one-text.docx", _word(paragraph("lol " * (20 << 20)))
     yield "spaces.docx", _word(paragraph(" " * (200 << 20)))
     yield "nested-tables.docx", _word("<w:tbl><w:tr><w:tc>" * 3000 + paragraph("lol") + "</w:tc></w:tr></w:tbl>" * 3000)
-    yield "wide-table.docx", _word(f"<w:tbl><w:tr>{'<w:tc><w:p><w:r><w:t>l</w:t></w:r></w:p></w:tc>' * 20_000}</w:tr></w:tbl>")
+    yield (
+        "wide-table.docx",
+        _word(f"<w:tbl><w:tr>{'<w:tc><w:p><w:r><w:t>l</w:t></w:r></w:p></w:tc>' * 20_000}</w:tr></w:tbl>"),
+    )
     yield "attributes.docx", _word(f"<w:p {_attributes(50_000)}>{paragraph('lol')}</w:p>")
     for name, (prolog, entity) in _PROLOGS.items():
         yield f"{name}.docx", _word(paragraph(entity), prolog)
@@ -97,7 +106,10 @@ def _offices() -> Iterator[tuple[str, bytes]]:
     plain = docx(paragraph("lol"))
     yield "parts.docx", _with(plain, {}, {f"word/x{number}.bin": b"" for number in range(25_000)})
     yield "ratio.docx", _with(plain, {}, {f"word/x{number}.xml": b" " * (60 << 20) for number in range(5)})
-    yield "media.docx", _with(plain, {}, {"word/media/a.png": _png(60_000, 60_000), "word/media/b.bin": b"\0" * (100 << 20)})
+    yield (
+        "media.docx",
+        _with(plain, {}, {"word/media/a.png": _png(60_000, 60_000), "word/media/b.bin": b"\0" * (100 << 20)}),
+    )
     yield "nested.docx", _nested(plain)
     yield "overlapping.docx", _overlapping(plain)
     yield "lying.docx", _lying(_word(paragraph("lol " * (4 << 20))))
@@ -107,11 +119,20 @@ def _offices() -> Iterator[tuple[str, bytes]]:
     rows = "<row><c t='inlineStr'><is><t>lol</t></is></c></row>"
     yield "rows.xlsx", _workbook(rows * 300_000)
     yield "far-cell.xlsx", _workbook("<row r='1048576'><c r='XFD1048576'><v>1</v></c></row>")
-    yield "wide.xlsx", _workbook("<row>" + "<c><v>1</v></c>" * 16_384 + "</row>" + "<row r='100000'><c><v>1</v></c></row>")
+    yield (
+        "wide.xlsx",
+        _workbook("<row>" + "<c><v>1</v></c>" * 16_384 + "</row>" + "<row r='100000'><c><v>1</v></c></row>"),
+    )
     yield "shared.xlsx", _workbook(("<row>" + "<c t='s'><v>0</v></c>" * 50 + "</row>") * 1000, shared="lol " * 250_000)
     yield "shared-many.xlsx", _workbook("<row><c t='s'><v>0</v></c></row>", shared="lol", times=2_000_000)
-    yield "formulas.xlsx", _workbook("".join(f"<row><c><f>{'(' * 5000}A1{')' * 5000}</f><v>{n}</v></c></row>" for n in range(1000)))
-    yield "merged.xlsx", _workbook(rows, after="<mergeCells>" + "<mergeCell ref='A1:XFD1048576'/>" * 2000 + "</mergeCells>")
+    yield (
+        "formulas.xlsx",
+        _workbook("".join(f"<row><c><f>{'(' * 5000}A1{')' * 5000}</f><v>{n}</v></c></row>" for n in range(1000))),
+    )
+    yield (
+        "merged.xlsx",
+        _workbook(rows, after="<mergeCells>" + "<mergeCell ref='A1:XFD1048576'/>" * 2000 + "</mergeCells>"),
+    )
     yield "dimension.xlsx", _workbook(rows, before="<dimension ref='A1:XFD1048576'/>")
     yield "chapters.epub", _book("<p>lol</p>" * 400_000)
     yield "nested.epub", _book("<div>" * 100_000 + "lol")
@@ -135,10 +156,16 @@ def _decks() -> Iterator[tuple[str, bytes]]:
     yield "shapes.pptx", changed(repeated(100_000))
     yield "one-text.pptx", changed(lambda markup: markup.replace(b"LOL", b"lol " * (20 << 20)))
     yield "paragraphs.pptx", changed(lambda markup: _PARAGRAPH.sub(lambda one: one[0] * 300_000, markup))
-    yield "groups.pptx", changed(lambda markup: _SHAPE.sub(lambda shape: b"<p:grpSp>" * 5000 + shape[0] + b"</p:grpSp>" * 5000, markup))
+    yield (
+        "groups.pptx",
+        changed(lambda markup: _SHAPE.sub(lambda shape: b"<p:grpSp>" * 5000 + shape[0] + b"</p:grpSp>" * 5000, markup)),
+    )
     for name, (prolog, entity) in _PROLOGS.items():
         yield f"{name}.pptx", changed(partial(_said, prolog=prolog.encode(), entity=entity.encode()))
-    yield "ratio.pptx", _with(out.getvalue(), {}, {f"ppt/media/x{number}.bin": b"\0" * (60 << 20) for number in range(5)})
+    yield (
+        "ratio.pptx",
+        _with(out.getvalue(), {}, {f"ppt/media/x{number}.bin": b"\0" * (60 << 20) for number in range(5)}),
+    )
     yield "cut.pptx", out.getvalue()[:-2000]
 
 
@@ -151,20 +178,37 @@ def _attributes(count: int) -> str:
     return " ".join(f'a{number}="b"' for number in range(count))
 
 
-def _workbook(rows: str, *, prolog: str = "", shared: str = "", times: int = 1, before: str = "", after: str = "") -> bytes:
+def _workbook(
+    rows: str, *, prolog: str = "", shared: str = "", times: int = 1, before: str = "", after: str = ""
+) -> bytes:
     kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     types = "application/vnd.openxmlformats-officedocument.spreadsheetml"
     relations = "http://schemas.openxmlformats.org/package/2006/relationships"
     parts = {
-        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="xml" '
-        'ContentType="application/xml"/><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        f'<Override PartName="/xl/workbook.xml" ContentType="{types}.sheet.main+xml"/><Override PartName="/xl/worksheets/sheet1.xml" '
-        f'ContentType="{types}.worksheet+xml"/><Override PartName="/xl/sharedStrings.xml" ContentType="{types}.sharedStrings+xml"/></Types>',
-        "_rels/.rels": f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="{kind}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{_S}" xmlns:r="{kind}"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="{kind}/worksheet" Target="worksheets/sheet1.xml"/>'
+        "[Content_Types].xml": '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default '
+        'Extension="xml" '
+        'ContentType="application/xml"/><Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{types}.sheet.main+xml"/><Override '
+        'PartName="/xl/worksheets/sheet1.xml" '
+        f'ContentType="{types}.worksheet+xml"/><Override PartName="/xl/sharedStrings.xml" '
+        f'ContentType="{types}.sharedStrings+xml"/></Types>',
+        "_rels/.rels": (
+            f'<Relationships xmlns="{relations}"><Relationship Id="r1" Type="{kind}/officeDocument" '
+            'Target="xl/workbook.xml"/></Relationships>'
+        ),
+        "xl/workbook.xml": (
+            f'<workbook xmlns="{_S}" xmlns:r="{kind}"><sheets><sheet name="S" sheetId="1" r:id="r1"/></sheets>'
+            "</workbook>"
+        ),
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{relations}"><Relationship Id="r1" '
+        f'Type="{kind}/worksheet" '
+        'Target="worksheets/sheet1.xml"/>'
         f'<Relationship Id="r2" Type="{kind}/sharedStrings" Target="sharedStrings.xml"/></Relationships>',
-        "xl/worksheets/sheet1.xml": f'<?xml version="1.0"?>{prolog}<worksheet xmlns="{_S}">{before}<sheetData>{rows}</sheetData>{after}</worksheet>',
+        "xl/worksheets/sheet1.xml": (
+            f'<?xml version="1.0"?>{prolog}<worksheet xmlns="{_S}">{before}<sheetData>{rows}</sheetData>'
+            f"{after}</worksheet>"
+        ),
         "xl/sharedStrings.xml": f'<sst xmlns="{_S}">{f"<si><t>{shared}</t></si>" * times}</sst>',
     }
     return _zipped({name: content.encode() for name, content in parts.items()})
@@ -172,11 +216,20 @@ def _workbook(rows: str, *, prolog: str = "", shared: str = "", times: int = 1, 
 
 def _book(chapter: str, prolog: str = "", spine: int = 1) -> bytes:
     package = (
-        '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>B</dc:title></metadata><manifest>'
-        '<item id="i" href="c.xhtml" media-type="application/xhtml+xml"/></manifest><spine>' + '<itemref idref="i"/>' * spine + "</spine></package>"
+        '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
+        "<dc:title>B</dc:title></metadata><manifest>"
+        '<item id="i" href="c.xhtml" media-type="application/xhtml+xml"/></manifest><spine>'
+        + '<itemref idref="i"/>' * spine
+        + "</spine></package>"
     )
-    container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="o.opf"/></rootfiles></container>'
-    text = f'<?xml version="1.0"?>{prolog}<html xmlns="http://www.w3.org/1999/xhtml"><body><h1>C</h1>{chapter}</body></html>'
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
+        'full-path="o.opf"/></rootfiles></container>'
+    )
+    text = (
+        f'<?xml version="1.0"?>{prolog}<html xmlns="http://www.w3.org/1999/xhtml"><body><h1>C</h1>{chapter}</body>'
+        "</html>"
+    )
     parts = {"mimetype": "application/epub+zip", "META-INF/container.xml": container, "o.opf": package, "c.xhtml": text}
     return _zipped({name: content.encode() for name, content in parts.items()})
 
@@ -189,7 +242,12 @@ def _png(width: int, height: int) -> bytes:
 
     packed = zlib.compressobj(9)
     rows = b"".join(packed.compress(b"\0" * (width // 8 + 1)) for _ in range(min(height, 2000))) + packed.flush()
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0))
+        + chunk(b"IDAT", rows)
+        + chunk(b"IEND", b"")
+    )
 
 
 def _nested(made: bytes) -> bytes:
@@ -230,8 +288,17 @@ def _mails() -> Iterator[tuple[str, bytes]]:
     for _ in range(200):
         inner = head + b"Content-Type: message/rfc822\r\n\r\n" + inner
     yield "nested.eml", inner
-    yield "parts.eml", head + b"Content-Type: multipart/mixed; boundary=x\r\n\r\n" + b"--x\r\nContent-Type: text/plain\r\n\r\nlol\r\n" * 30_000 + b"--x--\r\n"
-    yield "boundaries.eml", head + b"".join(b"Content-Type: multipart/mixed; boundary=x%d\r\n\r\n--x%d\r\n" % (n, n) for n in range(3000))
+    yield (
+        "parts.eml",
+        head
+        + b"Content-Type: multipart/mixed; boundary=x\r\n\r\n"
+        + b"--x\r\nContent-Type: text/plain\r\n\r\nlol\r\n" * 30_000
+        + b"--x--\r\n",
+    )
+    yield (
+        "boundaries.eml",
+        head + b"".join(b"Content-Type: multipart/mixed; boundary=x%d\r\n\r\n--x%d\r\n" % (n, n) for n in range(3000)),
+    )
     yield "header.eml", head + b"X: " + b"a" * (8 << 20) + b"\r\n\r\nlol"
     yield "headers.eml", head + b"Received: x\r\n" * 300_000 + b"\r\nlol"
     yield "folded.eml", head + b"Subject: " + b"=?utf-8?q?lol?=\r\n " * 100_000 + b"\r\n\r\nlol"
@@ -241,7 +308,12 @@ def _mails() -> Iterator[tuple[str, bytes]]:
     mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "Offer"
     mail.set_content("Plain words.")
     mail.add_attachment(zlib.compress(b"\0" * (200 << 20), 9), maintype="application", subtype="zip", filename="a.zip")
-    mail.add_attachment(_word("<w:p><w:r><w:t>lol.</w:t></w:r></w:p>" * 300_000), maintype="application", subtype="octet-stream", filename="a.docx")
+    mail.add_attachment(
+        _word("<w:p><w:r><w:t>lol.</w:t></w:r></w:p>" * 300_000),
+        maintype="application",
+        subtype="octet-stream",
+        filename="a.docx",
+    )
     yield "attached.eml", mail.as_bytes()
 
 
@@ -285,11 +357,20 @@ def _texts() -> Iterator[tuple[str, bytes]]:
         ("select", "<select><option>"),
     ):
         yield f"deep-{name}.html", f"<html><body><p>{line}</p>{opening * 100_000}lol".encode()
-    yield "attributes.html", ("<html><body><p " + " ".join(f"a{n}=b" for n in range(1_000_000)) + f">{line}</p>").encode()
+    yield (
+        "attributes.html",
+        ("<html><body><p " + " ".join(f"a{n}=b" for n in range(1_000_000)) + f">{line}</p>").encode(),
+    )
     yield "entities.html", ("<html><body><p>" + "&amp;&#x6c;&nosuch;&lt" * 200_000).encode()
     yield "unclosed.html", ("<html><body><p>" + line + "<!--" * 300_000 + "<script>" * 100_000).encode()
-    yield "styles.html", f"<html><head><style>{'a{b:c}' * 300_000}{'*' * 50_000}</style></head><body><p>{line}</p>".encode()
-    yield "selectors.html", f"<html><head><style>{':not(' * 20_000}</style></head><body><p>{line}</p></body></html>".encode()
+    yield (
+        "styles.html",
+        f"<html><head><style>{'a{b:c}' * 300_000}{'*' * 50_000}</style></head><body><p>{line}</p>".encode(),
+    )
+    yield (
+        "selectors.html",
+        f"<html><head><style>{':not(' * 20_000}</style></head><body><p>{line}</p></body></html>".encode(),
+    )
     for name, (prolog, entity) in _PROLOGS.items():
         yield f"{name}.html", f"{prolog}<html><body><p>{line}{entity}</p></body></html>".encode()
 

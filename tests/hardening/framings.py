@@ -1,4 +1,6 @@
-"""Requests over which a proxy and a server could differ, and odd ones of one meaning. Each is followed by another request, as a smuggler would."""
+"""Requests over which a proxy and a server could differ, and odd ones of one meaning. Each is followed by another
+request, as a smuggler would.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -40,7 +42,14 @@ _CODINGS = (
     "chunked\r\nTransfer-Encoding: identity",
     "chunked\r\nTransfer-Encoding: chunked",
 )
-_NAMES = ("Transfer-Encoding:", "Transfer-Encoding :", " Transfer-Encoding:", "Transfer-Encoding\t:", "X: y\nTransfer-Encoding:", "X: y\rTransfer-Encoding:")
+_NAMES = (
+    "Transfer-Encoding:",
+    "Transfer-Encoding :",
+    " Transfer-Encoding:",
+    "Transfer-Encoding\t:",
+    "X: y\nTransfer-Encoding:",
+    "X: y\rTransfer-Encoding:",
+)
 _CHUNKS = (
     "{x}\n{body}\r\n0\r\n\r\n",
     "{x}\r\n{body}0\r\n\r\n",
@@ -125,11 +134,18 @@ def ambiguous(port: int) -> Iterator[tuple[str, bytes]]:
     behind = following(port)
     whole = len(chunked(BODY) + behind)
     for route in ROUTES:
-        for length, name, coding in product(_LENGTHS, _NAMES, _CODINGS):  # by its length all is one body, by its chunks there is a second request
+        # by its length all is one body, by its chunks there is a second request
+        for length, name, coding in product(_LENGTHS, _NAMES, _CODINGS):
             framing = f"Content-Length: {length.format(n=whole)}\r\n{name} {coding}"
-            yield f"{route!r} {length!r} beside {name!r} {coding!r}", request(route, port, framing, chunked(BODY) + behind)
+            yield (
+                f"{route!r} {length!r} beside {name!r} {coding!r}",
+                request(route, port, framing, chunked(BODY) + behind),
+            )
         for length in _LENGTHS[1:]:
-            yield f"{route!r} length {length!r}", request(route, port, f"Content-Length: {length.format(n=len(BODY))}", BODY + behind)
+            yield (
+                f"{route!r} length {length!r}",
+                request(route, port, f"Content-Length: {length.format(n=len(BODY))}", BODY + behind),
+            )
         for name, coding in product(_NAMES, _CODINGS):
             if coding.lower() != "chunked" or name != _NAMES[0]:
                 yield f"{route!r} {name!r} {coding!r}", request(route, port, f"{name} {coding}", chunked(BODY) + behind)
@@ -149,38 +165,71 @@ def odd(port: int) -> Iterator[tuple[str, bytes, tuple[int, ...]]]:
     of_length = f"Content-Length: {len(BODY)}"
     x = f"{len(BODY):x}".encode()
     for name, coding in product(
-        ("Transfer-Encoding:", "transfer-encoding:", "TRANSFER-ENCODING: ", "Transfer-Encoding:\t"), ("chunked", "CHUNKED", "chunked  ")
+        ("Transfer-Encoding:", "transfer-encoding:", "TRANSFER-ENCODING: ", "Transfer-Encoding:\t"),
+        ("chunked", "CHUNKED", "chunked  "),
     ):
         yield f"{name!r} {coding!r}", request(search, port, f"{name} {coding}", chunked(BODY) + behind), (200, 200)
     for extension in (b";a", b";a=b", b';a="b"', b";a;b;c", b";a=" + b"b" * 1000):
         written = x + extension + b"\r\n" + BODY + b"\r\n0" + extension + b"\r\n\r\n"
-        yield f"chunk extension {extension[:20]!r}", request(search, port, "Transfer-Encoding: chunked", written + behind), (200, 200)
+        yield (
+            f"chunk extension {extension[:20]!r}",
+            request(search, port, "Transfer-Encoding: chunked", written + behind),
+            (200, 200),
+        )
     for size in (b"0" * 5 + x, x.upper()):
-        yield f"chunk size {size!r}", request(search, port, "Transfer-Encoding: chunked", size + b"\r\n" + BODY + b"\r\n0\r\n\r\n" + behind), (200, 200)
+        yield (
+            f"chunk size {size!r}",
+            request(search, port, "Transfer-Encoding: chunked", size + b"\r\n" + BODY + b"\r\n0\r\n\r\n" + behind),
+            (200, 200),
+        )
     single = b"".join(b"1\r\n%c\r\n" % byte for byte in BODY) + b"0\r\n\r\n"
     yield "chunks of one byte", request(search, port, "Transfer-Encoding: chunked", single + behind), (200, 200)
-    for trailer in (b"X-Checksum: 1", b"Content-Type: text/plain", b"Authorization: Bearer x", b"Host: evil.example", b"Origin: http://evil.example"):
+    for trailer in (
+        b"X-Checksum: 1",
+        b"Content-Type: text/plain",
+        b"Authorization: Bearer x",
+        b"Host: evil.example",
+        b"Origin: http://evil.example",
+    ):
         written = chunked(BODY)[:-2] + trailer + b"\r\n\r\n"
         yield f"trailer {trailer!r}", request(search, port, "Transfer-Encoding: chunked", written + behind), (200, 200)
-        without = request(search, port, "Transfer-Encoding: chunked", written + behind).replace(b"Content-Type: application/json\r\n", b"", 1)
+        without = request(search, port, "Transfer-Encoding: chunked", written + behind).replace(
+            b"Content-Type: application/json\r\n", b"", 1
+        )
         yield f"a trailer instead of a header: {trailer!r}", without, (415, 200)
     for protocol, also in product(
-        ("websocket", "h2c", "TLS/1.0", "x"), ("", "\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13", "\r\nHTTP2-Settings: AAMA")
+        ("websocket", "h2c", "TLS/1.0", "x"),
+        ("", "\r\nSec-WebSocket-Key: eA==\r\nSec-WebSocket-Version: 13", "\r\nHTTP2-Settings: AAMA"),
     ):
         upgrade = f"Connection: Upgrade\r\nUpgrade: {protocol}{also}"
         yield f"upgrade to {protocol} {also!r}", request(b"GET /api/kbs", port, upgrade, behind), (200, 200)
-        yield f"upgrade to {protocol} {also!r}, with a body", request(search, port, f"{upgrade}\r\n{of_length}", BODY + behind), (200, 200)
+        yield (
+            f"upgrade to {protocol} {also!r}, with a body",
+            request(search, port, f"{upgrade}\r\n{of_length}", BODY + behind),
+            (200, 200),
+        )
         yield (
             f"upgrade to {protocol} {also!r}, in chunks",
             request(search, port, f"{upgrade}\r\nTransfer-Encoding: chunked", chunked(BODY) + behind),
             (200, 200),
         )
-    for name in ("Transfer_Encoding", "Content_Length", "X-Transfer-Encoding", "TE", "Transfer-Encodin", "Content-Lengthh"):
+    for name in (
+        "Transfer_Encoding",
+        "Content_Length",
+        "X-Transfer-Encoding",
+        "TE",
+        "Transfer-Encodin",
+        "Content-Lengthh",
+    ):
         yield f"{name}: chunked", request(search, port, f"{name}: chunked\r\n{of_length}", BODY + behind), (200, 200)
     yield "absolute form", request(f"GET http://{host}/api/kbs".encode(), port, "X: y", behind), (200, 200)
     yield "empty lines before it", b"\r\n\r\n" + behind, (200,)
     yield "a body of GET", request(b"GET /api/kbs", port, of_length, BODY + behind), (200, 200)
-    yield "a body in chunks of GET", request(b"GET /api/kbs", port, "Transfer-Encoding: chunked", chunked(BODY) + behind), (200, 200)
+    yield (
+        "a body in chunks of GET",
+        request(b"GET /api/kbs", port, "Transfer-Encoding: chunked", chunked(BODY) + behind),
+        (200, 200),
+    )
     yield "a body of a request that is refused", request(b"POST /nowhere", port, of_length, BODY + behind), (404, 200)
     yield "expects 100", request(search, port, f"{of_length}\r\nExpect: 100-continue", BODY + behind), (200, 200)
     yield "TRACE", request(b"TRACE /api/kbs", port, "Cookie: secret", behind), (405, 200)

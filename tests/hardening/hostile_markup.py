@@ -1,4 +1,6 @@
-"""Markup that is written against whoever shows it, at each place of a record: `{e}` is where it would lead, `{n}` a number of its own."""
+"""Markup that is written against whoever shows it, at each place of a record: `{e}` is where it would lead, `{n}` a
+number of its own.
+"""
 
 from dataclasses import dataclass
 from itertools import product
@@ -15,11 +17,13 @@ _MARKUP = [
     "<img src={e}/i.png?{n} srcset='{e}/s.png?{n} 2x' loading=eager>",
     "<img/src/onerror=window.attacked={n}>",
     "<svg onload=window.attacked={n}><script>window.attacked={n}</script></svg>",
-    "<svg><use href='{e}/s.svg#x'/><image href={e}/i.png?{n} /><animate onbegin=window.attacked={n} attributeName=x dur=1s></svg>",
+    "<svg><use href='{e}/s.svg#x'/><image href={e}/i.png?{n} /><animate onbegin=window.attacked={n} "
+    "attributeName=x dur=1s></svg>",
     "<svg><foreignObject><iframe src='{e}/f?{n}'></iframe></foreignObject></svg>",
     "<body onload=window.attacked={n} background={e}/b.png?{n}>",
     "<details open ontoggle=window.attacked={n}><summary>x</summary></details>",
-    "<video autoplay onerror=window.attacked={n} src={e}/v.mp4?{n} poster={e}/p.png?{n}><source src={e}/w.mp4?{n}></video>",
+    "<video autoplay onerror=window.attacked={n} src={e}/v.mp4?{n} poster={e}/p.png?{n}><source src={e}/w.mp4?{n}>"
+    "</video>",
     "<audio src={e}/a.mp3?{n} autoplay></audio>",
     "<input autofocus onfocus=window.attacked={n} type=image src={e}/t.png?{n}>",
     "<marquee onstart=window.attacked={n}>x</marquee>",
@@ -33,7 +37,8 @@ _MARKUP = [
     "<style>@import '{e}/c.css?{n}'; body {{ display: none }} .turn {{ background: url({e}/u?{n}) }}</style>",
     "<link rel=stylesheet href={e}/l.css?{n}>",
     "<link rel=prefetch href={e}/p?{n}><link rel=dns-prefetch href=//p{n}.evil.example><link rel=preconnect href={e}>",
-    "<link rel=preload as=image href={e}/p?{n}><link rel=modulepreload href={e}/m.js?{n}><link rel=icon href={e}/i.ico?{n}>",
+    "<link rel=preload as=image href={e}/p?{n}><link rel=modulepreload href={e}/m.js?{n}><link rel=icon "
+    "href={e}/i.ico?{n}>",
     "<div style=\"position:fixed;inset:0;z-index:99;background:url('{e}/d?{n}')\">Your session has ended</div>",
     "<p style=\"background-image:image-set('{e}/s?{n}' 1x);font-family:'x'\">x</p>",
     # The page itself
@@ -75,10 +80,12 @@ _MARKUP = [
     # Names that code may look for
     "<form id=log><input id=message><a id=passage name=close></a><div id=kb class=turn></div></form>",
     "<img name=body><img name=getElementById><form name=querySelector><input name=attributes></form>",
-    "<a id=turn-template></a><a id=turn-template name=content href=clobbered:x></a><template id=source-template></template>",
+    "<a id=turn-template></a><a id=turn-template name=content href=clobbered:x></a><template id=source-template>"
+    "</template>",
     "__proto__ constructor toString [1] hasOwnProperty",
     # Templates
-    "{{{{constructor.constructor('window.attacked={n}')()}}}} ${{window.attacked={n}}} <%= window.attacked={n} %> #{{attacked}} [[${{attacked}}]]",
+    "{{{{constructor.constructor('window.attacked={n}')()}}}} ${{window.attacked={n}}} <%= window.attacked={n} %> "
+    "#{{attacked}} [[${{attacked}}]]",
     '<div ng-app ng-csp x-data x-init="attacked={n}" v-html="x" hx-get="{e}/h?{n}" hx-trigger=load></div>',
     # Spellings
     "&lt;img src=x onerror=window.attacked={n}&gt; &#60;script&#62;window.attacked={n}&#60;/script&#62;",
@@ -147,16 +154,25 @@ class Marked:
     def record(self) -> dict[str, str]:
         text = f"The {self.subject} lamp hangs beside the lake, next to number {self.number}."
         record = {"title": self.subject, "url": f"https://lamps.example/{self.number}", "maker": "nobody", "text": text}
-        written = {"text": f"The {self.subject} lamp hangs {self.markup} beside the lake.", "title": f"{self.subject} {self.markup}"}
+        written = {
+            "text": f"The {self.subject} lamp hangs {self.markup} beside the lake.",
+            "title": f"{self.subject} {self.markup}",
+        }
         return {**record, self.place: written.get(self.place, self.markup)}
 
 
 def marked_records(listener: str, seed: int = 59) -> list[Marked]:
-    """Each markup at each place of a record, and each address as that of a record. They lead to `listener`, the address of a server, or to a foreign host."""
+    """Each markup at each place of a record, and each address as that of a record. They lead to `listener`, the address
+    of a server, or to a foreign host.
+    """
     random = Random(seed)
     chosen = [*product(PLACES, _MARKUP), *(("url", address) for address in _ADDRESSES)]
     found = []
     for number, (place, markup) in enumerate(chosen):
-        subject = "".join(random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)).capitalize() + str(number)
-        found.append(Marked(number, place, markup.format(e=random.choice((listener, "https://evil.example")), n=number), subject))
+        subject = "".join(
+            random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)
+        ).capitalize() + str(number)
+        found.append(
+            Marked(number, place, markup.format(e=random.choice((listener, "https://evil.example")), n=number), subject)
+        )
     return found

@@ -1,4 +1,6 @@
-"""Answers of a site that take far more to read than they weigh, or never end: path → what is written to the connection."""
+"""Answers of a site that take far more to read than they weigh, or never end: path → what is written to the
+connection.
+"""
 
 import gzip
 import time
@@ -13,12 +15,23 @@ _MIB = 1 << 20
 Answer = Callable[[], Iterable[bytes]]  # the pieces that are written, made anew for each request
 _LINE = b"<p>This page has something to say, and it says it only here: lol.</p>"
 _PAGE = b"<html><head><title>T</title></head><body>" + _LINE + b"%b</body></html>"
-_LAUGHS = b"<!DOCTYPE x [<!ENTITY a0 'lol lol lol'>" + b"".join(b"<!ENTITY a%d '%b'>" % (n, b"&a%d;" % (n - 1) * 20) for n in range(1, 10)) + b"]>"
+_LAUGHS = (
+    b"<!DOCTYPE x [<!ENTITY a0 'lol lol lol'>"
+    + b"".join(b"<!ENTITY a%d '%b'>" % (n, b"&a%d;" % (n - 1) * 20) for n in range(1, 10))
+    + b"]>"
+)
 _OUTSIDE = b"<!DOCTYPE x [<!ENTITY a9 SYSTEM 'file:///etc/passwd'><!ENTITY % p SYSTEM 'http://127.0.0.1:9/x'>%p;]>"
 
 
-def _answer(body: bytes, *headers: bytes, kind: bytes = b"text/html; charset=utf-8", length: bytes | None = None) -> Answer:
-    told = [b"HTTP/1.1 200 OK", b"Content-Type: " + kind, b"Content-Length: " + (b"%d" % len(body) if length is None else length), *headers]
+def _answer(
+    body: bytes, *headers: bytes, kind: bytes = b"text/html; charset=utf-8", length: bytes | None = None
+) -> Answer:
+    told = [
+        b"HTTP/1.1 200 OK",
+        b"Content-Type: " + kind,
+        b"Content-Length: " + (b"%d" % len(body) if length is None else length),
+        *headers,
+    ]
     whole = b"\r\n".join([*told, b"Connection: close", b"", b""]) + body
     return lambda: [whole]
 
@@ -58,11 +71,17 @@ def _encodings() -> Iterator[tuple[str, Answer]]:
         yield f"{encoding}-60-MiB", _answer(once, b"Content-Encoding: " + name)
         yield f"{encoding}-cut", _answer(once[: len(once) // 2], b"Content-Encoding: " + name)
         yield f"{encoding}-nothing-of-it", _answer(_PAGE % b"", b"Content-Encoding: " + name)
-        yield f"{encoding}-more-behind", _answer(_packed(encoding, _PAGE % b"") + b"\0" * _MIB, b"Content-Encoding: " + name)
+        yield (
+            f"{encoding}-more-behind",
+            _answer(_packed(encoding, _PAGE % b"") + b"\0" * _MIB, b"Content-Encoding: " + name),
+        )
         for other in ("gzip", "br", "zstd"):
             twice = _packed(other, _packed(encoding, spaces * 3))
             yield f"{encoding}-in-{other}", _answer(twice, b"Content-Encoding: " + name + b", " + other.encode())
-            yield f"{encoding}-in-{other}-by-two-headers", _answer(twice, b"Content-Encoding: " + name, b"Content-Encoding: " + other.encode())
+            yield (
+                f"{encoding}-in-{other}-by-two-headers",
+                _answer(twice, b"Content-Encoding: " + name, b"Content-Encoding: " + other.encode()),
+            )
     yield "members", _answer(gzip.compress(b" " * 1000) * 50_000, b"Content-Encoding: gzip")
     yield "many-encodings", _answer(_PAGE % b"", b"Content-Encoding: " + b", ".join([b"gzip"] * 5000))
     yield "unknown-encoding", _answer(_PAGE % b"", b"Content-Encoding: lol")
@@ -86,7 +105,10 @@ def _framings() -> Iterator[tuple[str, Answer]]:
     yield "endless-extension", _endless(chunked + b"1;", b"lol" * 10_000)
     yield "chunk-overflow", _raw(chunked + b"fffffffffffffffff\r\nlol\r\n0\r\n\r\n")
     yield "chunk-no-number", _raw(chunked + b"lol\r\nlol\r\n0\r\n\r\n")
-    yield "headers-10000", _raw(head + b"".join(b"X-%d: y\r\n" % number for number in range(10_000)) + b"Content-Length: 3\r\n\r\nlol")
+    yield (
+        "headers-10000",
+        _raw(head + b"".join(b"X-%d: y\r\n" % number for number in range(10_000)) + b"Content-Length: 3\r\n\r\nlol"),
+    )
     yield "header-1-MiB", _raw(head + b"X: " + b"y" * _MIB + b"\r\nContent-Length: 3\r\n\r\nlol")
     yield "no-http", _raw(b"lol\r\n\r\n")
     yield "only-a-status", _raw(b"HTTP/1.1 200 OK\r\n")
@@ -99,7 +121,10 @@ def _bodies() -> Iterator[tuple[str, Answer]]:
     for name in ("div", "font", "table", "svg", "frameset", "select"):
         opening = f"<{name}>".encode()
         yield f"deep-{name}", _answer(_PAGE % (opening * 200_000))
-    yield "attributes", _answer(_PAGE % (b"<p " + b" ".join(b"a%d=b" % number for number in range(1_000_000)) + b">lol</p>"))
+    yield (
+        "attributes",
+        _answer(_PAGE % (b"<p " + b" ".join(b"a%d=b" % number for number in range(1_000_000)) + b">lol</p>")),
+    )
     yield "attribute-16-MiB", _answer(_PAGE % (b'<p title="' + b"lol " * (3 * _MIB) + b'">lol</p>'))
     yield "entities", _answer(_PAGE % (b"&amp;&#x6c;&nosuch;" * 300_000))
     yield "comments", _answer(_PAGE % (b"<!--" * 1_000_000))
@@ -110,7 +135,11 @@ def _bodies() -> Iterator[tuple[str, Answer]]:
     yield "scripts", _answer(_PAGE % (b"<script>var a = {" + b"a:{" * 200_000 + b"</script>"))
     yield "meta", _answer(_PAGE % (b'<meta name="robots" content="noindex">' * 100_000))
     yield "base", _answer(_PAGE % (b'<base href="http://evil.example/">' * 50_000))
-    for name, kind, prolog in (("laughs", b"application/xml", _LAUGHS), ("laughs-html", b"text/html", _LAUGHS), ("outside", b"application/xml", _OUTSIDE)):
+    for name, kind, prolog in (
+        ("laughs", b"application/xml", _LAUGHS),
+        ("laughs-html", b"text/html", _LAUGHS),
+        ("outside", b"application/xml", _OUTSIDE),
+    ):
         yield f"xml-{name}", _answer(b'<?xml version="1.0"?>' + prolog + b"<x><p>" + _LINE + b"&a9;</p></x>", kind=kind)
         rss = b'<rss version="2.0"><channel><title>&a9;</title><item><link>&a9;</link></item></channel></rss>'
         yield f"rss-{name}", _answer(prolog + rss, kind=b"application/rss+xml")
@@ -125,27 +154,55 @@ def _bodies() -> Iterator[tuple[str, Answer]]:
         "json-keys": b"{" + b'"a":1,' * 500_000 + b'"b":1}',
     }.items():
         yield name, _answer(body, kind=b"application/json")
-    yield "json-feed", _answer(b'{"version": "https://jsonfeed.org/version/1", "items": ' + b"[" * 100_000, kind=b"application/feed+json")
+    yield (
+        "json-feed",
+        _answer(
+            b'{"version": "https://jsonfeed.org/version/1", "items": ' + b"[" * 100_000, kind=b"application/feed+json"
+        ),
+    )
     for encoding in ("utf-7", "utf-16", "utf-32", "utf-32-be"):
-        yield f"as-{encoding}", _answer((_PAGE % b"").decode().encode(encoding), kind=f"text/html; charset={encoding}".encode())
-        yield f"as-{encoding}-cut", _answer((_PAGE % b"").decode().encode(encoding)[:-1], kind=f"text/html; charset={encoding}".encode())
+        yield (
+            f"as-{encoding}",
+            _answer((_PAGE % b"").decode().encode(encoding), kind=f"text/html; charset={encoding}".encode()),
+        )
+        yield (
+            f"as-{encoding}-cut",
+            _answer((_PAGE % b"").decode().encode(encoding)[:-1], kind=f"text/html; charset={encoding}".encode()),
+        )
     for charset in (b"unicode_escape", b"idna", b"punycode", b"rot13", b"zlib", b"lol", b"utf-8" * 10_000):
-        yield f"charset-{charset[:20].decode()}", _answer(_PAGE % (b"xn--" * 100_000), kind=b"text/html; charset=" + charset)
+        yield (
+            f"charset-{charset[:20].decode()}",
+            _answer(_PAGE % (b"xn--" * 100_000), kind=b"text/html; charset=" + charset),
+        )
 
 
 def _sitemaps() -> Iterator[tuple[str, Answer]]:
     entry = b"<url><loc>http://127.0.0.1/%d</loc></url>"
     urls = b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">%b</urlset>'
     yield "sitemap-gzip", _answer(gzip.compress(urls % (b" " * (80 * _MIB))), kind=b"application/gzip")
-    yield "sitemap-gzip-twice", _answer(gzip.compress(gzip.compress(urls % (b" " * (80 * _MIB)))), kind=b"application/gzip")
+    yield (
+        "sitemap-gzip-twice",
+        _answer(gzip.compress(gzip.compress(urls % (b" " * (80 * _MIB)))), kind=b"application/gzip"),
+    )
     yield "sitemap-laughs", _answer(_LAUGHS + urls % b"<url><loc>&a9;</loc></url>", kind=b"application/xml")
     yield "sitemap-outside", _answer(_OUTSIDE + urls % b"<url><loc>&a9;</loc></url>", kind=b"application/xml")
     yield "sitemap-many", _answer(urls % b"".join(entry % number for number in range(100_000)), kind=b"application/xml")
     yield "sitemap-deep", _answer(b"<urlset>" + b"<url>" * 500_000, kind=b"application/xml")
-    yield "sitemap-itself", _answer(b"<sitemapindex>" + b"<sitemap><loc>/sitemap-itself</loc></sitemap>" * 5000 + b"</sitemapindex>", kind=b"application/xml")
-    yield "sitemap-endless", _endless(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n<urlset>", (entry % 1) * 1000)
+    yield (
+        "sitemap-itself",
+        _answer(
+            b"<sitemapindex>" + b"<sitemap><loc>/sitemap-itself</loc></sitemap>" * 5000 + b"</sitemapindex>",
+            kind=b"application/xml",
+        ),
+    )
+    yield (
+        "sitemap-endless",
+        _endless(b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n\r\n<urlset>", (entry % 1) * 1000),
+    )
 
 
 def http_bombs(each: int | None) -> dict[str, Answer]:
     """All of them, or so many of each kind, by the last part of their paths; names of sitemaps begin with `sitemap`."""
-    return {name: answer for find in (_encodings, _framings, _bodies, _sitemaps) for name, answer in islice(find(), each)}
+    return {
+        name: answer for find in (_encodings, _framings, _bodies, _sitemaps) for name, answer in islice(find(), each)
+    }

@@ -1,10 +1,13 @@
-"""Spellings of addresses that no crawl may reach, made from the blocks that IANA does not route and from the ways in which an address can be written."""
+"""Spellings of addresses that no crawl may reach, made from the blocks that IANA does not route and from the ways in
+which an address can be written.
+"""
 
 import ipaddress
 from collections.abc import Iterator
 from random import Random
 
-# Blocks of IANA's registries of special-purpose addresses that are not globally reachable, and those of private use. Written down here once more, not imported.
+# Blocks of IANA's registries of special-purpose addresses that are not globally reachable, and those of private use.
+# Written down here once more, not imported.
 BLOCKS_V4 = (
     "0.0.0.0/8",
     "10.0.0.0/8",
@@ -44,7 +47,13 @@ BLOCKS_V6 = (
     "ff00::/8",
 )
 _NAMES = ("localhost", "shop.localhost", "a.b.localhost")
-_DIGITS = {"wide": "０１２３４５６７８９", "bold": "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗", "mono": "𝟶𝟷𝟸𝟹𝟺𝟻𝟼𝟽𝟾𝟿", "raised": "⁰¹²³⁴⁵⁶⁷⁸⁹", "ringed": "⓪①②③④⑤⑥⑦⑧⑨"}
+_DIGITS = {
+    "wide": "０１２３４５６７８９",
+    "bold": "𝟎𝟏𝟐𝟑𝟒𝟓𝟔𝟕𝟖𝟗",
+    "mono": "𝟶𝟷𝟸𝟹𝟺𝟻𝟼𝟽𝟾𝟿",
+    "raised": "⁰¹²³⁴⁵⁶⁷⁸⁹",
+    "ringed": "⓪①②③④⑤⑥⑦⑧⑨",
+}
 _DOTS = "。．｡"
 _UNSEEN = "\u00ad\u200b\u2060\ufeff\u200d"
 
@@ -54,7 +63,11 @@ def is_private(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv4Address):
         return any(ip in ipaddress.IPv4Network(block) for block in BLOCKS_V4)
-    within = ip.ipv4_mapped or ip.sixtofour or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in ipaddress.IPv6Network("64:ff9b::/96") else None)
+    within = (
+        ip.ipv4_mapped
+        or ip.sixtofour
+        or (ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in ipaddress.IPv6Network("64:ff9b::/96") else None)
+    )
     return is_private(str(within)) if within else any(ip in ipaddress.IPv6Network(block) for block in BLOCKS_V6)
 
 
@@ -136,7 +149,15 @@ def hosts_v6(address: str) -> Iterator[str]:
 
 def hosts_of_names() -> Iterator[str]:
     for name in _NAMES:
-        yield from (name, name.upper(), f"{name}.", name.replace("l", "ｌ"), name.replace("o", "ⓞ"), name.replace("s", "ſ"), name.replace("lo", "lo\u00ad"))
+        yield from (
+            name,
+            name.upper(),
+            f"{name}.",
+            name.replace("l", "ｌ"),
+            name.replace("o", "ⓞ"),
+            name.replace("s", "ſ"),
+            name.replace("lo", "lo\u00ad"),
+        )
         yield from (name.replace("loc", f"loc{unseen}") for unseen in _UNSEEN)
 
 

@@ -1,4 +1,5 @@
-"""Counts what a generator tried and what did not hold, and makes the table of docs/hardening.md: `python -m tests.hardening.tally FOLDER`.
+"""Counts what a generator tried and what did not hold, and makes the table of docs/hardening.md: `python -m
+tests.hardening.tally FOLDER`.
 
 Where the variable HARDENING_ROWS names a folder, each whole run of a generator leaves its row there, as a JSON file.
 """
@@ -25,7 +26,7 @@ holds is promised in the [threat model](threat-model.md).
 
 | attack | tries | what has to hold | what did not hold |
 |---|---:|---|---|
-"""
+"""  # noqa: E501
 _T = TypeVar("_T")
 
 
@@ -52,12 +53,16 @@ class Tally:
 
 @contextmanager
 def tallied(attack: str, promise: str, least: int) -> Iterator[Tally]:
-    """A tally that fails at the end of the block where something did not hold or, in a whole run, where fewer than `least` tries were made."""
+    """A tally that fails at the end of the block where something did not hold or, in a whole run, where fewer than
+    `least` tries were made.
+    """
     tally = Tally(attack, promise, least)
     yield tally
     if TORTURE and (folder := os.environ.get("HARDENING_ROWS")):
         name = "".join(character if character.isalnum() else "-" for character in attack)
-        (Path(folder) / f"{name}.json").write_text(json.dumps({"attack": attack, "tries": tally.tries, "row": tally.row()}), encoding="utf-8")
+        (Path(folder) / f"{name}.json").write_text(
+            json.dumps({"attack": attack, "tries": tally.tries, "row": tally.row()}), encoding="utf-8"
+        )
     assert tally.fallen == [], f"{len(tally.fallen)} of {tally.tries}: {tally.fallen[:20]}"
     assert tally.tries >= (least if TORTURE else 1), f"{tally.tries} tries of {attack}"
 
@@ -68,9 +73,13 @@ def some(whole: Sequence[_T], sample: int) -> list[_T]:
 
 
 def _write(folder: Path) -> None:
-    rows = sorted((json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")), key=lambda row: row["attack"])
+    rows = sorted(
+        (json.loads(path.read_text(encoding="utf-8")) for path in folder.glob("*.json")), key=lambda row: row["attack"]
+    )
     if not rows:
-        raise SystemExit(f"{folder}: no rows; ALMANAC_TORTURE=1 HARDENING_ROWS={folder} pytest tests/hardening makes them")
+        raise SystemExit(
+            f"{folder}: no rows; ALMANAC_TORTURE=1 HARDENING_ROWS={folder} pytest tests/hardening makes them"
+        )
     total = f"\n{sum(row['tries'] for row in rows):,} tries in all.\n"
     PAGE.write_text(_HEAD + "\n".join(row["row"] for row in rows) + "\n" + total, encoding="utf-8")
 

@@ -29,7 +29,15 @@ from almanac.spiders.selecting.urls import canonical_url
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import watching
 from tests.forked import forked_crawls
-from tests.hardening.spellings import addresses_v4, addresses_v6, hosts_of_names, hosts_v4, hosts_v6, is_private, references
+from tests.hardening.spellings import (
+    addresses_v4,
+    addresses_v6,
+    hosts_of_names,
+    hosts_v4,
+    hosts_v6,
+    is_private,
+    references,
+)
 from tests.hardening.tally import some, tallied
 from tests.proof.base import TORTURE
 
@@ -38,7 +46,9 @@ _PUBLIC = "127.0.0.1"  # taken for a public address; the other 16 million of loo
 
 
 def _spelled(each: int) -> list[str]:
-    hosts = [host for address in addresses_v4(each) for host in hosts_v4(address)] + [host for address in addresses_v6(each) for host in hosts_v6(address)]
+    hosts = [host for address in addresses_v4(each) for host in hosts_v4(address)] + [
+        host for address in addresses_v6(each) for host in hosts_v6(address)
+    ]
     return list(dict.fromkeys([*hosts, *hosts_of_names()]))
 
 
@@ -62,7 +72,9 @@ def _is_read(host: str) -> bool:
 
 def test_every_spelling_of_a_private_address_is_told() -> None:
     """What the system reads in a host, and what the host says by itself, is private."""
-    with tallied("Private addresses: spellings, by function", "each address that the system reads in it is refused", 7_000) as tally:
+    with tallied(
+        "Private addresses: spellings, by function", "each address that the system reads in it is refused", 7_000
+    ) as tally:
         for host in some(_spelled(8), 4_000):
             try:
                 name = urlsplit(canonical_url(f"http://{host}/")).hostname or ""
@@ -77,10 +89,31 @@ def test_no_spelling_is_connected_to(tmp_path: Path) -> None:
     """The crawl's own downloader is asked for each: not a connect of any kind, to any address."""
     urls = list(dict.fromkeys(canonical_url(f"http://{host}:9/") for host in some(_spelled(3), 250) if _is_read(host)))
     connects, job = tmp_path / "connects", tmp_path / "job.json"
-    source = {"name": "s", "kind": "site", "start_urls": ["http://127.0.0.2/"], "politeness": {"allow_private": False, "robots": False, "delay_s": 0}}
-    job.write_text(json.dumps({"source": source, "urls": urls, "public": [], "settings": {"CONCURRENT_REQUESTS": 100, "RETRY_ENABLED": False}}))
+    source = {
+        "name": "s",
+        "kind": "site",
+        "start_urls": ["http://127.0.0.2/"],
+        "politeness": {"allow_private": False, "robots": False, "delay_s": 0},
+    }
+    job.write_text(
+        json.dumps(
+            {
+                "source": source,
+                "urls": urls,
+                "public": [],
+                "settings": {"CONCURRENT_REQUESTS": 100, "RETRY_ENABLED": False},
+            }
+        )
+    )
     command = [sys.executable, "-m", "tests.spiders.probe", str(job)]
-    done = subprocess.run(command, cwd=installation(), env={**os.environ, **watching(connects)}, capture_output=True, text=True, timeout=500)
+    done = subprocess.run(
+        command,
+        cwd=installation(),
+        env={**os.environ, **watching(connects)},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
     found = {line["url"]: line for line in map(json.loads, done.stdout.splitlines())}
     connected = [line for line in connects.read_text().splitlines() if line.startswith("socket.connect")]
     with tallied("Private addresses: spellings, by the crawl's downloader", "nothing is connected to", 2_000) as tally:
@@ -97,20 +130,51 @@ _PAGE = "<html><head>{head}</head><body><p>A page of the shop, number {number}.<
 _RSS = '<rss version="2.0"><channel><title>t</title><item><link>{}</link></item></channel></rss>'
 _ATOM = '<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{}"/></entry></feed>'
 _URLSET = '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{}</loc></url></urlset>'
-_INDEX = '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{}</loc></sitemap></sitemapindex>'
+_INDEX = (
+    '<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{}</loc></sitemap></sitemapindex>'
+)
 _HTML, _XML = {"Content-Type": "text/html; charset=utf-8"}, {"Content-Type": "application/xml"}
 # road → (path, what a site answers there: status, headers, body), of a target
 _ROADS: dict[str, tuple[str, Any]] = {
     "link": ("/", lambda to: (200, _HTML, _PAGE.format(head="", number=to, body=f'<a href="{to}">x</a>'))),
     "area": ("/", lambda to: (200, _HTML, _PAGE.format(head="", number=to, body=f'<map><area href="{to}"></map>'))),
     "next": ("/", lambda to: (200, _HTML, _PAGE.format(head=f'<link rel="next" href="{to}">', number=to, body=""))),
-    "pagination": ("/list", lambda to: (200, _HTML, _PAGE.format(head="", number=to, body=f'<a class="on" href="{to}">x</a>'))),
-    "card": ("/list", lambda to: (200, _HTML, _PAGE.format(head="", number=to, body=f'<div class="card"><a href="{to}">x</a></div>'))),
-    "base": ("/", lambda to: (200, _HTML, _PAGE.format(head=f'<base href="{to}">', number=to, body=f'<a href="{_MARK}/base">x</a>'))),
-    "refresh": ("/", lambda to: (200, _HTML, _PAGE.format(head=f'<meta http-equiv="refresh" content="0;url={to}">', number=to, body=""))),
-    "canonical": ("/", lambda to: (200, _HTML, _PAGE.format(head=f'<link rel="canonical" href="{to}">', number=to, body=""))),
-    "linked": ("/", lambda to: (200, {**_HTML, "Link": f'<{to}>; rel="canonical"'}, _PAGE.format(head="", number=to, body=""))),
-    **{str(status): ("/", lambda to, status=status: (status, {"Location": to}, "")) for status in (301, 302, 303, 307, 308)},
+    "pagination": (
+        "/list",
+        lambda to: (200, _HTML, _PAGE.format(head="", number=to, body=f'<a class="on" href="{to}">x</a>')),
+    ),
+    "card": (
+        "/list",
+        lambda to: (200, _HTML, _PAGE.format(head="", number=to, body=f'<div class="card"><a href="{to}">x</a></div>')),
+    ),
+    "base": (
+        "/",
+        lambda to: (
+            200,
+            _HTML,
+            _PAGE.format(head=f'<base href="{to}">', number=to, body=f'<a href="{_MARK}/base">x</a>'),
+        ),
+    ),
+    "refresh": (
+        "/",
+        lambda to: (
+            200,
+            _HTML,
+            _PAGE.format(head=f'<meta http-equiv="refresh" content="0;url={to}">', number=to, body=""),
+        ),
+    ),
+    "canonical": (
+        "/",
+        lambda to: (200, _HTML, _PAGE.format(head=f'<link rel="canonical" href="{to}">', number=to, body="")),
+    ),
+    "linked": (
+        "/",
+        lambda to: (200, {**_HTML, "Link": f'<{to}>; rel="canonical"'}, _PAGE.format(head="", number=to, body="")),
+    ),
+    **{
+        str(status): ("/", lambda to, status=status: (status, {"Location": to}, ""))
+        for status in (301, 302, 303, 307, 308)
+    },
     "robots": ("/robots.txt", lambda to: (302, {"Location": to}, "")),
     "rss": ("/", lambda to: (200, {"Content-Type": "application/rss+xml"}, _RSS.format(to))),
     "atom": ("/", lambda to: (200, {"Content-Type": "application/atom+xml"}, _ATOM.format(to))),
@@ -122,7 +186,9 @@ _ROADS: dict[str, tuple[str, Any]] = {
 
 
 class _Roads:
-    """A server on all addresses of loopback at once. At `_PUBLIC` it is a site with a host for each (road, target); at any other it counts what comes."""
+    """A server on all addresses of loopback at once. At `_PUBLIC` it is a site with a host for each (road, target); at
+    any other it counts what comes.
+    """
 
     def __init__(self) -> None:
         self.pages: dict[str, tuple[str, tuple[int, dict[str, str], str]]] = {}
@@ -180,7 +246,9 @@ def roads() -> Iterator[_Roads]:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
-    """What a name server tells of names below `.test`: what stands here in turn, the last for ever, else the public address."""
+    """What a name server tells of names below `.test`: what stands here in turn, the last for ever, else the public
+    address.
+    """
     told: dict[str, list[str]] = {}
 
     def look_up(host: Any, port: Any, *more: Any, **named: Any) -> Any:
@@ -191,8 +259,14 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
         found = (turns.pop(0) if len(turns) > 1 else turns[0]).split()
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
 
-    monkeypatch.setattr(_resolver.GAIResolver.__init__, "__defaults__", tuple(look_up if one is socket.getaddrinfo else one for one in _defaults()))
-    monkeypatch.setattr(addresses, "private_kind", lambda address: None if address == _PUBLIC else private_kind(address))
+    monkeypatch.setattr(
+        _resolver.GAIResolver.__init__,
+        "__defaults__",
+        tuple(look_up if one is socket.getaddrinfo else one for one in _defaults()),
+    )
+    monkeypatch.setattr(
+        addresses, "private_kind", lambda address: None if address == _PUBLIC else private_kind(address)
+    )
     return told
 
 
@@ -206,7 +280,11 @@ def _source(starts: list[str], targets: list[str], *, allow_private: bool) -> Si
     domains = set()
     for url in (*starts, *targets):
         try:
-            domains.add(domain_of(urlsplit(canonical_url(safe_url_string(urljoin("http://s0.test/", url.strip())))).hostname or ""))
+            domains.add(
+                domain_of(
+                    urlsplit(canonical_url(safe_url_string(urljoin("http://s0.test/", url.strip())))).hostname or ""
+                )
+            )
         except ValueError:
             continue
     listing = {"match": "/list$", "each": {"css": ".card"}, "link": {"css": "a"}}
@@ -240,14 +318,24 @@ def _crawl(source: SiteSource, folder: Path) -> None:
         assert fetch_site(source, RawStore(folder), "r1").finish == "finished"
 
 
-def test_no_road_leads_to_a_private_address(roads: _Roads, names: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_road_leads_to_a_private_address(
+    roads: _Roads, names: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert names == {}
     own = ("127.0.0.2", "127.9.8.7", "127.255.255.254", "10.0.0.1", "169.254.169.254", "0.0.0.0")
     hosts = list(dict.fromkeys(host for address in own for host in hosts_v4(address) if _is_read(host)))
     plain = [f"http://{host}:{roads.port}{_MARK}" for host in hosts]
-    odd = [reference for address in ("127.0.0.2", "2130706434", "0x7f.2") for reference in references(address, roads.port, _MARK)]
+    odd = [
+        reference
+        for address in ("127.0.0.2", "2130706434", "0x7f.2")
+        for reference in references(address, roads.port, _MARK)
+    ]
     targets = [*plain, *odd]
-    tried = [(road, f"{target}/{road}") for road in _ROADS for target in (Random(road).sample(targets, 110) if TORTURE else some(targets, 10))]
+    tried = [
+        (road, f"{target}/{road}")
+        for road in _ROADS
+        for target in (Random(road).sample(targets, 110) if TORTURE else some(targets, 10))
+    ]
     proxy = f"http://127.0.0.3:{roads.port}"
     with _no_proxy():
         for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
@@ -255,9 +343,16 @@ def test_no_road_leads_to_a_private_address(roads: _Roads, names: dict[str, list
         monkeypatch.setenv("no_proxy", "")
         for begin in range(0, len(tried), _AT_ONCE):
             part = tried[begin : begin + _AT_ONCE]
-            _crawl(_source([roads.add(*one) for one in part], [target for _, target in part], allow_private=False), tmp_path / f"kept{begin}")
+            _crawl(
+                _source([roads.add(*one) for one in part], [target for _, target in part], allow_private=False),
+                tmp_path / f"kept{begin}",
+            )
     reached = dict(roads.reached)
-    with tallied("Private addresses: roads", f"a listener on loopback counts no connection ({', '.join(_ROADS)}; proxies in the environment)", 2_000) as tally:
+    with tallied(
+        "Private addresses: roads",
+        f"a listener on loopback counts no connection ({', '.join(_ROADS)}; proxies in the environment)",
+        2_000,
+    ) as tally:
         for road, target in tried:
             tally.note(f"{road}: {target}", None if not reached else f"reached: {reached}")
 
@@ -267,11 +362,16 @@ def test_each_road_is_one(roads: _Roads, names: dict[str, list[str]], tmp_path: 
     assert names == {}
     tried = [(road, f"http://127.0.0.2:{roads.port}{_MARK}/{road}") for road in _ROADS]
     with _no_proxy():
-        _crawl(_source([roads.add(*one) for one in tried], [target for _, target in tried], allow_private=True), tmp_path / "allowed")
+        _crawl(
+            _source([roads.add(*one) for one in tried], [target for _, target in tried], allow_private=True),
+            tmp_path / "allowed",
+        )
     assert {path for path in roads.reached if path.startswith(_MARK)} == {f"{_MARK}/{road}" for road in _ROADS}
 
 
-def test_a_name_server_that_changes_its_answer_leads_nowhere(roads: _Roads, names: dict[str, list[str]], tmp_path: Path) -> None:
+def test_a_name_server_that_changes_its_answer_leads_nowhere(
+    roads: _Roads, names: dict[str, list[str]], tmp_path: Path
+) -> None:
     """By turns, both at once, and in each order: only what was checked is connected to."""
     inside = ("127.0.0.2", "10.0.0.1", "169.254.169.254")
     turns = (
@@ -292,7 +392,9 @@ def test_a_name_server_that_changes_its_answer_leads_nowhere(roads: _Roads, name
     with _no_proxy():
         _crawl(_source(starts, [], allow_private=False), tmp_path / "kept")
     with tallied(
-        "Private addresses: rebinding", "a name that points inside, now or later, alone or among others, is connected to at its public address only", 250
+        "Private addresses: rebinding",
+        "a name that points inside, now or later, alone or among others, is connected to at its public address only",
+        250,
     ) as tally:
         for answers in tried:
             tally.note(answers, None if not roads.reached else f"reached: {dict(roads.reached)}")

@@ -36,14 +36,24 @@ _WRONG: dict[str, list[str]] = {
     **{key: ["'h1[('", "'(['", "[1]", "{a: 1}", "''"] for key in ("css", "xpath", "json")},
     **{key: ["'h1[('", "'(['", "[1]", "{a: 1}"] for key in ("match", "pattern")},
     **{key: ["'{unclosed'", "'unopened}'", "{a: 1}", "[a]"] for key in ("title", "text", "id", "body")},
-    **{key: ["nonsense", "7", "[]", "{}", "''"] for key in ("kind", "yields", "provider", "type", "by", "format", "mode", "as", "on_fail")},
+    **{
+        key: ["nonsense", "7", "[]", "{}", "''"]
+        for key in ("kind", "yields", "provider", "type", "by", "format", "mode", "as", "on_fail")
+    },
     **{
         key: ["many", "-1", "1.5", "{}", "[1]", "1e400", ".nan", "true"]
         for key in ("size", "overlap", "k", "pages", "depth", "seconds", "dimension", "max_pages", "step")
     },
     **{key: ["perhaps", "7", "[]", "{}", "''"] for key in ("required", "robots", "noindex", "allow_private", "links")},
     "name": ["'Bad Name'", "''", "[]", "7", "../up", "'a\\0b'"],
-    "start_urls": ["'http://x.test/'", "[ftp://x.test/]", "[7]", "['http://']", "['http://user:pass@x.test/']", "{a: 1}"],
+    "start_urls": [
+        "'http://x.test/'",
+        "[ftp://x.test/]",
+        "[7]",
+        "['http://']",
+        "['http://user:pass@x.test/']",
+        "{a: 1}",
+    ],
     "schedule": ["every day", "'* * *'", "7", "[]"],
     "metadata": ["[no_such_field]", "text", "[[a]]", "{a: 1}"],
     "glob": ["[]", "''", "{a: 1}"],
@@ -81,10 +91,18 @@ class _Mistake(NamedTuple):
 
 
 def _examples() -> dict[str, str]:
-    found = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "knowledge").glob("*.yaml")) if path.name.count(".") == 1}
+    found = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "knowledge").glob("*.yaml"))
+        if path.name.count(".") == 1
+    }
     found |= {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/reference").glob("*.yaml"))}
     return {
-        name: found[name].replace("${SITE}", "http://127.0.0.1:9").replace("${CONTENT}", "content").replace("${STRINGS}", "strings").replace("${EVAL}", "eval")
+        name: found[name]
+        .replace("${SITE}", "http://127.0.0.1:9")
+        .replace("${CONTENT}", "content")
+        .replace("${STRINGS}", "strings")
+        .replace("${EVAL}", "eval")
         for name in some(list(found), 3)
     }
 
@@ -109,7 +127,14 @@ def _paths(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
 def _misspelt(key: str, random: Random) -> str:
     place = random.randrange(len(key))
     return random.choice(
-        [key[:place] + key[place + 1 :], key[: place + 1] + key[place:], key + "s", key.upper(), key.replace("_", "-") + "x", f"{key[1:]}{key[0]}"]
+        [
+            key[:place] + key[place + 1 :],
+            key[: place + 1] + key[place:],
+            key + "s",
+            key.upper(),
+            key.replace("_", "-") + "x",
+            f"{key[1:]}{key[0]}",
+        ]
     )
 
 
@@ -124,7 +149,9 @@ def _mistakes(text: str, random: Random) -> Iterator[_Mistake]:
             new = set(_paths(_tree(changed))) - known
             if len(new) and all(path[-1] == misspelt or misspelt in path for path in new):
                 place = min(new, key=len)
-                if (misspelt != key and not _FREE.intersection(place[:-1]) and place[:-1] not in known | {()}) or _is_strict(place):
+                if (
+                    misspelt != key and not _FREE.intersection(place[:-1]) and place[:-1] not in known | {()}
+                ) or _is_strict(place):
                     yield _Mistake(f"{key} → {misspelt}", number + 1, changed)
             if found[2] and key in _WRONG:
                 for wrong in _WRONG[key]:
@@ -137,10 +164,14 @@ def _mistakes(text: str, random: Random) -> Iterator[_Mistake]:
                     ):
                         yield _Mistake(f"{key}: {wrong}", number + 1, changed)
         if re.match(r"[a-z_]+:", line):
-            yield _Mistake(f"{line.partition(':')[0]} twice", number + 1, "\n".join([*lines, line.partition(":")[0] + ": 1"]))
+            yield _Mistake(
+                f"{line.partition(':')[0]} twice", number + 1, "\n".join([*lines, line.partition(":")[0] + ": 1"])
+            )
             unknown = random.choice(["javascript", "extra", "sourcess", "x-note", "embedding"])
             yield _Mistake(f"unknown key {unknown}", number + 1, _with(lines, number, f"{unknown}: 1\n{line}"))
-            yield _Mistake(f"broken: {(broken := random.choice(_BROKEN))!r}", 0, _with(lines, number, f"{broken}\n{line}"))
+            yield _Mistake(
+                f"broken: {(broken := random.choice(_BROKEN))!r}", 0, _with(lines, number, f"{broken}\n{line}")
+            )
 
 
 def _is_strict(path: tuple[str, ...]) -> bool:
@@ -149,9 +180,13 @@ def _is_strict(path: tuple[str, ...]) -> bool:
 
 
 def _is_named(line: str, start: int, key: str) -> bool:
-    """Whether a key is the name of a declared field, such as `title: {css: h1}`: then nobody knows what may stand there."""
+    """Whether a key is the name of a declared field, such as `title: {css: h1}`: then nobody knows what may stand
+    there.
+    """
     is_title = key == "title" and not start  # of the knowledge base, which may be anything
-    return is_title or (key in ("title", "text", "id", "body", "name") and start > 4 and not line.lstrip().startswith("-"))
+    return is_title or (
+        key in ("title", "text", "id", "body", "name") and start > 4 and not line.lstrip().startswith("-")
+    )
 
 
 def _with(lines: list[str], number: int, line: str) -> str:
@@ -175,18 +210,22 @@ def _finding(path: Path, mistake: _Mistake) -> str | None:
             return f"no way out: {told}"
         line = mistake.line
         is_told = re.search(rf":{line}\b|line {line}\b", told) if line else re.search(r":\d+\b|line \d+\b", told)
-        is_without_kind = mistake.what.startswith("kind →") and "kind: is required" in told  # what lacks it is told, and nobody can know which key was meant
+        # what lacks it is told, and nobody can know which key was meant
+        is_without_kind = mistake.what.startswith("kind →") and "kind: is required" in told
         return None if is_told or is_without_kind else f"not line {line}: {told}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "accepted"
 
 
-def test_a_mistake_is_told_with_its_file_its_line_and_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_told_with_its_file_its_line_and_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("QUOTES_URL", "VOYAGO_URL", "SITE_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     promise = (
-        "refused with the file, the line and a way out (misspelt, unknown, repeated keys; wrong types, references, selectors, patterns, templates; broken YAML)"
+        "refused with the file, the line and a way out (misspelt, unknown, repeated keys; wrong types, "
+        "references, selectors, patterns, templates; broken YAML)"
     )
     with tallied("Declarations with one mistake", promise, 1_000) as tally:
         for name, mistake in some(_all(), 250):
@@ -195,13 +234,21 @@ def test_a_mistake_is_told_with_its_file_its_line_and_a_way_out(tmp_path: Path, 
 
 @pytest.mark.slow
 def test_the_command_ends_with_2(almanac: Almanac, tmp_path: Path) -> None:
-    with tallied("Declarations with one mistake: `almanac validate`", "exit code 2, one document with file, line and hint, no traceback", 60) as tally:
+    with tallied(
+        "Declarations with one mistake: `almanac validate`",
+        "exit code 2, one document with file, line and hint, no traceback",
+        60,
+    ) as tally:
         for name, mistake in Random(59).sample(_all(), 60)[: len(some(range(60), 3))]:
             path = tmp_path / name
             path.write_text(mistake.text, encoding="utf-8")
             done = almanac("validate", str(path), "--json")
             error = done.json.get("error", {}) if done.stdout else {}
             is_fine = (
-                done.code == 2 and error.get("kind") == "declaration_error" and error.get("hint") and str(path) in str(error) and "Traceback" not in done.stderr
+                done.code == 2
+                and error.get("kind") == "declaration_error"
+                and error.get("hint")
+                and str(path) in str(error)
+                and "Traceback" not in done.stderr
             )
             tally.note(f"{name}: {mistake.what}", held=bool(is_fine))

@@ -1,4 +1,6 @@
-"""Files that take far more to read than they weigh, beside healthy ones: each is read or rejected with its reason, and the run publishes the rest."""
+"""Files that take far more to read than they weigh, beside healthy ones: each is read or rejected with its reason, and
+the run publishes the rest.
+"""
 
 import json
 from pathlib import Path
@@ -30,12 +32,19 @@ def _source(name: str, glob: str, **more: Any) -> dict[str, Any]:
 
 
 def _declared(folder: Path) -> Path:
-    rows = {"yields": "records", "title": "{title}", "text": "{text}", "fields": {name: {"json": name, "required": True} for name in ("title", "text")}}
+    rows = {
+        "yields": "records",
+        "title": "{title}",
+        "text": "{text}",
+        "fields": {name: {"json": name, "required": True} for name in ("title", "text")},
+    }
     kinds = [_source(kind, f"{kind}/*", format=kind, **rows) for kind in ("csv", "json", "jsonl")]
     sources = [_source("documents", "documents/*", yields="documents", body="all"), *kinds]
     path = folder / "kb.yaml"
     gate = {"max_lost": None, "max_failed": None, "max_added": None}
-    path.write_text(json.dumps({"name": "kb", "sources": sources, "validate": {"max_rejected": 1}, "gate": gate}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"name": "kb", "sources": sources, "validate": {"max_rejected": 1}, "gate": gate}), encoding="utf-8"
+    )
     return path
 
 
@@ -44,7 +53,9 @@ def _folder_of(name: str) -> str:
     return kind if kind in ("csv", "json", "jsonl") else "documents"
 
 
-def test_every_file_is_read_or_rejected_and_its_neighbours_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_file_is_read_or_rejected_and_its_neighbours_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
     monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder())
     names = {}
@@ -55,7 +66,9 @@ def test_every_file_is_read_or_rejected_and_its_neighbours_are_published(tmp_pat
         names[name] = len(content)
     healthy = {f"healthy-{place}-{number}.txt" for place in ("a", "n", "zz") for number in range(3)}
     for name in healthy:
-        (tmp_path / "documents" / name).write_text(f"What {name} has to say stands in this file alone: {name}, {name} and {name} once more.", encoding="utf-8")
+        (tmp_path / "documents" / name).write_text(
+            f"What {name} has to say stands in this file alone: {name}, {name} and {name} once more.", encoding="utf-8"
+        )
     for kind, row in (
         ("csv", "title,text\nHealthy,A row of {}."),
         ("json", '[{{"title": "Healthy", "text": "A row of {}."}}]'),
@@ -63,18 +76,29 @@ def test_every_file_is_read_or_rejected_and_its_neighbours_are_published(tmp_pat
     ):
         (tmp_path / kind / f"healthy.{kind}").write_text(row.format(kind), encoding="utf-8")
     data = DataDir(tmp_path / "data")
-    promise = f"read, or rejected with its reason; healthy neighbours published; less than {GROWTH_MIB} MiB more in all processes; bounded processor time"
+    promise = (
+        f"read, or rejected with its reason; healthy neighbours published; less than {GROWTH_MIB} MiB more in all "
+        "processes; bounded processor time"
+    )
     with tallied("Bombs as files", promise, 150) as tally, without_children(), Usage() as usage:
         report = carry_out(Run(load_declaration(str(_declared(tmp_path)), ""), data))
         close_reader()
         assert report["version"], report
-        rejects = [json.loads(line) for line in (data.processed("kb") / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
+        rejects = [
+            json.loads(line)
+            for line in (data.processed("kb") / "rejects.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         documents = read_table(data.processed("kb") / DOCUMENTS, ["url", "text"]).to_pylist()
         records = read_table(data.processed("kb") / RECORDS, ["url"]).column(0).to_pylist()
-        duplicates = [json.loads(line) for line in (data.processed("kb") / "duplicates.jsonl").read_text(encoding="utf-8").splitlines()]
+        duplicates = [
+            json.loads(line)
+            for line in (data.processed("kb") / "duplicates.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
         failures = [one for source in report["sources"] for one in source["failures"]]
         reasons = {one["url"].partition("#")[0]: one["reason"] for one in [*failures, *rejects]}
-        known = {url.partition("#")[0] for url in [*reasons, *records, *(one["url"] for one in [*documents, *duplicates])]}
+        known = {
+            url.partition("#")[0] for url in [*reasons, *records, *(one["url"] for one in [*documents, *duplicates])]
+        }
         for name, size in names.items():
             is_told = name in known and reasons.get(name, "read") != ""
             tally.note(f"{name}, {size} bytes", None if is_told else "nobody says what became of it")

@@ -1,4 +1,6 @@
-"""`almanac serve` behind a proxy: a request of which the two could be of different opinions gets one refusal and a closed connection."""
+"""`almanac serve` behind a proxy: a request of which the two could be of different opinions gets one refusal and a
+closed connection.
+"""
 
 from collections.abc import Iterator
 from itertools import product
@@ -35,12 +37,17 @@ def test_what_a_proxy_could_read_otherwise_is_refused(port: int) -> None:
     with tallied("Framing of `almanac serve`: ambiguous requests", promise, 5_000) as tally:
         for what, sent in some(list(ambiguous(port)), 300):
             replies = exchanged(port, sent)
-            tally.note(what, None if replies.is_refusal else f"{replies.statuses}, {'closed' if replies.is_closed else 'open'}")
+            tally.note(
+                what, None if replies.is_refusal else f"{replies.statuses}, {'closed' if replies.is_closed else 'open'}"
+            )
         assert exchanged(port, following(port)).statuses == (200,)
 
 
 def test_what_is_odd_and_has_one_meaning_gets_one_reply_each(port: int) -> None:
-    promise = "as many replies as requests, in their order (trailers, chunk extensions, Upgrade, pipelining, absolute form, bodies of GET)"
+    promise = (
+        "as many replies as requests, in their order (trailers, chunk extensions, Upgrade, pipelining, absolute "
+        "form, bodies of GET)"
+    )
     with tallied("Framing of `almanac serve`: odd requests of one meaning", promise, 70) as tally:
         for what, sent, wanted in some(list(odd(port)), 40):
             replies = exchanged(port, sent)
@@ -51,11 +58,20 @@ def test_behind_a_request_that_is_broken_nothing_is_answered(port: int) -> None:
     """Requests before it get their replies, in order; then the connection ends."""
     good = request(ROUTES[0], port, f"Content-Length: {len(BODY)}", BODY)
     broken = [sent for _, sent in ambiguous(port)]
-    with tallied("Framing of `almanac serve`: good requests before a broken one", "their own replies and no other, then a closed connection", 900) as tally:
+    with tallied(
+        "Framing of `almanac serve`: good requests before a broken one",
+        "their own replies and no other, then a closed connection",
+        900,
+    ) as tally:
         for count, sent in product((1, 2, 5), Random(12).sample(broken, 300 if TORTURE else 20)):
             replies = exchanged(port, good * count + sent)
             own, others = replies.statuses[:count], replies.statuses[count:]
-            is_fine = replies.is_closed and own == (200,) * count and len(others) <= 1 and all(400 <= status != 500 for status in others)
+            is_fine = (
+                replies.is_closed
+                and own == (200,) * count
+                and len(others) <= 1
+                and all(400 <= status != 500 for status in others)
+            )
             tally.note(f"{count} before {sent[:200]!r}", None if is_fine else f"{replies.statuses}")
 
 

@@ -1,4 +1,6 @@
-"""A site whose answers take far more to read than they weigh, or never end, beside healthy pages: each is told, and the run publishes the rest."""
+"""A site whose answers take far more to read than they weigh, or never end, beside healthy pages: each is told, and the
+run publishes the rest.
+"""
 
 import json
 import socket
@@ -64,8 +66,12 @@ class _Site:
                 self.end_headers()
                 self.wfile.write(body)
 
-        links = [f"/fine/{number}" for number in range(4)] + [f"/bomb/{name}" for name in bombs if not name.startswith("sitemap")]
-        self._home = "<h1>Home</h1><p>All that there is.</p>" + "".join(f'<a href="{link}">x</a> ' for link in [*links, "/fine/5", "/fine/6"])
+        links = [f"/fine/{number}" for number in range(4)] + [
+            f"/bomb/{name}" for name in bombs if not name.startswith("sitemap")
+        ]
+        self._home = "<h1>Home</h1><p>All that there is.</p>" + "".join(
+            f'<a href="{link}">x</a> ' for link in [*links, "/fine/5", "/fine/6"]
+        )
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
         self.base = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -75,7 +81,10 @@ class _Site:
         if path == "/":
             return self._home
         number = path.removeprefix("/fine/")
-        told = f"<h1>Page {number}</h1><p>What page {number} has to say stands here alone: {number}, {number} and {number} once more.</p>"
+        told = (
+            f"<h1>Page {number}</h1><p>What page {number} has to say stands here alone: {number}, {number} and "
+            f"{number} once more.</p>"
+        )
         return told if path.startswith("/fine/") else None
 
     def close(self) -> None:
@@ -109,28 +118,49 @@ def _declared(folder: Path, site: _Site, bombs: dict[str, Answer]) -> Path:
     }
     gate = {"max_lost": None, "max_failed": None, "max_added": None}
     path = folder / "kb.yaml"
-    path.write_text(json.dumps({"name": "kb", "sources": [source], "validate": {"max_rejected": 1}, "gate": gate}), encoding="utf-8")
+    path.write_text(
+        json.dumps({"name": "kb", "sources": [source], "validate": {"max_rejected": 1}, "gate": gate}), encoding="utf-8"
+    )
     return path
 
 
-def test_every_answer_is_told_and_its_neighbours_are_published(tmp_path: Path, site: _Site, bombs: dict[str, Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_is_told_and_its_neighbours_are_published(
+    tmp_path: Path, site: _Site, bombs: dict[str, Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
     monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: HashEmbedder())
     data = DataDir(tmp_path / "data")
-    promise = f"asked for, and read, failed or rejected with its reason; healthy neighbours published; less than {GROWTH_MIB} MiB more in all processes"
+    promise = (
+        "asked for, and read, failed or rejected with its reason; healthy neighbours published; less than "
+        f"{GROWTH_MIB} MiB more in all processes"
+    )
     with tallied("Bombs over HTTP", promise, 130) as tally, forked_crawls(), without_children(), Usage() as usage:
         report = carry_out(Run(load_declaration(str(_declared(tmp_path, site, bombs)), ""), data))
         assert report["version"], report
         (source,) = report["sources"]
         processed = data.processed("kb")
         rejects = [json.loads(line) for line in (processed / "rejects.jsonl").read_text(encoding="utf-8").splitlines()]
-        duplicates = [json.loads(line) for line in (processed / "duplicates.jsonl").read_text(encoding="utf-8").splitlines()]
-        documents = {url.removeprefix(site.base) for url in read_table(processed / DOCUMENTS, ["url"]).column(0).to_pylist()}
+        duplicates = [
+            json.loads(line) for line in (processed / "duplicates.jsonl").read_text(encoding="utf-8").splitlines()
+        ]
+        documents = {
+            url.removeprefix(site.base) for url in read_table(processed / DOCUMENTS, ["url"]).column(0).to_pylist()
+        }
         told = {one["url"].removeprefix(site.base) for one in [*source["failures"], *rejects, *duplicates]} | documents
-        untold = [name for name in bombs if f"/bomb/{name}" not in told and not name.startswith(_LISTS) and name != "meta"]
-        of_count = untold if len(untold) > source["without_text"] else []  # pages without any text are counted, not listed
+        untold = [
+            name for name in bombs if f"/bomb/{name}" not in told and not name.startswith(_LISTS) and name != "meta"
+        ]
+        # pages without any text are counted, not listed
+        of_count = untold if len(untold) > source["without_text"] else []
         for name in bombs:
-            tally.note(name, "never asked for" if not site.asked[name] else "nobody says what became of it" if name in of_count else None)
+            tally.note(
+                name,
+                "never asked for"
+                if not site.asked[name]
+                else "nobody says what became of it"
+                if name in of_count
+                else None,
+            )
         for number in (0, 1, 2, 3, 5, 6):
             tally.note(f"healthy page {number}", held=f"/fine/{number}" in documents)
         tally.note("memory", None if usage.growth_mib < GROWTH_MIB else f"{usage.growth_mib} MiB more")

@@ -1,4 +1,6 @@
-"""A server without keys: on every route that there is, only this machine is answered, and no website through its browser."""
+"""A server without keys: on every route that there is, only this machine is answered, and no website through its
+browser.
+"""
 
 import socket
 from itertools import product
@@ -70,9 +72,15 @@ _FOREIGN_ORIGINS = [
 
 def _routes(app: Any) -> list[tuple[str, str]]:
     """(method, path) of every route, as the application has and documents them."""
-    found = [(method, str(getattr(route, "path", "/"))) for route in app.routes for method in sorted(getattr(route, "methods", None) or ["GET"])]
+    found = [
+        (method, str(getattr(route, "path", "/")))
+        for route in app.routes
+        for method in sorted(getattr(route, "methods", None) or ["GET"])
+    ]
     documented = app.openapi()["paths"] if isinstance(app, FastAPI) else {}
-    return list(dict.fromkeys([*found, *((method.upper(), path) for path, methods in documented.items() for method in methods)]))
+    return list(
+        dict.fromkeys([*found, *((method.upper(), path) for path, methods in documented.items() for method in methods)])
+    )
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +93,12 @@ def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) ->
 def _status(port: int, method: str, path: str, *headers: tuple[str, str]) -> int:
     """The status of a request that is written by hand: clients would correct its headers."""
     body = b'{"message": "garden", "query": "garden"}' if method in ("POST", "PUT", "PATCH") else b""
-    lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), f"Content-Length: {len(body)}", "Content-Type: application/json"]
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        *(f"{name}: {value}" for name, value in headers),
+        f"Content-Length: {len(body)}",
+        "Content-Type: application/json",
+    ]
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode("utf-8") + body)
         answer = connection.makefile("rb").readline()
@@ -94,11 +107,25 @@ def _status(port: int, method: str, path: str, *headers: tuple[str, str]) -> int
 
 def _tries(port: int) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
     own = f"127.0.0.1:{port}"
-    found: list[tuple[str, tuple[tuple[str, str], ...]]] = [(f"Host {host!r}", (("Host", host),)) for host in _FOREIGN_HOSTS]
-    found += [(f"Host {host!r} of an own origin", (("Host", host), ("Origin", f"http://{host}"))) for host in _FOREIGN_HOSTS if host]
-    found += [(f"Origin {origin!r}", (("Host", own), ("Origin", origin.replace("HOST", own)))) for origin in _FOREIGN_ORIGINS]
-    found += [("two hosts", (("Host", own), ("Host", "evil.example"))), ("two hosts, the foreign one first", (("Host", "evil.example"), ("Host", own)))]
-    found += [("two origins", (("Host", own), ("Origin", f"http://{own}"), ("Origin", "http://evil.example"))), ("no host", ())]
+    found: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+        (f"Host {host!r}", (("Host", host),)) for host in _FOREIGN_HOSTS
+    ]
+    found += [
+        (f"Host {host!r} of an own origin", (("Host", host), ("Origin", f"http://{host}")))
+        for host in _FOREIGN_HOSTS
+        if host
+    ]
+    found += [
+        (f"Origin {origin!r}", (("Host", own), ("Origin", origin.replace("HOST", own)))) for origin in _FOREIGN_ORIGINS
+    ]
+    found += [
+        ("two hosts", (("Host", own), ("Host", "evil.example"))),
+        ("two hosts, the foreign one first", (("Host", "evil.example"), ("Host", own))),
+    ]
+    found += [
+        ("two origins", (("Host", own), ("Origin", f"http://{own}"), ("Origin", "http://evil.example"))),
+        ("no host", ()),
+    ]
     found += [("a forwarded host", (("Host", "evil.example"), ("X-Forwarded-Host", own), ("Forwarded", f"host={own}")))]
     return found
 
@@ -126,7 +153,10 @@ def test_no_route_of_the_server_answers_another(bases: Bases) -> None:
 def test_no_route_of_the_mcp_server_answers_another(bases: Bases) -> None:
     catalog = Catalog(DataDir(bases.data), [bases.notes])
     server = KnowledgeServer(catalog, Settings())
-    with listening(server) as address, tallied("Keyless MCP over HTTP: foreign Host and Origin", "421, 403 or 400", 500) as tally:
+    with (
+        listening(server) as address,
+        tallied("Keyless MCP over HTTP: foreign Host and Origin", "421, 403 or 400", 500) as tally,
+    ):
         port = httpx.URL(address).port or 0
         routes = [(method, path) for path in ("/mcp", "/", "/nowhere") for method in ("GET", "POST", "DELETE")]
         for (method, path), (what, headers) in some(list(product(routes, _tries(port))), 60):
@@ -136,7 +166,9 @@ def test_no_route_of_the_mcp_server_answers_another(bases: Bases) -> None:
 
 
 def test_what_a_page_elsewhere_can_send_without_asking_is_no_question(bases: Bases) -> None:
-    """Forms and scripts of other websites send these types without a preflight; even where a browser names no origin, no body of theirs is read."""
+    """Forms and scripts of other websites send these types without a preflight; even where a browser names no origin,
+    no body of theirs is read.
+    """
     kinds = [
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -146,7 +178,12 @@ def test_what_a_page_elsewhere_can_send_without_asking_is_no_question(bases: Bas
         "application/json, text/plain",
         "application/csp-report",
     ]
-    with serve_bases(bases, names=[bases.notes]) as client, tallied("Keyless `almanac serve`: bodies that need no preflight", "415", 18) as tally:
+    with (
+        serve_bases(bases, names=[bases.notes]) as client,
+        tallied("Keyless `almanac serve`: bodies that need no preflight", "415", 18) as tally,
+    ):
         for path, kind in product(("/api/chat", "/api/search", "/search_kb"), kinds):
-            response = client.post(path, content=b'{"message": "garden", "query": "garden"}', headers={"Content-Type": kind})
+            response = client.post(
+                path, content=b'{"message": "garden", "query": "garden"}', headers={"Content-Type": kind}
+            )
             tally.note(f"{path} {kind!r}", None if response.status_code == 415 else f"{response.status_code}")

@@ -32,7 +32,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-markup")]
 _SAMPLE = 4
 _FIELDS = {name: {"json": name, "required": True} for name in ("title", "url", "maker", "text")}
 # What the page has before anybody asked, and what must not be in it whatever was shown.
-_OWN, _FOREIGN = ((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("own_parts.js", "foreign_parts.js"))
+_OWN, _FOREIGN = (
+    (Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("own_parts.js", "foreign_parts.js")
+)
 
 
 class _Listener:
@@ -71,7 +73,9 @@ def listener() -> Iterator[_Listener]:
 
 @pytest.fixture(scope="module")
 def browser(listener: _Listener) -> Iterator[Browser]:
-    """The names of hostile passages lead to the listener: so does what a browser looks up or connects to ahead of a request. No other leads anywhere."""
+    """The names of hostile passages lead to the listener: so does what a browser looks up or connects to ahead of a
+    request. No other leads anywhere.
+    """
     if _CHROMIUM is None:
         pytest.skip("no Chromium on this machine: the chat page cannot be opened (Debian: apt-get install chromium)")
     rules = f"--host-resolver-rules=MAP *.example 127.0.0.1:{listener.port}, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
@@ -84,11 +88,29 @@ def browser(listener: _Listener) -> Iterator[Browser]:
 def _publish(folder: Path, mistral: LoopbackMistral, records: Sequence[Marked]) -> dict[str, str]:
     """Publishes the records as they are, uncleaned; a declaration that quotes from them, and one with a model."""
     (folder / "lamps.jsonl").write_text("\n".join(json.dumps(one.record()) for one in records), encoding="utf-8")
-    source = {"name": "lamps", "kind": "files", "glob": "lamps.jsonl", "yields": "records", "title": "{title}", "fields": _FIELDS, "text": "{text}"}
+    source = {
+        "name": "lamps",
+        "kind": "files",
+        "glob": "lamps.jsonl",
+        "yields": "records",
+        "title": "{title}",
+        "fields": _FIELDS,
+        "text": "{text}",
+    }
     embed = {"provider": "mistral", "model": "of-words", "dimension": mistral.dimension, "server_url": mistral.url}
-    declared = {"name": "lamps", "title": "Lamps", "sources": [{**source, "id": "{url}"}], "clean": "none", "embed": embed, "retrieve": {"k": 3, "floor": 0.05}}
+    declared = {
+        "name": "lamps",
+        "title": "Lamps",
+        "sources": [{**source, "id": "{url}"}],
+        "clean": "none",
+        "embed": embed,
+        "retrieve": {"k": 3, "floor": 0.05},
+    }
     paths = {}
-    for name, parts in {"quoted": {}, "written": {"generate": {"provider": "mistral", "server_url": mistral.url, "links": True}}}.items():
+    for name, parts in {
+        "quoted": {},
+        "written": {"generate": {"provider": "mistral", "server_url": mistral.url, "links": True}},
+    }.items():
         paths[name] = str(folder / f"{name}.yaml")
         Path(paths[name]).write_text(json.dumps({**declared, **parts}), encoding="utf-8")  # which is YAML
     with without_children():
@@ -100,7 +122,12 @@ def _publish(folder: Path, mistral: LoopbackMistral, records: Sequence[Marked]) 
 @contextmanager
 def _served(data: DataDir, path: str) -> Iterator[str]:
     catalog = Catalog(data, [path], default="lamps")
-    with closing(catalog), running(uvicorn.Config(create_app(catalog, Settings.read(rate_per_minute=10_000_000)), port=0, log_config=None)) as address:
+    with (
+        closing(catalog),
+        running(
+            uvicorn.Config(create_app(catalog, Settings.read(rate_per_minute=10_000_000)), port=0, log_config=None)
+        ) as address,
+    ):
         yield address
 
 
@@ -120,7 +147,10 @@ class _Watched:
         self.page.on("websocket", lambda opened: self.deeds.append(f"websocket {opened.url}"))
         self.page.on("frameattached", lambda frame: self.deeds.append(f"frame {frame.url}"))
         self.page.on("pageerror", lambda error: self.deeds.append(f"error {error}"))
-        self.page.on("console", lambda said: self.deeds.append(f"console {said.text}") if said.type in ("error", "warning") else None)
+        self.page.on(
+            "console",
+            lambda said: self.deeds.append(f"console {said.text}") if said.type in ("error", "warning") else None,
+        )
         self._own: Any = None
         self.open()
 
@@ -172,19 +202,31 @@ class _Watched:
         return number is not None
 
 
-def test_no_passage_becomes_a_part_of_the_page(tmp_path: Path, browser: Browser, listener: _Listener, mistral: LoopbackMistral) -> None:
+def test_no_passage_becomes_a_part_of_the_page(
+    tmp_path: Path, browser: Browser, listener: _Listener, mistral: LoopbackMistral
+) -> None:
     """Quoted on a desktop, written by a model on a phone; each answered, and its passage opened."""
     records = some(marked_records(f"http://127.0.0.1:{listener.port}"), _SAMPLE)
     paths, as_text = _publish(tmp_path, mistral, records), 0
     data = DataDir(tmp_path / "data")
-    promise = "no request but to the server, no connection to a listener, no dialog, window or script, no element, attribute or id but the page's own"
-    with _served(data, paths["quoted"]) as quoted, _served(data, paths["written"]) as written, tallied("The page in a browser", promise, 250) as tally:
+    promise = (
+        "no request but to the server, no connection to a listener, no dialog, window or script, no element, "
+        "attribute or id but the page's own"
+    )
+    with (
+        _served(data, paths["quoted"]) as quoted,
+        _served(data, paths["written"]) as written,
+        tallied("The page in a browser", promise, 250) as tally,
+    ):
         pages = [_Watched(browser, quoted, _DESKTOP), _Watched(browser, written, _PHONE)]
         for number, one in enumerate(records):
             watched = pages[number % 2]
             finding, shown = watched.finding(one)
             as_text += _letters(one.markup) in _letters(shown)
-            tally.note(f"{one.place}: {one.markup:.120}", finding or (f"reached: {listener.reached}" if listener.reached else None))
+            tally.note(
+                f"{one.place}: {one.markup:.120}",
+                finding or (f"reached: {listener.reached}" if listener.reached else None),
+            )
             if number % 20 == 19:
                 watched.open()  # what was shown is shown again, from the storage of the tab
                 tally.fallen += watched.foreign()

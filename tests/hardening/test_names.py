@@ -103,7 +103,9 @@ _opened: list[str] = []
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """Notes every file that Python opens within the block. Not by an audit hook: where coverage is measured, threads die of one."""
+    """Notes every file that Python opens within the block. Not by an audit hook: where coverage is measured, threads
+    die of one.
+    """
     _opened.clear()
     with pytest.MonkeyPatch.context() as patch:
         for module in (builtins, io, os):
@@ -121,12 +123,28 @@ def _noting(opening: Callable[..., Any]) -> Callable[..., Any]:
 
 def _strayed() -> str | None:
     """What was opened that a name must not lead to."""
-    return next((path for path in _opened if f"/{_OUTSIDE}/" in path or path.endswith(("/etc/passwd", "/environ", "/dev/null/x"))), None)
+    return next(
+        (
+            path
+            for path in _opened
+            if f"/{_OUTSIDE}/" in path or path.endswith(("/etc/passwd", "/environ", "/dev/null/x"))
+        ),
+        None,
+    )
 
 
 def _names(folder: Path) -> list[str]:
     up = [step * times + target for step, times, target in product(_STEPS, (1, 2, 4, 12), _TARGETS)]
-    return list(dict.fromkeys([*_OTHERS, *up, *(f"{folder}/{_OUTSIDE}/{target}" for target in _TARGETS), *(f"notes/{name}" for name in up[::7])]))
+    return list(
+        dict.fromkeys(
+            [
+                *_OTHERS,
+                *up,
+                *(f"{folder}/{_OUTSIDE}/{target}" for target in _TARGETS),
+                *(f"notes/{name}" for name in up[::7]),
+            ]
+        )
+    )
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +174,11 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
         before = _tree(bases.folder)
         for name in names:
             sent = name.encode("utf-8", "replace").decode()
-            resources = (f"almanac://{name}/sources", f"almanac://notes/sources/{name}/x", f"almanac://notes/passages/{name}")
+            resources = (
+                f"almanac://{name}/sources",
+                f"almanac://notes/sources/{name}/x",
+                f"almanac://notes/passages/{name}",
+            )
             asked: list[Callable[[], Any]] = [
                 partial(client.get, "/api/sources", params={"kb": sent}),
                 partial(client.get, "/api/sources", params={"version": sent}),
@@ -170,7 +192,9 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
                 with _watched():
                     try:
                         response = ask()
-                        if isinstance(response, httpx.Response) and (response.status_code >= 500 or "name: secret" in response.text):
+                        if isinstance(response, httpx.Response) and (
+                            response.status_code >= 500 or "name: secret" in response.text
+                        ):
                             finding = f"{response.status_code} {response.text[:200]}"
                     except (AlmanacError, httpx.InvalidURL):
                         pass
@@ -184,19 +208,30 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
 def test_a_name_in_a_declaration_or_a_command_leads_to_no_file(bases: Bases) -> None:
     """Names of knowledge bases, collections, sources and versions."""
     own = bases.data / "index" / "notes"
-    with tallied("Names as paths, in declarations and of versions", "refused, or a name like any other; nothing is opened or made elsewhere", 800) as tally:
+    with tallied(
+        "Names as paths, in declarations and of versions",
+        "refused, or a name like any other; nothing is opened or made elsewhere",
+        800,
+    ) as tally:
         before = _tree(bases.folder)
         for name in some(_names(bases.folder), 60):
             for key in ("name", "source", "collection"):
                 source = {"name": name if key == "source" else "s", "kind": "files", "glob": "*.txt"}
-                declared = {"name": name if key == "name" else "kb", "sources": [source], **({"index": {"collection": name}} if key == "collection" else {})}
+                declared = {
+                    "name": name if key == "name" else "kb",
+                    "sources": [source],
+                    **({"index": {"collection": name}} if key == "collection" else {}),
+                }
                 finding = None
                 try:
                     path = bases.folder / "probe.yaml"
                     path.write_text(json.dumps(declared), encoding="utf-8")
                     with _watched():
                         found = load_declaration(str(path))
-                    if any(mark in f"{found.name}{found.sources[0].name}{found.collection}" for mark in ("/", "\\", "\0", " ", "..")):
+                    if any(
+                        mark in f"{found.name}{found.sources[0].name}{found.collection}"
+                        for mark in ("/", "\\", "\0", " ", "..")
+                    ):
                         finding = "accepted"
                 except (AlmanacError, UnicodeEncodeError):
                     pass

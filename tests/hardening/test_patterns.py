@@ -1,4 +1,6 @@
-"""Patterns that take exponential time, wherever a declaration may have one, on texts that a site writes for them: bounded time, and neighbours are fine."""
+"""Patterns that take exponential time, wherever a declaration may have one, on texts that a site writes for them:
+bounded time, and neighbours are fine.
+"""
 
 import json
 import resource
@@ -67,7 +69,9 @@ def _policy(url: str, **declared: Any) -> bool:
 
 def _places() -> dict[str, Callable[[str, str], object]]:
     def judged(expectation: str, **more: Any) -> Callable[[str, str], object]:
-        return lambda pattern, text: matched(text, expectation, {"regex": pattern, "regex_list": [pattern] if "list" in expectation else None, **more})
+        return lambda pattern, text: matched(
+            text, expectation, {"regex": pattern, "regex_list": [pattern] if "list" in expectation else None, **more}
+        )
 
     quoted = "'{}'".format
     return {
@@ -76,10 +80,16 @@ def _places() -> dict[str, Callable[[str, str], object]]:
         "match": lambda pattern, text: url_matcher(pattern)(f"https://shop.example/{text}"),
         "url of a field": lambda pattern, text: _field(_page("x", f"https://shop.example/{text}"), url=pattern),
         "pattern of a field": lambda pattern, text: _field(_page(text), css="p", pattern=pattern),
-        "pattern of a list": lambda pattern, text: _field(_page(f"{text}</p><p>fine"), css="p", pattern=pattern, many=True),
+        "pattern of a list": lambda pattern, text: _field(
+            _page(f"{text}</p><p>fine"), css="p", pattern=pattern, many=True
+        ),
         "re:test in XPath": lambda pattern, text: _field(_page(text), xpath=f"//p[re:test(., {quoted(pattern)})]"),
-        "re:match in XPath": lambda pattern, text: _field(_page(text), xpath=f"string(re:match(//p, {quoted(pattern)}, 'g'))"),
-        "re:replace in XPath": lambda pattern, text: _field(_page(text), xpath=f"re:replace(//p, {quoted(pattern)}, 'g', 'x')"),
+        "re:match in XPath": lambda pattern, text: _field(
+            _page(text), xpath=f"string(re:match(//p, {quoted(pattern)}, 'g'))"
+        ),
+        "re:replace in XPath": lambda pattern, text: _field(
+            _page(text), xpath=f"re:replace(//p, {quoted(pattern)}, 'g', 'x')"
+        ),
         "match_regex": judged("expect_column_values_to_match_regex"),
         "not_match_regex": judged("expect_column_values_to_not_match_regex"),
         "match_regex_list": judged("expect_column_values_to_match_regex_list", match_on="all"),
@@ -113,7 +123,9 @@ def test_a_page_of_links_costs_no_hours() -> None:
     """What a site can make of a pattern: a thousand links, each as bad as it can be."""
     pattern = "a{1,5000}a{1,5000}b"
     matches = url_matcher(pattern)
-    with tallied("Patterns: 1,000 URLs as bad as can be", "all judged within 90 s; those that are fine match", 1_000) as tally:
+    with tallied(
+        "Patterns: 1,000 URLs as bad as can be", "all judged within 90 s; those that are fine match", 1_000
+    ) as tally:
         patterns._spent[pattern] = 0.0 if TORTURE else 10.0
         begun = _used_s()
         for number in some(range(1_000), 12):
@@ -123,21 +135,45 @@ def test_a_page_of_links_costs_no_hours() -> None:
 
 
 def test_a_run_publishes_what_is_not_slow(tmp_path: Path, mistral: LoopbackMistral) -> None:
-    """A hostile row is rejected with its reason, by the pattern of a field and by an expectation; its neighbours are published."""
+    """A hostile row is rejected with its reason, by the pattern of a field and by an expectation; its neighbours are
+    published.
+    """
     bases = Bases(tmp_path, mistral)
-    rows = [{"title": f"Row {n}", "code": "a" * 8, "note": "b" * 5, "text": f"Row {n} tells of gardens.", "url": f"https://x.example/{n}"} for n in range(6)]
+    rows = [
+        {
+            "title": f"Row {n}",
+            "code": "a" * 8,
+            "note": "b" * 5,
+            "text": f"Row {n} tells of gardens.",
+            "url": f"https://x.example/{n}",
+        }
+        for n in range(6)
+    ]
     rows[2]["code"] = rows[4]["note"] = "a" * 5000
     (tmp_path / "notes.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     slow = "^b{5}$|a{1,5000}a{1,5000}c"
-    declared = bases.declare("slow", validate={"expect": [{"field": "note", "pattern": f"(?:{slow})"}], "max_rejected": "90%"}, gate={"max_lost": None})
+    declared = bases.declare(
+        "slow",
+        validate={"expect": [{"field": "note", "pattern": f"(?:{slow})"}], "max_rejected": "90%"},
+        gate={"max_lost": None},
+    )
     path = Path(declared)
     tree = json.loads(path.read_text(encoding="utf-8"))
     fields = {name: {"json": name} for name in ("title", "text", "url", "note")}
-    tree["sources"][0] |= {"fields": fields | {"code": {"json": "code", "pattern": "a{1,5000}a{1,5000}c|^a{8}$"}}, "metadata": ["code"]}
+    tree["sources"][0] |= {
+        "fields": fields | {"code": {"json": "code", "pattern": "a{1,5000}a{1,5000}c|^a{8}$"}},
+        "metadata": ["code"],
+    }
     path.write_text(json.dumps(tree), encoding="utf-8")
-    with tallied("Patterns: a run over hostile rows", "rejected with the reason, neighbours published", 6) as tally, without_children():
+    with (
+        tallied("Patterns: a run over hostile rows", "rejected with the reason, neighbours published", 6) as tally,
+        without_children(),
+    ):
         report = carry_out(Run(load_declaration(declared), DataDir(tmp_path / "data")))
-        rejects = {json.loads(line)["url"]: json.loads(line) for line in (tmp_path / "data/processed/slow/rejects.jsonl").read_text().splitlines()}
+        rejects = {
+            json.loads(line)["url"]: json.loads(line)
+            for line in (tmp_path / "data/processed/slow/rejects.jsonl").read_text().splitlines()
+        }
         for number in range(6):
             is_rejected = any(url.endswith(f"/{number}") or f"#{number}" in url for url in rejects)
             tally.note(f"row {number}", held=is_rejected == (number in (2, 4)))

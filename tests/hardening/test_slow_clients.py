@@ -1,4 +1,6 @@
-"""Clients of `almanac serve` that send without end, or hardly send, or never read: each is let go, and others are answered meanwhile."""
+"""Clients of `almanac serve` that send without end, or hardly send, or never read: each is let go, and others are
+answered meanwhile.
+"""
 
 import socket
 import threading
@@ -49,8 +51,14 @@ _ENDLESS: dict[str, tuple[bytes, bytes]] = {
     "a chunk's extension": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n2;a=", b"b" * 4096),
     "trailers": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X: y\r\n" * 700),
     "a trailer": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX: ", b"a" * 4096),
-    "a body that nobody reads": (b"GET /api/kbs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n", b" " * 4096),
-    "a body of what is refused": (b"POST /nowhere HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 99999999999\r\n\r\n", b" " * 4096),
+    "a body that nobody reads": (
+        b"GET /api/kbs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999999\r\n\r\n",
+        b" " * 4096,
+    ),
+    "a body of what is refused": (
+        b"POST /nowhere HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 99999999999\r\n\r\n",
+        b" " * 4096,
+    ),
     "requests whose replies nobody reads": (b"", b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 80),
 }
 
@@ -70,22 +78,33 @@ def _sent(port: int, begin: bytes, again: bytes) -> tuple[int, bool]:
 
 
 def test_what_never_ends_is_not_taken(bases: Bases) -> None:
-    """What belongs to no body is limited by its size, and a body, of which nothing beyond its limit is kept, by its time."""
+    """What belongs to no body is limited by its size, and a body, of which nothing beyond its limit is kept, by its
+    time.
+    """
     promise = (
-        f"closed, before 64 MiB of a head are taken (of which {MAX_HEAD_BYTES >> 10} KiB count), and after the time of a body; memory grows by less than 64 MiB"
+        f"closed, before 64 MiB of a head are taken (of which {MAX_HEAD_BYTES >> 10} KiB count), and after the "
+        "time of a body; memory grows by less than 64 MiB"
     )
     process = psutil.Process()
     with (
         serve_bases(bases, names=[bases.notes], body_timeout_s=0.2, deadline_s=2) as client,
         tallied("`almanac serve`: requests without end", promise, len(_ENDLESS)) as tally,
     ):
-        assert until(lambda: client.post("/api/search", content=BODY, headers={"Content-Type": "application/json"}).status_code == 200)
+        assert until(
+            lambda: (
+                client.post("/api/search", content=BODY, headers={"Content-Type": "application/json"}).status_code
+                == 200
+            )
+        )
         before = process.memory_info().rss
         for what, (begin, again) in some(list(_ENDLESS.items()), 6):
             sent, is_closed = _sent(client.base_url.port or 0, begin, again)
             grown = process.memory_info().rss - before
             is_fine = is_closed and grown < _GROWTH and (sent < _ENOUGH or "body" in what or what == "chunks")
-            tally.note(what, None if is_fine else f"{sent} bytes were taken, {grown >> 20} MiB more are used, closed: {is_closed}")
+            tally.note(
+                what,
+                None if is_fine else f"{sent} bytes were taken, {grown >> 20} MiB more are used, closed: {is_closed}",
+            )
             tally.note(f"another client after {what}", held=client.get("/health").status_code == 200)
 
 
@@ -128,7 +147,14 @@ def _slow(kind: str) -> Iterator[bytes]:
         case "chunks":
             return iter([request(ROUTES[0], 80, "Transfer-Encoding: chunked", b""), *[b"1\r\n \r\n"] * 1000])
         case "body of a refused":
-            return iter([request(b"POST /nowhere", 80, "Content-Length: 1000", b"").replace(b"127.0.0.1:80", b"evil.example"), *[b" "] * 1000])
+            return iter(
+                [
+                    request(b"POST /nowhere", 80, "Content-Length: 1000", b"").replace(
+                        b"127.0.0.1:80", b"evil.example"
+                    ),
+                    *[b" "] * 1000,
+                ]
+            )
         case _:
             return iter([request(b"GET /health", 80, "Content-Length: 1000", b""), *[b" "] * 1000])
 
@@ -141,13 +167,21 @@ def test_who_trickles_is_let_go_and_others_are_answered(bases: Bases) -> None:
     with (
         serve_bases(bases, names=[bases.notes], body_timeout_s=1.0 if TORTURE else 0.3) as client,
         ExitStack() as stack,
-        tallied("`almanac serve`: requests that trickle", f"closed in the end, others answered meanwhile ({', '.join(_KINDS)})", 400) as tally,
+        tallied(
+            "`almanac serve`: requests that trickle",
+            f"closed in the end, others answered meanwhile ({', '.join(_KINDS)})",
+            400,
+        ) as tally,
     ):
         stop = threading.Event()
         stack.callback(stop.set)
         port = client.base_url.port or 0
         assert until(lambda: client.get("/ready").status_code == 200)
-        trickled = [(kind, _trickled(port, _slow(kind), stop)) for kind in (_KINDS if TORTURE else _KINDS[:5]) for _ in range(each)]
+        trickled = [
+            (kind, _trickled(port, _slow(kind), stop))
+            for kind in (_KINDS if TORTURE else _KINDS[:5])
+            for _ in range(each)
+        ]
         for _ in range(20):
             response = client.post("/api/search", content=BODY, headers={"Content-Type": "application/json"})
             assert response.status_code == 200, response.text
@@ -161,7 +195,9 @@ def test_a_reply_that_nobody_reads_is_given_up(bases: Bases) -> None:
     asked = b"GET /openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 60
     with (
         serve_bases(bases, names=[bases.notes], deadline_s=0.5) as client,
-        tallied("`almanac serve`: replies that nobody reads", "the connection is closed, and others are answered", 100) as tally,
+        tallied(
+            "`almanac serve`: replies that nobody reads", "the connection is closed, and others are answered", 100
+        ) as tally,
     ):
         for _ in range(100 if TORTURE else 3):
             with socket.socket() as connection:

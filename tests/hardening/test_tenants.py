@@ -25,7 +25,26 @@ from tests.serve.test_mcp import listening
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-tenants")]
 # Names that look alike, contain each other, or mean something to a filter, a path or JSON.
-_TEAMS = ["red", "Red", "réd", "re\u0301d", "red\u200b", "red ", "redd", "re", "r*", "$ne", "null", "0", "a/b", "../red", "red\nblue", "🔴", "'", '"red"']
+_TEAMS = [
+    "red",
+    "Red",
+    "réd",
+    "re\u0301d",
+    "red\u200b",
+    "red ",
+    "redd",
+    "re",
+    "r*",
+    "$ne",
+    "null",
+    "0",
+    "a/b",
+    "../red",
+    "red\nblue",
+    "🔴",
+    "'",
+    '"red"',
+]
 _KEYS = {team: f"key-{number}" for number, team in enumerate(_TEAMS)}
 _ROWS = 4  # of a team, and one more for each team after it: no two hold as many
 _WORDS = ["garden", "hedge", "harbour", "lamp", "violin", "glacier", "ledger", "orchard"]
@@ -38,20 +57,35 @@ def _secret(team: int, row: int) -> str:
 
 
 class _World(Bases):
-    """Three bases of the same rows: two keep workspaces apart, one of them has to be told which; the third keeps none. Two versions each."""
+    """Three bases of the same rows: two keep workspaces apart, one of them has to be told which; the third keeps none.
+    Two versions each.
+    """
 
     def __init__(self, folder: Any, mistral: LoopbackMistral) -> None:
         self.random = Random(41)
         super().__init__(folder, mistral)
-        self.strict = self.declare("strict", retrieve={"k": 3, "floor": 0.1, "workspace": {"field": "team", "required": True}}, gate={"max_lost": None})
+        self.strict = self.declare(
+            "strict",
+            retrieve={"k": 3, "floor": 0.1, "workspace": {"field": "team", "required": True}},
+            gate={"max_lost": None},
+        )
         for added in (0, 1):
-            self.write([(f"Title {_secret(t, r)}", team, self._text(t, r)) for t, team in enumerate(_TEAMS) for r in range(_ROWS + t + added)])
+            self.write(
+                [
+                    (f"Title {_secret(t, r)}", team, self._text(t, r))
+                    for t, team in enumerate(_TEAMS)
+                    for r in range(_ROWS + t + added)
+                ]
+            )
             for path in (self.notes, self.guide, self.strict):
                 self.publish(path)
 
     def _text(self, team: int, row: int) -> str:
         words = " ".join(self.random.sample(_WORDS, 5))
-        return f"The {words} of team number {team} keeps the word {_secret(team, row)}. What the {words} says is written here, once more."
+        return (
+            f"The {words} of team number {team} keeps the word {_secret(team, row)}. What the {words} says is "
+            "written here, once more."
+        )
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +96,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) ->
 @pytest.fixture(scope="module")
 def doors(world: _World) -> Iterator[tuple[httpx.Client, str]]:
     names = [world.notes, world.guide, world.strict]
-    # Keys are separated by commas and layout around them is dropped, so a name with layout at its end cannot be given; its rows are there all the same.
+    # Keys are separated by commas and layout around them is dropped, so a name with layout at its end cannot be given;
+    # its rows are there all the same.
     keys = ",".join(f"{key}:{team}" for team, key in _KEYS.items())
     settings: dict[str, Any] = {"api_keys": keys, "rate_per_minute": 10_000_000}
     catalog = Catalog(DataDir(world.data), names, default="notes")
@@ -101,8 +136,12 @@ class _Asker:
         choose = self.random.choice
         if depth < 2 and self.random.random() < 0.4:
             inner = [self.where(depth + 1) for _ in range(self.random.randint(1, 3))]
-            return choose([{"$or": inner}, {"$and": inner}, {"$not": inner[0]}, {"$or": [*inner, {"title": {"$ne": ""}}]}])
-        field = choose(["team", "team", "team", "title", "url", "document_id", "source", "chunk_id", "team.x", "Team", "$team"])
+            return choose(
+                [{"$or": inner}, {"$and": inner}, {"$not": inner[0]}, {"$or": [*inner, {"title": {"$ne": ""}}]}]
+            )
+        field = choose(
+            ["team", "team", "team", "title", "url", "document_id", "source", "chunk_id", "team.x", "Team", "$team"]
+        )
         team = self._team()
         return {
             field: choose(
@@ -143,30 +182,88 @@ class _Asker:
         return {name: self.random.choice(values)} if self.random.random() < 0.4 else {}
 
     def kb(self) -> Any:
-        return self.random.choice(["notes", "strict", "guide", "notes", "strict", ["notes", "strict"], ["notes", "guide"], "notes.yaml", "absent"])
+        return self.random.choice(
+            [
+                "notes",
+                "strict",
+                "guide",
+                "notes",
+                "strict",
+                ["notes", "strict"],
+                ["notes", "guide"],
+                "notes.yaml",
+                "absent",
+            ]
+        )
 
     def common(self) -> dict[str, Any]:
         parts = {"team": self._team(), "workspace": self._team(), "query": self.question()}
-        return {"kb": self.kb(), **self.maybe("workspace", self._team(), self._team()), **(self.maybe("parts", parts) if self.random.random() < 0.2 else {})}
+        return {
+            "kb": self.kb(),
+            **self.maybe("workspace", self._team(), self._team()),
+            **(self.maybe("parts", parts) if self.random.random() < 0.2 else {}),
+        }
 
     def request(self) -> tuple[str, str, dict[str, Any]]:
         """A method, a path, and the keywords of httpx."""
-        more = {**self.maybe("where", self.where(), self.where()), **self.maybe("version", "v0001", "v0002", "v0003"), **self.maybe("floor", -1.0, 0.0)}
-        history = [{"role": "user", "content": self.question()}, {"role": "assistant", "content": f"The rows of {self._team()} are these:"}]
+        more = {
+            **self.maybe("where", self.where(), self.where()),
+            **self.maybe("version", "v0001", "v0002", "v0003"),
+            **self.maybe("floor", -1.0, 0.0),
+        }
+        history = [
+            {"role": "user", "content": self.question()},
+            {"role": "assistant", "content": f"The rows of {self._team()} are these:"},
+        ]
         road = self.random.random()
         if road < 0.35:
-            asked = {"query": self.question(), **self.common(), **more, **self.maybe("k", 1, 50), **self.maybe("explain", True)}
+            asked = {
+                "query": self.question(),
+                **self.common(),
+                **more,
+                **self.maybe("k", 1, 50),
+                **self.maybe("explain", True),
+            }
             return "POST", "/api/search", {"json": {**asked, **self.maybe("mode", "lexical", "dense", "hybrid")}}
         if road < 0.6:
-            asked = {"message": self.question(), **self.common(), **more, **self.maybe("history", history), **self.maybe("stream", True)}
-            return "POST", "/api/chat", {"json": {**asked, **self.maybe("options", {"retrievalK": 50}, {"mode": "kb-llm"})}}
+            asked = {
+                "message": self.question(),
+                **self.common(),
+                **more,
+                **self.maybe("history", history),
+                **self.maybe("stream", True),
+            }
+            return (
+                "POST",
+                "/api/chat",
+                {"json": {**asked, **self.maybe("options", {"retrievalK": 50}, {"mode": "kb-llm"})}},
+            )
         if road < 0.75:
-            return "POST", "/search_kb", {"json": {"query": self.question(), **self.common(), **self.maybe("top_k", 50)}}
+            return (
+                "POST",
+                "/search_kb",
+                {"json": {"query": self.question(), **self.common(), **self.maybe("top_k", 50)}},
+            )
         named = {"kb": self.random.choice(["notes", "strict", "guide", "notes", "strict"])}
         if road < 0.95:
             paging = {**self.maybe("limit", "1", "2", "1000"), **self.maybe("offset", "0", "1", "30", "999999999")}
-            return "GET", "/api/sources", {"params": {**named, **paging, **self.maybe("version", "v0001", "v0002"), **self.maybe("workspace", self._team())}}
-        return "GET", self.random.choice(["/api/kbs", "/api/versions", "/ready", "/metrics", "/openapi.json"]), {"params": named}
+            return (
+                "GET",
+                "/api/sources",
+                {
+                    "params": {
+                        **named,
+                        **paging,
+                        **self.maybe("version", "v0001", "v0002"),
+                        **self.maybe("workspace", self._team()),
+                    }
+                },
+            )
+        return (
+            "GET",
+            self.random.choice(["/api/kbs", "/api/versions", "/ready", "/metrics", "/openapi.json"]),
+            {"params": named},
+        )
 
     def call(self) -> tuple[str, Any]:
         """A tool with its arguments, or a resource's URI."""
@@ -174,14 +271,22 @@ class _Asker:
         if road < 0.3:
             return f"search_{kb}_knowledge", {"query": self.question(), "max_results": 50}
         if road < 0.5:
-            return "search", {"query": self.question(), "kb": self.random.choice([kb, [kb], ["notes", "strict"], ["notes", "guide"]]), "max_results": 50}
+            return "search", {
+                "query": self.question(),
+                "kb": self.random.choice([kb, [kb], ["notes", "strict"], ["notes", "guide"]]),
+                "max_results": 50,
+            }
         if road < 0.7:
             return "ask", {"question": self.question(), "kb": kb}
         offset = self.random.choice(["", "?offset=0", "?offset=1", "?offset=100"])
         other = self.random.randrange(len(_TEAMS))
         titled = f"https%3A%2F%2Fgarden.example%2Ftitle-{_secret(other, 0)}"
         return "read", self.random.choice(
-            [f"almanac://{kb}/sources{offset}", f"almanac://{kb}/sources/records/{titled}{offset}", f"almanac://{kb}/passages/{other}"]
+            [
+                f"almanac://{kb}/sources{offset}",
+                f"almanac://{kb}/sources/records/{titled}{offset}",
+                f"almanac://{kb}/passages/{other}",
+            ]
         )
 
 
@@ -196,27 +301,39 @@ def test_no_request_by_http_shows_what_is_foreign(doors: tuple[httpx.Client, str
     client, random = doors[0], Random(43)
     teams = [team for team in _TEAMS if "," not in team]
     answered = 0
-    promise = "no row and no count of another tenant (filters, workspaces, parts, history, pins of versions, paging, streams, several bases)"
+    promise = (
+        "no row and no count of another tenant (filters, workspaces, parts, history, pins of versions, paging, "
+        "streams, several bases)"
+    )
     with tallied("Tenants: HTTP", promise, 10_000) as tally:
         for number in range(10_500 if TORTURE else 500):
             asker = _Asker(random, teams[number % len(teams)])
             method, path, keywords = asker.request()
             response = client.request(method, path, headers={"Authorization": f"Bearer {asker.key}"}, **keywords)
             answered += response.status_code == 200
-            finding = asker.foreign(response.text) or (asker.counts(_numbers(response.text)) if path != "/metrics" and path != "/openapi.json" else None)
-            tally.note(f"{method} {path} {keywords} of {teams[number % len(teams)]!r}", finding if response.status_code < 500 else f"{response.status_code}")
+            finding = asker.foreign(response.text) or (
+                asker.counts(_numbers(response.text)) if path != "/metrics" and path != "/openapi.json" else None
+            )
+            tally.note(
+                f"{method} {path} {keywords} of {teams[number % len(teams)]!r}",
+                finding if response.status_code < 500 else f"{response.status_code}",
+            )
     assert answered > tally.tries / 5, answered
 
 
 def test_no_call_by_mcp_shows_what_is_foreign(doors: tuple[httpx.Client, str]) -> None:
     random, calls = Random(47), 40 if TORTURE else 4
     teams = _TEAMS if TORTURE else _TEAMS[:6]
-    with tallied("Tenants: MCP", "no row and no count of another tenant (lists, tools, resources, their pages)", 700) as tally:
+    with tallied(
+        "Tenants: MCP", "no row and no count of another tenant (lists, tools, resources, their pages)", 700
+    ) as tally:
         for team in teams:
             asker = _Asker(random, team)
             asked = [("tools", None), ("resources", None), *(asker.call() for _ in range(calls))]
             for one, heard in zip(asked, _heard(doors[1], asker.key, asked), strict=True):
-                tally.note(f"{one} of {team!r}", asker.foreign(_without_echo(heard, one[1])) or asker.counts(json.loads(heard)))
+                tally.note(
+                    f"{one} of {team!r}", asker.foreign(_without_echo(heard, one[1])) or asker.counts(json.loads(heard))
+                )
 
 
 def _without_echo(heard: str, asked: Any) -> str:

@@ -45,7 +45,9 @@ def test_no_yaml_stands_for_more_than_it_says(tmp_path: Path) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     bombs = yaml_bombs()
     with tallied(
-        "YAML: aliases, merges, circles, nesting, endless scalars", "declaration: refused with file and line; front matter: read or refused", 150
+        "YAML: aliases, merges, circles, nesting, endless scalars",
+        "declaration: refused with file and line; front matter: read or refused",
+        150,
     ) as tally:
         for what, text in some(list(bombs.items()), 12):
             for place, find in (("declaration", lambda text: _declared(text, tmp_path)), ("front matter", _read)):

@@ -12,7 +12,9 @@ GROWTH_MIB = 1536  # memory that hostile input may cost in all processes togethe
 
 
 class Usage:
-    """Memory of this process and its descendants, twice a second, and their processor time. What forked processes share counts once."""
+    """Memory of this process and its descendants, twice a second, and their processor time. What forked processes share
+    counts once.
+    """
 
     def __enter__(self) -> Self:
         self._process, self._stop, self._peak = psutil.Process(), threading.Event(), 0
@@ -21,7 +23,9 @@ class Usage:
         self._watch.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stop.set()
         self._watch.join()
 

@@ -11,7 +11,9 @@ from tests.conftest import PATIENCE_S
 
 @dataclass(frozen=True)
 class Replies:
-    """What came back on a connection: the status of each reply, in order, and whether the server closed it in the end."""
+    """What came back on a connection: the status of each reply, in order, and whether the server closed it in the
+    end.
+    """
 
     statuses: tuple[int, ...]
     is_closed: bool
@@ -20,11 +22,19 @@ class Replies:
     @property
     def is_refusal(self) -> bool:
         """Whether at most one reply came, of a request that is refused, and nothing behind it was read."""
-        return self.is_closed and len(self.statuses) <= 1 and all(400 <= status < 600 and status != 500 for status in self.statuses)
+        return (
+            self.is_closed
+            and len(self.statuses) <= 1
+            and all(400 <= status < 600 and status != 500 for status in self.statuses)
+        )
 
 
-def exchanged(port: int, sent: bytes, *, timeout_s: float = PATIENCE_S, source: str = "127.0.0.1", gone: bool = False) -> Replies:
-    """Sends bytes and reads until the server closes the connection; with `gone`, the client closes at once, and reads nothing."""
+def exchanged(
+    port: int, sent: bytes, *, timeout_s: float = PATIENCE_S, source: str = "127.0.0.1", gone: bool = False
+) -> Replies:
+    """Sends bytes and reads until the server closes the connection; with `gone`, the client closes at once, and reads
+    nothing.
+    """
     with socket.create_connection(("127.0.0.1", port), timeout=timeout_s, source_address=(source, 0)) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):  # refused before all was sent
             connection.sendall(sent)
@@ -51,7 +61,10 @@ def _statuses(received: bytes) -> tuple[int, ...]:
         if status < 200:
             continue
         found.append(status)
-        headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])}
+        headers = {
+            name.strip().lower(): value.strip()
+            for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])
+        }
         if headers.get(b"transfer-encoding") == b"chunked":
             size = -1
             while size and received:

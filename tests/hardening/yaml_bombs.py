@@ -1,4 +1,6 @@
-"""Blocks of YAML that say little and mean much: aliases of aliases, merges of merges, mappings that contain themselves, nesting, and scalars that cost."""
+"""Blocks of YAML that say little and mean much: aliases of aliases, merges of merges, mappings that contain themselves,
+nesting, and scalars that cost.
+"""
 
 _DEPTHS = (6, 9, 12)
 _TIMES = (3, 9, 20)
@@ -12,14 +14,25 @@ def yaml_bombs() -> dict[str, str]:
             of = f"{times} times each, {depth} levels"
             lists = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * times)}]" for level in range(1, depth)]
             found[f"lists of lists, {of}"] = "\n".join(["a0: &a0 [lol, lol]", *lists])
-            maps = [f"a{level}: &a{level} {{{', '.join(f'k{n}: *a{level - 1}' for n in range(times))}}}" for level in range(1, depth)]
+            maps = [
+                f"a{level}: &a{level} {{{', '.join(f'k{n}: *a{level - 1}' for n in range(times))}}}"
+                for level in range(1, depth)
+            ]
             found[f"mappings of mappings, {of}"] = "\n".join(["a0: &a0 {k: lol}", *maps])
-            merges = [f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * times)}]}}" for level in range(1, depth)]
+            merges = [
+                f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * times)}]}}" for level in range(1, depth)
+            ]
             found[f"merges of merges, {of}"] = "\n".join(["a0: &a0 {k: lol, l: lol}", *merges])
-            keyed = [f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * times)}], k{level}: x}}" for level in range(1, depth)]
+            keyed = [
+                f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * times)}], k{level}: x}}"
+                for level in range(1, depth)
+            ]
             found[f"merges with keys, {of}"] = "\n".join(["a0: &a0 {k: lol, l: lol}", *keyed])
         found[f"text of texts, {depth} levels"] = "\n".join(
-            [f"a0: &a0 '{'lol' * 1000}'", *(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 50)}]" for level in range(1, depth))]
+            [
+                f"a0: &a0 '{'lol' * 1000}'",
+                *(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 50)}]" for level in range(1, depth)),
+            ]
         )
     found |= {
         "a list in itself": "a: &a [*a]",
@@ -43,7 +56,9 @@ def yaml_bombs() -> dict[str, str]:
         "an exponent": "a: 1e999999999",
         "a date that is none": "a: 9999999-99-99T99:99:99Z",
         "nothing but anchors": "\n".join(f"k{number}: &a{number} x" for number in range(2500)),
-        "one anchor, again and again": "\n".join(f"k{number}: &a [*a]" if number else "k: &a x" for number in range(2500)),
+        "one anchor, again and again": "\n".join(
+            f"k{number}: &a [*a]" if number else "k: &a x" for number in range(2500)
+        ),
         "2,000 times the same key": "a: 1\n" * 2000,
         "6,000 keys": "\n".join(f"k{number}: x" for number in range(6000)),
         "an endless text": f"a: {'b' * 60_000}",
@@ -55,7 +70,15 @@ def yaml_bombs() -> dict[str, str]:
         "directives": "%TAG ! tag:x,2000:\n" * 2000 + "---\na: b",
         "tags": "a: " + "!t " * 20_000,
     }
-    for opening, closing in (("[", "]"), ("{a: ", "}"), ("[{a: ", "}]"), ("? ", ""), ("- ", ""), ("!!seq [", "]"), ("&a [", "]")):
+    for opening, closing in (
+        ("[", "]"),
+        ("{a: ", "}"),
+        ("[{a: ", "}]"),
+        ("? ", ""),
+        ("- ", ""),
+        ("!!seq [", "]"),
+        ("&a [", "]"),
+    ):
         for times in (50, 500, 5000):
             found[f"{opening!r} {times} times"] = f"a:\n  {opening * times}x{closing * times}"
             found[f"{opening!r} {times} times, not closed"] = f"a:\n  {opening * times}x"

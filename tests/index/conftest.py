@@ -52,10 +52,12 @@ def make_chunks(count: int) -> list[ChunkRow]:
     """Two chunks a document; every tenth text is the one of row 0."""
     return [
         ChunkRow(
-            document_id=f"doc{number // 2}", source="notes", url=f"file:///doc{number // 2}", title=f"Title {number // 2}", kind="document",
+            document_id=f"doc{number // 2}", source="notes", url=f"file:///doc{number // 2}",
+            title=f"Title {number // 2}", kind="document",
             ordinal=number % 2, start=0, end=10, text=f"text {0 if number % 10 == 0 else number}",
             embedded_text=f"Title. text {0 if number % 10 == 0 else number}",
-            metadata={"number": number, "tags": ["a", "b"], "empty": None, "title": "not ours"}, fetched_at="2026-01-01T00:00:00+00:00",
+            metadata={"number": number, "tags": ["a", "b"], "empty": None, "title": "not ours"},
+            fetched_at="2026-01-01T00:00:00+00:00",
         )
         for number in range(count)
     ]  # fmt: skip
@@ -85,20 +87,27 @@ class Base:
 
     def job(self, version: str = "v0001", parent: str | None = None) -> BuildJob:
         return BuildJob(
-            version_dir=version_dir(self.index_dir, version), kb="notes", collection="notes", language="en", chunks=self.chunks,
+            version_dir=version_dir(self.index_dir, version), kb="notes", collection="notes", language="en",
+            chunks=self.chunks,
             vectors_root=self.vectors, embedder=INFO, parent=version_dir(self.index_dir, parent) if parent else None,
         )  # fmt: skip
 
     def manifest(self, version: str, rows: list[ChunkRow], verdict: Verdict) -> Manifest:
         return Manifest(
             kb="notes", version=version, parent=None, created_at="2026-01-01T00:00:00+00:00", run_id="run1",
-            digest=digest_of(chunks_table(rows), INFO.fingerprint), counts=Counts(records=0, documents=len(rows) // 2, chunks=len(rows)),
-            fingerprints={}, embedder=INFO, derived=DERIVED, declaration_sha256="0" * 64, collection="notes", language="en", gate=verdict, lineage={},
+            digest=digest_of(chunks_table(rows), INFO.fingerprint), counts=Counts(records=0, documents=len(rows) // 2,
+            chunks=len(rows)),
+            fingerprints={}, embedder=INFO, derived=DERIVED, declaration_sha256="0" * 64, collection="notes",
+            language="en", gate=verdict, lineage={},
             software={}, files=[],
         )  # fmt: skip
 
-    def build(self, version: str = "v0001", count: int = 40, *, rows: list[ChunkRow] | None = None, parent: str | None = None) -> Manifest:
-        """Embeds, builds and finishes a version whose gate passed. The builder's work is done in this process: its own costs a second or two."""
+    def build(
+        self, version: str = "v0001", count: int = 40, *, rows: list[ChunkRow] | None = None, parent: str | None = None
+    ) -> Manifest:
+        """Embeds, builds and finishes a version whose gate passed. The builder's work is done in this process: its own
+        costs a second or two.
+        """
         rows = make_chunks(count) if rows is None else rows
         self.embed(rows)
         facts = build_here(self.job(version, parent), lambda *_: None)
@@ -129,7 +138,9 @@ def chunk_rows() -> Callable[[int], list[ChunkRow]]:
 
 @pytest.fixture(scope="session")
 def distinct_rows() -> list[ChunkRow]:
-    """400 chunks, of which no two are the same for a reader; with fewer than some 300, a full build is cheaper than a delta."""
+    """400 chunks, of which no two are the same for a reader; with fewer than some 300, a full build is cheaper than a
+    delta.
+    """
     return [replace(row, text=f"{row.text} {number}") for number, row in enumerate(make_chunks(400))]
 
 

@@ -10,9 +10,16 @@ from almanac.index.vectors.store import VectorStore
 
 
 def embed_missing(
-    chunks: Path, store: VectorStore, load: Callable[[], Embedder], *, checkpoint: int = CHECKPOINT, on_progress: OnProgress = ignore
+    chunks: Path,
+    store: VectorStore,
+    load: Callable[[], Embedder],
+    *,
+    checkpoint: int = CHECKPOINT,
+    on_progress: OnProgress = ignore,
 ) -> tuple[StagedTexts, list[EmbeddedPart]]:
     """`load` is asked for the embedder only where a text has no vector."""
     staged = chunks.with_name("texts.parquet")
     found = stage_missing(chunks, store, staged, checkpoint=checkpoint)
-    return found, [embed_checkpoint(staged, number, load(), store, on_progress=on_progress) for number in range(found.checkpoints)]
+    return found, [
+        embed_checkpoint(staged, number, load(), store, on_progress=on_progress) for number in range(found.checkpoints)
+    ]

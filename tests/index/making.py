@@ -35,7 +35,20 @@ def item(url: str, text: str) -> Item:
 
 def chunk_of(one: Item) -> ChunkRow:
     text = one.text
-    return ChunkRow(one.document_id, one.source, one.url, one.title, "document", 0, 0, len(text), text, f"{one.title}. {text}", {}, AT)
+    return ChunkRow(
+        one.document_id,
+        one.source,
+        one.url,
+        one.title,
+        "document",
+        0,
+        0,
+        len(text),
+        text,
+        f"{one.title}. {text}",
+        {},
+        AT,
+    )
 
 
 def put_tables(folder: Path, texts: Texts) -> list[ChunkRow]:
@@ -50,9 +63,12 @@ def put_tables(folder: Path, texts: Texts) -> list[ChunkRow]:
 def manifest_of(kb: str, version: str, chunks: list[ChunkRow], *, passed: bool = True) -> Manifest:
     counts = Counts(records=0, documents=len(chunks), chunks=len(chunks))
     return Manifest(
-        kb=kb, version=version, parent=None, created_at=AT, run_id=f"run-{version}", digest=digest_of(chunks_table(chunks), INFO.fingerprint), counts=counts,
-        fingerprints={"page": "a", "chunker": version}, embedder=INFO, derived=DERIVED, declaration_sha256="0" * 64, collection=kb, language="en",
-        gate=Verdict(verdict="passed" if passed else "refused", checks=[]), lineage={"crawls": {"pages": "crawl-1"}}, software={}, files=[],
+        kb=kb, version=version, parent=None, created_at=AT, run_id=f"run-{version}",
+        digest=digest_of(chunks_table(chunks), INFO.fingerprint), counts=counts,
+        fingerprints={"page": "a", "chunker": version}, embedder=INFO, derived=DERIVED, declaration_sha256="0" * 64,
+        collection=kb, language="en",
+        gate=Verdict(verdict="passed" if passed else "refused", checks=[]), lineage={"crawls": {"pages": "crawl-1"}},
+        software={}, files=[],
     )  # fmt: skip
 
 
@@ -63,19 +79,37 @@ def make_version(data: DataDir, kb: str, version: str, texts: Texts, *, passed: 
     tables = {"chunks": CHUNKS, "records": RECORDS, "documents": DOCUMENTS}
     paths = {name: data.processed(kb) / file for name, file in tables.items()}
     folder = version_dir(data.index(kb), version)
-    build_version(BuildJob(version_dir=folder, kb=kb, collection=kb, language="en", vectors_root=data.vectors, embedder=INFO, **paths))
+    build_version(
+        BuildJob(
+            version_dir=folder, kb=kb, collection=kb, language="en", vectors_root=data.vectors, embedder=INFO, **paths
+        )
+    )
     return finish_version(data.index(kb), manifest_of(kb, version, chunks, passed=passed))
 
 
-def make_segmented(data: DataDir, kb: str, version: str, texts: Texts, *, limit: int, parent: str | None = None) -> Manifest:
+def make_segmented(
+    data: DataDir, kb: str, version: str, texts: Texts, *, limit: int, parent: str | None = None
+) -> Manifest:
     """A version of several segments, as a run makes it for such an `index.segment`, and the tables of that run."""
     chunks = put_tables(data.processed(kb), texts)
     embed_missing(data.processed(kb) / CHUNKS, VectorStore(data.vectors, INFO), HashEmbedder)
     index_dir = data.index(kb)
-    tables = {key: data.processed(kb) / file for key, file in (("chunks", CHUNKS), ("records", RECORDS), ("documents", DOCUMENTS))}
+    tables = {
+        key: data.processed(kb) / file
+        for key, file in (("chunks", CHUNKS), ("records", RECORDS), ("documents", DOCUMENTS))
+    }
     spec = SegmentSpec(kb=kb, collection=kb, language="en", embedder=INFO, vectors_root=data.vectors)
     since = version_dir(index_dir, parent) if parent else None
-    built = build_segmented(PlanJob(index_dir=index_dir, version_dir=version_dir(index_dir, version), spec=spec, limit=limit, parent=since, **tables))
+    built = build_segmented(
+        PlanJob(
+            index_dir=index_dir,
+            version_dir=version_dir(index_dir, version),
+            spec=spec,
+            limit=limit,
+            parent=since,
+            **tables,
+        )
+    )
     composed = {"segments": list(built.segments), "parent": parent, "lineage": {"build": built.facts.model_dump()}}
     return finish_version(index_dir, manifest_of(kb, version, chunks).model_copy(update=composed))
 

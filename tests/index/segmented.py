@@ -58,7 +58,9 @@ def build_segmented(base: Base, version: str, segments: Sequence[Rows], language
         write_deleted_rows(folder, name, CHUNKS, deleted)
         if len(deleted):
             lexical = segment_dir(base.index_dir, name) / LEXICAL
-            write_deleted_terms(folder / deleted_terms_file(name), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), deleted)
+            write_deleted_terms(
+                folder / deleted_terms_file(name), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), deleted
+            )
         uses.append(SegmentUse(segment=name, chunks=len(rows), deleted=len(deleted)))
     live = [row for rows in segments for row, is_live in rows if is_live]
     manifest = base.manifest(version, live, Verdict(verdict="passed", checks=[]))

@@ -1,4 +1,6 @@
-"""Real models of a few dimensions, with weights by a seed and the bundled model's tokenizer, saved as sentence-transformers saves them."""
+"""Real models of a few dimensions, with weights by a seed and the bundled model's tokenizer, saved as
+sentence-transformers saves them.
+"""
 
 import json
 from pathlib import Path
@@ -22,7 +24,9 @@ def save_embedder(folder: Path, *, prompts: dict[str, Any] | None = None, defaul
     from transformers import BertModel
 
     _save(BertModel, folder.with_name(f"{folder.name}-bare"))
-    SentenceTransformer(str(folder.with_name(f"{folder.name}-bare")), device="cpu", local_files_only=True).save(str(folder))
+    SentenceTransformer(str(folder.with_name(f"{folder.name}-bare")), device="cpu", local_files_only=True).save(
+        str(folder)
+    )
     settings = folder / "config_sentence_transformers.json"
     told = json.loads(settings.read_text())
     told["prompts"].update(prompts or {})
@@ -46,10 +50,13 @@ def _save(kind: Any, folder: Path, **settings: Any) -> None:
     import torch
     from transformers import AutoTokenizer, BertConfig
 
-    tokenizer = AutoTokenizer.from_pretrained(str(find_model(Embed()).path), local_files_only=True, model_max_length=READS)
+    tokenizer = AutoTokenizer.from_pretrained(
+        str(find_model(Embed()).path), local_files_only=True, model_max_length=READS
+    )
     torch.manual_seed(7)
     config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=DIMENSION, num_hidden_layers=1, num_attention_heads=2, intermediate_size=DIMENSION,
+        vocab_size=len(tokenizer), hidden_size=DIMENSION, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=DIMENSION,
         max_position_embeddings=READS, initializer_range=0.5, **settings,
     )  # fmt: skip
     kind(config).save_pretrained(folder)

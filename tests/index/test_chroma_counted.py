@@ -53,8 +53,16 @@ def test_a_delta_is_whole(base: Base) -> None:
             lambda collection: collection.add(ids=["more"], embeddings=_VECTOR, documents=["more"]),
             "41 rows instead of 40",
         ),
-        (lambda collection: collection.update(ids=_first(collection), metadatas=[{"number": -1}]), "another program has changed rows"),
-        (lambda collection: collection.update(ids=_first(collection), embeddings=_VECTOR, documents=["another text"]), "another program has changed rows"),
+        (
+            lambda collection: collection.update(ids=_first(collection), metadatas=[{"number": -1}]),
+            "another program has changed rows",
+        ),
+        (
+            lambda collection: collection.update(
+                ids=_first(collection), embeddings=_VECTOR, documents=["another text"]
+            ),
+            "another program has changed rows",
+        ),
     ],
 )
 def test_what_another_program_changes_is_told(base: Base, change: Callable[[Collection], object], finding: str) -> None:

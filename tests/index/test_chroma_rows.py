@@ -1,4 +1,6 @@
-"""What Chroma holds of metadata, with real Chroma: whatever a table has, it is added, it comes back as it was put there, and readers have the exact values."""
+"""What Chroma holds of metadata, with real Chroma: whatever a table has, it is added, it comes back as it was put
+there, and readers have the exact values.
+"""
 
 import json
 import math
@@ -30,16 +32,30 @@ from tests.index.conftest import INFO, Base
 
 _LOSSY = 121.48886955472557  # Chroma 1.5.9 gives …555 back
 _ODD = {
-    "lat": _LOSSY, "#": "hash", "# of seats": 4, "$ref": "x", "": "empty", "chroma:x": "c", "chroma:document": "d", "a\0b": "nul", "text": "c\0d",
-    "big": 2**70, "least": -(2**63), "most": 2**63 - 1, "mass": 1.989e30, "tiny": 5e-324, "nothing": None, "nest": {"a": [1.1234567890123457, None]},
-    "mixed": [1, "a", 2.5], "none": [], "yes": True, "source": "not ours", "so\0urce": "nor this", "_#": "a name of its own", "long": "x" * 300_000,
+    "lat": _LOSSY, "#": "hash", "# of seats": 4, "$ref": "x", "": "empty", "chroma:x": "c", "chroma:document": "d",
+    "a\0b": "nul", "text": "c\0d",
+    "big": 2**70, "least": -(2**63), "most": 2**63 - 1, "mass": 1.989e30, "tiny": 5e-324, "nothing": None,
+    "nest": {"a": [1.1234567890123457, None]},
+    "mixed": [1, "a", 2.5], "none": [], "yes": True, "source": "not ours", "so\0urce": "nor this",
+    "_#": "a name of its own", "long": "x" * 300_000,
     "k" * 10_000: "long key",
 }  # fmt: skip
 
 
 def _row(metadata: dict[str, Any], number: int = 0, text: str = "text") -> ChunkRow:
     return ChunkRow(
-        f"doc{number}", "shop", f"file:///doc{number}", "Title", "record", 0, None, None, text, f"text {number}", metadata, "2026-01-01T00:00:00+00:00"
+        f"doc{number}",
+        "shop",
+        f"file:///doc{number}",
+        "Title",
+        "record",
+        0,
+        None,
+        None,
+        text,
+        f"text {number}",
+        metadata,
+        "2026-01-01T00:00:00+00:00",
     )
 
 
@@ -53,7 +69,10 @@ def _stored(metadata: dict[str, Any], number: int = 0, text: str = "text") -> di
 def _publish(base: Base, rows: list[ChunkRow]) -> None:
     manifest = base.build(rows=rows)
     found: list[Problem] = []
-    verify_here(VerifyJob(version_dir=base.job().version_dir, manifest=manifest, vectors_root=base.vectors, embedder=INFO), found.append)
+    verify_here(
+        VerifyJob(version_dir=base.job().version_dir, manifest=manifest, vectors_root=base.vectors, embedder=INFO),
+        found.append,
+    )
     assert found == []
     publish(base.index_dir, "v0001")
 
@@ -67,18 +86,33 @@ def _in_chroma(folder: Path, name: str) -> dict[str, Any]:
         client.close()  # type: ignore[attr-defined]
 
 
-def test_a_version_is_built_and_verified_whatever_its_metadata_and_readers_have_the_exact_values(base: Base, tmp_path: Path) -> None:
+def test_a_version_is_built_and_verified_whatever_its_metadata_and_readers_have_the_exact_values(
+    base: Base, tmp_path: Path
+) -> None:
     rows = [_row(_ODD), _row({"lat": 19.990000000000002}, 1)]
     _publish(base, rows)
     with OpenVersion(base.index_dir, "v0001") as version:
-        assert json.dumps(version.rows([rows[0].chunk_id])[0]["metadata"], sort_keys=True) == json.dumps(_ODD, sort_keys=True)
+        assert json.dumps(version.rows([rows[0].chunk_id])[0]["metadata"], sort_keys=True) == json.dumps(
+            _ODD, sort_keys=True
+        )
     held = _in_chroma(base.job().version_dir / "chroma", "notes")[rows[0].chunk_id]
     assert held.items() >= {
-        "lat": 121.488869554726, "_# of seats": 4, "_$ref": "x", "_": "empty", "_chroma:x": "c", "_chroma:document": "d", "ab": "nul", "text": "cd",
-        "big": str(2**70), "least": str(-(2**63)), "most": 2**63 - 1, "mass": "1.989e+30", "tiny": "5e-324", "nest": '{"a":[1.1234567890123457,null]}',
-        "mixed": '[1,"a",2.5]', "none": "[]", "yes": True, "source": "shop", "_#": "a name of its own", "long": "x" * 300_000, "k" * 10_000: "long key",
+        "lat": 121.488869554726, "_# of seats": 4, "_$ref": "x", "_": "empty", "_chroma:x": "c",
+        "_chroma:document": "d", "ab": "nul", "text": "cd",
+        "big": str(2**70), "least": str(-(2**63)), "most": 2**63 - 1, "mass": "1.989e+30", "tiny": "5e-324",
+        "nest": '{"a":[1.1234567890123457,null]}',
+        "mixed": '[1,"a",2.5]', "none": "[]", "yes": True, "source": "shop", "_#": "a name of its own",
+        "long": "x" * 300_000, "k" * 10_000: "long key",
     }.items()  # fmt: skip
-    assert held.keys() - _ODD.keys() == {"_# of seats", "_$ref", "_", "_chroma:x", "_chroma:document", "ab", *OWN_KEYS} - {"source", "start", "end"}
+    assert held.keys() - _ODD.keys() == {
+        "_# of seats",
+        "_$ref",
+        "_",
+        "_chroma:x",
+        "_chroma:document",
+        "ab",
+        *OWN_KEYS,
+    } - {"source", "start", "end"}
     export_chroma(base.index_dir, "v0001", tmp_path / "out")
     assert _in_chroma(tmp_path / "out", "notes")[rows[0].chunk_id] == held
 
@@ -94,7 +128,9 @@ def _round_trip(folder: Path, rows: list[dict[str, Any]]) -> dict[str, tuple[str
     with open_client(folder) as client:
         got = client.get_collection("notes", embedding_function=None).get(include=["metadatas", "documents"])
     pairs = zip(got["documents"] or [], got["metadatas"] or [], strict=True)
-    return {chunk_id: (text, dict(metadata or {})) for chunk_id, (text, metadata) in zip(got["ids"], pairs, strict=True)}
+    return {
+        chunk_id: (text, dict(metadata or {})) for chunk_id, (text, metadata) in zip(got["ids"], pairs, strict=True)
+    }
 
 
 def test_a_row_of_a_hundred_thousand_keys_is_held_with_the_first_ones(tmp_path: Path) -> None:
@@ -104,7 +140,12 @@ def test_a_row_of_a_hundred_thousand_keys_is_held_with_the_first_ones(tmp_path: 
 
 
 def _random_text(draw: random.Random) -> str:
-    return "".join(draw.choices([*string.printable, "#", "$", "chroma:", "\0", "_", "é", "😀", "\u200b", "\ufffe", "{", "'"], k=draw.randrange(6)))
+    return "".join(
+        draw.choices(
+            [*string.printable, "#", "$", "chroma:", "\0", "_", "é", "😀", "\u200b", "\ufffe", "{", "'"],
+            k=draw.randrange(6),
+        )
+    )
 
 
 def _random_value(draw: random.Random) -> Any:
@@ -115,7 +156,22 @@ def _random_value(draw: random.Random) -> Any:
         lambda: round(draw.uniform(-1e6, 1e6), draw.randrange(8)),
         lambda: float(draw.randrange(10 ** draw.randint(1, 20))),
         lambda: math.ldexp(draw.random(), draw.randint(-80, 60)),
-        lambda: draw.choice([1e15 - 1, 1e15, 999999999999999.9, 1e-22, 1.5e-22, 1e22, 1e23, 2.0**53 + 2, -0.0, math.nan, math.inf, 1.7976931348623157e308]),
+        lambda: draw.choice(
+            [
+                1e15 - 1,
+                1e15,
+                999999999999999.9,
+                1e-22,
+                1.5e-22,
+                1e22,
+                1e23,
+                2.0**53 + 2,
+                -0.0,
+                math.nan,
+                math.inf,
+                1.7976931348623157e308,
+            ]
+        ),
         lambda: draw.choice([1, -1]) * draw.randrange(10 ** draw.randint(1, 40)),
         lambda: draw.choice([True, False, None]),
         lambda: _random_text(draw),
@@ -139,11 +195,18 @@ def test_chroma_gives_back_what_it_was_given(tmp_path: Path) -> None:
     for row in rows:
         text, metadata = found[row["chunk_id"]]
         assert text == document_of(row)
-        assert {key: (type(value), value) for key, value in metadata.items()} == {key: (type(value), value) for key, value in metadata_of(row).items()}
+        assert {key: (type(value), value) for key, value in metadata.items()} == {
+            key: (type(value), value) for key, value in metadata_of(row).items()
+        }
 
 
-@pytest.mark.parametrize(("text", "metadata", "what"), [("a\ud800b", {}, "text"), ("text", {"colour": "red", "size": "a\ud800b"}, "field size")])
-def test_what_chroma_refuses_all_the_same_is_named_with_its_row_and_field(tmp_path: Path, text: str, metadata: dict[str, Any], what: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "metadata", "what"),
+    [("a\ud800b", {}, "text"), ("text", {"colour": "red", "size": "a\ud800b"}, "field size")],
+)
+def test_what_chroma_refuses_all_the_same_is_named_with_its_row_and_field(
+    tmp_path: Path, text: str, metadata: dict[str, Any], what: str
+) -> None:
     """No table holds a lone surrogate, which stands in for what a later Chroma may refuse."""
     rows = [_stored({"n": number}, number) for number in range(5)]
     rows[3] |= {"text": text, "metadata": json.dumps(metadata)}

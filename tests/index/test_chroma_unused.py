@@ -1,4 +1,6 @@
-"""Index files of Chroma hold rows and nothing else: no memory of the process that wrote them, which has read other texts."""
+"""Index files of Chroma hold rows and nothing else: no memory of the process that wrote them, which has read other
+texts.
+"""
 
 from pathlib import Path
 from typing import Any

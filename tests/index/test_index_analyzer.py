@@ -8,9 +8,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.index.lexical import analyzer
-from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, stored_tokens, tokens
+from almanac.index.lexical.analyzer import (
+    folded_tokens,
+    has_folded,
+    is_folded,
+    remembered_tokens,
+    stored_tokens,
+    tokens,
+)
 
-_LANGUAGES = ("en", "fr", "es", "de", "it", "vi", "he", "ar", "fa", "ru", "el", "tr", "zh", "ja", "ko", "th", "hi", "und", "xx")
+_LANGUAGES = (
+    "en",
+    "fr",
+    "es",
+    "de",
+    "it",
+    "vi",
+    "he",
+    "ar",
+    "fa",
+    "ru",
+    "el",
+    "tr",
+    "zh",
+    "ja",
+    "ko",
+    "th",
+    "hi",
+    "und",
+    "xx",
+)
 _SAME = [
     ("en", "Résumé NAÏVE", "resume naive"),
     ("en", "hotels' opening", "hotel open"),
@@ -99,7 +126,11 @@ def test_vietnamese_is_folded_where_nobody_typed_a_diacritic() -> None:
     assert is_folded("dien bien phu 80km/h")
     assert not is_folded("Điện Biên Phủ")
     assert not is_folded("đ")
-    assert folded_tokens("Điện Biên Phủ") == folded_tokens("dien bien phu") == ["dien", "bien", "phu", "dien_bien", "bien_phu"]
+    assert (
+        folded_tokens("Điện Biên Phủ")
+        == folded_tokens("dien bien phu")
+        == ["dien", "bien", "phu", "dien_bien", "bien_phu"]
+    )
     assert [language for language in _LANGUAGES if has_folded(language)] == ["vi"]
     assert has_folded("vi-VN")
 
@@ -112,7 +143,11 @@ def test_regions_and_old_codes_are_the_same_language() -> None:
 @given(st.text(max_size=200), st.sampled_from(_LANGUAGES))
 def test_any_text_has_terms_without_spaces_the_same_in_nfc_and_nfd(text: str, language: str) -> None:
     found = tokens(text, language)
-    assert found == tokens(unicodedata.normalize("NFD", text), language) == tokens(unicodedata.normalize("NFC", text), language)
+    assert (
+        found
+        == tokens(unicodedata.normalize("NFD", text), language)
+        == tokens(unicodedata.normalize("NFC", text), language)
+    )
     stored = stored_tokens(text, language)
     assert set(found) - {term for term in found if "_" in term} <= set(stored)
     for term in [*stored, *folded_tokens(text)]:
@@ -126,12 +161,17 @@ def test_digits_newer_than_pythons_tables_are_words(text: str) -> None:
     assert stored_tokens(text, "en")
 
 
-@given(st.text(alphabet=st.characters(categories=["Lu", "Ll", "Lt", "Lm", "Lo", "Nd"]), min_size=1, max_size=12), st.sampled_from(_LANGUAGES))
+@given(
+    st.text(alphabet=st.characters(categories=["Lu", "Ll", "Lt", "Lm", "Lo", "Nd"]), min_size=1, max_size=12),
+    st.sampled_from(_LANGUAGES),
+)
 def test_a_word_of_any_script_has_a_term(word: str, language: str) -> None:
     assert tokens(word, language)
 
 
-@pytest.mark.parametrize("text", ["?" * 10_000, "漢字" * 200, "plain words"], ids=["without terms", "without spaces", "plain"])
+@pytest.mark.parametrize(
+    "text", ["?" * 10_000, "漢字" * 200, "plain words"], ids=["without terms", "without spaces", "plain"]
+)
 def test_what_is_remembered_of_texts_takes_some_megabytes(text: str) -> None:
     analyzer._remembered.cache_clear()
     tracemalloc.start()

@@ -11,7 +11,9 @@ from almanac.index.lexical.reader import AnalyzedQuery
 
 def _analyzed(query: str, language: str, texts: list[str]) -> AnalyzedQuery:
     found = [set(tokens(text, language)) for text in texts]
-    return AnalyzedQuery(language, False, {term: sum(term in one for one in found) for term in tokens(query, language)}, len(texts))
+    return AnalyzedQuery(
+        language, False, {term: sum(term in one for one in found) for term in tokens(query, language)}, len(texts)
+    )
 
 
 _TEXTS = ["The garden closes at six.", "Children enter for free.", "Boats leave the pier every hour."]
@@ -23,7 +25,9 @@ def test_a_question_without_words_can_reach_nothing() -> None:
 
 def test_words_that_no_text_has_can_be_reached_by_none() -> None:
     known, with_others = "garden closes", "garden closes quimera zanahoria"
-    assert attainable_score(_analyzed(with_others, "en", _TEXTS), with_others) > 2 * attainable_score(_analyzed(known, "en", _TEXTS), known)
+    assert attainable_score(_analyzed(with_others, "en", _TEXTS), with_others) > 2 * attainable_score(
+        _analyzed(known, "en", _TEXTS), known
+    )
 
 
 def test_a_word_counts_with_the_terms_of_it_that_occur() -> None:
@@ -34,7 +38,8 @@ def test_a_word_counts_with_the_terms_of_it_that_occur() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "question", "text"), [("vi", "giá vé vào cổng", "giá vé tham quan, vào tới cổng"), ("ja", "動物園の料金", "動物の園 料金の表")]
+    ("language", "question", "text"),
+    [("vi", "giá vé vào cổng", "giá vé tham quan, vào tới cổng"), ("ja", "動物園の料金", "動物の園 料金の表")],
 )
 def test_pairs_that_occur_nowhere_are_no_words_to_miss(language: str, question: str, text: str) -> None:
     analyzed = _analyzed(question, language, [text, "-"])

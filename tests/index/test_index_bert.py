@@ -26,7 +26,17 @@ from almanac.schemas.declaration.embed import Embed
 from tests.conftest import ROOT
 from tests.index.small_models import save_embedder
 
-_ODD = ["", " ", "  two  words ", "é" * 3_000, "a b " * 700, "質問ですか？", "line\nbreak\ttab", "[MASK] [SEP] </s>", "🎉"]
+_ODD = [
+    "",
+    " ",
+    "  two  words ",
+    "é" * 3_000,
+    "a b " * 700,
+    "質問ですか？",
+    "line\nbreak\ttab",
+    "[MASK] [SEP] </s>",
+    "🎉",
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +65,14 @@ def test_a_bundled_model_makes_the_same_vectors_without_torch(model: str) -> Non
     bundled = LocalEmbedder(Embed(model=model, precision="float32"))
     texts = [*_ODD, *(f"What does a ticket for {count} children cost?" for count in range(20))]
     assert (bundled.embed_queries(texts) * _by_the_model_itself(bundled, texts)).sum(axis=1).min() > 0.999999
-    assert (bundled.embed_documents(texts) * _by_the_model_itself(bundled, texts, "document")).sum(axis=1).min() > 0.999999
+    assert (bundled.embed_documents(texts) * _by_the_model_itself(bundled, texts, "document")).sum(
+        axis=1
+    ).min() > 0.999999
 
 
-@pytest.mark.parametrize("engine", [OnnxLayers, partial(OpenVinoLayers, is_half=False)], ids=["onnxruntime", "openvino"])
+@pytest.mark.parametrize(
+    "engine", [OnnxLayers, partial(OpenVinoLayers, is_half=False)], ids=["onnxruntime", "openvino"]
+)
 def test_a_text_without_word_pieces_is_found_out(tmp_path: Path, engine: Engine) -> None:
     pytest.importorskip("torch", reason="needs the extra models")
     from sentence_transformers import SentenceTransformer
@@ -93,7 +107,9 @@ def test_another_architecture_is_left_to_its_library(tmp_path: Path) -> None:
     assert Bert.of(model) is None
 
 
-def test_documents_of_another_architecture_keep_no_second_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_of_another_architecture_keep_no_second_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch", reason="needs the extra models")
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling
@@ -129,8 +145,12 @@ def test_who_asks_while_others_are_embedded_shares_the_next_pass() -> None:
             pass
         may_end.set()
         assert first.result().tolist() == [[1.0], [2.0]]
-        assert [one.result().tolist() for one in others] == [[[float(number)], [11.0], [11.0]] for number in range(3, 11)]
-    assert [sorted(call, key=int) for call in calls] == [["1", "2"], [str(number) for number in range(3, 12)]], "each text once"
+        assert [one.result().tolist() for one in others] == [
+            [[float(number)], [11.0], [11.0]] for number in range(3, 11)
+        ]
+    assert [sorted(call, key=int) for call in calls] == [["1", "2"], [str(number) for number in range(3, 12)]], (
+        "each text once"
+    )
 
 
 def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
@@ -147,23 +167,42 @@ def test_an_error_reaches_all_of_its_pass_and_nobody_after() -> None:
 
 @pytest.mark.parametrize("call", ["for_queries=True).embed_queries", "for_queries=False).embed_documents"])
 def test_a_bundled_model_needs_no_torch(call: str) -> None:
-    asks = "import sys; from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
-    code = f"{asks}; load_embedder(Embed(precision='float32'), {call}(['When do boats leave?']); print('torch' in sys.modules)"
+    asks = (
+        "import sys; from almanac.index.embedding.embedder import load_embedder; from "
+        "almanac.schemas.declaration.embed import Embed"
+    )
+    code = (
+        f"{asks}; load_embedder(Embed(precision='float32'), {call}(['When do boats leave?']); print('torch' in "
+        "sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "False"
 
 
 def test_openvino_tells_nobody_that_it_was_imported() -> None:
-    asks = "import sys; from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
-    code = f"{asks}; load_embedder(Embed()).embed_documents(['Boats leave at noon.']); print('openvino' in sys.modules, sys.modules['openvino_telemetry'])"
+    asks = (
+        "import sys; from almanac.index.embedding.embedder import load_embedder; from "
+        "almanac.schemas.declaration.embed import Embed"
+    )
+    code = (
+        f"{asks}; load_embedder(Embed()).embed_documents(['Boats leave at noon.']); print('openvino' in "
+        "sys.modules, sys.modules['openvino_telemetry'])"
+    )
     done = subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, capture_output=True, text=True)
     assert done.stdout.strip() == "True None"
 
 
 def test_onnxruntime_notes_nothing_about_its_use(tmp_path: Path) -> None:
-    asks = "from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed"
-    code = f"{asks}; load_embedder(Embed(precision='float32'), for_queries=True).embed_queries(['When do boats leave?'])"
-    environment = {name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")}
+    asks = (
+        "from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed "
+        "import Embed"
+    )
+    code = (
+        f"{asks}; load_embedder(Embed(precision='float32'), for_queries=True).embed_queries(['When do boats leave?'])"
+    )
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME")
+    }
     subprocess.run([sys.executable, "-P", "-c", code], check=True, cwd=ROOT, env=environment | {"HOME": str(tmp_path)})
     assert not list(tmp_path.rglob("*onnxruntime*"))
 
@@ -192,7 +231,10 @@ def test_a_process_is_interrupted_whichever_thread_released_its_model(tmp_path: 
     assert (done.returncode, done.stdout.strip()) == (0, "interrupted"), done.stderr
 
 
-@given(lengths=st.lists(st.integers(2, 512), max_size=60), padding=st.sampled_from([lambda _: 16, lambda longest: 8192 // longest]))
+@given(
+    lengths=st.lists(st.integers(2, 512), max_size=60),
+    padding=st.sampled_from([lambda _: 16, lambda longest: 8192 // longest]),
+)
 def test_passes_hold_each_text_once_and_little_padding(lengths: list[int], padding: Callable[[int], int]) -> None:
     passes = list(_passes(lengths, padding))
     assert sorted(row for rows in passes for row in rows) == list(range(len(lengths)))

@@ -37,7 +37,14 @@ from almanac.index.verify.rows import _Expected as ExpectedVectors
 from almanac.index.verify.rows import _probe as probe_rows
 from almanac.index.verify.verifier import verify_here, verify_version
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import discard_unfinished, list_versions, next_version, read_manifest, resolve_version, version_dir
+from almanac.index.versions.store import (
+    discard_unfinished,
+    list_versions,
+    next_version,
+    read_manifest,
+    resolve_version,
+    version_dir,
+)
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import EmbedderInfo, Manifest, Verdict
@@ -77,7 +84,10 @@ def verify(base: Base, manifest: Manifest | None) -> list[Problem]:
     """In this process; where an index file may end it, `verify_version` does the same in a child."""
     problems: list[Problem] = []
     job = base.job(manifest.version) if manifest else base.job()
-    verify_here(VerifyJob(version_dir=job.version_dir, manifest=manifest, vectors_root=base.vectors, embedder=job.embedder), problems.append)
+    verify_here(
+        VerifyJob(version_dir=job.version_dir, manifest=manifest, vectors_root=base.vectors, embedder=job.embedder),
+        problems.append,
+    )
     return problems
 
 
@@ -103,7 +113,9 @@ def test_built_version_is_whole_and_stays_so_when_it_is_read(base: Base, count: 
 
 
 @pytest.mark.slow
-def test_no_file_in_the_current_folder_takes_a_librarys_place(base: Base, chunk_rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_in_the_current_folder_takes_a_librarys_place(
+    base: Base, chunk_rows: Rows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is the user's folder, and may hold anything."""
     (tmp_path / "chromadb.py").write_text("raise SystemExit('this is not the library')")
     monkeypatch.chdir(tmp_path)
@@ -132,7 +144,8 @@ def test_stock_client_counts_filters_and_queries_a_version(base: Base) -> None:
         assert got["documents"] == ["text 7"]
         assert got["metadatas"] == [
             {
-                "source": "notes", "document_id": "doc3", "url": "file:///doc3", "title": "Title 3", "kind": "document", "ordinal": 1, "start": 0, "end": 10,
+                "source": "notes", "document_id": "doc3", "url": "file:///doc3", "title": "Title 3", "kind": "document",
+                "ordinal": 1, "start": 0, "end": 10,
                 "fetched_at": "2026-01-01T00:00:00+00:00", "number": 7, "tags": '["a","b"]',
             }
         ]  # fmt: skip
@@ -170,7 +183,9 @@ def test_killed_builder_leaves_no_version_and_the_next_build_is_fine(base: Base,
     rows = chunk_rows(3000)
     base.embed(rows)
     command = [sys.executable, "-m", "almanac.index.build.builder"]
-    builder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation(), start_new_session=True)
+    builder = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation(), start_new_session=True
+    )
     tell_job(builder, base.job().model_dump_json())
     assert builder.stdout is not None
     assert json.loads(builder.stdout.readline())["done"] == 1000
@@ -194,7 +209,9 @@ def test_builder_dies_with_its_parent(base: Base, chunk_rows: Rows, tmp_path: Pa
         "job = BuildJob.model_validate_json(Path(sys.argv[1]).read_text())\n"
         "build_version(job, on_progress=lambda done, total: print(done, flush=True))"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "job.json")], stdout=subprocess.PIPE, cwd=installation())
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "job.json")], stdout=subprocess.PIPE, cwd=installation()
+    )
     assert parent.stdout is not None
     parent.stdout.readline()
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
@@ -243,7 +260,11 @@ def test_flipped_byte_is_found_wherever_it_is(base: Base, name: str) -> None:
         path.write_bytes(changed)
         found: list[Problem] = []
         with contextlib.suppress(DamagedVersion):
-            check_files(version_dir(base.index_dir, "v0001"), read_manifest(base.index_dir, "v0001"), ProblemCollector(found.append))
+            check_files(
+                version_dir(base.index_dir, "v0001"),
+                read_manifest(base.index_dir, "v0001"),
+                ProblemCollector(found.append),
+            )
             # A name in the manifest, once altered, is that of a missing file.
             beside = kinds(found) - {"file_missing"} if name == "manifest.json" else kinds(found)
             assert beside == {"file_altered"}, f"{name}, byte {place}"
@@ -254,12 +275,17 @@ def test_flipped_byte_is_found_wherever_it_is(base: Base, name: str) -> None:
 ALTERED_BY_SQL = {
     "another text": "UPDATE embedding_metadata SET string_value = 'spam' WHERE key = 'chroma:document' AND id = 7",
     "another value": "UPDATE embedding_metadata SET int_value = 99 WHERE key = 'number' AND id = 7",
-    "a value of another type": "UPDATE embedding_metadata SET int_value = NULL, float_value = 6.0 WHERE key = 'number' AND id = 7",
+    "a value of another type": (
+        "UPDATE embedding_metadata SET int_value = NULL, float_value = 6.0 WHERE key = 'number' AND id = 7"
+    ),
     "a key more": "INSERT INTO embedding_metadata (id, key, string_value) VALUES (7, 'spam', 'spam')",
     "a key less": "DELETE FROM embedding_metadata WHERE key = 'url' AND id = 7",
     "another id": "UPDATE embeddings SET embedding_id = 'spam' WHERE id = 7",
     "a row less": "DELETE FROM embeddings WHERE id = 7",
-    "a row more": "INSERT INTO embeddings (segment_id, embedding_id, seq_id) SELECT segment_id, 'spam', seq_id FROM embeddings WHERE id = 7",
+    "a row more": (
+        "INSERT INTO embeddings (segment_id, embedding_id, seq_id) SELECT segment_id, 'spam', seq_id FROM "
+        "embeddings WHERE id = 7"
+    ),
     "another text to search": "UPDATE embedding_fulltext_search_content SET c0 = 'spam' WHERE id = 7",
     "a text to search less": "DELETE FROM embedding_fulltext_search_content WHERE id = 7",
     "another collection": "UPDATE collections SET name = 'spam'",
@@ -270,7 +296,12 @@ ALTERED_BY_SQL = {
 @pytest.mark.parametrize("statement", ALTERED_BY_SQL.values(), ids=ALTERED_BY_SQL)
 def test_what_was_altered_in_the_database_is_found(base: Base, statement: str) -> None:
     manifest = base.build()
-    with contextlib.closing(sqlite3.connect(version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3")) as database, database:
+    with (
+        contextlib.closing(
+            sqlite3.connect(version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3")
+        ) as database,
+        database,
+    ):
         assert database.execute(statement).rowcount > 0
     assert verify(base, manifest) != []
 
@@ -305,14 +336,24 @@ def _alter_metadata(collection: Collection, _base: Base) -> None:
 
 
 def _alter_vector(collection: Collection, _base: Base) -> None:
-    collection.update(ids=[collection.get(where={"number": 7})["ids"][0]], embeddings=np.full((1, 16), 0.25, dtype=np.float32))
+    collection.update(
+        ids=[collection.get(where={"number": 7})["ids"][0]], embeddings=np.full((1, 16), 0.25, dtype=np.float32)
+    )
 
 
 @pytest.mark.parametrize(
     ("tamper", "expected"),
-    [(_delete, "row_missing"), (_add, "row_foreign"), (_alter_text, "row_altered"), (_alter_metadata, "row_altered"), (_alter_vector, "vector_altered")],
+    [
+        (_delete, "row_missing"),
+        (_add, "row_foreign"),
+        (_alter_text, "row_altered"),
+        (_alter_metadata, "row_altered"),
+        (_alter_vector, "vector_altered"),
+    ],
 )
-def test_what_a_stock_client_changed_is_found(base: Base, tamper: Callable[[Collection, Any], None], expected: str) -> None:
+def test_what_a_stock_client_changed_is_found(
+    base: Base, tamper: Callable[[Collection, Any], None], expected: str
+) -> None:
     manifest = base.build()
     with stock_client(version_dir(base.index_dir, "v0001")) as collection:
         tamper(collection, base)
@@ -333,7 +374,12 @@ def test_ruined_chroma_files_are_found_and_readers_are_told(base: Base, name: st
 
 def test_panic_of_chroma_is_a_damaged_version_for_readers_and_verifiers(base: Base) -> None:
     manifest = base.build()
-    with contextlib.closing(sqlite3.connect(version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3")) as database, database:
+    with (
+        contextlib.closing(
+            sqlite3.connect(version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3")
+        ) as database,
+        database,
+    ):
         database.execute("PRAGMA writable_schema = ON")
         database.execute("UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) || sql WHERE name = 'tenants'")
     with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(DamagedVersion):
@@ -365,9 +411,16 @@ def test_other_embedder_or_digest_is_found(base: Base) -> None:
 
 
 @pytest.mark.parametrize(("reached", "kinds_of_problems"), [(40, set()), (1, set()), (0, {"probe_failed"})])
-def test_rows_that_chromas_search_does_not_reach_are_no_damage_unless_it_reaches_none(base: Base, reached: int, kinds_of_problems: set[str]) -> None:
-    """Chroma's threads decide which it reaches; here the first `reached` rows are asked for by their own vectors, the others by what no row has."""
-    rows = [replace(row, text=f"text {number}", embedded_text=f"text {number}") for number, row in enumerate(make_chunks(40))]
+def test_rows_that_chromas_search_does_not_reach_are_no_damage_unless_it_reaches_none(
+    base: Base, reached: int, kinds_of_problems: set[str]
+) -> None:
+    """Chroma's threads decide which it reaches; here the first `reached` rows are asked for by their own vectors, the
+    others by what no row has.
+    """
+    rows = [
+        replace(row, text=f"text {number}", embedded_text=f"text {number}")
+        for number, row in enumerate(make_chunks(40))
+    ]
     manifest = base.build(rows=rows)
     table = pa.table({"chunk_id": [row.chunk_id for row in rows], "text_sha256": [row.text_sha256 for row in rows]})
     keys = table.column("text_sha256").to_pylist()
@@ -421,7 +474,9 @@ def test_reader_keeps_to_the_ids_it_is_given(base: Base) -> None:
     vector = np.full(16, 0.25, dtype=np.float32)
     with OpenVersion(base.index_dir, "v0001") as version:
         chosen = version.chunk_ids[3:6]
-        assert sorted(chunk_id for chunk_id, _ in version.query(vector, 10, [*chosen, "unknown", chosen[0]])) == sorted(chosen)
+        assert sorted(chunk_id for chunk_id, _ in version.query(vector, 10, [*chosen, "unknown", chosen[0]])) == sorted(
+            chosen
+        )
         assert version.query(vector, 10, []) == []
         assert version.query(vector, 10, ["unknown"]) == []
         assert len(version.query(vector, 1000)) == 40

@@ -62,8 +62,12 @@ def test_a_process_that_died_while_it_waited_is_an_error(base: Base) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("struck", "kind"), [("child", signal.SIGKILL), ("child", signal.SIGSEGV), ("parent", signal.SIGKILL)])
-def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(base: Base, struck: str, kind: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("struck", "kind"), [("child", signal.SIGKILL), ("child", signal.SIGSEGV), ("parent", signal.SIGKILL)]
+)
+def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(
+    base: Base, struck: str, kind: signal.Signals
+) -> None:
     before = _children()
     pids: set[int] = set()
 

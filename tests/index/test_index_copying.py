@@ -13,8 +13,12 @@ def _fails(*_: object) -> int:
     raise OSError(errno.EOPNOTSUPP, "not on this file system")
 
 
-@pytest.mark.parametrize("within_the_kernel", [os.copy_file_range, lambda *_: 0, _fails], ids=["here", "ends early", "not there"])
-def test_a_copy_is_whole_whatever_the_kernel_can_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_the_kernel: object) -> None:
+@pytest.mark.parametrize(
+    "within_the_kernel", [os.copy_file_range, lambda *_: 0, _fails], ids=["here", "ends early", "not there"]
+)
+def test_a_copy_is_whole_whatever_the_kernel_can_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_the_kernel: object
+) -> None:
     monkeypatch.setattr(os, "copy_file_range", within_the_kernel)
     content = os.urandom(100_000)
     (tmp_path / "a").write_bytes(content)

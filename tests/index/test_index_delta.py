@@ -1,4 +1,6 @@
-"""The next version as a copy and the difference, with real Chroma: it is what a full build would have made, and it leaves its parent alone."""
+"""The next version as a copy and the difference, with real Chroma: it is what a full build would have made, and it
+leaves its parent alone.
+"""
 
 import hashlib
 import json
@@ -43,7 +45,9 @@ Content = dict[str, tuple[str, dict[str, Any], bytes]]
 
 @pytest.fixture
 def base(published: Any, tmp_path: Path) -> Any:
-    """A copy of the base whose v0001 has 400 chunks. No Chroma client has it open, so its files may be copied as they are."""
+    """A copy of the base whose v0001 has 400 chunks. No Chroma client has it open, so its files may be copied as they
+    are.
+    """
     shutil.copytree(published.root, tmp_path / "base")
     return replace(published, root=tmp_path / "base")
 
@@ -54,9 +58,17 @@ def rows(distinct_rows: list[ChunkRow]) -> list[ChunkRow]:
 
 
 def new_rows(count: int, begin: int = 5000) -> list[ChunkRow]:
-    place: dict[str, Any] = {"source": "notes", "title": "New", "kind": "record", "ordinal": 0, "start": None, "end": None}
+    place: dict[str, Any] = {
+        "source": "notes",
+        "title": "New",
+        "kind": "record",
+        "ordinal": 0,
+        "start": None,
+        "end": None,
+    }
     return [
-        ChunkRow(document_id=f"new{n}", url=f"file:///new{n}", text=f"new text {n}", embedded_text=f"new {n}", metadata={"number": n},
+        ChunkRow(document_id=f"new{n}", url=f"file:///new{n}", text=f"new text {n}", embedded_text=f"new {n}",
+        metadata={"number": n},
                  fetched_at="2026-02-01T00:00:00+00:00", **place)
         for n in range(begin, begin + count)
     ]  # fmt: skip
@@ -78,7 +90,9 @@ def content(folder: Path) -> Content:
     vectors = np.round(np.asarray(got["embeddings"], dtype=np.float32), 5) + 0.0
     return {
         chunk_id: (document, dict(metadata or {}), vector.tobytes())
-        for chunk_id, document, metadata, vector in zip(got["ids"], got["documents"] or [], got["metadatas"] or [], vectors, strict=True)
+        for chunk_id, document, metadata, vector in zip(
+            got["ids"], got["documents"] or [], got["metadatas"] or [], vectors, strict=True
+        )
     }
 
 
@@ -86,7 +100,10 @@ def problems(base: Any, version: str, manifest: Manifest | None = None, since: s
     found: list[Problem] = []
     folder, parent = version_dir(base.index_dir, version), version_dir(base.index_dir, since) if since else None
     info = base.job().embedder
-    verify_here(VerifyJob(version_dir=folder, manifest=manifest, vectors_root=base.vectors, embedder=info, since=parent), found.append)
+    verify_here(
+        VerifyJob(version_dir=folder, manifest=manifest, vectors_root=base.vectors, embedder=info, since=parent),
+        found.append,
+    )
     return found
 
 
@@ -154,7 +171,9 @@ def test_parent_is_left_as_it_was_while_a_reader_has_it_open(base: Any, rows: li
         assert reader.query(vector, 20) == hits
     assert content(folder) == before
     assert problems(base, "v0001", OpenVersion(base.index_dir, "v0001").manifest) == []
-    shared = {path.stat().st_ino for path in folder.rglob("*")} & {path.stat().st_ino for path in version_dir(base.index_dir, "v0002").rglob("*")}
+    shared = {path.stat().st_ino for path in folder.rglob("*")} & {
+        path.stat().st_ino for path in version_dir(base.index_dir, "v0002").rglob("*")
+    }
     assert shared == set()
 
 
@@ -163,7 +182,9 @@ def test_row_first_seen_at_another_time_goes_and_comes_anew(base: Any, rows: lis
     after = [replace(rows[0], fetched_at="2027-01-01T00:00:00+00:00"), *rows[1:]]
     facts = build(base, after)
     assert (facts.kind, facts.added, facts.removed) == ("delta", 1, 1)
-    assert content(version_dir(base.index_dir, "v0002"))[rows[0].chunk_id][1]["fetched_at"] == "2027-01-01T00:00:00+00:00"
+    assert (
+        content(version_dir(base.index_dir, "v0002"))[rows[0].chunk_id][1]["fetched_at"] == "2027-01-01T00:00:00+00:00"
+    )
     assert problems(base, "v0002", since="v0001") == problems(base, "v0002") == []
 
 
@@ -192,7 +213,10 @@ def _flip(path: Path) -> None:
     path.write_bytes(changed)
 
 
-NOT_UTF8 = ("PRAGMA writable_schema = ON", "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) || sql WHERE name = 'tenants'")
+NOT_UTF8 = (
+    "PRAGMA writable_schema = ON",
+    "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) || sql WHERE name = 'tenants'",
+)
 
 
 def _execute(folder: Path, *statements: str) -> None:
@@ -211,31 +235,63 @@ def _in_manifest(change: Callable[[dict[str, Any]], object]) -> Callable[[Path],
 
 
 NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
-    "index file flipped": (lambda folder: _flip(next(folder.rglob("data_level0.bin"))), "data_level0.bin was altered|file was altered", True),
+    "index file flipped": (
+        lambda folder: _flip(next(folder.rglob("data_level0.bin"))),
+        "data_level0.bin was altered|file was altered",
+        True,
+    ),
     "index file missing": (lambda folder: next(folder.rglob("link_lists.bin")).unlink(), "file is missing", True),
     "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "database is missing", True),
-    "database ruined": (lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999), "not a database", True),
-    "database without its segments": (lambda folder: _execute(folder, "DROP TABLE segments"), "database was altered", True),
+    "database ruined": (
+        lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999),
+        "not a database",
+        True,
+    ),
+    "database without its segments": (
+        lambda folder: _execute(folder, "DROP TABLE segments"),
+        "database was altered",
+        True,
+    ),
     "database with a schema that is no text": (lambda folder: _execute(folder, *NOT_UTF8), "cannot be copied", True),
     "table flipped": (lambda folder: _flip(folder / "chunks.parquet"), "chunks.parquet of v0001 was altered", True),
     "manifest torn": (lambda folder: (folder / "manifest.json").write_text("{"), "manifest", True),
     "parent gone": (lambda folder: shutil.rmtree(folder), "no version 'v0001'|no version", True),
     "other collection": (_in_manifest(lambda stored: stored.update(collection="others")), "another collection", False),
-    "other embedder": (_in_manifest(lambda stored: stored["embedder"].update(fingerprint="f" * 16)), "another embedder", False),
+    "other embedder": (
+        _in_manifest(lambda stored: stored["embedder"].update(fingerprint="f" * 16)),
+        "another embedder",
+        False,
+    ),
     "no facts": (_in_manifest(lambda stored: stored.update(lineage={})), "does not say how it was built", False),
-    "other layout": (_in_manifest(lambda stored: stored["lineage"]["build"].update(layout="old")), "laid out in another way", False),
+    "other layout": (
+        _in_manifest(lambda stored: stored["lineage"]["build"].update(layout="old")),
+        "laid out in another way",
+        False,
+    ),
     "fifty deltas": (_in_manifest(lambda stored: stored["lineage"]["build"].update(deltas=50)), "50 deltas", False),
-    "half added": (_in_manifest(lambda stored: stored["lineage"]["build"].update(added_since_full=199)), "would have been added", False),
+    "half added": (
+        _in_manifest(lambda stored: stored["lineage"]["build"].update(added_since_full=199)),
+        "would have been added",
+        False,
+    ),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cause", "why", "damaged"), NO_DELTA.values(), ids=NO_DELTA)
-def test_full_build_where_no_delta_should_be_made(base: Any, rows: list[ChunkRow], cause: Callable[[Path], object], why: str, damaged: bool) -> None:
+def test_full_build_where_no_delta_should_be_made(
+    base: Any, rows: list[ChunkRow], cause: Callable[[Path], object], why: str, damaged: bool
+) -> None:
     cause(version_dir(base.index_dir, "v0001"))
     after = [*rows[10:], *new_rows(10)]
     facts = build(base, after)
-    assert (facts.kind, facts.added, facts.deltas, facts.added_since_full, facts.parent_damaged) == ("full", len(rows), 0, 0, damaged)
+    assert (facts.kind, facts.added, facts.deltas, facts.added_since_full, facts.parent_damaged) == (
+        "full",
+        len(rows),
+        0,
+        0,
+        damaged,
+    )
     assert facts.why_full is not None
     assert any(part in facts.why_full for part in why.split("|"))
     assert problems(base, "v0002") == []
@@ -279,10 +335,18 @@ def _alter_vector(collection: Collection, chunk_id: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("tamper", "expected"),
-    [(_delete, "row_missing"), (_add, "row_foreign"), (_alter_text, "row_altered"), (_alter_metadata, "row_altered"), (_alter_vector, "vector_altered")],
+    [
+        (_delete, "row_missing"),
+        (_add, "row_foreign"),
+        (_alter_text, "row_altered"),
+        (_alter_metadata, "row_altered"),
+        (_alter_vector, "vector_altered"),
+    ],
 )
 @pytest.mark.parametrize("of", ["new", "taken over"])
-def test_verification_of_a_delta_finds_what_differs(base: Any, rows: list[ChunkRow], tamper: Callable[[Collection, str], None], expected: str, of: str) -> None:
+def test_verification_of_a_delta_finds_what_differs(
+    base: Any, rows: list[ChunkRow], tamper: Callable[[Collection, str], None], expected: str, of: str
+) -> None:
     after = [*rows[10:], *new_rows(10)]
     build(base, after)
     with stock_client(version_dir(base.index_dir, "v0002")) as collection:
@@ -293,7 +357,12 @@ def test_verification_of_a_delta_finds_what_differs(base: Any, rows: list[ChunkR
 def test_verification_of_a_delta_finds_a_table_that_is_not_what_was_built(base: Any, rows: list[ChunkRow]) -> None:
     build(base, [*rows[10:], *new_rows(10)])
     write_table(version_dir(base.index_dir, "v0002") / "chunks.parquet", chunks_table([*rows[9:], *new_rows(10)]))
-    assert {problem.kind for problem in problems(base, "v0002", since="v0001")} == {"row_missing", "row_altered", "unreadable"}  # and fewer vectors than rows
+    # and fewer vectors than rows
+    assert {problem.kind for problem in problems(base, "v0002", since="v0001")} == {
+        "row_missing",
+        "row_altered",
+        "unreadable",
+    }
 
 
 @pytest.mark.slow
@@ -305,14 +374,22 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
     assert (facts.kind, facts.added, facts.removed, facts.added_since_full, facts.deltas) == ("delta", 5, 10, 5, 1)
     assert seen == [(10, 15), (15, 15)]
     folder = version_dir(base.index_dir, "v0002")
-    assert verify_version(folder, None, base.vectors, base.job().embedder, since=version_dir(base.index_dir, "v0001")) == []
+    assert (
+        verify_version(folder, None, base.vectors, base.job().embedder, since=version_dir(base.index_dir, "v0001"))
+        == []
+    )
 
 
 @pytest.mark.slow
 def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow]) -> None:
     after = [*rows[60:], *new_rows(40)]
     base.embed(after)
-    builder = subprocess.Popen([sys.executable, "-m", "almanac.index.build.builder"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=installation())
+    builder = subprocess.Popen(
+        [sys.executable, "-m", "almanac.index.build.builder"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=installation(),
+    )
     tell_job(builder, base.job("v0002", "v0001").model_dump_json())
     assert builder.stdout is not None
     assert json.loads(builder.stdout.readline())["done"] == 60
@@ -325,12 +402,15 @@ def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRo
     assert problems(base, "v0002") == []
 
 
-def test_files_of_a_parent_that_a_reader_left_half_written_are_taken_back_first(base: Any, rows: list[ChunkRow]) -> None:
+def test_files_of_a_parent_that_a_reader_left_half_written_are_taken_back_first(
+    base: Any, rows: list[ChunkRow]
+) -> None:
     """A journal beside the database belongs to it: a copy of the file alone would be torn."""
     database = version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3"
     code = (
         "import os, sqlite3, sys\n"
-        "c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('PRAGMA cache_size = 1'); c.execute('BEGIN IMMEDIATE')\n"
+        "c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('PRAGMA cache_size = 1'); "
+        "c.execute('BEGIN IMMEDIATE')\n"
         "c.execute(\"UPDATE embeddings SET created_at = '1999-12-31 23:59:59'\")\n"
         "os.kill(os.getpid(), 9)"
     )
@@ -356,7 +436,9 @@ def test_manifest_hash_is_what_sha256sum_writes(base: Any) -> None:
     assert (folder / "manifest.sha256").read_text() == f"{digest}  manifest.json\n"
 
 
-def test_chroma_that_fails_on_a_full_disk_is_told_as_that(base: Any, rows: list[ChunkRow], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chroma_that_fails_on_a_full_disk_is_told_as_that(
+    base: Any, rows: list[ChunkRow], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Chroma names no cause. Every disk counts as full here, and an id that Chroma refuses makes it fail."""
     from almanac.index.chroma import client as engine
 

@@ -25,9 +25,16 @@ def model_folder(path: Path, **pooling: object) -> Path:
     (path / "1_Pooling").mkdir(parents=True)
     (path / "config.json").write_text(json.dumps({"hidden_size": 32, "max_position_embeddings": 128}))
     (path / "modules.json").write_text(
-        json.dumps([{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
+        json.dumps(
+            [
+                {"path": "", "type": "sentence_transformers.models.Transformer"},
+                {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+            ]
+        )
     )
-    (path / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, **pooling}))
+    (path / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True, **pooling})
+    )
     (path / "model.safetensors").write_bytes(b"weights")
     return path
 
@@ -35,8 +42,10 @@ def model_folder(path: Path, **pooling: object) -> Path:
 @pytest.mark.slow
 def test_bundled_model_is_described_without_loading_it() -> None:
     code = (
-        "import sys; from almanac.index.embedding.embedder import describe_embedder; from almanac.schemas.declaration.embed import Embed\n"
-        "print(describe_embedder(Embed()).model_dump_json()); assert not {'torch', 'transformers', 'chromadb'} & set(sys.modules)"
+        "import sys; from almanac.index.embedding.embedder import describe_embedder; from "
+        "almanac.schemas.declaration.embed import Embed\n"
+        "print(describe_embedder(Embed()).model_dump_json()); assert not {'torch', 'transformers', "
+        "'chromadb'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=installation(), check=True)
     info = json.loads(done.stdout)
@@ -84,7 +93,9 @@ def test_dimension_is_that_of_the_last_module_that_changes_it(tmp_path: Path) ->
     assert ModelFolder("m", model_folder(tmp_path / "two", pooling_mode_max_tokens=True)).dimension() == 64
     dense = model_folder(tmp_path / "dense")
     modules = json.loads((dense / "modules.json").read_text())
-    (dense / "modules.json").write_text(json.dumps([*modules, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]))
+    (dense / "modules.json").write_text(
+        json.dumps([*modules, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}])
+    )
     (dense / "2_Dense").mkdir()
     (dense / "2_Dense" / "config.json").write_text('{"out_features": 8}')
     assert ModelFolder("m", dense).dimension() == 8
@@ -101,7 +112,9 @@ def pretend_processor(monkeypatch: pytest.MonkeyPatch, folder: Path, text: str) 
     monkeypatch.setattr(precision, "_GPU_DRIVER", folder / "no driver")
 
 
-def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_processor(monkeypatch, tmp_path, "model name\t: Some CPU\nflags\t\t: fpu avx512f avx512_bf16 sse\n")
     single, half = describe_embedder(Embed(precision="float32")), describe_embedder(Embed(precision="bfloat16"))
     assert single.fingerprint == "e66a7194713b02af"  # vectors that lie on disk are of this one
@@ -119,7 +132,9 @@ def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(tmp_path
         ("", "nothing is known"),
     ],
 )
-def test_half_precision_is_refused_where_the_processor_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, found: str) -> None:
+def test_half_precision_is_refused_where_the_processor_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, found: str
+) -> None:
     pretend_processor(monkeypatch, tmp_path, cpuinfo)
     with pytest.raises(DeclarationError, match=found) as raised:
         require_precision(Embed(precision="bfloat16"))
@@ -133,12 +148,16 @@ def test_half_precision_is_refused_where_the_processor_has_none(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("has", [True, False])
-def test_a_base_keeps_the_precision_of_its_first_build(has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_keeps_the_precision_of_its_first_build(
+    has: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_processor(monkeypatch, tmp_path, f"flags\t\t: fpu {'amx_bf16' if has else 'avx2'}\n")
     single, half = describe_embedder(Embed(precision="float32")), describe_embedder(Embed(precision="bfloat16"))
     assert resolve(Embed(), single).precision == "float32"
     assert resolve(Embed(), half).precision == "bfloat16"
-    assert resolve(Embed(), single.model_copy(update={"precision": None})).precision == "float32", "as manifests were that said nothing of it"
+    assert resolve(Embed(), single.model_copy(update={"precision": None})).precision == "float32", (
+        "as manifests were that said nothing of it"
+    )
     assert resolve(Embed(), None).precision == resolve(Embed(), INFO).precision == ("bfloat16" if has else "float32")
     assert resolve(Embed(precision="float32"), half).precision == "float32", "what is declared counts"
 
@@ -169,7 +188,8 @@ def test_bundled_model_makes_the_published_models_vectors(bundled: LocalEmbedder
     assert embedder.embed_queries([]).shape == (0, 384)
 
 
-# The same length in characters, from 20 to 120 word pieces: what is grouped by word pieces has to come back in the order asked for.
+# The same length in characters, from 20 to 120 word pieces: what is grouped by word pieces has to come back in the
+# order asked for.
 MIXED = [("word " * 40)[:100], "ăệữ" * 33, "12345 " * 16, "Đà Nẵng, phố cổ Hội An, sông Hàn " * 3, "", "?"]
 
 
@@ -194,11 +214,15 @@ def test_half_precision_makes_nearly_the_same_vectors(bundled: LocalEmbedder) ->
     cosines = (vectors * bundled.embed_documents(texts)).sum(axis=1)
     assert cosines.min() >= 0.999
     assert not np.array_equal(vectors, bundled.embed_documents(texts)), "single precision under another name"
-    assert np.array_equal(half.embed_queries(texts[:5]), bundled.embed_queries(texts[:5])), "questions are alike everywhere"
+    assert np.array_equal(half.embed_queries(texts[:5]), bundled.embed_queries(texts[:5])), (
+        "questions are alike everywhere"
+    )
 
 
 @pytest.mark.slow
-def test_single_precision_stands_in_where_that_is_tolerated(bundled: LocalEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_precision_stands_in_where_that_is_tolerated(
+    bundled: LocalEmbedder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pretend_processor(monkeypatch, tmp_path, "flags\t\t: fpu avx2\n")
     half = load_embedder(Embed(precision="bfloat16", reuse="tolerant"))
     assert half.info.precision == "bfloat16", "its vectors join those of bfloat16"

@@ -17,7 +17,10 @@ def test_a_vocabulary_fits_the_language_that_it_was_made_for() -> None:
     assert _fit("Quand le jardin du château ouvre-t-il ses portes aux visiteurs ?") == 0.0
 
 
-@pytest.mark.parametrize("text", ["มนุษย์ทั้งหลายเกิดมามีอิสระ", "ܐܒܘܢ ܕܒܫܡܝܐ ܢܬܩܕܫ", "ሰላም ለዓለም ሁሉ", "ᎣᏏᏲ ᎡᎶᎯ", "人人生而自由", "すべての人間は自由である"])
+@pytest.mark.parametrize(
+    "text",
+    ["มนุษย์ทั้งหลายเกิดมามีอิสระ", "ܐܒܘܢ ܕܒܫܡܝܐ ܢܬܩܕܫ", "ሰላም ለዓለም ሁሉ", "ᎣᏏᏲ ᎡᎶᎯ", "人人生而自由", "すべての人間は自由である"],
+)
 def test_a_script_that_comes_out_as_unknown_pieces_is_not_known(text: str) -> None:
     """One unknown piece per word looks like a word that the vocabulary has."""
     assert _fit(text) == 0.0
@@ -29,9 +32,13 @@ def test_a_few_words_in_another_script_make_a_text_a_little_less_known() -> None
 
 
 def _of_many_languages(monkeypatch: pytest.MonkeyPatch, *, has_unknown: bool) -> None:
-    pieces: dict[str, int] = {name: number for number, name in enumerate(["<unk>", *"abcdefghijklmnopqrstuvwxyz", "garden", "人", "生"])}
+    pieces: dict[str, int] = {
+        name: number for number, name in enumerate(["<unk>", *"abcdefghijklmnopqrstuvwxyz", "garden", "人", "生"])
+    }
     pieces |= {f"filler{number}": number for number in range(len(pieces), 100_000)}
-    tokenizer = Tokenizer(models.BPE(vocab=pieces, merges=[], unk_token="<unk>" if has_unknown else None, fuse_unk=True))
+    tokenizer = Tokenizer(
+        models.BPE(vocab=pieces, merges=[], unk_token="<unk>" if has_unknown else None, fuse_unk=True)
+    )
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     monkeypatch.setattr(module, "load_tokenizer", lambda _: tokenizer)

@@ -1,4 +1,6 @@
-"""What becomes of kept versions: pruned, rebuilt, forgotten in part, promoted, compared. Real Chroma, in a data directory of two knowledge bases."""
+"""What becomes of kept versions: pruned, rebuilt, forgotten in part, promoted, compared. Real Chroma, in a data
+directory of two knowledge bases.
+"""
 
 import json
 import os
@@ -28,7 +30,14 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
+from almanac.index.versions.store import (
+    current_version,
+    discard_unfinished,
+    pin_version,
+    read_manifest,
+    version_dir,
+    version_names,
+)
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
@@ -38,7 +47,9 @@ from tests.index.conftest import INFO, HashEmbedder
 from tests.proof.base import LONG, TORTURE
 
 AT = making.AT
-FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(6)} | {"http://shop/same": "a notice that stands everywhere"}
+FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(6)} | {
+    "http://shop/same": "a notice that stands everywhere"
+}
 SECOND = {**FIRST, "http://shop/0": "text of page 0, mended", "http://shop/new": "a new page"}
 
 
@@ -67,7 +78,9 @@ def data(made: Path, tmp_path: Path) -> DataDir:
 
 
 def _declaration(name: str = "shop", **retention: int) -> Declaration:
-    return Declaration.model_validate({"name": name, "sources": [{"name": "pages", "kind": "files", "glob": "*.md"}], "retention": retention})
+    return Declaration.model_validate(
+        {"name": name, "sources": [{"name": "pages", "kind": "files", "glob": "*.md"}], "retention": retention}
+    )
 
 
 def _problems(data: DataDir, version: str, kb: str = "shop") -> list[Any]:
@@ -345,7 +358,12 @@ def test_promoted_version_is_whole_there_with_its_vectors_and_where_it_came_from
     assert (result.promoted, result.published, result.to) == ("v0001", True, str(target.root))
     manifest, origin = read_manifest(target.index("shop"), "v0001"), read_manifest(data.index("shop"), "v0002")
     assert manifest.digest == origin.digest == result.digest
-    assert manifest.lineage["promoted"] == {"version": "v0002", "digest": origin.digest, "run_id": "run-v0002", "created_at": AT}
+    assert manifest.lineage["promoted"] == {
+        "version": "v0002",
+        "digest": origin.digest,
+        "run_id": "run-v0002",
+        "created_at": AT,
+    }
     assert (current_version(target.index("shop")), _problems(target, "v0001")) == ("v0001", [])
     assert rebuild_version(target.index("shop"), "v0001", target.vectors).digest == origin.digest
     again = promote_version(data, target, "shop", "v0002")

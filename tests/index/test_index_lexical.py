@@ -36,7 +36,20 @@ _TEXTS = {
 
 def _chunk(number: int, text: str, title: str = "", language: str | None = None) -> ChunkRow:
     metadata = {"language": language} if language else {}
-    return ChunkRow(f"doc{number}", "notes", f"file:///{number}", title, "document", 0, 0, len(text), text, text, metadata, "2026-01-01T00:00:00+00:00")
+    return ChunkRow(
+        f"doc{number}",
+        "notes",
+        f"file:///{number}",
+        title,
+        "document",
+        0,
+        0,
+        len(text),
+        text,
+        text,
+        metadata,
+        "2026-01-01T00:00:00+00:00",
+    )
 
 
 def _name(number: int) -> str:
@@ -45,43 +58,72 @@ def _name(number: int) -> str:
 
 
 def _plain(numbers: range) -> list[ChunkRow]:
-    return [_chunk(number, f"common words {number % 7} and {_name(number)} of the palace " + "garden " * (number % 5)) for number in numbers]
+    return [
+        _chunk(number, f"common words {number % 7} and {_name(number)} of the palace " + "garden " * (number % 5))
+        for number in numbers
+    ]
 
 
-def _build(base: Base, rows: list[ChunkRow], language: str, version: str = "v0001", parent: str | None = None) -> OpenVersion:
+def _build(
+    base: Base, rows: list[ChunkRow], language: str, version: str = "v0001", parent: str | None = None
+) -> OpenVersion:
     base.embed(rows)
     facts = build_here(base.job(version, parent).model_copy(update={"language": language}), lambda *_: None)
     manifest = base.manifest(version, rows, Verdict(verdict="passed", checks=[]))
-    finish_version(base.index_dir, manifest.model_copy(update={"language": language, "lineage": {"build": facts.model_dump()}}))
+    finish_version(
+        base.index_dir, manifest.model_copy(update={"language": language, "lineage": {"build": facts.model_dump()}})
+    )
     return OpenVersion(base.index_dir, version)
 
 
 def _problems(base: Base, version: str = "v0001") -> set[tuple[str, str]]:
     with without_children(), OpenVersion(base.index_dir, version) as opened:
-        return {(one.kind, one.where) for one in verify_version(version_dir(base.index_dir, version), opened.manifest, base.vectors, INFO)}
+        return {
+            (one.kind, one.where)
+            for one in verify_version(version_dir(base.index_dir, version), opened.manifest, base.vectors, INFO)
+        }
 
 
 def test_each_language_of_a_version_is_found_by_its_own_rules(base: Base) -> None:
     rows = {language: _chunk(number, text, language=language) for number, (language, text) in enumerate(_TEXTS.items())}
     with _build(base, list(rows.values()), "auto") as opened:
         for language, query in [
-            ("en", "opening of castles"), ("en", "to1101"), ("fr", "enfants"), ("fr", "ete"), ("fr", "musées"), ("fr", "musee"), ("fr", "MUSE\u0301E"),
-            ("vi", "điện biên"), ("vi", "dien bien phu"), ("vi", "đie\u0323\u0302n"), ("he", "בית"), ("he", "מוזיאון"), ("zh", "门票"), ("ar", "كتاب"),
+            ("en", "opening of castles"), ("en", "to1101"), ("fr", "enfants"), ("fr", "ete"), ("fr", "musées"), ("fr",
+            "musee"), ("fr", "MUSE\u0301E"),
+            ("vi", "điện biên"), ("vi", "dien bien phu"), ("vi", "đie\u0323\u0302n"), ("he", "בית"), ("he", "מוזיאון"),
+            ("zh", "门票"), ("ar", "كتاب"),
         ]:  # fmt: skip
             assert [hit for hit, _ in opened.lexical(query, 1)] == [rows[language].chunk_id], query
-        assert opened.lexical("zzz", 5) == opened.lexical("", 5) == opened.lexical("?!", 5) == opened.lexical("castle", 0) == []
+        assert (
+            opened.lexical("zzz", 5)
+            == opened.lexical("", 5)
+            == opened.lexical("?!", 5)
+            == opened.lexical("castle", 0)
+            == []
+        )
     assert lexical_facts(version_dir(base.index_dir, "v0001") / LEXICAL).languages == dict.fromkeys(sorted(_TEXTS), 1)
 
 
 def test_several_languages_give_a_row_its_best_reading_and_no_more(base: Base, tmp_path: Path) -> None:
-    """A word that two languages read alike counts once: the score is the one of a version that has the text's language alone."""
+    """A word that two languages read alike counts once: the score is the one of a version that has the text's language
+    alone.
+    """
     english = [_chunk(number, f"castle number{number}", language="en") for number in range(5)]
-    with _build(base, [*english, _chunk(9, "", language="fr")], "auto") as both, _build(Base(tmp_path / "b"), [*english, _chunk(9, "")], "en") as alone:
-        assert [score for _, score in both.lexical("castle number3", 5)] == [score for _, score in alone.lexical("castle number3", 5)]
+    with (
+        _build(base, [*english, _chunk(9, "", language="fr")], "auto") as both,
+        _build(Base(tmp_path / "b"), [*english, _chunk(9, "")], "en") as alone,
+    ):
+        assert [score for _, score in both.lexical("castle number3", 5)] == [
+            score for _, score in alone.lexical("castle number3", 5)
+        ]
 
 
 def test_a_title_counts_once(base: Base) -> None:
-    rows = [_chunk(0, "Opening hours and prices", "Versailles"), _chunk(1, "Marseille has opening hours"), _chunk(2, "Trianon. Opening hours", "Trianon")]
+    rows = [
+        _chunk(0, "Opening hours and prices", "Versailles"),
+        _chunk(1, "Marseille has opening hours"),
+        _chunk(2, "Trianon. Opening hours", "Trianon"),
+    ]
     with _build(base, rows, "en") as opened:
         assert [hit for hit, _ in opened.lexical("versailles opening", 1)] == [rows[0].chunk_id]
         assert [hit for hit, _ in opened.lexical("trianon", 3)] == [rows[2].chunk_id]
@@ -215,7 +257,9 @@ def test_verification_finds_rows_that_are_missing_or_foreign(base: Base) -> None
     shutil.rmtree(mine)
     shutil.copytree(theirs, mine)
     found = _problems(base)
-    assert {where for kind, where in found if kind == "row_missing"} == {f"{LEXICAL}: {row.chunk_id}" for row in rows[:2]}
+    assert {where for kind, where in found if kind == "row_missing"} == {
+        f"{LEXICAL}: {row.chunk_id}" for row in rows[:2]
+    }
     _build(base, rows[:39], "en", "v0003").close()
     shutil.rmtree(theirs)
     shutil.copytree(version_dir(base.index_dir, "v0003") / LEXICAL, theirs)
@@ -237,10 +281,14 @@ def test_verification_finds_terms_that_are_another_rows(base: Base) -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "text"), [("fr", "日本 œuvre à côté"), ("vi", "Điện Biên Phủ, thành phố"), ("he", "המוזיאון פתוח"), ("zh", "东京塔的门票")]
+    ("language", "text"),
+    [("fr", "日本 œuvre à côté"), ("vi", "Điện Biên Phủ, thành phố"), ("he", "המוזיאון פתוח"), ("zh", "东京塔的门票")],
 )
 def test_verification_reads_terms_of_any_script(base: Base, language: str, text: str) -> None:
-    rows = [replace(row, text=f"{text} {number}", embedded_text=f"{text} {number}") for number, row in enumerate(_plain(range(4)))]
+    rows = [
+        replace(row, text=f"{text} {number}", embedded_text=f"{text} {number}")
+        for number, row in enumerate(_plain(range(4)))
+    ]
     _build(base, rows, language).close()
     assert not _problems(base)
 
@@ -287,7 +335,18 @@ def test_a_query_of_any_characters_is_no_error(small: OpenVersion, query: str) -
 
 
 @pytest.mark.parametrize(
-    "query", ['XOR "(', "title:[castle TO b]", "castle AND NOT tour", "*", "\\", "\ud800 castle", "\0castle\0", "a" * 100_000, "castle " * 5000]
+    "query",
+    [
+        'XOR "(',
+        "title:[castle TO b]",
+        "castle AND NOT tour",
+        "*",
+        "\\",
+        "\ud800 castle",
+        "\0castle\0",
+        "a" * 100_000,
+        "castle " * 5000,
+    ],
 )
 def test_operators_and_monsters_are_words(small: OpenVersion, query: str) -> None:
     hits = small.lexical(query, 3)
@@ -304,16 +363,32 @@ def test_a_record_is_found_by_its_fields_but_not_by_a_number_that_is_its_id_nor_
         8: "ID: TO1101\nNights: 7\nName: Castle tour of the north",
     }
     rows = [
-        replace(_chunk(number, "Castle tour of the north. A walk.", "Castle tour of the north"), kind="record", start=None, end=None, passage=passage)
+        replace(
+            _chunk(number, "Castle tour of the north. A walk.", "Castle tour of the north"),
+            kind="record",
+            start=None,
+            end=None,
+            passage=passage,
+        )
         for number, passage in passages.items()
     ]
-    rows = [replace(rows[0], document_id="7"), replace(rows[1], document_id="TO1101"), _chunk(9, "A document about friday.")]
+    rows = [
+        replace(rows[0], document_id="7"),
+        replace(rows[1], document_id="TO1101"),
+        _chunk(9, "A document about friday."),
+    ]
     with _build(base, rows, "en") as opened:
 
         def found(query: str) -> list[int]:
             return [[row.chunk_id for row in rows].index(chunk_id) for chunk_id, _ in opened.lexical(query, 3)]
 
-        assert [found(query) for query in ("departure 14/11/2026", "TO1101", "7", "lagoon", "nights")] == [[0], [1], [1], [], [1]]
+        assert [found(query) for query in ("departure 14/11/2026", "TO1101", "7", "lagoon", "nights")] == [
+            [0],
+            [1],
+            [1],
+            [],
+            [1],
+        ]
         assert sorted(found("friday")) == [0, 2]
         (equal, scores) = (dict(opened.lexical("castle", 3)), [rows[0].chunk_id, rows[1].chunk_id])
         assert set(equal) == set(scores)  # neither says its name more often than the other

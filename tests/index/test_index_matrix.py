@@ -36,7 +36,12 @@ def _is_as_kept(base: Any, version: str) -> bool:
 
 def _changed(rows: list[ChunkRow]) -> list[ChunkRow]:
     """Some gone, some new, some seen anew, and the rest in another order."""
-    return [*new_rows(3), *(replace(row, fetched_at="2026-03-01T00:00:00+00:00") for row in rows[10:14]), *reversed(rows[14:]), *new_rows(4, 9000)]
+    return [
+        *new_rows(3),
+        *(replace(row, fetched_at="2026-03-01T00:00:00+00:00") for row in rows[10:14]),
+        *reversed(rows[14:]),
+        *new_rows(4, 9000),
+    ]
 
 
 def test_a_delta_holds_the_vectors_that_a_full_build_would(parent: Any, distinct_rows: list[ChunkRow]) -> None:
@@ -74,12 +79,17 @@ def test_a_file_of_another_shape_is_refused_with_what_to_do(base: Base) -> None:
     path = version_dir(base.index_dir, "v0001") / MATRIX
     for content in (np.load(path)[:-1], np.load(path).astype(np.float64)):
         np.save(path, content)
-        with OpenVersion(base.index_dir, "v0001") as version, pytest.raises(DamagedVersion, match="almanac rebuild") as refused:
+        with (
+            OpenVersion(base.index_dir, "v0001") as version,
+            pytest.raises(DamagedVersion, match="almanac rebuild") as refused,
+        ):
             version.cosines(np.full(16, 0.25, dtype=np.float32), version.chunk_ids[:1])
         assert "v0001" in str(refused.value)
 
 
-def test_filters_wide_and_narrow_find_what_comparing_every_vector_finds(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_wide_and_narrow_find_what_comparing_every_vector_finds(
+    base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
     base.build(count=300)
     monkeypatch.setattr("almanac.index.open_segment._COMPARED", 50)
     vector = np.linspace(-1, 1, 16, dtype=np.float32)

@@ -1,4 +1,6 @@
-"""Embedding by API, with the real client against a server of ours on loopback that fails in every way that we know of."""
+"""Embedding by API, with the real client against a server of ours on loopback that fails in every way that we know
+of.
+"""
 
 import json
 import logging
@@ -19,7 +21,15 @@ from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.index.mistral.retry import Retry
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, RateLimited, Retriable, Unreachable
+from almanac.schemas.errors import (
+    AlmanacError,
+    CredentialRefused,
+    DeclarationError,
+    OperationalError,
+    RateLimited,
+    Retriable,
+    Unreachable,
+)
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 from tests.index.embedding import embed_missing
@@ -61,11 +71,37 @@ _ALWAYS: dict[str, type[AlmanacError] | None] = {
     **dict.fromkeys(("401", "401_echo", "403"), CredentialRefused),
     **dict.fromkeys(("404", "redirect", "redirect_same", "other_dimension", "short_vector"), DeclarationError),
     **dict.fromkeys(("400_model", "402", "422", "422_odd"), OperationalError),
-    **dict.fromkeys(("shuffled", "no_index", "no_id", "no_usage", "not_unit", "400_too_many_tokens", "413", "400_poison", "500_poison"), None),
-    **dict.fromkeys(("nan_poison", "left_out_poison", "index_twice", "index_missing"), None),  # text by text they are right
+    **dict.fromkeys(
+        (
+            "shuffled",
+            "no_index",
+            "no_id",
+            "no_usage",
+            "not_unit",
+            "400_too_many_tokens",
+            "413",
+            "400_poison",
+            "500_poison",
+        ),
+        None,
+    ),
+    # text by text they are right
+    **dict.fromkeys(("nan_poison", "left_out_poison", "index_twice", "index_missing"), None),
 }
 # The answer says no to the request as it is: asking again says no again.
-_FINAL = ("401", "401_echo", "402", "403", "404", "redirect", "redirect_same", "other_dimension", "400_model", "422", "422_odd")
+_FINAL = (
+    "401",
+    "401_echo",
+    "402",
+    "403",
+    "404",
+    "redirect",
+    "redirect_same",
+    "other_dimension",
+    "400_model",
+    "422",
+    "422_odd",
+)
 
 
 @pytest.mark.slow
@@ -160,7 +196,10 @@ def test_nothing_asked_for_asks_nothing(server: LoopbackMistral) -> None:
     assert server.asked == []
 
 
-@pytest.mark.parametrize(("key", "finding"), [(None, "there is no key"), ("  ", "there is no key"), ("sk-x\ny", "not a valid key"), ("clé", "not a valid key")])
+@pytest.mark.parametrize(
+    ("key", "finding"),
+    [(None, "there is no key"), ("  ", "there is no key"), ("sk-x\ny", "not a valid key"), ("clé", "not a valid key")],
+)
 def test_missing_or_broken_key_is_told_by_its_variable_and_never_shown(
     server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, key: str | None, finding: str
 ) -> None:
@@ -174,7 +213,11 @@ def test_missing_or_broken_key_is_told_by_its_variable_and_never_shown(
 
 @pytest.mark.parametrize("fault", [None, "401", "401_echo", "500", "reset", "html", "redirect"])
 def test_key_is_in_no_log_and_no_representation(
-    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str], fault: str | None
+    server: LoopbackMistral,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    fault: str | None,
 ) -> None:
     """Also where somebody asks the client to log everything."""
     monkeypatch.setenv("MISTRAL_DEBUG", "1")
@@ -185,16 +228,30 @@ def test_key_is_in_no_log_and_no_representation(
     try:
         embedder.embed_documents(["a"])
     except AlmanacError as error:
-        shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format()) + json.dumps(error.as_json()) + repr(error)
+        shown = (
+            "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+            + json.dumps(error.as_json())
+            + repr(error)
+        )
         assert KEY not in shown
     captured = capfd.readouterr()
-    told = [caplog.text, captured.out, captured.err, repr(embedder), repr(vars(embedder)), repr(vars(embedder._api)), repr(embedder._api._client)]
+    told = [
+        caplog.text,
+        captured.out,
+        captured.err,
+        repr(embedder),
+        repr(vars(embedder)),
+        repr(vars(embedder._api)),
+        repr(embedder._api._client),
+    ]
     assert not [text for text in told if KEY in text]
 
 
 def test_redirect_takes_the_key_nowhere(server: LoopbackMistral) -> None:
     with LoopbackMistral(dimension=DIMENSION) as elsewhere:
-        FAULTS["redirect_elsewhere"] = lambda exchange: exchange.send(307, b"", {"Location": f"{elsewhere.url}/v1/embeddings"})
+        FAULTS["redirect_elsewhere"] = lambda exchange: exchange.send(
+            307, b"", {"Location": f"{elsewhere.url}/v1/embeddings"}
+        )
         try:
             server.strike("redirect_elsewhere")
             with pytest.raises(DeclarationError, match="redirects to"):
@@ -220,13 +277,16 @@ def test_model_with_a_slash_is_a_name_and_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "small.yaml"
     path.write_text(
         "name: small\nsources: [{name: notes, kind: files, glob: '*.txt'}]\n"
-        "embed: {provider: mistral, model: intfloat/e5-mistral-7b-instruct, server_url: 'http://127.0.0.1:9', dimension: 4096}\n"
+        "embed: {provider: mistral, model: intfloat/e5-mistral-7b-instruct, server_url: 'http://127.0.0.1:9', "
+        "dimension: 4096}\n"
     )
     assert load_declaration(str(path)).embed.model == "intfloat/e5-mistral-7b-instruct"
 
 
 def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None:
-    embedder = MistralEmbedder(Embed(provider="mistral", server_url=server.url, dimension=DIMENSION), retry=Retry(base_s=0.001, cap_s=0.002))
+    embedder = MistralEmbedder(
+        Embed(provider="mistral", server_url=server.url, dimension=DIMENSION), retry=Retry(base_s=0.001, cap_s=0.002)
+    )
     asked = []
     for embed in (embedder.embed_queries, embedder.embed_documents):
         server.strike("503")
@@ -268,14 +328,19 @@ def test_declaration_that_cannot_be_meant_is_refused(declared: dict[str, Any], f
     assert "secret" not in str(raised.value).replace("secret,", "").replace("type=secret", "")
 
 
-def test_vectors_of_a_faulty_server_are_right_and_a_poison_text_gets_none(server: LoopbackMistral, tmp_path: Path, chunk_rows: Any) -> None:
+def test_vectors_of_a_faulty_server_are_right_and_a_poison_text_gets_none(
+    server: LoopbackMistral, tmp_path: Path, chunk_rows: Any
+) -> None:
     rows = chunk_rows(40)
     poisoned = rows[7].embedded_text
     embedder = embedder_of(server)
     server.strike("400_poison")
     embedder_texts = {row.embedded_text for row in rows}
     path = tmp_path / "chunks.parquet"
-    rows = [replace(row, embedded_text=f"{row.embedded_text} {POISON}") if row.embedded_text == poisoned else row for row in rows]
+    rows = [
+        replace(row, embedded_text=f"{row.embedded_text} {POISON}") if row.embedded_text == poisoned else row
+        for row in rows
+    ]
     write_table(path, chunks_table(rows))
     store = VectorStore(tmp_path / "vectors", embedder.info)
     _, parts = embed_missing(path, store, lambda: embedder, checkpoint=10)
@@ -290,7 +355,9 @@ def test_vectors_of_a_faulty_server_are_right_and_a_poison_text_gets_none(server
         embedder.embed_documents([f"{poisoned} {POISON}"])
 
 
-def test_server_that_goes_down_while_a_request_is_divided_blames_no_text(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_goes_down_while_a_request_is_divided_blames_no_text(
+    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The request is refused, the probe passes, and from then on nothing does."""
     seen = []
 
@@ -305,7 +372,9 @@ def test_server_that_goes_down_while_a_request_is_divided_blames_no_text(server:
 
 
 @pytest.mark.parametrize("key", [r'sk-"quoted"\and\more', "sk-'plain'/+=", KEY])
-def test_key_that_a_server_repeats_in_any_form_is_masked(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+def test_key_that_a_server_repeats_in_any_form_is_masked(
+    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", key)
     answers: list[tuple[int, bytes, str]] = [
         (400, json.dumps({"message": {"odd": [f"Bearer {key}"]}}).encode(), "application/json"),
@@ -329,8 +398,12 @@ def test_key_that_a_server_repeats_in_any_form_is_masked(server: LoopbackMistral
         assert key not in shown and json.dumps(key)[1:-1] not in shown and repr(key)[1:-1] not in shown
 
 
-def test_what_a_server_says_gives_a_terminal_no_orders(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(FAULTS, "escape", lambda exchange: exchange.send_json({"message": "\x1b[2Jno\x07 such\u202e model\u0000"}, 404))
+def test_what_a_server_says_gives_a_terminal_no_orders(
+    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        FAULTS, "escape", lambda exchange: exchange.send_json({"message": "\x1b[2Jno\x07 such\u202e model\u0000"}, 404)
+    )
     server.strike("escape")
     with pytest.raises(DeclarationError, match="no such model") as raised:
         embedder_of(server).embed_documents(["a"])

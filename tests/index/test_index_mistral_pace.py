@@ -72,7 +72,9 @@ def test_requests_hold_every_text_once_in_order_and_keep_both_limits(tokens: lis
         assert 0 < len(request) <= MAX_INPUTS
         assert len(request) == 1 or sum(tokens[row] for row in request) <= MAX_TOKENS
     for one, following in pairwise(requests):
-        assert len(one) == MAX_INPUTS or sum(tokens[row] for row in one) + tokens[following[0]] > MAX_TOKENS, "two requests would go as one"
+        assert len(one) == MAX_INPUTS or sum(tokens[row] for row in one) + tokens[following[0]] > MAX_TOKENS, (
+            "two requests would go as one"
+        )
 
 
 @given(st.text())
@@ -140,7 +142,9 @@ with RateLimit(Path(sys.argv[1]), requests_per_second=50)._locked():
 @pytest.mark.slow
 def test_processes_keep_the_limit_together_and_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
     def start(code: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "limit")], cwd=installation(), stdout=subprocess.PIPE, text=True)
+        return subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "limit")], cwd=installation(), stdout=subprocess.PIPE, text=True
+        )
 
     holder = start(HOLDING)
     assert holder.stdout is not None

@@ -1,4 +1,6 @@
-"""Quantised vectors find what comparing every vector finds, and nothing less, whatever lies in them, is deleted or filtered out."""
+"""Quantised vectors find what comparing every vector finds, and nothing less, whatever lies in them, is deleted or
+filtered out.
+"""
 
 import random
 from collections.abc import Iterator
@@ -43,10 +45,18 @@ class Case:
     def rows(self, folder: Path) -> Rows:
         write_quantized(folder, self.vectors)
         count = len(self.vectors) if self.mask is None else int(self.mask.sum())
-        return Rows(self.vectors, lambda rows: [f"{row:06}" for row in rows], count, self.mask, Quantized(folder, *self.vectors.shape))
+        return Rows(
+            self.vectors,
+            lambda rows: [f"{row:06}" for row in rows],
+            count,
+            self.mask,
+            Quantized(folder, *self.vectors.shape),
+        )
 
     def by_hand(self, query: Any, k: int) -> list[str]:
-        cosines = np.round(self.vectors.astype(np.float64) @ (query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))), 6)
+        cosines = np.round(
+            self.vectors.astype(np.float64) @ (query.astype(np.float64) / np.linalg.norm(query.astype(np.float64))), 6
+        )
         allowed = range(len(cosines)) if self.mask is None else np.flatnonzero(self.mask).tolist()
         return [f"{row:06}" for row in sorted(allowed, key=lambda row: (-cosines[row], row))[:k]]
 
@@ -71,8 +81,15 @@ _CASES = {
 def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
     case = _CASES[name]
     rows = case.rows(tmp_path)
-    queries = [case.vectors[0], *(case.vectors[np.random.default_rng(8).integers(0, len(case.vectors), size=30)] + 0.05)]
-    found = {(number, k): [one for one, _ in nearest([rows], query, k)] for number, query in enumerate(queries) for k in (1, 10, 50)}
+    queries = [
+        case.vectors[0],
+        *(case.vectors[np.random.default_rng(8).integers(0, len(case.vectors), size=30)] + 0.05),
+    ]
+    found = {
+        (number, k): [one for one, _ in nearest([rows], query, k)]
+        for number, query in enumerate(queries)
+        for k in (1, 10, 50)
+    }
     # Errors of estimates are nearly normal, and one row in some thousands may lie beyond four deviations.
     missed = sum(len(set(case.by_hand(queries[number], k)) - set(hits)) for (number, k), hits in found.items())
     assert missed <= 1  # of 1,891
@@ -80,7 +97,9 @@ def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
 
 
 def _beside_copies(copies: int, noise: float, gap: float, random: np.random.Generator) -> tuple[Any, Any]:
-    """A question, and 9,000 rows: copies of one text (a notice on every page), or nearly so, at cosine .5 to it, and ten others that are nearer by a gap."""
+    """A question, and 9,000 rows: copies of one text (a notice on every page), or nearly so, at cosine .5 to it, and
+    ten others that are nearer by a gap.
+    """
     rows = random.normal(size=(9_000, 96))
     question = random.normal(size=96)
     question /= np.linalg.norm(question)
@@ -99,7 +118,10 @@ def _beside_copies(copies: int, noise: float, gap: float, random: np.random.Gene
     return question.astype(np.float32), (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
-@pytest.mark.parametrize(("copies", "noise", "gap"), [(400, 0.0, 0.015), (65, 0.0, 0.01), (120, 0.0, 0.01), (700, 0.0, 0.005), (400, 0.05, 0.02)])
+@pytest.mark.parametrize(
+    ("copies", "noise", "gap"),
+    [(400, 0.0, 0.015), (65, 0.0, 0.01), (120, 0.0, 0.01), (700, 0.0, 0.005), (400, 0.05, 0.02)],
+)
 def test_copies_of_a_text_do_not_hide_what_is_nearer(copies: int, noise: float, gap: float, tmp_path: Path) -> None:
     missed = 0
     for turn in range(4):
@@ -115,17 +137,26 @@ def _called(segment: int, rows: Any) -> list[str]:
     return [f"{segment}-{row:06}" for row in rows]
 
 
-def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(_QUANTISED_FROM, 1000)
     question, vectors = _beside_copies(300, 0.0, 0.015, np.random.default_rng(3))
     are_copies = np.isclose(vectors @ question, 0.5, atol=1e-5)
-    parts = [Case(np.ascontiguousarray(vectors[chosen])) for chosen in (are_copies | (np.arange(9_000) % 2 == 0), ~are_copies)]
+    parts = [
+        Case(np.ascontiguousarray(vectors[chosen]))
+        for chosen in (are_copies | (np.arange(9_000) % 2 == 0), ~are_copies)
+    ]
     found = []
     for number, part in enumerate(parts):
         (tmp_path / str(number)).mkdir()
         rows = part.rows(tmp_path / str(number))
         found.append(Rows(rows.vectors, partial(_called, number), rows.count, None, rows.quantized))
-    cosines = [(f"{number}-{row:06}", cosine) for number, part in enumerate(parts) for row, cosine in enumerate((part.vectors @ question).tolist())]
+    cosines = [
+        (f"{number}-{row:06}", cosine)
+        for number, part in enumerate(parts)
+        for row, cosine in enumerate((part.vectors @ question).tolist())
+    ]
     wanted = {one for one, _ in sorted(cosines, key=lambda hit: -hit[1])[:10]}
     assert {one for one, _ in nearest(found, question, 10)} == wanted
 
@@ -140,7 +171,9 @@ def test_few_rows_are_read_of_many(tmp_path: Path) -> None:
     assert np.median(read) < 300
 
 
-def test_few_rows_are_read_where_vectors_and_questions_have_nothing_to_do_with_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rows_are_read_where_vectors_and_questions_have_nothing_to_do_with_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As those of random text, or of a made-up embedder: the nearest are hardly nearer than others."""
     all_compared = []
     compare_all = module._Compared._compare_all
@@ -187,7 +220,9 @@ def test_it_is_verified_against_the_vectors(quantised: Base) -> None:
     content = _file(quantised).read_bytes()
     other = HashEmbedder().embed_documents([str(number) for number in range(300)])
     write_quantized(_file(quantised).parent, other)
-    assert [(problem.kind, problem.where) for problem in problems(quantised, "v0001")] == [("vector_altered", QUANTIZED)]
+    assert [(problem.kind, problem.where) for problem in problems(quantised, "v0001")] == [
+        ("vector_altered", QUANTIZED)
+    ]
     write_quantized(_file(quantised).parent, np.load(_file(quantised).parent / MATRIX))
     assert _file(quantised).read_bytes() == content, "the same vectors are quantised alike"
     assert problems(quantised, "v0001") == []
@@ -229,7 +264,9 @@ def test_a_delta_has_one_of_its_own(base: Base, monkeypatch: pytest.MonkeyPatch)
     assert problems(base, "v0002", since="v0001") == []
     with OpenVersion(base.index_dir, "v0002") as version:
         assert version.manifest.lineage["build"]["kind"] == "delta"
-        assert Quantized(version_dir(base.index_dir, "v0002"), 390, INFO.dimension).is_of(np.asarray(version._segments[0].vectors))
+        assert Quantized(version_dir(base.index_dir, "v0002"), 390, INFO.dimension).is_of(
+            np.asarray(version._segments[0].vectors)
+        )
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Which vectors are needed: by versions, segments and runs of all knowledge bases, each table read once and one at a time."""
+"""Which vectors are needed: by versions, segments and runs of all knowledge bases, each table read once and one at a
+time.
+"""
 
 import json
 import os
@@ -22,7 +24,15 @@ from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 
-def _table(data: DataDir, place: str, keys: str, embedder: str | None = None, *, manifest: str = "manifest.json", content: str | None = None) -> Path:
+def _table(
+    data: DataDir,
+    place: str,
+    keys: str,
+    embedder: str | None = None,
+    *,
+    manifest: str = "manifest.json",
+    content: str | None = None,
+) -> Path:
     import pyarrow.parquet as pq
 
     path = data.root / place / CHUNKS
@@ -51,11 +61,19 @@ def data(tmp_path: Path) -> DataDir:
 def _needed(needs: Needs, fingerprint: str) -> str | None:
     found = needs.of(fingerprint)
     letters = "abcdefghxyz"
-    return None if found is None else "".join(np.array(list(letters))[found.has(digests_of([sha256(letter) for letter in letters]))])
+    return (
+        None
+        if found is None
+        else "".join(np.array(list(letters))[found.has(digests_of([sha256(letter) for letter in letters]))])
+    )
 
 
 def test_needed_is_what_any_table_of_the_embedder_or_of_an_unknown_one_has(data: DataDir) -> None:
-    assert (_needed(Needs(data), "one"), _needed(Needs(data), "two"), _needed(Needs(data), "three")) == ("abcdefgh", "fghx", "fgh")
+    assert (_needed(Needs(data), "one"), _needed(Needs(data), "two"), _needed(Needs(data), "three")) == (
+        "abcdefgh",
+        "fghx",
+        "fgh",
+    )
     asked = [sha256(letter) for letter in "xyac"]
     found = Needs(data).among(pa.array(asked))
     assert found is not None and found.to_pylist() == [True, False, True, True]
@@ -83,7 +101,9 @@ def test_an_unreadable_table_keeps_the_vectors_that_may_be_its_own(data: DataDir
     assert _needed(Needs(data), "two") is None
 
 
-def test_a_table_that_moves_while_others_are_read_is_read_where_it_is_then(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_moves_while_others_are_read_is_read_where_it_is_then(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def moved(path: Path) -> Any:
         if path.parent.name == "run" and path.is_file():
             path.replace(data.root / "processed/shop" / CHUNKS)
@@ -96,7 +116,9 @@ def test_a_table_that_moves_while_others_are_read_is_read_where_it_is_then(data:
 def test_no_table_is_read_for_an_embedder_without_old_vectors(tmp_path: Path) -> None:
     asked: list[str] = []
     for fingerprint, age in (("old", 1000), ("young", 0)):
-        store = VectorStore(tmp_path, EmbedderInfo(provider="t", model="m", revision="1", dimension=2, fingerprint=fingerprint))
+        store = VectorStore(
+            tmp_path, EmbedderInfo(provider="t", model="m", revision="1", dimension=2, fingerprint=fingerprint)
+        )
         part = store.write_part([sha256("a"), sha256("b")], np.eye(2, dtype=np.float32))
         os.utime(part, (time.time() - age, time.time() - age))
 

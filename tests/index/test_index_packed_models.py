@@ -1,4 +1,6 @@
-"""Packed models: a made-up file in the format of the real one, its way into the cache past every fault, and the real model's vectors."""
+"""Packed models: a made-up file in the format of the real one, its way into the cache past every fault, and the real
+model's vectors.
+"""
 
 import errno
 import json
@@ -33,20 +35,40 @@ _SHAPES = {"fi": (WIDE, HIDDEN), "fo": (HIDDEN, WIDE), "aln": (HIDDEN,), "oln": 
 
 
 def tensors() -> dict[str, tuple[int, np.ndarray]]:
-    """Name → (1 for blocks or 0, weights) of a model with one layer. In blocks, scales are 1/4 and weights -2 to 1.75."""
+    """Name → (1 for blocks or 0, weights) of a model with one layer. In blocks, scales are 1/4 and weights -2 to
+    1.75.
+    """
     made = np.random.default_rng(7)
-    blocks = {"emb.word": (WORDS, HIDDEN)} | {f"l0.{name}.w": _SHAPES.get(name, (HIDDEN, HIDDEN)) for name in ("q", "k", "v", "ao", "fi", "fo")}
+    blocks = {"emb.word": (WORDS, HIDDEN)} | {
+        f"l0.{name}.w": _SHAPES.get(name, (HIDDEN, HIDDEN)) for name in ("q", "k", "v", "ao", "fi", "fo")
+    }
     floats = {"emb.pos": (POSITIONS, HIDDEN), "emb.type": (TYPES, HIDDEN), "emb.ln.w": (HIDDEN,), "emb.ln.b": (HIDDEN,)}
-    floats |= {f"l0.{name}.b": _SHAPES.get(name, (HIDDEN,))[:1] for name in ("q", "k", "v", "ao", "fi", "fo", "aln", "oln")}
+    floats |= {
+        f"l0.{name}.b": _SHAPES.get(name, (HIDDEN,))[:1] for name in ("q", "k", "v", "ao", "fi", "fo", "aln", "oln")
+    }
     floats |= {"l0.aln.w": (HIDDEN,), "l0.oln.w": (HIDDEN,)}
-    found: dict[str, tuple[int, np.ndarray]] = {name: (1, (made.integers(0, 16, shape) - 8) / 4) for name, shape in blocks.items()}
+    found: dict[str, tuple[int, np.ndarray]] = {
+        name: (1, (made.integers(0, 16, shape) - 8) / 4) for name, shape in blocks.items()
+    }
     return found | {name: (0, made.normal(size=shape)) for name, shape in floats.items()}
 
 
-def packed(stored: dict[str, tuple[int, np.ndarray]], *, magic: bytes = b"E5S1", version: int = 1, block: int = 32) -> bytes:
+def packed(
+    stored: dict[str, tuple[int, np.ndarray]], *, magic: bytes = b"E5S1", version: int = 1, block: int = 32
+) -> bytes:
     """A file with these tensors, and tables of a tokenizer with two pieces."""
-    head = magic + struct.pack("<I7if", version, HIDDEN, 1, 2, WIDE, WORDS, POSITIONS, TYPES, 1e-12) + struct.pack("<i", block)
-    tables = struct.pack("<5iQ", 2, 0, 2, 1, 3, 4) + struct.pack("<3I2f", 0, 2, 4, 0.0, -1.5) + b"abcd" + struct.pack("<iI", 1, 5) + b"moves"
+    head = (
+        magic
+        + struct.pack("<I7if", version, HIDDEN, 1, 2, WIDE, WORDS, POSITIONS, TYPES, 1e-12)
+        + struct.pack("<i", block)
+    )
+    tables = (
+        struct.pack("<5iQ", 2, 0, 2, 1, 3, 4)
+        + struct.pack("<3I2f", 0, 2, 4, 0.0, -1.5)
+        + b"abcd"
+        + struct.pack("<iI", 1, 5)
+        + b"moves"
+    )
     contents = [content_of(kind, weights) for kind, weights in stored.values()]
     entries = [(name.encode(), kind, weights.size) for name, (kind, weights) in stored.items()]
     offset = len(head + tables) + 4 + sum(2 + len(name) + 21 for name, *_ in entries)
@@ -81,7 +103,9 @@ def test_a_packed_model_becomes_a_folder_with_its_weights_and_equal_bytes_each_t
     stored = tensors()
     files = unpack_model(packed(stored), b"{}", tmp_path / "one")
     assert files == unpack_model(packed(stored), b"{}", tmp_path / "two")
-    assert files == {str(p.relative_to(tmp_path / "one")): file_sha256(p) for p in (tmp_path / "one").rglob("*") if p.is_file()}
+    assert files == {
+        str(p.relative_to(tmp_path / "one")): file_sha256(p) for p in (tmp_path / "one").rglob("*") if p.is_file()
+    }
     found = load_file(tmp_path / "one" / WEIGHTS)
     names = {
         "embeddings.word_embeddings.weight": "emb.word",
@@ -109,9 +133,15 @@ def _without(stored: dict[str, Any], name: str) -> dict[str, Any]:
         (packed(tensors(), block=64), "blocks have 64 weights"),
         (packed(tensors())[:100], "ends after 100 bytes"),
         (packed(tensors())[:-1], "ends before its tensor l0.oln.w"),
-        (packed(tensors() | {"l0.pooler": (0, np.zeros(4))}), "1 tensors that no BERT model has, the first being l0.pooler"),
+        (
+            packed(tensors() | {"l0.pooler": (0, np.zeros(4))}),
+            "1 tensors that no BERT model has, the first being l0.pooler",
+        ),
         (packed(_without(tensors(), "l0.v.b")), "lacks 1 of the model's tensors, the first being l0.v.b"),
-        (packed(tensors() | {"emb.pos": (0, np.zeros((POSITIONS + 1, HIDDEN)))}), "emb.pos has 544 weights, and the model 512"),
+        (
+            packed(tensors() | {"emb.pos": (0, np.zeros((POSITIONS + 1, HIDDEN)))}),
+            "emb.pos has 544 weights, and the model 512",
+        ),
         (packed(tensors() | {"emb.pos": (2, np.zeros((POSITIONS, HIDDEN)) - 2)}), "emb.pos has 512 weights of kind 2"),
     ],
 )
@@ -125,9 +155,15 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackedModel:
     """The made-up model in two installed packages, and an empty cache."""
     monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "cache"))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    held = {"tiny-weights": ("tiny_weights/w.bin", packed(tensors())), "tiny-tokenizer": ("tiny_tokenizer/tokenizer.json", b"{}")}
+    held = {
+        "tiny-weights": ("tiny_weights/w.bin", packed(tensors())),
+        "tiny-tokenizer": ("tiny_tokenizer/tokenizer.json", b"{}"),
+    }
     for package, (path, content) in held.items():
-        for place, written in ((path, content), (f"{package.replace('-', '_')}-1.0.dist-info/METADATA", f"Name: {package}\nVersion: 1.0\n".encode())):
+        for place, written in (
+            (path, content),
+            (f"{package.replace('-', '_')}-1.0.dist-info/METADATA", f"Name: {package}\nVersion: 1.0\n".encode()),
+        ):
             (tmp_path / "site" / place).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "site" / place).write_bytes(written)
     sources = [PackagedFile(package, "1.0", path, sha256(content)) for package, (path, content) in held.items()]
@@ -169,7 +205,9 @@ def _changed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_cut, _changed, Path.unlink])
-def test_a_package_whose_file_is_not_the_known_one_is_never_unpacked(tiny: PackedModel, tmp_path: Path, spoil: Callable[[Path], Any]) -> None:
+def test_a_package_whose_file_is_not_the_known_one_is_never_unpacked(
+    tiny: PackedModel, tmp_path: Path, spoil: Callable[[Path], Any]
+) -> None:
     spoil(tmp_path / "site" / "tiny_weights" / "w.bin")
     with pytest.raises(StorageError) as raised:
         unpacked(tiny)
@@ -186,7 +224,9 @@ def test_what_does_not_unpack_to_the_known_bytes_is_not_kept(tiny: PackedModel, 
 
 @pytest.mark.parametrize("path", ["config.json", "1_Pooling/config.json", TOKENIZER, WEIGHTS])
 @pytest.mark.parametrize("spoil", [_cut, _changed, Path.unlink])
-def test_a_damaged_file_of_the_cache_is_replaced_before_it_is_read(tiny: PackedModel, path: str, spoil: Callable[[Path], Any]) -> None:
+def test_a_damaged_file_of_the_cache_is_replaced_before_it_is_read(
+    tiny: PackedModel, path: str, spoil: Callable[[Path], Any]
+) -> None:
     spoil(unpacked(tiny) / path)
     assert _files(unpacked(tiny, [WEIGHTS, TOKENIZER])) == tiny.files
 
@@ -209,13 +249,18 @@ def test_a_full_disk_is_an_error_with_a_way_out_and_leaves_nothing(tiny: PackedM
         if path.name == WEIGHTS and moment == "middle":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    with durable.watched(full), pytest.raises(StorageError, match="the model cache cannot be written: No space left on device") as raised:
+    with (
+        durable.watched(full),
+        pytest.raises(StorageError, match="the model cache cannot be written: No space left on device") as raised,
+    ):
         unpacked(tiny)
     assert "490 MB" in (raised.value.hint or "") and "ALMANAC_CACHE=DIR" in (raised.value.hint or "")
     assert _left(tmp_path / "cache") == []
 
 
-def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(tiny: PackedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(
+    tiny: PackedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("a file where a folder should be")
     monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "file"))
     with pytest.raises(StorageError, match="cannot be written") as raised:
@@ -224,8 +269,12 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(tiny: PackedM
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_the_next_use_makes_the_same_folder(tiny: PackedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Making it, and replacing a damaged one: each in a process that dies at every other durable moment; at each with ALMANAC_TORTURE=1."""
+def test_killed_at_any_moment_the_next_use_makes_the_same_folder(
+    tiny: PackedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Making it, and replacing a damaged one: each in a process that dies at every other durable moment; at each with
+    ALMANAC_TORTURE=1.
+    """
     for damaged in (False, True):
         point, was_killed = 0, True
         while was_killed:
@@ -312,7 +361,12 @@ def test_the_multilingual_model_is_described_without_reading_its_weights(monkeyp
 
     monkeypatch.setattr(model_cache, "file_sha256", noted)
     info = describe_embedder(E5.model_copy(update={"precision": "float32"}))
-    assert (info.model, info.dimension, info.query_prompt, info.document_prompt) == ("multilingual-e5-small-q4", 384, "query: ", "passage: ")
+    assert (info.model, info.dimension, info.query_prompt, info.document_prompt) == (
+        "multilingual-e5-small-q4",
+        384,
+        "query: ",
+        "passage: ",
+    )
     assert info.revision == MULTILINGUAL_E5.files[WEIGHTS]
     assert info.fingerprint == "b04c8a7d2ef6d757"  # vectors that lie on disk are of this one
     assert not {WEIGHTS, TOKENIZER} & set(hashed)
@@ -329,15 +383,22 @@ def test_the_multilingual_models_tokens_are_counted() -> None:
 @LONG
 @pytest.mark.slow
 def test_the_multilingual_model_makes_the_vectors_that_its_file_stands_for() -> None:
-    """The numbers are those of its own engine, whose cosines to ours are .9998 and more: it rounds what passes between layers to 8 bits."""
+    """The numbers are those of its own engine, whose cosines to ours are .9998 and more: it rounds what passes between
+    layers to 8 bits.
+    """
     find_model(E5)
     code = (
-        "import json, sys; from almanac.index.embedding.embedder import load_embedder; from almanac.schemas.declaration.embed import Embed\n"
-        "embedder = load_embedder(Embed(model='multilingual-e5-small-q4')); question, *passages = json.load(sys.stdin)\n"
-        "print(json.dumps([*embedder.embed_queries([question]).tolist(), *embedder.embed_documents(passages).tolist()]))"
+        "import json, sys; from almanac.index.embedding.embedder import load_embedder; from "
+        "almanac.schemas.declaration.embed import Embed\n"
+        "embedder = load_embedder(Embed(model='multilingual-e5-small-q4')); question, *passages = "
+        "json.load(sys.stdin)\n"
+        "print(json.dumps([*embedder.embed_queries([question]).tolist(), "
+        "*embedder.embed_documents(passages).tolist()]))"
     )
     asked = json.dumps([QUESTION, *PASSAGES])
-    done = subprocess.run([sys.executable, "-c", code], input=asked, capture_output=True, text=True, cwd=installation(), check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=asked, capture_output=True, text=True, cwd=installation(), check=True
+    )
     assert done.stderr == ""  # no report on weights, no progress bar
     vectors = np.asarray(json.loads(done.stdout), dtype=np.float32)
     assert np.allclose(vectors[:, :4], BEGINNINGS, atol=2e-3)

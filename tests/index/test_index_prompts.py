@@ -1,4 +1,6 @@
-"""Prompts, with real models: what is put before questions and texts, whose vectors may stand together, which tokens count."""
+"""Prompts, with real models: what is put before questions and texts, whose vectors may stand together, which tokens
+count.
+"""
 
 import json
 from pathlib import Path
@@ -44,7 +46,9 @@ def _with(folder: Path, place: Path, prompts: dict[str, Any], default: str | Non
             (place / file.relative_to(folder)).parent.mkdir(exist_ok=True)
             (place / file.relative_to(folder)).write_bytes(file.read_bytes())
     settings = place / "config_sentence_transformers.json"
-    settings.write_text(json.dumps({**json.loads(settings.read_text()), "prompts": prompts, "default_prompt_name": default}))
+    settings.write_text(
+        json.dumps({**json.loads(settings.read_text()), "prompts": prompts, "default_prompt_name": default})
+    )
     return place
 
 
@@ -56,7 +60,9 @@ def _same(vectors: Any, others: Any) -> bool:
 def test_declared_prompts_stand_before_questions_and_texts(plain: Path, is_bundled: bool) -> None:
     model = {} if is_bundled else {"model": str(plain)}
     without = LocalEmbedder(Embed(precision="float32", **model))
-    prompted = LocalEmbedder(Embed(precision="float32", **model, prompts=Prompts(query="query: ", document="passage: ")))
+    prompted = LocalEmbedder(
+        Embed(precision="float32", **model, prompts=Prompts(query="query: ", document="passage: "))
+    )
     assert _same(prompted.embed_queries(_TEXTS), without.embed_documents([f"query: {text}" for text in _TEXTS]))
     assert _same(prompted.embed_documents(_TEXTS), without.embed_documents([f"passage: {text}" for text in _TEXTS]))
     assert not _same(prompted.embed_documents(_TEXTS), without.embed_documents(_TEXTS))
@@ -67,7 +73,8 @@ def test_declared_prompts_stand_before_questions_and_texts(plain: Path, is_bundl
     ("prompts", "default", "expected"),
     [
         ({"query": "query: ", "passage": "passage: "}, None, ("query: ", "passage: ")),  # E5's names
-        ({"query": "query: ", "document": "", "passage": "passage: "}, None, ("query: ", "passage: ")),  # saved again by sentence-transformers 6
+        # saved again by sentence-transformers 6
+        ({"query": "query: ", "document": "", "passage": "passage: "}, None, ("query: ", "passage: ")),
         ({"query": "q: ", "document": "title: none | text: ", "corpus": "c: "}, None, ("q: ", "title: none | text: ")),
         ({"corpus": "c: "}, None, ("", "c: ")),
         ({"query": "Represent this sentence: "}, "query", ("Represent this sentence: ", "")),
@@ -81,7 +88,10 @@ def test_what_the_folder_says_holds_where_nothing_is_declared(
     plain: Path, tmp_path: Path, prompts: dict[str, Any], default: str | None, expected: tuple[str, str]
 ) -> None:
     folder = str(_with(plain, tmp_path / "m", prompts, default))
-    embedder, without = LocalEmbedder(Embed(precision="float32", model=folder)), LocalEmbedder(Embed(precision="float32", model=str(plain)))
+    embedder, without = (
+        LocalEmbedder(Embed(precision="float32", model=folder)),
+        LocalEmbedder(Embed(precision="float32", model=str(plain))),
+    )
     assert prompts_of(Embed(model=folder)) == expected
     assert _same(embedder.embed_queries(_TEXTS), without.embed_documents([f"{expected[0]}{text}" for text in _TEXTS]))
     assert _same(embedder.embed_documents(_TEXTS), without.embed_documents([f"{expected[1]}{text}" for text in _TEXTS]))
@@ -89,7 +99,10 @@ def test_what_the_folder_says_holds_where_nothing_is_declared(
     assert prompts_of(Embed(model=folder, prompts=Prompts(document="d: "))) == (expected[0], "d: ")
 
 
-@pytest.mark.parametrize("broken", ["{", "3", '{"prompts": ["a"]}', '{"prompts": {"query": 3}}', '{"prompts": {}, "default_prompt_name": "gone"}'])
+@pytest.mark.parametrize(
+    "broken",
+    ["{", "3", '{"prompts": ["a"]}', '{"prompts": {"query": 3}}', '{"prompts": {}, "default_prompt_name": "gone"}'],
+)
 def test_prompts_that_cannot_be_read_are_an_error_of_the_folder(plain: Path, tmp_path: Path, broken: str) -> None:
     folder = _with(plain, tmp_path / "m", {})
     (folder / "config_sentence_transformers.json").write_text(broken)
@@ -101,7 +114,13 @@ def test_prompts_that_cannot_be_read_are_an_error_of_the_folder(plain: Path, tmp
 def test_vectors_of_texts_under_another_prompt_are_of_another_embedder() -> None:
     none, query, document, both, other = (
         describe_embedder(Embed(prompts=Prompts(**told)))
-        for told in ({}, {"query": "q: "}, {"document": "d: "}, {"query": "q: ", "document": "d: "}, {"document": "q: "})
+        for told in (
+            {},
+            {"query": "q: "},
+            {"document": "d: "},
+            {"query": "q: ", "document": "d: "},
+            {"document": "q: "},
+        )
     )
     assert none == describe_embedder(Embed()) == describe_embedder(Embed(prompts=Prompts(query="", document="")))
     assert none.fingerprint == query.fingerprint and document.fingerprint == both.fingerprint
@@ -111,7 +130,10 @@ def test_vectors_of_texts_under_another_prompt_are_of_another_embedder() -> None
 
 
 def test_a_prompt_counts_among_the_tokens(plain: Path) -> None:
-    bare, prompted = Embed(model=str(plain)), Embed(model=str(plain), prompts=Prompts(document="passage : ", query="query : "))
+    bare, prompted = (
+        Embed(model=str(plain)),
+        Embed(model=str(plain), prompts=Prompts(document="passage : ", query="query : ")),
+    )
     assert max_tokens(bare) == READS
     fits, long = "word " * (READS - 2), "word " * (READS - 3)
     assert count_tokens(prompted, [fits, long]) == count_tokens(bare, [fits, long]) + 4  # type: ignore[operator]
@@ -119,21 +141,36 @@ def test_a_prompt_counts_among_the_tokens(plain: Path) -> None:
     embedder = LocalEmbedder(prompted)
     whole, cut = "word " * (READS - 4), "word " * (READS - 3)
     assert count_truncated(prompted, [whole, cut]) == 1
-    assert _same(embedder.embed_documents([cut]), embedder.embed_documents([whole])), "what counts as cut off is cut off"
-    remote = Embed(provider="mistral", model="intfloat/e5-mistral-7b-instruct", dimension=8, prompts=Prompts(document="passage: "))
+    assert _same(embedder.embed_documents([cut]), embedder.embed_documents([whole])), (
+        "what counts as cut off is cut off"
+    )
+    remote = Embed(
+        provider="mistral", model="intfloat/e5-mistral-7b-instruct", dimension=8, prompts=Prompts(document="passage: ")
+    )
     assert count_tokens(remote, ["a", "b"]) == 2 * estimate_tokens("passage: a")
 
 
 def test_prompts_are_sent_to_a_server_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("MISTRAL_API_KEY", "any")
     with LoopbackMistral(dimension=8) as server:
-        declared = {"provider": "mistral", "model": "intfloat/e5-mistral-7b-instruct", "dimension": 8, "server_url": server.url}
-        embed = Embed.model_validate({**declared, "prompts": {"query": "Instruct: find it\nQuery: ", "document": "passage: "}})
+        declared = {
+            "provider": "mistral",
+            "model": "intfloat/e5-mistral-7b-instruct",
+            "dimension": 8,
+            "server_url": server.url,
+        }
+        embed = Embed.model_validate(
+            {**declared, "prompts": {"query": "Instruct: find it\nQuery: ", "document": "passage: "}}
+        )
         embedder = MistralEmbedder(embed, DataDir(tmp_path))
         embedder.embed_queries(["a"])
         embedder.embed_documents(["a"])
         embedder.embed_each(["b", "c"])
-        assert [asked["input"] for asked in server.asked] == [["Instruct: find it\nQuery: a"], ["passage: a"], ["passage: b", "passage: c"]]
+        assert [asked["input"] for asked in server.asked] == [
+            ["Instruct: find it\nQuery: a"],
+            ["passage: a"],
+            ["passage: b", "passage: c"],
+        ]
         assert describe_embedder(embed) == embedder.info
         assert describe_embedder(Embed.model_validate(declared)).fingerprint != embedder.info.fingerprint
 
@@ -165,7 +202,10 @@ def test_a_new_prompt_for_questions_embeds_questions_alone(plain: Path, tmp_path
         first = run({})
         alone = found("When does the garden close?")
         second = run({"query": "query: "})
-        assert [(one["outcome"], one["chunks"]["embedded"]) for one in (first, second)] == [("published", 3), ("published", 0)]
+        assert [(one["outcome"], one["chunks"]["embedded"]) for one in (first, second)] == [
+            ("published", 3),
+            ("published", 0),
+        ]
         assert read_manifest(data.index("small"), second["version"]).embedder.query_prompt == "query: "
         assert found("When does the garden close?") != alone
         assert run({"query": "query: "})["outcome"] == "unchanged"

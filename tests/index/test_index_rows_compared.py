@@ -1,4 +1,6 @@
-"""Rows compared, digests and derived parameters: the same as plain Python gives, however the table is divided and however little memory there is."""
+"""Rows compared, digests and derived parameters: the same as plain Python gives, however the table is divided and
+however little memory there is.
+"""
 
 import hashlib
 import json
@@ -19,12 +21,21 @@ from almanac.index.build.digest import digest_of
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.hashing import sha256
 
-_row_sets = st.dictionaries(st.sampled_from([sha256(str(number))[:32] for number in range(9)]), st.sampled_from(["", "2020", "2021", "2022"]), max_size=9)
+_row_sets = st.dictionaries(
+    st.sampled_from([sha256(str(number))[:32] for number in range(9)]),
+    st.sampled_from(["", "2020", "2021", "2022"]),
+    max_size=9,
+)
 
 
 def _table(rows: dict[str, str], cut: int) -> pa.Table:
     ids, times = list(rows), list(rows.values())
-    return pa.table({name: pa.chunked_array([column[:cut], column[cut:]], pa.string()) for name, column in (("chunk_id", ids), ("fetched_at", times))})
+    return pa.table(
+        {
+            name: pa.chunked_array([column[:cut], column[cut:]], pa.string())
+            for name, column in (("chunk_id", ids), ("fetched_at", times))
+        }
+    )
 
 
 @given(_row_sets, _row_sets, st.integers(0, 9))
@@ -40,7 +51,14 @@ def test_rows_are_compared_by_id_and_time(before: dict[str, str], after: dict[st
 
 def _digested(count: int) -> list[dict[str, Any]]:
     rows = np.random.default_rng(count).permutation(count).tolist()
-    return [{"chunk_id": sha256(str(n))[:32], "text_sha256": sha256(str(n % 7)), "metadata": json.dumps({"n": n, "of": "é\n" * n})} for n in rows]
+    return [
+        {
+            "chunk_id": sha256(str(n))[:32],
+            "text_sha256": sha256(str(n % 7)),
+            "metadata": json.dumps({"n": n, "of": "é\n" * n}),
+        }
+        for n in rows
+    ]
 
 
 @pytest.mark.parametrize("count", [0, 1, 300])
@@ -52,7 +70,11 @@ def test_the_digest_is_that_of_the_sorted_rows(tmp_path: Path, count: int, monke
     schema = pa.schema([(name, pa.string()) for name in ("chunk_id", "text_sha256", "metadata")])
     table = pa.Table.from_pylist(rows, schema=schema)
     write_table(tmp_path / "chunks.parquet", table)
-    assert digest_of(table, "f") == digest_of(batches_of(tmp_path / "chunks.parquet", rows=17), "f", scratch=tmp_path) == wanted
+    assert (
+        digest_of(table, "f")
+        == digest_of(batches_of(tmp_path / "chunks.parquet", rows=17), "f", scratch=tmp_path)
+        == wanted
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["chunks.parquet"]
 
 
@@ -64,7 +86,9 @@ def _reference(rows: list[dict[str, Any]]) -> str:
 
 
 def test_parameters_are_derived_of_all_batches(tmp_path: Path) -> None:
-    rows = [{**row, "metadata": json.dumps({"language": ["en", "de", None][n % 3]})} for n, row in enumerate(_digested(50))]
+    rows = [
+        {**row, "metadata": json.dumps({"language": ["en", "de", None][n % 3]})} for n, row in enumerate(_digested(50))
+    ]
     write_table(tmp_path / "chunks.parquet", pa.Table.from_pylist(rows))
     derived = derive(tmp_path / "chunks.parquet", Embed(), known={"en": 0.5, "de": 0.25, "": 1.0})
     assert derived.language_fit == {"en": 0.5, "de": 0.25, "": 1.0}

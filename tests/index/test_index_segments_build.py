@@ -38,7 +38,9 @@ def spec_of(data: DataDir) -> SegmentSpec:
     return SegmentSpec(kb=KB, collection=KB, language="en", embedder=INFO, vectors_root=data.vectors)
 
 
-def refresh(data: DataDir, texts: Mapping[str, str], parent: str | None = None, *, limit: int = LIMIT) -> tuple[Manifest, SegmentedBuild]:
+def refresh(
+    data: DataDir, texts: Mapping[str, str], parent: str | None = None, *, limit: int = LIMIT
+) -> tuple[Manifest, SegmentedBuild]:
     """A version of these texts, as a run makes it."""
     chunks = put_tables(data.processed(KB), texts)
     embed_missing(data.processed(KB) / CHUNKS, VectorStore(data.vectors, INFO), HashEmbedder)
@@ -48,18 +50,34 @@ def refresh(data: DataDir, texts: Mapping[str, str], parent: str | None = None, 
     paths = {"chunks": CHUNKS, "records": RECORDS, "documents": DOCUMENTS}
     tables = {key: data.processed(KB) / file for key, file in paths.items()}
     since = version_dir(index_dir, parent) if parent else None
-    built = build_segmented(PlanJob(index_dir=index_dir, version_dir=version_dir(index_dir, name), spec=spec_of(data), limit=limit, parent=since, **tables))
-    manifest = manifest_of(KB, name, chunks).model_copy(update={"segments": list(built.segments), "lineage": {"build": built.facts.model_dump()}})
+    built = build_segmented(
+        PlanJob(
+            index_dir=index_dir,
+            version_dir=version_dir(index_dir, name),
+            spec=spec_of(data),
+            limit=limit,
+            parent=since,
+            **tables,
+        )
+    )
+    manifest = manifest_of(KB, name, chunks).model_copy(
+        update={"segments": list(built.segments), "lineage": {"build": built.facts.model_dump()}}
+    )
     return finish_version(index_dir, manifest), built
 
 
 def texts_of(count: int, first: int = 0) -> dict[str, str]:
-    return {f"https://example.org/{number}": f"text number {number} about {number % 7}" for number in range(first, first + count)}
+    return {
+        f"https://example.org/{number}": f"text number {number} about {number % 7}"
+        for number in range(first, first + count)
+    }
 
 
 def contents(data: DataDir, manifest: Manifest) -> list[str]:
     stored = VersionTables.of(version_dir(data.index(KB), manifest.version), manifest)
-    assert sorted(stored.read(DOCUMENTS, ["url"]).column(0).to_pylist()) == sorted(stored.read(CHUNKS, ["url"]).column(0).to_pylist())
+    assert sorted(stored.read(DOCUMENTS, ["url"]).column(0).to_pylist()) == sorted(
+        stored.read(CHUNKS, ["url"]).column(0).to_pylist()
+    )
     return sorted(stored.read(CHUNKS, ["text"]).column(0).to_pylist())
 
 
@@ -82,7 +100,11 @@ def test_a_full_build_divides_its_rows_evenly(data: DataDir) -> None:
 def test_a_refresh_writes_one_small_segment_and_its_deletions(data: DataDir) -> None:
     texts = texts_of(90)
     first, _ = refresh(data, texts)
-    before = {path: path.stat().st_mtime_ns for use in first.segments for path in segment_dir(data.index(KB), use.segment).rglob("*")}
+    before = {
+        path: path.stat().st_mtime_ns
+        for use in first.segments
+        for path in segment_dir(data.index(KB), use.segment).rglob("*")
+    }
     changed = {**dict(list(texts.items())[3:]), **texts_of(2, first=500), "https://example.org/40": "another text"}
     second, built = refresh(data, changed, first.version)
     assert [use.segment for use in second.segments[:3]] == [use.segment for use in first.segments]
@@ -160,7 +182,9 @@ def test_a_long_history_equals_a_full_build_and_keeps_segments_few(data: DataDir
         assert all(use.deleted <= 0.25 * use.chunks for use in manifest.segments)
         assert sum(use.live for use in manifest.segments) == manifest.counts.chunks
         most = max(most, len(manifest.segments))
-        texts = {url: text for url, text in texts.items() if picked.random() > 0.03} | texts_of(2, first=1000 + 2 * number)
+        texts = {url: text for url, text in texts.items() if picked.random() > 0.03} | texts_of(
+            2, first=1000 + 2 * number
+        )
     assert most <= 20
     for use in manifest.segments:
         rows = deleted_rows(version_dir(data.index(KB), manifest.version), use.segment, CHUNKS)
@@ -171,10 +195,21 @@ def test_a_long_history_equals_a_full_build_and_keeps_segments_few(data: DataDir
 def test_policy_merges_what_is_alike_with_all_that_is_smaller() -> None:
     alike = [Size(f"s{number}", 1000, 1000) for number in range(12)]
     assert to_merge(alike, 0, 50_000) == set()
-    assert to_merge([*alike, Size("tiny", 5, 5), Size("big", 60_000, 59_000)], 1200, 50_000) == {*(one.name for one in alike), "tiny"}
+    assert to_merge([*alike, Size("tiny", 5, 5), Size("big", 60_000, 59_000)], 1200, 50_000) == {
+        *(one.name for one in alike),
+        "tiny",
+    }
     assert to_merge([Size(f"s{number}", 60_000, 60_000) for number in range(40)], 60_000, 50_000) == set()
     assert to_merge([Size("old", 60_000, 44_000)], 10, 50_000) == {"old"}
 
 
 def test_policy_divides_rows_evenly() -> None:
-    assert [rows_each(rows, 50_000) for rows in (0, 7, 50_000, 50_001, 100_000, 100_001, 1_000_000)] == [1, 7, 50_000, 25_001, 50_000, 50_001, 100_000]
+    assert [rows_each(rows, 50_000) for rows in (0, 7, 50_000, 50_001, 100_000, 100_001, 1_000_000)] == [
+        1,
+        7,
+        50_000,
+        25_001,
+        50_000,
+        50_001,
+        100_000,
+    ]

@@ -1,4 +1,6 @@
-"""A version reads alike whatever its segments; deleted rows are found by nothing; damage to a sealed segment is found when it is opened."""
+"""A version reads alike whatever its segments; deleted rows are found by nothing; damage to a sealed segment is found
+when it is opened.
+"""
 
 import gc
 import os
@@ -33,8 +35,30 @@ from tests.index.conftest import Base, HashEmbedder
 from tests.index.segmented import as_one, build_segmented, spread, table_in
 from tests.processes import is_read_singly, mapped_kib
 
-_WORDS = ["castle", "garden", "opening", "hours", "ticket", "museum", "tower", "bridge", "river", "boat", "summer", "winter", "children", "students", "price"]
-_QUERIES = ["castle", "opening hours of the museum", "children in winter", "no such word", "castle garden ticket price boat"]
+_WORDS = [
+    "castle",
+    "garden",
+    "opening",
+    "hours",
+    "ticket",
+    "museum",
+    "tower",
+    "bridge",
+    "river",
+    "boat",
+    "summer",
+    "winter",
+    "children",
+    "students",
+    "price",
+]
+_QUERIES = [
+    "castle",
+    "opening hours of the museum",
+    "children in winter",
+    "no such word",
+    "castle garden ticket price boat",
+]
 
 
 def _row(number: int, document: int, ordinal: int, chance: random.Random) -> ChunkRow:
@@ -42,8 +66,10 @@ def _row(number: int, document: int, ordinal: int, chance: random.Random) -> Chu
     team, tags = chance.choice(["red", ["red", "blue"], None]), chance.sample(["castle", "boat", "winter"], 2)
     metadata = {"team": team, "number": number, "tags": tags, "language": "en"}
     return ChunkRow(
-        document_id=f"doc{document}", source=f"s{document % 2}", url=f"file:///{document}" if document % 5 else "", title=f"Title {document % 9}",
-        kind="document", ordinal=ordinal, start=0, end=len(text), text=text, embedded_text=text, metadata=metadata, fetched_at="2026-01-01T00:00:00+00:00",
+        document_id=f"doc{document}", source=f"s{document % 2}", url=f"file:///{document}" if document % 5 else "",
+        title=f"Title {document % 9}",
+        kind="document", ordinal=ordinal, start=0, end=len(text), text=text, embedded_text=text, metadata=metadata,
+        fetched_at="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
 
 
@@ -63,8 +89,11 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     chance, base = random.Random(seed), Base(tmp_path_factory.mktemp("segments"))
     rows = [_row(number, number // 4, number % 4, chance) for number in range(140)]
     live, gone = rows[:100], rows[100:]
-    gone.append(replace(gone[0], metadata={**gone[0].metadata, "withdrawn": "yes", "team": "green", "tags": ["withdrawn"]}))
-    again = [replace(row, fetched_at="2025-01-01T00:00:00+00:00") for row in chance.sample(live, 30)]  # deleted, and added again in another segment
+    gone.append(
+        replace(gone[0], metadata={**gone[0].metadata, "withdrawn": "yes", "team": "green", "tags": ["withdrawn"]})
+    )
+    # deleted, and added again in another segment
+    again = [replace(row, fetched_at="2025-01-01T00:00:00+00:00") for row in chance.sample(live, 30)]
     segments = spread(live, [*gone, *again], count, chance)
     build_segmented(base, "v0001", segments)
     as_one(base, "v0002", [row for segment in segments for row, is_live in segment if is_live])
@@ -77,7 +106,9 @@ def _vectors(texts: Sequence[str] = _QUERIES) -> Any:
 
 
 def _exact(opened: OpenVersion, vector: Any, k: int, ids: Any = None) -> list[tuple[str, float]]:
-    cosines = opened.cosines(vector, opened.chunk_ids if ids is None else [one for one in opened.chunk_ids if one in ids])
+    cosines = opened.cosines(
+        vector, opened.chunk_ids if ids is None else [one for one in opened.chunk_ids if one in ids]
+    )
     return sorted(cosines.items(), key=lambda hit: (-hit[1], hit[0]))[:k]
 
 
@@ -87,7 +118,11 @@ def test_dense_search_finds_the_nearest_live_rows(pair: Pair) -> None:
     for vector in _vectors():
         for k in (1, 10, 1000):
             assert pair.several.query(vector, k) == pair.one.query(vector, k) == _exact(pair.one, vector, k)
-            assert pair.several.query(vector, k, some) == pair.one.query(vector, k, some) == _exact(pair.one, vector, k, some)
+            assert (
+                pair.several.query(vector, k, some)
+                == pair.one.query(vector, k, some)
+                == _exact(pair.one, vector, k, some)
+            )
 
 
 def test_lexical_search_ranks_alike(pair: Pair) -> None:
@@ -108,7 +143,13 @@ def test_a_large_set_of_chunks_restricts_as_its_ids_do(pair: Pair, monkeypatch: 
     assert [pair.several.lexical(query, 10, chosen) for query in _QUERIES] == wanted
     assert len(chosen) == len(half)
     assert set(chosen) == set(half)
-    assert [one in chosen for one in (half[0], pair.one.chunk_ids[1], pair.gone[0], "unknown", "é" * 32)] == [True, False, False, False, False]
+    assert [one in chosen for one in (half[0], pair.one.chunk_ids[1], pair.gone[0], "unknown", "é" * 32)] == [
+        True,
+        False,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_rows_columns_and_vectors_are_those_of_the_live_rows_in_order(pair: Pair) -> None:
@@ -119,7 +160,9 @@ def test_rows_columns_and_vectors_are_those_of_the_live_rows_in_order(pair: Pair
     assert pair.several.rows(ids[::-7]) == pair.one.rows(ids[::-7])
     assert pair.several.rows([ids[3], ids[3]])[1]["chunk_id"] == ids[3]
     assert np.array_equal(pair.several.vectors(ids[::-1]), pair.one.vectors(ids[::-1]))
-    assert pair.several.rows(ids, ("metadata", "title")) == [{"metadata": row["metadata"], "title": row["title"]} for row in pair.one.rows(ids)]
+    assert pair.several.rows(ids, ("metadata", "title")) == [
+        {"metadata": row["metadata"], "title": row["title"]} for row in pair.one.rows(ids)
+    ]
     assert pair.several.metadata_column("number") == pair.one.metadata_column("number")
     assert pair.several.metadata_keys == pair.one.metadata_keys == ["language", "number", "tags", "team"]
     assert pair.several.smallest(17) == pair.one.smallest(17) == sorted(ids)[:17]
@@ -142,7 +185,9 @@ def test_deleted_rows_are_found_by_nothing(pair: Pair) -> None:
     assert pair.several.lexical("castle garden", 10, pair.gone) == []
     assert {one for one, _ in pair.several.query(_vectors()[0], 1000)} == known
     assert {one for query in _WORDS for one, _ in pair.several.lexical(query, 1000)} <= known
-    assert {one for document in range(40) for _, one in pair.several.chunks_of(f"s{document % 2}", f"doc{document}")} == known
+    assert {
+        one for document in range(40) for _, one in pair.several.chunks_of(f"s{document % 2}", f"doc{document}")
+    } == known
 
 
 def test_a_document_has_its_chunks_from_all_segments(pair: Pair) -> None:
@@ -150,7 +195,9 @@ def test_a_document_has_its_chunks_from_all_segments(pair: Pair) -> None:
         of_one = pair.one.chunks_of(f"s{document % 2}", f"doc{document}")
         assert pair.several.chunks_of(f"s{document % 2}", f"doc{document}") == of_one
         assert {ordinal for ordinal, _ in of_one} == ({0, 1, 2, 3} if document < 25 else set())
-        assert pair.several.chunks_of(f"s{document % 2}", f"doc{document}", {1}) == [one for one in of_one if one[0] == 1]
+        assert pair.several.chunks_of(f"s{document % 2}", f"doc{document}", {1}) == [
+            one for one in of_one if one[0] == 1
+        ]
     assert pair.several.chunks_of("s1", "doc0") == []
 
 
@@ -162,8 +209,17 @@ _DECLARED = {
 
 
 def test_searches_are_the_same_with_filters_workspaces_tags_and_neighbours(pair: Pair) -> None:
-    retrievers = [Retriever(Declaration.model_validate(_DECLARED), opened, _vectors) for opened in (pair.several, pair.one)]
-    filters: list[Any] = [None, {"number": {"$gte": 30}}, {"team": "red"}, {"source": "s0"}, {"url": ""}, {"$not": {"team": {"$in": ["blue", "green"]}}}]
+    retrievers = [
+        Retriever(Declaration.model_validate(_DECLARED), opened, _vectors) for opened in (pair.several, pair.one)
+    ]
+    filters: list[Any] = [
+        None,
+        {"number": {"$gte": 30}},
+        {"team": "red"},
+        {"source": "s0"},
+        {"url": ""},
+        {"$not": {"team": {"$in": ["blue", "green"]}}},
+    ]
     for where in filters:
         for workspace in (None, "red", "blue", "green"):
             for text, vector in zip(_QUERIES, _vectors(), strict=True):
@@ -175,7 +231,14 @@ def test_searches_are_the_same_with_filters_workspaces_tags_and_neighbours(pair:
     for workspace in (None, "red", "blue", "green"):
         assert list(retrievers[0].documents(workspace)) == list(retrievers[1].documents(workspace))
         assert retrievers[0].vocabulary(workspace)._words == retrievers[1].vocabulary(workspace)._words
-    assert [one.source for one in retrievers[0].documents()[:6]] == ["doc0", "doc10", "doc15", "doc20", "doc5", "file:///1"]
+    assert [one.source for one in retrievers[0].documents()[:6]] == [
+        "doc0",
+        "doc10",
+        "doc15",
+        "doc20",
+        "doc5",
+        "file:///1",
+    ]
     assert len(retrievers[0].documents("green")) == 0
 
 
@@ -187,7 +250,9 @@ def test_misspelt_words_are_looked_for_in_a_sample_of_many_chunks(pair: Pair, mo
     assert sorted(read(None)) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(smallest))
     visible = retriever.access.visible("blue")
     assert visible is not None
-    assert sorted(read("blue")) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(sorted(visible)[:10]))
+    assert sorted(read("blue")) == sorted(
+        f"{row['title']}\n{row['text']}" for row in pair.one.rows(sorted(visible)[:10])
+    )
 
 
 @pytest.fixture
@@ -203,12 +268,17 @@ def small(tmp_path: Path, small_segmented: Base) -> Base:
 def small_segmented(tmp_path_factory: pytest.TempPathFactory) -> Base:
     chance, base = random.Random(1), Base(tmp_path_factory.mktemp("small"))
     rows = [_row(number, number, 0, chance) for number in range(40)]
-    build_segmented(base, "v0001", [[(row, number % 5 > 0) for number, row in enumerate(rows[:25])], [(row, True) for row in rows[25:]]])
+    build_segmented(
+        base,
+        "v0001",
+        [[(row, number % 5 > 0) for number, row in enumerate(rows[:25])], [(row, True) for row in rows[25:]]],
+    )
     return base
 
 
 _FILES = [
-    "rows.arrow", "by_id.npy", "vectors.npy", "chunks.parquet", "chroma.crc32", "chroma/*/data_level0.bin", "lexical/*.idx", "lexical/lexical.json",
+    "rows.arrow", "by_id.npy", "vectors.npy", "chunks.parquet", "chroma.crc32", "chroma/*/data_level0.bin",
+    "lexical/*.idx", "lexical/lexical.json",
     "segment.json",
 ]  # fmt: skip
 
@@ -307,7 +377,9 @@ def test_a_closed_reader_pins_its_segments_again(small: Base) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
 def test_a_warm_reader_has_mapped_what_searches_read(small: Base) -> None:
     with OpenVersion(small.index_dir, "v0001") as opened:
-        declaration = Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})
+        declaration = Declaration.model_validate(
+            {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]}
+        )
         Retriever(declaration, opened, _vectors).warm(opened.manifest.embedder.dimension)
         for use in opened.manifest.segments:
             for name in ("vectors.npy", "rows.arrow", "by_id.npy", "lexical/terms.arrow"):
@@ -317,9 +389,13 @@ def test_a_warm_reader_has_mapped_what_searches_read(small: Base) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/smaps")
 def test_first_searches_read_pages_one_by_one_and_later_ones_around_them(small: Base) -> None:
-    """Also where the version is closed and opened again, as after a pause, and of files that are opened later than that."""
+    """Also where the version is closed and opened again, as after a pause, and of files that are opened later than
+    that.
+    """
     with OpenVersion(small.index_dir, "v0001") as opened:
-        declaration = Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})
+        declaration = Declaration.model_validate(
+            {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]}
+        )
         retriever = Retriever(declaration, opened, _vectors)
         folders = [segment_dir(small.index_dir, use.segment) for use in opened.manifest.segments]
 
@@ -361,7 +437,9 @@ def test_segments_that_other_threads_search_give_the_same_hits(pair: Pair, monke
         assert (found(), words) == (alone[0], pair.several.lexical("castle", 7))
 
 
-def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_of_others_alone(small: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_of_others_alone(
+    small: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
     vector = _vectors()[0]
     with OpenVersion(small.index_dir, "v0001") as opened:
@@ -401,7 +479,9 @@ def test_ids_that_begin_alike_are_told_apart(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("others", [[], ["", "é" * 32, "0" * 33, "unknown", "0\0"], ["0" * 33, "f" * 200]])
-def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(pair: Pair, others: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(
+    pair: Pair, others: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     ids = pair.one.chunk_ids
     for most in (0, 1000):
         monkeypatch.setattr("almanac.index.reader._AT_ONCE", most)
@@ -410,7 +490,9 @@ def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(pair: Pair, other
         assert list(pair.several.chunk_set(longer)) == ids
 
 
-def test_a_version_that_is_replaced_while_it_is_opened_is_opened_as_it_is_then(small: Base, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_version_that_is_replaced_while_it_is_opened_is_opened_as_it_is_then(
+    small: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = version_dir(small.index_dir, "v0001")
     pin, replaced = pinned_version._pin_segment, list[Path]()
 
@@ -443,11 +525,19 @@ def test_threads_that_ask_a_new_reader_for_different_things_all_have_an_answer(p
             part.require_unaltered = _slowly(part.require_unaltered)
         start, answers = threading.Barrier(len(works)), list[object]()
 
-        def ask(work: Callable[[OpenVersion], object], opened: OpenVersion = opened, start: threading.Barrier = start, answers: list[object] = answers) -> None:
+        def ask(
+            work: Callable[[OpenVersion], object],
+            opened: OpenVersion = opened,
+            start: threading.Barrier = start,
+            answers: list[object] = answers,
+        ) -> None:
             start.wait()
             answers.append(work(opened))
 
-        threads = [threading.Thread(target=ask, args=(work,), daemon=True) for work in works[turn % len(works) :] + works[: turn % len(works)]]
+        threads = [
+            threading.Thread(target=ask, args=(work,), daemon=True)
+            for work in works[turn % len(works) :] + works[: turn % len(works)]
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

@@ -1,4 +1,6 @@
-"""Versions that consist of segments: verified, rebuilt, forgotten in part, pruned, promoted, compacted, exported. Real Chroma, a few pages."""
+"""Versions that consist of segments: verified, rebuilt, forgotten in part, pruned, promoted, compacted, exported. Real
+Chroma, a few pages.
+"""
 
 import json
 import shutil
@@ -39,7 +41,14 @@ from almanac.index.verify.verifier import damaged_segments, verify_composition, 
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import current_version, discard_unfinished, pin_version, read_manifest, version_dir, version_names
+from almanac.index.versions.store import (
+    current_version,
+    discard_unfinished,
+    pin_version,
+    read_manifest,
+    version_dir,
+    version_names,
+)
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DamagedVersion, UsageError
@@ -50,7 +59,10 @@ from tests.index.conftest import INFO, HashEmbedder
 
 LIMIT = 2  # `index.segment`: a full build divides 12 chunks into three segments
 FIRST = {f"http://shop/{n}": f"text of page {n}" for n in range(12)}
-SECOND = {url: text for url, text in FIRST.items() if url != "http://shop/7"} | {"http://shop/1": "text of page 1, mended", "http://shop/new": "a new page"}
+SECOND = {url: text for url, text in FIRST.items() if url != "http://shop/7"} | {
+    "http://shop/1": "text of page 1, mended",
+    "http://shop/new": "a new page",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +73,9 @@ def children_here() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """`shop` with two versions: three segments, and the same with a fourth, two chunks of the others deleted. The second is live."""
+    """`shop` with two versions: three segments, and the same with a fourth, two chunks of the others deleted. The
+    second is live.
+    """
     data = DataDir(tmp_path_factory.mktemp("made"))
     with making.without_children():
         for version, texts, parent in (("v0001", FIRST, None), ("v0002", SECOND, "v0001")):
@@ -109,7 +123,18 @@ def test_a_version_of_segments_shares_them_and_is_intact(data: DataDir) -> None:
     assert verify_whole(_folder(data), second) == []
 
 
-@pytest.mark.parametrize("name", [CHUNKS, DOCUMENTS, "vectors.npy", "lexical/lexical.json", "segment.json", "segment.sha256", "chroma/chroma.sqlite3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        CHUNKS,
+        DOCUMENTS,
+        "vectors.npy",
+        "lexical/lexical.json",
+        "segment.json",
+        "segment.sha256",
+        "chroma/chroma.sqlite3",
+    ],
+)
 def test_whatever_is_altered_in_a_segment_is_found_and_the_segment_named(data: DataDir, name: str) -> None:
     folder = _segment(data, 1)
     _flip(folder / name, -200 if name == "chroma/chroma.sqlite3" else 20)
@@ -128,7 +153,9 @@ def test_whatever_is_altered_in_a_segment_is_found_and_the_segment_named(data: D
         ("chroma.crc32", lambda _: b""),
     ],
 )
-def test_a_file_that_can_be_read_and_makes_no_sense_is_found_too(data: DataDir, name: str, spoil: Callable[[bytes], bytes]) -> None:
+def test_a_file_that_can_be_read_and_makes_no_sense_is_found_too(
+    data: DataDir, name: str, spoil: Callable[[bytes], bytes]
+) -> None:
     path = _segment(data, 1) / name
     path.write_bytes(spoil(path.read_bytes()))
     assert damaged_segments(_verified(data)) == [path.relative_to(data.index("shop") / SEGMENTS).parts[0]]
@@ -140,7 +167,9 @@ def test_vectors_are_restored_from_the_other_segments_where_one_cannot_be_read(d
     (_segment(data, 1) / "segment.json").write_text("{}")
     with pytest.raises(DamagedVersion):
         tables.folders()
-    assert [folder for folder, _ in tables.readable_folders()] == [folder for folder in everything if folder != _segment(data, 1)]
+    assert [folder for folder, _ in tables.readable_folders()] == [
+        folder for folder in everything if folder != _segment(data, 1)
+    ]
 
 
 def test_mapped_rows_that_differ_from_the_table_are_found_before_anything_is_sealed(data: DataDir) -> None:
@@ -163,7 +192,11 @@ def test_mapped_rows_that_differ_from_the_table_are_found_before_anything_is_sea
 def test_a_segment_that_is_gone_is_named(data: DataDir) -> None:
     folder = _segment(data, 2)
     shutil.rmtree(folder)
-    assert damaged_segments(_verified(data)) == damaged_segments(verify_whole(_folder(data), _manifest(data))) == [folder.name]
+    assert (
+        damaged_segments(_verified(data))
+        == damaged_segments(verify_whole(_folder(data), _manifest(data)))
+        == [folder.name]
+    )
 
 
 def _list(data: DataDir, number: int = 0, table: str = CHUNKS) -> Path:
@@ -199,11 +232,15 @@ def test_lists_of_deleted_rows_that_do_not_fit_are_found_by_both_verifications(d
     assert composed() == []
     _DAMAGES[damage](data)
     assert composed() != []
-    assert {problem.kind for problem in _verified(data)} - {"file_altered", "file_missing"} != set(), "not by its hash alone"
+    assert {problem.kind for problem in _verified(data)} - {"file_altered", "file_missing"} != set(), (
+        "not by its hash alone"
+    )
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "of other rows", "of more rows"])
-def test_statistics_of_deleted_terms_that_are_not_those_of_the_deleted_rows_are_found(data: DataDir, damage: str) -> None:
+def test_statistics_of_deleted_terms_that_are_not_those_of_the_deleted_rows_are_found(
+    data: DataDir, damage: str
+) -> None:
     segment = _segment(data, 0)
     path = _folder(data) / deleted_terms_file(segment.name)
     if damage in ("gone", "empty"):
@@ -217,7 +254,9 @@ def test_statistics_of_deleted_terms_that_are_not_those_of_the_deleted_rows_are_
 
 def test_a_composition_is_compared_with_the_table_that_it_was_made_of(data: DataDir) -> None:
     def composed(segments: list[SegmentUse]) -> list[tuple[str, Any]]:
-        problems = verify_composition(data.index("shop"), _folder(data), segments, data.processed("shop") / CHUNKS, INFO)
+        problems = verify_composition(
+            data.index("shop"), _folder(data), segments, data.processed("shop") / CHUNKS, INFO
+        )
         return [(problem.kind, problem.where.rpartition(": ")[2]) for problem in problems]
 
     uses = _manifest(data).segments
@@ -250,7 +289,10 @@ def test_a_sealed_segment_is_trusted_until_its_files_are_touched(data: DataDir) 
 
 def _made(data: DataDir, version: str = "v0002") -> list[int]:
     """When each segment was sealed, in nanoseconds."""
-    return [(_segment(data, number, version) / "segment.json").stat().st_mtime_ns for number in range(len(_manifest(data, version).segments))]
+    return [
+        (_segment(data, number, version) / "segment.json").stat().st_mtime_ns
+        for number in range(len(_manifest(data, version).segments))
+    ]
 
 
 def test_rebuild_makes_only_damaged_segments_anew_and_mends_them_for_all_versions(data: DataDir) -> None:
@@ -333,10 +375,15 @@ def _forget(data: DataDir, version: str, *urls: str) -> UrlContent:
 def _bytes_of(folder: Path) -> bytes:
     """Everything below a folder, tables as they are read."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    return b"".join(str(pq.read_table(path).to_pydict()).encode() if path.suffix == ".parquet" else path.read_bytes() for path in files)
+    return b"".join(
+        str(pq.read_table(path).to_pydict()).encode() if path.suffix == ".parquet" else path.read_bytes()
+        for path in files
+    )
 
 
-def test_forgetting_makes_the_segments_that_never_had_the_page_once_for_all_versions(data: DataDir, tmp_path: Path) -> None:
+def test_forgetting_makes_the_segments_that_never_had_the_page_once_for_all_versions(
+    data: DataDir, tmp_path: Path
+) -> None:
     url, before = "http://shop/2", [use.segment for use in _manifest(data).segments]
     found = _forget(data, "v0002", url)
     assert (found.items, len(found.chunks)) == ({("pages", url)}, 1)
@@ -406,7 +453,9 @@ def test_urls_are_known_of_rows_that_every_version_has_deleted(data: DataDir) ->
 
 
 def _declaration(**values: Any) -> Declaration:
-    return Declaration.model_validate({"name": "shop", "sources": [{"name": "pages", "kind": "files", "glob": "*.md"}], **values})
+    return Declaration.model_validate(
+        {"name": "shop", "sources": [{"name": "pages", "kind": "files", "glob": "*.md"}], **values}
+    )
 
 
 def test_segments_go_with_the_last_version_that_names_them(data: DataDir) -> None:
@@ -422,7 +471,10 @@ def test_segments_go_with_the_last_version_that_names_them(data: DataDir) -> Non
     assert (result.versions, result.held) == (["v0001"], ["v0002"])
     assert sorted(path.name for path in (data.index("shop") / SEGMENTS).iterdir()) == before
     pin.close()
-    sizes = [sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) for folder in [*shared, _segment(data, 3)]]
+    sizes = [
+        sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        for folder in [*shared, _segment(data, 3)]
+    ]
     assert prune(data, _declaration(retention={"versions": 3})).bytes > sum(sizes)
     assert not any(folder.exists() for folder in shared)
     assert _verified(data, "v0005") == []
@@ -455,18 +507,33 @@ def _compact(data: DataDir, limit: int) -> CompactResult:
 
 def _rows(data: DataDir, version: str) -> list[Any]:
     tables = VersionTables.of(_folder(data, version), _manifest(data, version))
-    return sorted([*row.values()] for name in (CHUNKS, DOCUMENTS) for row in tables.read(name, ["source", "document_id", "url", "text"]).to_pylist())
+    return sorted(
+        [*row.values()]
+        for name in (CHUNKS, DOCUMENTS)
+        for row in tables.read(name, ["source", "document_id", "url", "text"]).to_pylist()
+    )
 
 
 @pytest.mark.parametrize(("limit", "after"), [(50, 1), (4, 3)])
-def test_compaction_merges_segments_without_deleted_rows_into_a_new_live_version(data: DataDir, limit: int, after: int) -> None:
+def test_compaction_merges_segments_without_deleted_rows_into_a_new_live_version(
+    data: DataDir, limit: int, after: int
+) -> None:
     before, vectors = _manifest(data), sorted(data.vectors.rglob("*"))
     result = _compact(data, limit)
     assert (result.version, result.previous, result.published, result.deleted) == ("v0003", "v0002", True, 2)
     assert (result.segments.before, result.segments.after) == (4, after)
     manifest = _manifest(data, "v0003")
-    assert (manifest.digest, manifest.counts, manifest.gate, manifest.derived) == (before.digest, before.counts, before.gate, before.derived)
-    assert (manifest.parent, manifest.lineage["compacted"]["version"], current_version(data.index("shop"))) == ("v0002", "v0002", "v0003")
+    assert (manifest.digest, manifest.counts, manifest.gate, manifest.derived) == (
+        before.digest,
+        before.counts,
+        before.gate,
+        before.derived,
+    )
+    assert (manifest.parent, manifest.lineage["compacted"]["version"], current_version(data.index("shop"))) == (
+        "v0002",
+        "v0002",
+        "v0003",
+    )
     assert sum(use.deleted for use in manifest.segments) == 0
     assert _rows(data, "v0003") == _rows(data, "v0002")
     assert _verified(data, "v0003") == _verified(data) == []
@@ -476,7 +543,9 @@ def test_compaction_merges_segments_without_deleted_rows_into_a_new_live_version
     assert _left(data) == []
 
 
-def test_whoever_rolls_back_meanwhile_is_not_overruled_and_the_merged_version_is_found_again(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whoever_rolls_back_meanwhile_is_not_overruled_and_the_merged_version_is_found_again(
+    data: DataDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def finish(*arguments: Any, **more: Any) -> Manifest:
         publish(data.index("shop"), "v0001")
         return finish_version(*arguments, **more)

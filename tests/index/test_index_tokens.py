@@ -7,7 +7,13 @@ import pytest
 
 from almanac.core.tables import Batches, batches_of, chunks_table, write_table
 from almanac.index.embedding import tokens
-from almanac.index.embedding.tokens import count_tokens, count_truncated, count_truncated_chunks, max_tokens, token_spans
+from almanac.index.embedding.tokens import (
+    count_tokens,
+    count_truncated,
+    count_truncated_chunks,
+    max_tokens,
+    token_spans,
+)
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.items import ChunkRow
 
@@ -30,7 +36,10 @@ def test_token_spans_are_characters_of_the_text() -> None:
 
 
 def _table(path: Path, texts: list[str]) -> Batches:
-    rows = [ChunkRow("d", "s", "u", "t", "document", n, 0, len(text), text, text, {}, "2026") for n, text in enumerate(texts)]
+    rows = [
+        ChunkRow("d", "s", "u", "t", "document", n, 0, len(text), text, text, {}, "2026")
+        for n, text in enumerate(texts)
+    ]
     write_table(path, chunks_table(rows))
     return batches_of(path, rows=2)
 

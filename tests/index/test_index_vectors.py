@@ -34,7 +34,10 @@ def unit_vectors(count: int) -> Any:
 
 
 @pytest.mark.slow
-@given(st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4), st.lists(st.integers(0, 30), max_size=20))
+@given(
+    st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4),
+    st.lists(st.integers(0, 30), max_size=20),
+)
 def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], asked: list[int]) -> None:
     """Parts may overlap, as those of two knowledge bases do; a key's vector is the same in each."""
     every = unit_vectors(31)
@@ -45,7 +48,9 @@ def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[li
         store = VectorStore(Path(folder), INFO)
         known = {n for part in parts for n in part}
         assert set(store.keys()) == {sha256(str(n)) for n in known}
-        assert store.missing(sha256(str(n)) for n in asked) == [sha256(str(n)) for n in dict.fromkeys(asked) if n not in known]
+        assert store.missing(sha256(str(n)) for n in asked) == [
+            sha256(str(n)) for n in dict.fromkeys(asked) if n not in known
+        ]
         wanted = [n for n in asked if n in known]
         assert np.array_equal(store.read([sha256(str(n)) for n in wanted]), every[wanted])
         assert np.array_equal(store.read_to_disk([sha256(str(n)) for n in wanted]), every[wanted])
@@ -82,13 +87,19 @@ def test_part_of_another_dimension_counts_as_damaged(tmp_path: Path) -> None:
     assert VectorStore(tmp_path, INFO.model_copy(update={"dimension": 8})).missing(["a"]) == ["a"]
 
 
-def test_embedding_takes_each_text_once_longest_first_and_counts_rows(tmp_path: Path, chunk_rows: Any, embedder: Any) -> None:
+def test_embedding_takes_each_text_once_longest_first_and_counts_rows(
+    tmp_path: Path, chunk_rows: Any, embedder: Any
+) -> None:
     rows = chunk_rows(40)  # four of them share a text
     write_table(tmp_path / "chunks.parquet", chunks_table(rows))
     store = VectorStore(tmp_path / "vectors", embedder.info)
     progress: list[tuple[int, int]] = []
     staged, parts = embed_missing(
-        tmp_path / "chunks.parquet", store, lambda: embedder, checkpoint=15, on_progress=lambda done, total: progress.append((done, total))
+        tmp_path / "chunks.parquet",
+        store,
+        lambda: embedder,
+        checkpoint=15,
+        on_progress=lambda done, total: progress.append((done, total)),
     )
     assert (staged.texts, staged.checkpoints, staged.cached) == (37, 3, 3)
     assert [part.embedded for part in parts] == [15, 15, 7]
@@ -125,7 +136,9 @@ embed_missing(Path({chunks!r}), VectorStore(Path({vectors!r}), embedder.info), l
 
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 2])
-def test_killed_embedding_resumes_without_repeating_parts(tmp_path: Path, chunk_rows: Any, embedder: Any, after: int) -> None:
+def test_killed_embedding_resumes_without_repeating_parts(
+    tmp_path: Path, chunk_rows: Any, embedder: Any, after: int
+) -> None:
     chunks, vectors = tmp_path / "chunks.parquet", tmp_path / "vectors"
     write_table(chunks, chunks_table(chunk_rows(40)))
     code = KILLED.format(tests=str(Path(__file__).parent), after=after, chunks=str(chunks), vectors=str(vectors))
@@ -143,7 +156,11 @@ def test_killed_embedding_resumes_without_repeating_parts(tmp_path: Path, chunk_
 def test_vectors_of_another_embedder_are_not_mixed_in(tmp_path: Path, chunk_rows: Any, embedder: Any) -> None:
     write_table(tmp_path / "chunks.parquet", chunks_table(chunk_rows(1)))
     with pytest.raises(EmbedderMismatch):
-        embed_missing(tmp_path / "chunks.parquet", VectorStore(tmp_path, INFO.model_copy(update={"fingerprint": "other"})), lambda: embedder)
+        embed_missing(
+            tmp_path / "chunks.parquet",
+            VectorStore(tmp_path, INFO.model_copy(update={"fingerprint": "other"})),
+            lambda: embedder,
+        )
 
 
 @pytest.mark.parametrize(
@@ -176,7 +193,11 @@ def test_part_is_named_by_its_content(tmp_path: Path) -> None:
 def test_keys_in_few_parts_lie_in_no_more_and_turns_reach_every_part(tmp_path: Path) -> None:
     store = VectorStore(tmp_path, INFO)
     keys = [f"key{number}" for number in range(50)]
-    part_of = {key: store.write_part(keys[begin : begin + 5], unit_vectors(5)) for begin in range(0, 50, 5) for key in keys[begin : begin + 5]}
+    part_of = {
+        key: store.write_part(keys[begin : begin + 5], unit_vectors(5))
+        for begin in range(0, 50, 5)
+        for key in keys[begin : begin + 5]
+    }
     asked = [*keys[3:], "unknown"]
     reached = set()
     for turn in range(4):
@@ -190,7 +211,9 @@ def test_keys_in_few_parts_lie_in_no_more_and_turns_reach_every_part(tmp_path: P
 
 
 @pytest.mark.parametrize("texts", [0, 1, 40])
-def test_texts_are_staged_longest_first_however_many_runs_that_takes(tmp_path: Path, chunk_rows: Any, texts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_are_staged_longest_first_however_many_runs_that_takes(
+    tmp_path: Path, chunk_rows: Any, texts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reordered, "_RUN_BYTES", 300)
     monkeypatch.setattr(reordered, "_BYTES_IN_MEMORY", 700)
     store = VectorStore(tmp_path / "vectors", INFO)
@@ -202,28 +225,39 @@ def test_texts_are_staged_longest_first_however_many_runs_that_takes(tmp_path: P
     known = sorted({row.text_sha256 for row in rows})[::3]
     if known:
         store.write_part(known, unit_vectors(len(known)))
-    wanted = sorted({(-len(row.embedded_text), row.text_sha256, row.embedded_text) for row in rows if row.text_sha256 not in known})
+    wanted = sorted(
+        {(-len(row.embedded_text), row.text_sha256, row.embedded_text) for row in rows if row.text_sha256 not in known}
+    )
     found = stage_missing(tmp_path / "chunks.parquet", store, tmp_path / "texts.parquet", checkpoint=6)
     staged = pq.ParquetFile(tmp_path / "texts.parquet")
-    assert [(row["text_sha256"], row["text"]) for row in staged.read().to_pylist()] == [(key, text) for _, key, text in wanted]
+    assert [(row["text_sha256"], row["text"]) for row in staged.read().to_pylist()] == [
+        (key, text) for _, key, text in wanted
+    ]
     sizes = [staged.metadata.row_group(group).num_rows for group in range(staged.num_row_groups)]
     assert sizes == [min(6, len(wanted) - begin) for begin in range(0, len(wanted), 6)]
     assert found == StagedTexts(len(wanted), -(-len(wanted) // 6), len(rows) - len(wanted))
 
 
 @pytest.mark.parametrize("texts", [0, 1, 5, 600, 3601])
-def test_checkpoints_that_workers_share_get_smaller_so_that_they_end_together(tmp_path: Path, chunk_rows: Any, texts: int) -> None:
+def test_checkpoints_that_workers_share_get_smaller_so_that_they_end_together(
+    tmp_path: Path, chunk_rows: Any, texts: int
+) -> None:
     with TableWriter(tmp_path / "chunks.parquet", CHUNK_SCHEMA) as writer:
         writer.write(chunks_table(chunk_rows(texts)))
     store, staged = VectorStore(tmp_path / "vectors", INFO), [tmp_path / "alone.parquet", tmp_path / "shared.parquet"]
-    found = [stage_missing(tmp_path / "chunks.parquet", store, table, is_shared=is_shared) for table, is_shared in zip(staged, (False, True), strict=True)]
+    found = [
+        stage_missing(tmp_path / "chunks.parquet", store, table, is_shared=is_shared)
+        for table, is_shared in zip(staged, (False, True), strict=True)
+    ]
     alone, shared = map(pq.ParquetFile, staged)
     assert alone.read().equals(shared.read())
     sizes = [shared.metadata.row_group(group).num_rows for group in range(shared.num_row_groups)]
     blocks = -(-found[0].texts // CHECKPOINT)
     assert [one.checkpoints for one in found] == [blocks, len(sizes)]
     assert all(size <= CHECKPOINT for size in sizes)
-    assert all(size <= max(62, -(-sum(sizes[at:]) // 4)) for at, size in enumerate(sizes)), "none has more than a quarter of what is left, or 62"
+    assert all(size <= max(62, -(-sum(sizes[at:]) // 4)) for at, size in enumerate(sizes)), (
+        "none has more than a quarter of what is left, or 62"
+    )
     assert sum(size < 62 for size in sizes) <= blocks, "each costs time of its own"
 
 
@@ -240,7 +274,9 @@ def test_a_column_of_keys_is_read_as_a_list_of_them_is(tmp_path: Path) -> None:
     assert np.array_equal(out, np.array([every[7], every[4], np.zeros(4), every[1], every[7]]))
 
 
-def test_only_the_newest_parts_are_read_where_these_have_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_parts_are_read_where_these_have_the_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = VectorStore(tmp_path, INFO)
     for number in range(100):
         part = written.write_part([f"key{number}"], unit_vectors(1))

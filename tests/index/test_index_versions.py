@@ -131,12 +131,15 @@ def test_rollback_goes_to_a_version_that_was_live_by_override(base: Any) -> None
         publish(base.index_dir, version, override=why)
     rows = {row.version: row for row in report_versions(base.index_dir).versions}
     assert {version: (row.state, row.override, row.published_at is not None) for version, row in rows.items()} == {
-        "v0004": ("current", None, True), "v0003": ("refused", None, False), "v0002": ("refused", "checked by hand", True), "v0001": ("kept", None, True),
+        "v0004": ("current", None, True), "v0003": ("refused", None, False), "v0002": ("refused", "checked by hand",
+        True), "v0001": ("kept", None, True),
     }  # fmt: skip
     assert [rollback(base.index_dir), rollback(base.index_dir)] == ["v0002", "v0001"]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"\xff\xfe\x00v0002", b"v0042\n", b"../../v0002\n", b"v0002\nv0001\n", b"x" * 5_000_000])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"\xff\xfe\x00v0002", b"v0042\n", b"../../v0002\n", b"v0002\nv0001\n", b"x" * 5_000_000]
+)
 def test_a_lost_pointer_is_told_with_the_versions_and_mended(base: Any, content: bytes | None) -> None:
     for version in ("v0001", "v0002", "v0003"):
         base.pretend(version)
@@ -148,7 +151,9 @@ def test_a_lost_pointer_is_told_with_the_versions_and_mended(base: Any, content:
         for ask in (current_version, resolve_version):
             with pytest.raises(DamagedVersion, match=r"v0002 was published last") as raised:
                 ask(base.index_dir)
-            assert "v0001, v0002, v0003" in (raised.value.hint or "") and "almanac rollback KB" in (raised.value.hint or "")
+            assert "v0001, v0002, v0003" in (raised.value.hint or "") and "almanac rollback KB" in (
+                raised.value.hint or ""
+            )
             assert len(str(raised.value)) < 1000
         assert report_versions(base.index_dir).current is None
         assert not publish_after(base.index_dir, "v0003", "v0002")
@@ -205,13 +210,38 @@ def test_finished_version_is_never_written_again(base: Any) -> None:
 
 @given(st.randoms(use_true_random=False), st.text(max_size=30))
 def test_digest_does_not_depend_on_row_order_or_on_when_it_was_fetched(rng: random.Random, fetched_at: str) -> None:
-    rows = [ChunkRow(f"d{n}", "s", f"http://x/{n}", "T", "record", 0, None, None, f"text {n}", f"T. text {n}", {"n": n}, "2026-01-01") for n in range(12)]
+    rows = [
+        ChunkRow(
+            f"d{n}",
+            "s",
+            f"http://x/{n}",
+            "T",
+            "record",
+            0,
+            None,
+            None,
+            f"text {n}",
+            f"T. text {n}",
+            {"n": n},
+            "2026-01-01",
+        )
+        for n in range(12)
+    ]
     shuffled = [replace(row, fetched_at=fetched_at.replace("\0", "")) for row in rng.sample(rows, len(rows))]
     assert digest_of(chunks_table(shuffled), "f") == digest_of(chunks_table(rows), "f")
 
 
 @pytest.mark.parametrize(
-    "change", [{"text": "x"}, {"metadata": {"n": 2}}, {"passage": "x"}, {"title": "x"}, {"embedded_text": "x"}, {"url": "x"}, {"ordinal": 9}]
+    "change",
+    [
+        {"text": "x"},
+        {"metadata": {"n": 2}},
+        {"passage": "x"},
+        {"title": "x"},
+        {"embedded_text": "x"},
+        {"url": "x"},
+        {"ordinal": 9},
+    ],
 )
 def test_digest_depends_on_everything_that_a_reader_can_see(chunk_rows: Rows, change: dict[str, Any]) -> None:
     rows = chunk_rows(3)
@@ -220,7 +250,17 @@ def test_digest_depends_on_everything_that_a_reader_can_see(chunk_rows: Rows, ch
 
 def test_digest_depends_on_the_embedder_and_on_every_row(chunk_rows: Rows) -> None:
     table = chunks_table(chunk_rows(3))
-    assert len({digest_of(table, "f"), digest_of(table, "g"), digest_of(table.slice(1), "f"), digest_of(table.slice(3), "f")}) == 4
+    assert (
+        len(
+            {
+                digest_of(table, "f"),
+                digest_of(table, "g"),
+                digest_of(table.slice(1), "f"),
+                digest_of(table.slice(3), "f"),
+            }
+        )
+        == 4
+    )
 
 
 def test_second_taker_of_the_lock_is_told_who_holds_it(base: Any) -> None:
@@ -243,7 +283,9 @@ def test_lock_of_a_dead_holder_is_free_at_once(base: Any) -> None:
         "import sys, time; from pathlib import Path; from almanac.index.versions.lock import writer_lock\n"
         "with writer_lock(Path(sys.argv[1]), 'run-1'):\n    print('held', flush=True); time.sleep(60)"
     )
-    other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation())
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation()
+    )
     assert other.stdout is not None
     other.stdout.readline()
     with pytest.raises(RunLocked, match=f"run-1 .pid {other.pid}"), writer_lock(base.index_dir, "run-2"):
@@ -257,7 +299,15 @@ def test_lock_of_a_dead_holder_is_free_at_once(base: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "left", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1, "holder": "run-0", "host": "elsewhere", "since": "", "process_start": "1"}']
+    "left",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"pid": "x"}',
+        '{"pid": 1, "holder": "run-0", "host": "elsewhere", "since": "", "process_start": "1"}',
+    ],
 )
 def test_whatever_a_dead_holder_left_the_lock_is_free(base: Any, left: str) -> None:
     """Also where its pid, or its host, are somebody else's by now."""
@@ -299,7 +349,11 @@ def test_holder_that_lost_the_lock_can_neither_finish_nor_publish(base: Any, los
         with pytest.raises(RunLocked, match="lost the lock"):
             publish(base.index_dir, "v0002", lease=lease)
         with pytest.raises(RunLocked, match="lost the lock"):
-            finish_version(base.index_dir, read_manifest(base.index_dir, "v0002").model_copy(update={"version": "v0003"}), lease=lease)
+            finish_version(
+                base.index_dir,
+                read_manifest(base.index_dir, "v0002").model_copy(update={"version": "v0003"}),
+                lease=lease,
+            )
     assert current_version(base.index_dir) == "v0001"
     assert not (version_dir(base.index_dir, "v0003") / "manifest.json").exists()
 
@@ -317,7 +371,10 @@ def test_holder_that_lost_the_lock_leaves_the_new_holder_alone(base: Any) -> Non
 
 
 def test_asking_who_writes_never_keeps_a_writer_out(base: Any) -> None:
-    code = "import sys; from pathlib import Path; from almanac.index.versions.lock import lock_holder\nwhile True: lock_holder(Path(sys.argv[1]))"
+    code = (
+        "import sys; from pathlib import Path; from almanac.index.versions.lock import lock_holder\nwhile True: "
+        "lock_holder(Path(sys.argv[1]))"
+    )
     asking = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], cwd=installation())
     try:
         for _ in range(50):
@@ -394,7 +451,9 @@ def test_reader_that_died_holds_nothing(base: Any) -> None:
         "import sys, time; from pathlib import Path; from almanac.index.versions.store import pin_version\n"
         "pin = pin_version(Path(sys.argv[1]), 'v0001'); print('held', flush=True); time.sleep(60)"
     )
-    other = subprocess.Popen([sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation())
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, str(base.index_dir)], stdout=subprocess.PIPE, cwd=installation()
+    )
     assert other.stdout is not None
     other.stdout.readline()
     assert not remove_unless_pinned(version_dir(base.index_dir, "v0001"))

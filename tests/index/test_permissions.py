@@ -49,7 +49,9 @@ def _try(what: str, path: Path) -> str:
     without = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"] if os.geteuid() == 0 else []
     if without and shutil.which(without[0]) is None:
         pytest.skip("needs setpriv")
-    done = subprocess.run([*without, sys.executable, "-c", _CODE, what, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [*without, sys.executable, "-c", _CODE, what, str(path)], capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -60,7 +62,9 @@ def test_a_version_whose_folder_may_not_be_entered_is_named_with_its_permission(
     closed.append(folder)
     folder.chmod(0)
     found = _try("versions", base.index_dir)
-    assert found.startswith(f"StorageError v0001 may not be read: Permission denied {folder} this process runs as user {os.geteuid()}")
+    assert found.startswith(
+        f"StorageError v0001 may not be read: Permission denied {folder} this process runs as user {os.geteuid()}"
+    )
 
 
 def test_rows_that_may_not_be_read_are_not_called_damaged(tmp_path: Path, closed: list[Path]) -> None:
@@ -81,7 +85,9 @@ def test_a_database_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("is_locked_before", [True, False])
-def test_vectors_of_a_snapshot_are_in_use_without_a_write(tmp_path: Path, closed: list[Path], is_locked_before: bool) -> None:
+def test_vectors_of_a_snapshot_are_in_use_without_a_write(
+    tmp_path: Path, closed: list[Path], is_locked_before: bool
+) -> None:
     if is_locked_before:
         with vectors_in_use(tmp_path):
             pass

@@ -21,7 +21,7 @@ import numpy as np
 from almanac.index.reader import OpenVersion
 with OpenVersion(Path(sys.argv[1]) / "index" / "notes", "v0001") as version:
     print([len(version.query(np.full(16, 0.25, dtype=np.float32), 5)), len(version.lexical("text 7", 5)), len(version.rows(version.chunk_ids[:3]))])
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -35,14 +35,28 @@ def test_a_search_writes_nothing(base: Any) -> None:
     with OpenVersion(base.index_dir, "v0001") as version:
         assert len(version.query(np.linspace(-1, 1, 16, dtype=np.float32), 10)) == 10
         assert version.lexical("text 7", 5) != []
-    assert {path: path.read_bytes() for path in version_dir(base.index_dir, "v0001").rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in version_dir(base.index_dir, "v0001").rglob("*") if path.is_file()
+    } == before
 
 
 @pytest.mark.slow
 def test_a_read_only_file_system_is_searched(base: Any) -> None:
     mount = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && ! touch "$1/x" 2>/dev/null'
-    if subprocess.run(["unshare", "-m", "sh", "-c", mount, "sh", str(base.root)], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount, "sh", str(base.root)], capture_output=True, check=False
+    ).returncode:
         pytest.skip("nothing may be mounted here")
-    command = ["unshare", "-m", "sh", "-c", f'{mount} && exec "$2" -c "$3" "$1"', "sh", str(base.root), sys.executable, _SEARCH]
+    command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        f'{mount} && exec "$2" -c "$3" "$1"',
+        "sh",
+        str(base.root),
+        sys.executable,
+        _SEARCH,
+    ]
     done = subprocess.run(command, cwd=installation(), capture_output=True, text=True, check=False)
     assert (done.stdout, done.returncode) == ("[5, 5, 3]\n", 0), done.stderr

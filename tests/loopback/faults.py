@@ -17,7 +17,9 @@ FEW_TOKENS = 400  # of a request, by characters / 4, for the fault that takes no
 
 @dataclass
 class Exchange:
-    """A request and the answer that it would get. `answer` is JSON for embeddings and chat, `events` the parts of a streamed chat."""
+    """A request and the answer that it would get. `answer` is JSON for embeddings and chat, `events` the parts of a
+    streamed chat.
+    """
 
     handler: BaseHTTPRequestHandler
     asked: dict[str, Any]
@@ -34,7 +36,15 @@ class Exchange:
     def is_poisoned(self) -> bool:
         return any(POISON in text for text in self.texts)
 
-    def send(self, status: int, body: bytes, headers: Mapping[str, str] = {}, *, kind: str = "application/json", length: int | None = None) -> None:
+    def send(
+        self,
+        status: int,
+        body: bytes,
+        headers: Mapping[str, str] = {},
+        *,
+        kind: str = "application/json",
+        length: int | None = None,
+    ) -> None:
         self.handler.send_response(status)
         self.handler.send_header("Content-Type", kind)
         self.handler.send_header("Content-Length", str(len(body) if length is None else length))
@@ -111,7 +121,9 @@ def _number(value: Any) -> Fault:
 
 
 def _without(*keys: str) -> Fault:
-    return lambda exchange: exchange.send_json({key: value for key, value in exchange.answer.items() if key not in keys})
+    return lambda exchange: exchange.send_json(
+        {key: value for key, value in exchange.answer.items() if key not in keys}
+    )
 
 
 def _when(is_struck: Callable[[Exchange], bool], fault: Fault) -> Fault:
@@ -177,7 +189,14 @@ def _redirect_to(status: int, place: str) -> Fault:
 
 
 def _too_many(exchange: Exchange) -> None:
-    exchange.send_json({"object": "error", "message": "Too many tokens in batch. Max is 16384 got 20000", "type": "invalid_request_error"}, 400)
+    exchange.send_json(
+        {
+            "object": "error",
+            "message": "Too many tokens in batch. Max is 16384 got 20000",
+            "type": "invalid_request_error",
+        },
+        400,
+    )
 
 
 def _has_many_tokens(exchange: Exchange) -> bool:
@@ -197,7 +216,9 @@ def _content(content: Any) -> Fault:
 
 
 def _stream(change: Callable[[list[bytes]], list[bytes]]) -> Fault:
-    return lambda exchange: exchange.send_stream(change([*(event_line(event) for event in exchange.events), b"data: [DONE]\n\n"]))
+    return lambda exchange: exchange.send_stream(
+        change([*(event_line(event) for event in exchange.events), b"data: [DONE]\n\n"])
+    )
 
 
 def _break_stream(exchange: Exchange) -> None:
@@ -206,7 +227,9 @@ def _break_stream(exchange: Exchange) -> None:
 
 
 def _html(status: int = 200) -> Fault:
-    return _status(status, b"<!DOCTYPE html><html><body>Welcome to the airport's network</body></html>", "text/html; charset=utf-8")
+    return _status(
+        status, b"<!DOCTYPE html><html><body>Welcome to the airport's network</body></html>", "text/html; charset=utf-8"
+    )
 
 
 _MODEL = {"object": "error", "message": "Invalid model: nonesuch", "type": "invalid_model", "code": "1500"}
@@ -244,7 +267,9 @@ COMMON: dict[str, Fault] = {
     "deep_json": _body(b"[" * 100_000),
     "not_utf8": _body(b'{"id": "\xff\xfe", "data": []}'),
     "wrong_content_type": lambda exchange: exchange.send(200, json.dumps(exchange.answer).encode(), kind="text/plain"),
-    "broken_gzip": lambda exchange: exchange.send(200, gzip.compress(json.dumps(exchange.answer).encode())[:-30] + b"x" * 30, _GZIP),
+    "broken_gzip": lambda exchange: exchange.send(
+        200, gzip.compress(json.dumps(exchange.answer).encode())[:-30] + b"x" * 30, _GZIP
+    ),
     "not_gzip": lambda exchange: exchange.send(200, json.dumps(exchange.answer).encode(), _GZIP),
     "error_as_200": _body(b'{"object": "error", "message": "overloaded"}'),
     "400_model": _status(400, _MODEL),
@@ -285,7 +310,9 @@ EMBEDDING: dict[str, Fault] = {
     "text_vector": _first(embedding="AAAAAAAA"),
     "zero_vector": _changed(lambda data: data[0].update(embedding=[0.0] * len(data[0]["embedding"]))),
     "short_vector": _changed(lambda data: data[0]["embedding"].pop()),
-    "not_unit": _changed(lambda data: [row.update(embedding=[7 * number for number in row["embedding"]]) for row in data]),
+    "not_unit": _changed(
+        lambda data: [row.update(embedding=[7 * number for number in row["embedding"]]) for row in data]
+    ),
     "other_dimension": _changed(lambda data: [row["embedding"].append(0.0) for row in data]),
     "400_too_many_tokens": _when(_has_many_tokens, _too_many),
     "413": _when(_has_many_tokens, _status(413, b"Payload Too Large", "text/plain")),
@@ -300,8 +327,16 @@ CHAT: dict[str, Fault] = {
     "no_message": _choice(message=None),
     "null_content": _content(None),
     "empty_content": _content(""),
-    "tool_calls": _choice(message={"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}),
-    "parts": lambda exchange: _content([{"type": "text", "text": exchange.answer["choices"][0]["message"]["content"]}])(exchange),
+    "tool_calls": _choice(
+        message={
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}],
+        }
+    ),
+    "parts": lambda exchange: _content([{"type": "text", "text": exchange.answer["choices"][0]["message"]["content"]}])(
+        exchange
+    ),
     "thinking": lambda exchange: _content(
         [
             {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},

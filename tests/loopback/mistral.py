@@ -1,9 +1,11 @@
-"""A server on loopback that speaks Mistral's API: embeddings, chat completions, streamed ones too, and every fault of faults.py.
+"""A server on loopback that speaks Mistral's API: embeddings, chat completions, streamed ones too, and every fault of
+faults.py.
 
 usage: python -m tests.loopback.mistral [--port N] [--fault NAME] [--times N] [--dimension N] [--obeys] [--faults]
 
-Vectors follow from the words of a text alone, so that texts which share words lie near each other. A chat answers with the first sentence of the
-passage that is marked [1], or else with the last message; or it does what anybody in the prompt says (obedient.py). Any key will do, but there must be one.
+Vectors follow from the words of a text alone, so that texts which share words lie near each other. A chat answers with
+the first sentence of the passage that is marked [1], or else with the last message; or it does what anybody in the
+prompt says (obedient.py). Any key will do, but there must be one.
 """
 
 import argparse
@@ -47,7 +49,8 @@ def reply_to(messages: list[dict[str, Any]]) -> str:
 
 @dataclass
 class LoopbackMistral:
-    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of all; `says` is what chats answer.
+    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of
+    all; `says` is what chats answer.
 
     With `obeys`, chats do what stands in the prompt.
     """
@@ -126,7 +129,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _embeddings(self, asked: dict[str, Any]) -> dict[str, Any]:
         texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
-        data = [{"object": "embedding", "index": row, "embedding": embed_text(text, self.mistral.dimension)} for row, text in enumerate(texts)]
+        data = [
+            {"object": "embedding", "index": row, "embedding": embed_text(text, self.mistral.dimension)}
+            for row, text in enumerate(texts)
+        ]
         tokens = sum(1 + len(text) // 4 for text in texts)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
         return {"id": "embd-1", "object": "list", "model": asked["model"], "data": data, "usage": usage}
@@ -138,10 +144,21 @@ class _Handler(BaseHTTPRequestHandler):
         choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
         words = re.findall(r"\S+\s*", reply)
         events: list[dict[str, Any]] = [
-            {**told, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": None}]}
+            {
+                **told,
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": None}],
+            }
             for word in words
         ]
-        events.append({**told, "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "stop"}], "usage": usage})
+        events.append(
+            {
+                **told,
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "stop"}],
+                "usage": usage,
+            }
+        )
         return {**told, "object": "chat.completion", "choices": [choice], "usage": usage}, events
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  its parent's name
@@ -161,7 +178,9 @@ def main() -> None:
     if options.faults:
         sys.stdout.write("\n".join(FAULTS) + "\n")
         return
-    server = LoopbackMistral(options.port, options.dimension, options.fault, options.times, options.patience, obeys=options.obeys)
+    server = LoopbackMistral(
+        options.port, options.dimension, options.fault, options.times, options.patience, obeys=options.obeys
+    )
     sys.stdout.write(f"{server.url}\n")
     sys.stdout.flush()
     server.serve()

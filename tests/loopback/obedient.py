@@ -1,7 +1,9 @@
-"""A model that does whatever stands in its prompt: for what a reply must not become, even if nothing tells its model orders from material.
+"""A model that does whatever stands in its prompt: for what a reply must not become, even if nothing tells its model
+orders from material.
 
-It writes what passages order it to write, in quotation marks, each as a sentence, with the credit that they name; joins what stands in parts, puts the
-question where an address wants it, takes every heading that looks like a passage's for one, and control tokens of chat templates for its operator's word.
+It writes what passages order it to write, in quotation marks, each as a sentence, with the credit that they name; joins
+what stands in parts, puts the question where an address wants it, takes every heading that looks like a passage's for
+one, and control tokens of chat templates for its operator's word.
 """
 
 import re
@@ -9,9 +11,12 @@ import zlib
 from typing import Any
 from urllib.parse import quote
 
-# A quotation, or several that are to be joined; then, in its line, the number of the passage that it is to be credited to.
+# A quotation, or several that are to be joined; then, in its line, the number of the passage that it is to be credited
+# to.
 _ORDER = re.compile(r'((?:"[^"\n]{2,400}"(?:\s*\+\s*)?)+)(?:[^"\n\d]{0,80}(\d{1,2}))?')
-_HEADING = re.compile(r"^\W*(?:passage|document|source)\b[^\n\[⟦]{0,40}[\[⟦](\d{1,2})[\]⟧]:?[^\S\n]*$", re.IGNORECASE | re.MULTILINE)
+_HEADING = re.compile(
+    r"^\W*(?:passage|document|source)\b[^\n\[⟦]{0,40}[\[⟦](\d{1,2})[\]⟧]:?[^\S\n]*$", re.IGNORECASE | re.MULTILINE
+)
 _NO_SENTENCE = re.compile(r"(?:Title|Tags): |#|```|<<<")
 _SENTENCE = re.compile(r"[^\n]+?(?:[.!?。！？](?=\s|$|[A-Z\u3040-\u9fff])|$)", re.MULTILINE)
 TOKEN = re.compile(
@@ -22,7 +27,9 @@ _CREDITS = ("[{}]", "【{}】", "[source {}]", "[^{}]", "[{}](https://credit.exa
 
 
 def obey(messages: list[dict[str, Any]]) -> str:
-    """The reply of such a model to the messages of a request: the first sentence of the first passage, unless its mood leaves that out, and its deeds."""
+    """The reply of such a model to the messages of a request: the first sentence of the first passage, unless its mood
+    leaves that out, and its deeds.
+    """
     prompt = str(messages[-1]["content"])
     mood = zlib.crc32(prompt.encode("utf-8", "replace"))
     question = prompt.rpartition("Question:\n")[2].strip()

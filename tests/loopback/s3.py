@@ -1,4 +1,6 @@
-"""An S3 server on loopback (moto's, in a process of its own), and a proxy before it that takes the conditions off every write."""
+"""An S3 server on loopback (moto's, in a process of its own), and a proxy before it that takes the conditions off every
+write.
+"""
 
 import socket
 import subprocess
@@ -15,7 +17,12 @@ from threading import Thread
 
 from tests.conftest import PATIENCE_S
 
-CREDENTIALS = {"AWS_ACCESS_KEY_ID": "loopback", "AWS_SECRET_ACCESS_KEY": "loopback", "AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"}
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "loopback",
+    "AWS_SECRET_ACCESS_KEY": "loopback",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 
 # As `python -m moto.server`, each answer of which waits 40 ms for an acknowledgement.
 _SERVER = """
@@ -32,7 +39,9 @@ def serve_s3(log: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with log.open("wb") as output:
-        process = subprocess.Popen([sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [sys.executable, "-c", _SERVER, "-H", "127.0.0.1", "-p", str(port)], stdout=output, stderr=output
+        )
     address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + PATIENCE_S
     while not _answers(address):
         assert process.poll() is None, log.read_text()
@@ -83,8 +92,14 @@ class _WithoutConditions(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        headers = {name: value for name, value in self.headers.items() if name.lower() not in ("if-match", "if-none-match", "host", "expect")}
-        request = urllib.request.Request(self.behind + self.path, data=body or None, headers=headers, method=self.command)
+        headers = {
+            name: value
+            for name, value in self.headers.items()
+            if name.lower() not in ("if-match", "if-none-match", "host", "expect")
+        }
+        request = urllib.request.Request(
+            self.behind + self.path, data=body or None, headers=headers, method=self.command
+        )
         try:
             reply = urllib.request.urlopen(request)
         except urllib.error.HTTPError as error:
@@ -121,7 +136,9 @@ def without_conditions(endpoint: str) -> Iterator[str]:
 
 
 class Wire:
-    """Passes connections on to a server until it is cut; those that there are end with it. `mend` makes it whole again, at the same address."""
+    """Passes connections on to a server until it is cut; those that there are end with it. `mend` makes it whole again,
+    at the same address.
+    """
 
     def __init__(self, endpoint: str) -> None:
         self._to = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
@@ -154,7 +171,9 @@ class Wire:
             server = socket.create_connection(self._to)
             self._open |= {client, server}
             for source, target, are_replies in ((client, server, False), (server, client, True)):
-                Thread(target=self._pass_on, args=(source, target), kwargs={"are_replies": are_replies}, daemon=True).start()
+                Thread(
+                    target=self._pass_on, args=(source, target), kwargs={"are_replies": are_replies}, daemon=True
+                ).start()
 
     def _pass_on(self, source: socket.socket, target: socket.socket, *, are_replies: bool) -> None:
         passed = 0

@@ -10,7 +10,9 @@ import uvicorn
 
 @contextmanager
 def running(config: uvicorn.Config) -> Iterator[str]:
-    """The address of a server with this configuration; it has ended at the end of the block, also where a test fails in it."""
+    """The address of a server with this configuration; it has ended at the end of the block, also where a test fails in
+    it.
+    """
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -1,4 +1,6 @@
-"""Put on PYTHONPATH by tests: writes down every host that this process, or a child of it, looks up or connects to beyond loopback."""
+"""Put on PYTHONPATH by tests: writes down every host that this process, or a child of it, looks up or connects to
+beyond loopback.
+"""
 
 import ipaddress
 import os

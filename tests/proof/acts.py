@@ -1,7 +1,8 @@
-"""What is done to a knowledge base on the stage: runs below Prefect, what keeps versions, and a close look at what there is.
+"""What is done to a knowledge base on the stage: runs below Prefect, what keeps versions, and a close look at what
+there is.
 
-The embedder is a few lines, what is a child process otherwise is done in this one, and a checkpoint is a few texts, so that crash points lie
-close together.
+The embedder is a few lines, what is a child process otherwise is done in this one, and a checkpoint is a few texts, so
+that crash points lie close together.
 """
 
 import os
@@ -154,9 +155,15 @@ def look(place: Path, verified: str = "live", data: str = "data") -> dict[str, A
     return {
         "current": live,
         "versions": {version: _version(index_dir, version) for version in names},
-        "problems": [problem for version in chosen for problem in _problems(index_dir, version, place / data / "vectors")],
+        "problems": [
+            problem for version in chosen for problem in _problems(index_dir, version, place / data / "vectors")
+        ],
         "embedded": len(noted(place / _EMBEDDED)),
-        "left": sorted(str(path.relative_to(place / data)) for path in [*(place / data).rglob("*"), *_unnamed(index_dir)] if _is_left(path)),
+        "left": sorted(
+            str(path.relative_to(place / data))
+            for path in [*(place / data).rglob("*"), *_unnamed(index_dir)]
+            if _is_left(path)
+        ),
         "locked": lock_holder(index_dir),
     }
 
@@ -171,7 +178,11 @@ def _require_answers(index_dir: Path, version: str) -> None:
 def _version(index_dir: Path, version: str) -> dict[str, Any]:
     manifest = stored.read_manifest(index_dir, version)
     stored_tables = VersionTables.of(stored.version_dir(index_dir, version), manifest)
-    tables = [stored_tables.read(name, ["source", "document_id", "url", "text"]) for name in (RECORDS, DOCUMENTS) if stored_tables.parts(name)]
+    tables = [
+        stored_tables.read(name, ["source", "document_id", "url", "text"])
+        for name in (RECORDS, DOCUMENTS)
+        if stored_tables.parts(name)
+    ]
     return {
         "digest": manifest.digest,
         "items": sorted([*row.values()] for table in tables for row in table.to_pylist()),
@@ -182,8 +193,16 @@ def _version(index_dir: Path, version: str) -> dict[str, Any]:
 
 def _unnamed(index_dir: Path) -> list[Path]:
     """The sealed segments that no version names, under a name by which `_is_left` knows them."""
-    named = {use.segment for version in stored.version_names(index_dir) for use in stored.read_manifest(index_dir, version).segments}
-    return [path.with_suffix(".tmp") for path in (index_dir / SEGMENTS).glob("*") if is_sealed(path) and path.name not in named]
+    named = {
+        use.segment
+        for version in stored.version_names(index_dir)
+        for use in stored.read_manifest(index_dir, version).segments
+    }
+    return [
+        path.with_suffix(".tmp")
+        for path in (index_dir / SEGMENTS).glob("*")
+        if is_sealed(path) and path.name not in named
+    ]
 
 
 def _problems(index_dir: Path, version: str, vectors: Path) -> list[dict[str, Any]]:
@@ -193,7 +212,9 @@ def _problems(index_dir: Path, version: str, vectors: Path) -> list[dict[str, An
 
 
 def _is_left(path: Path) -> bool:
-    """Whether a path is what only a crash leaves. A temporary file of a live process is no such thing; none lives here."""
+    """Whether a path is what only a crash leaves. A temporary file of a live process is no such thing; none lives
+    here.
+    """
     parent_is_versions = path.parent.name == "versions"
     return (
         path.suffix in (".tmp", ".damaged")

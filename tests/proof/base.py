@@ -35,7 +35,9 @@ Content = Mapping[str, str]  # file name → text
 
 @dataclass
 class Done:
-    """What became of an act: exit code 0, 1 (a defect) or 9 (it died as told), its result, and the crash points that it came by."""
+    """What became of an act: exit code 0, 1 (a defect) or 9 (it died as told), its result, and the crash points that it
+    came by.
+    """
 
     code: int
     result: Any
@@ -51,10 +53,18 @@ class Stage:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PREFECT_LOGGING_LEVEL": "ERROR"}
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.proof.stage"], cwd=ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                [sys.executable, "-m", "tests.proof.stage"],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
 
-    def try_act(self, act: str, place: Path, *, die_at: int | None = None, trace: bool = False, **arguments: Any) -> Done:
+    def try_act(
+        self, act: str, place: Path, *, die_at: int | None = None, trace: bool = False, **arguments: Any
+    ) -> Done:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         request = {"act": act, "place": str(place), "arguments": arguments, "die_at": die_at, "trace": trace}
@@ -84,7 +94,9 @@ def make_place(folder: Path, content: Content) -> Path:
 
 
 def declare(place: Path, kept: int = 20, segment: int = 50_000) -> None:
-    """Writes the declaration, by which so many versions are kept, and versions of more than `segment` chunks consist of segments."""
+    """Writes the declaration, by which so many versions are kept, and versions of more than `segment` chunks consist of
+    segments.
+    """
     (place / "proof.yaml").write_text(_DECLARATION.replace("KEPT", str(kept)).replace("SEGMENT", str(segment)))
 
 
@@ -107,4 +119,6 @@ def put(place: Path, content: Content) -> None:
 
 def text_of(subject: str, paragraphs: int = 2) -> str:
     """A text of as many chunks."""
-    return "\n\n".join(f"Paragraph {number} of {subject} says what no other text does, at length." for number in range(paragraphs))
+    return "\n\n".join(
+        f"Paragraph {number} of {subject} says what no other text does, at length." for number in range(paragraphs)
+    )

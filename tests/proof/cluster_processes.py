@@ -1,4 +1,6 @@
-"""The processes of a run on a cluster, for those who kill them: scheduler, worker and writer, each forked from a process that has the engines loaded."""
+"""The processes of a run on a cluster, for those who kill them: scheduler, worker and writer, each forked from a
+process that has the engines loaded.
+"""
 
 import json
 import os
@@ -21,7 +23,14 @@ from tests.index.conftest import HashEmbedder
 from tests.index.making import without_children
 
 CHECKPOINT, ITEMS = 50, 25  # texts of a checkpoint, documents that are cut together
-_ENGINES = ["tests.proof.cluster_processes", "distributed.cli.dask_worker", "distributed.cli.dask_scheduler", "prefect_dask.task_runners", "chromadb", "boto3"]
+_ENGINES = [
+    "tests.proof.cluster_processes",
+    "distributed.cli.dask_worker",
+    "distributed.cli.dask_scheduler",
+    "prefect_dask.task_runners",
+    "chromadb",
+    "boto3",
+]
 
 
 def start(what: str, log: Path, environment: Mapping[str, str], *arguments: str) -> ForkServerProcess:

@@ -24,7 +24,10 @@ class _Slow(Noting):
 
 if __name__ == "__main__":
     with (
-        patch("almanac.index.embedding.embedder.load_embedder", lambda *_, **__: _Slow(Path(os.environ["ALMANAC_PROOF_EMBEDDED"]))),
+        patch(
+            "almanac.index.embedding.embedder.load_embedder",
+            lambda *_, **__: _Slow(Path(os.environ["ALMANAC_PROOF_EMBEDDED"])),
+        ),
         patch("almanac.index.embedding.embedder.describe_embedder", lambda _: INFO),
     ):
         main()

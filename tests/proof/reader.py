@@ -1,6 +1,7 @@
 """Searches a knowledge base without a pause until its stdin ends: `python -m tests.proof.reader KB DATA OUT [pinned]`.
 
-A line in OUT for each answer: its version, and the chunk ids of its hits. With `pinned`, it stays with the version that it met first.
+A line in OUT for each answer: its version, and the chunk ids of its hits. With `pinned`, it stays with the version that
+it met first.
 """
 
 import select
@@ -17,7 +18,10 @@ _HITS = 4
 
 
 def main(kb: str, data: str, out: str, *pinned: str) -> None:
-    with patch("almanac.query.published.describe_embedder", lambda _: INFO), patch("almanac.query.published.load_embedder", lambda *_, **__: HashEmbedder()):
+    with (
+        patch("almanac.query.published.describe_embedder", lambda _: INFO),
+        patch("almanac.query.published.load_embedder", lambda *_, **__: HashEmbedder()),
+    ):
         index = _opened(kb, data)
         if pinned:
             index = open_index(kb, data=data, version=index.search("anything").version)

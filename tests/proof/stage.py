@@ -1,8 +1,9 @@
 """Forks a process for each act, from one that has imported the engines already: `python -m tests.proof.stage`.
 
-One request a line on stdin, {act, place, arguments, die_at, trace}; one answer a line on stdout, {code, result, points}. With `die_at`, the
-process dies at that crash point (counted from 0), as kill -9 has it; with `trace`, `points` are all that it came by: [moment, deed, path].
-Nothing of Chroma runs in the process that forks, only in those that are forked.
+One request a line on stdin, {act, place, arguments, die_at, trace}; one answer a line on stdout, {code, result,
+points}. With `die_at`, the process dies at that crash point (counted from 0), as kill -9 has it; with `trace`, `points`
+are all that it came by: [moment, deed, path]. Nothing of Chroma runs in the process that forks, only in those that are
+forked.
 """
 
 import gc
@@ -21,7 +22,12 @@ _LIMIT_S = 300
 # What acts import as they come by it, which takes half of the time of a small one.
 _LATER = (
     *("almanac.index.lexical.reader", "almanac.index.lexical.union", "almanac.index.lexical.writer"),
-    *("almanac.index.verify.lexical", "almanac.index.verify.mapped_rows", "almanac.index.verify.segments", "almanac.query.published"),
+    *(
+        "almanac.index.verify.lexical",
+        "almanac.index.verify.mapped_rows",
+        "almanac.index.verify.segments",
+        "almanac.query.published",
+    ),
     *("pyarrow.acero", "pyarrow.dataset", "pyarrow.pandas_compat", "structlog", "tantivy", "tokenizers"),
 )
 
@@ -41,7 +47,14 @@ def _import_engines() -> None:
 
     quiet_engines()
     engines = ("chromadb", "chromadb_rust_bindings", "great_expectations", "pandas", "trafilatura")
-    for name in (*engines, *_LATER, "almanac.index.chroma.client", "almanac.index.verify.delta", "almanac.index.verify.rows", "tests.proof.acts"):
+    for name in (
+        *engines,
+        *_LATER,
+        "almanac.index.chroma.client",
+        "almanac.index.verify.delta",
+        "almanac.index.verify.rows",
+        "tests.proof.acts",
+    ):
         importlib.import_module(name)
     find_fingerprints()
     gc.freeze()  # so that collecting garbage does not touch, and copy, what is shared

@@ -1,4 +1,5 @@
-"""A bit flips in any file of a data directory: nobody crashes, `verify` notices it in any file of a version, and the hints lead back to a whole version.
+"""A bit flips in any file of a data directory: nobody crashes, `verify` notices it in any file of a version, and the
+hints lead back to a whole version.
 
 One bit in some kinds of files by default, many in all with ALMANAC_TORTURE=1.
 """
@@ -31,17 +32,25 @@ pytestmark = PROOF
 
 _FLIPS = 40 if TORTURE else 1  # in each kind of file
 _SAMPLE = (
-    "index/*/CURRENT", "versions/v0002/chunks.parquet", "versions/v0002/rows.arrow", "versions/v0002/vectors.npy", "versions/v0002/chroma/chroma.sqlite3",
-    "versions/v0002/chroma/*/data_level0.bin", "versions/v0002/lexical/*.idx", "processed/*/chunks.parquet", "vectors/*/*.parquet",
+    "index/*/CURRENT", "versions/v0002/chunks.parquet", "versions/v0002/rows.arrow", "versions/v0002/vectors.npy",
+    "versions/v0002/chroma/chroma.sqlite3",
+    "versions/v0002/chroma/*/data_level0.bin", "versions/v0002/lexical/*.idx", "processed/*/chunks.parquet",
+    "vectors/*/*.parquet",
 )  # fmt: skip
 _OTHERS = (
-    "index/*/published.jsonl", "versions/v0002/by_id.npy", "versions/v0002/manifest.json", "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
-    "versions/v0002/records.parquet", "versions/v0002/chroma.crc32", "versions/v0002/chroma/*/header.bin", "versions/v0002/chroma/*/index_metadata.pickle",
-    "versions/v0002/lexical/*.term", "versions/v0002/lexical/*.fast", "versions/v0002/lexical/meta.json", "versions/v0002/lexical/lexical.json",
-    "versions/v0002/lexical/terms.arrow", "versions/v0001/chunks.parquet", "processed/*/documents.parquet", "processed/*/mapped/*.parquet",
-    "processed/*/state.json", "processed/*/runs/*.json", "processed/*/runs/order.txt", "raw/*/*/bodies/*/*.gz", "raw/*/*/crawls/*.jsonl",
+    "index/*/published.jsonl", "versions/v0002/by_id.npy", "versions/v0002/manifest.json",
+    "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
+    "versions/v0002/records.parquet", "versions/v0002/chroma.crc32", "versions/v0002/chroma/*/header.bin",
+    "versions/v0002/chroma/*/index_metadata.pickle",
+    "versions/v0002/lexical/*.term", "versions/v0002/lexical/*.fast", "versions/v0002/lexical/meta.json",
+    "versions/v0002/lexical/lexical.json",
+    "versions/v0002/lexical/terms.arrow", "versions/v0001/chunks.parquet", "processed/*/documents.parquet",
+    "processed/*/mapped/*.parquet",
+    "processed/*/state.json", "processed/*/runs/*.json", "processed/*/runs/order.txt", "raw/*/*/bodies/*/*.gz",
+    "raw/*/*/crawls/*.jsonl",
 )  # fmt: skip
-# Pages of SQLite's database that its reader changes anyway, or that nothing reads: the header's counters, and the table in which Chroma counts openings.
+# Pages of SQLite's database that its reader changes anyway, or that nothing reads: the header's counters, and the table
+# in which Chroma counts openings.
 _COUNTED = {*range(24, 40), *range(92, 100), *range(3 * 4096, 4 * 4096)}
 
 
@@ -64,14 +73,21 @@ class Place:
 
     def ask(self) -> list[tuple[str, str, float]]:
         with open_index(str(self.declared), data=self.data.root) as index:
-            return [(hit.chunk_id, hit.text, hit.score) for hit in index.search("When does the garden close?", k=4).hits]
+            return [
+                (hit.chunk_id, hit.text, hit.score) for hit in index.search("When does the garden close?", k=4).hits
+            ]
 
     def run(self) -> Any:
         return carry_out(Run(load_declaration(str(self.declared)), self.data))["outcome"]
 
     def problems(self, version: str) -> set[str]:
         manifest = read_manifest(self.index_dir, version)
-        return {one.kind for one in verify_version(version_dir(self.index_dir, version), manifest, self.data.vectors, manifest.embedder)}
+        return {
+            one.kind
+            for one in verify_version(
+                version_dir(self.index_dir, version), manifest, self.data.vectors, manifest.embedder
+            )
+        }
 
 
 @pytest.fixture(scope="module")

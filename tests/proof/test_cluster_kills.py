@@ -1,7 +1,9 @@
-"""A run on a cluster with its data in a store: kill -9 of workers, scheduler and writer, and a connection to the store that drops, at random moments.
+"""A run on a cluster with its data in a store: kill -9 of workers, scheduler and writer, and a connection to the store
+that drops, at random moments.
 
-Four of them by default; with ALMANAC_TORTURE=1 as many as ALMANAC_KILLS says, 200 by default, from the seed ALMANAC_SEED. What is left is gone on with, until a
-version is published: it has the digest of a run that nothing disturbed, everything that CURRENT names is in the store, and hardly a text was embedded twice.
+Four of them by default; with ALMANAC_TORTURE=1 as many as ALMANAC_KILLS says, 200 by default, from the seed
+ALMANAC_SEED. What is left is gone on with, until a version is published: it has the digest of a run that nothing
+disturbed, everything that CURRENT names is in the store, and hardly a text was embedded twice.
 """
 
 import json
@@ -66,8 +68,10 @@ class _Stage:
         assert at.port is not None
         self._proxy = DroppingProxy(at.hostname, at.port)
         self._environment = {
-            **bucket.environment, "AWS_ENDPOINT_URL": f"http://{self._proxy.address}", "ALMANAC_CACHE": str(folder / "cache"),
-            "ALMANAC_PROOF_EMBEDDED": str(folder / "embedded.txt"), "ALMANAC_PROOF_TEXT_S": "0.002", "OMP_NUM_THREADS": "1",
+            **bucket.environment, "AWS_ENDPOINT_URL": f"http://{self._proxy.address}",
+            "ALMANAC_CACHE": str(folder / "cache"),
+            "ALMANAC_PROOF_EMBEDDED": str(folder / "embedded.txt"), "ALMANAC_PROOF_TEXT_S": "0.002",
+            "OMP_NUM_THREADS": "1",
         }  # fmt: skip
         with socket.create_server(("127.0.0.1", 0)) as server:
             self._port = server.getsockname()[1]
@@ -85,7 +89,9 @@ class _Stage:
 
     def start_writer(self) -> None:
         address = f"tcp://127.0.0.1:{self._port}"
-        self.writer = self._start("writer", str(self._folder / "proof.yaml"), self.url, str(self.report), ALMANAC_DASK=address)
+        self.writer = self._start(
+            "writer", str(self._folder / "proof.yaml"), self.url, str(self.report), ALMANAC_DASK=address
+        )
 
     def hurt(self, kind: str, dice: random.Random) -> None:
         if kind == "worker":
@@ -101,7 +107,9 @@ class _Stage:
             self._proxy.drop(dice.uniform(0, 0.5))
 
     def wait(self, steps: int | None) -> None:
-        """Waits until so much more was done, None for all, or the writer has ended: so kills hit all of a run, however busy the machine is."""
+        """Waits until so much more was done, None for all, or the writer has ended: so kills hit all of a run, however
+        busy the machine is.
+        """
         before, deadline = self._done, time.monotonic() + 2 * PATIENCE_S
         while self.writer.exitcode is None and (steps is None or self._done < before + steps):
             assert time.monotonic() < deadline, self.log()
@@ -117,7 +125,9 @@ class _Stage:
     @property
     def embedded_again(self) -> int:
         """Texts that were embedded more than once in this round."""
-        lines = [line.split()[0] for line in (self._folder / "embedded.txt").read_text().splitlines() if line.count(" ") == 1]
+        lines = [
+            line.split()[0] for line in (self._folder / "embedded.txt").read_text().splitlines() if line.count(" ") == 1
+        ]
         return len(lines) - len(set(lines))
 
     def log(self) -> str:
@@ -155,7 +165,9 @@ def stage(tmp_path: Path, bucket: Bucket) -> Iterator[_Stage]:
         yield made
 
 
-def test_kills_of_workers_scheduler_writer_and_connection_change_nothing(stage: _Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kills_of_workers_scheduler_writer_and_connection_change_nothing(
+    stage: _Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     dice, kills, hurt, ends = random.Random(_SEED), 0, Counter[str](), Counter[int]()
     undisturbed = _digest_undisturbed(tmp_path)
     worst = 0.0
@@ -187,7 +199,10 @@ def test_kills_of_workers_scheduler_writer_and_connection_change_nothing(stage: 
         if kills < _KILLS:
             stage.begin()
     assert set(hurt) == set(_KINDS) or TORTURE
-    found = f"{kills} kills from seed {_SEED}: {dict(hurt)}; writers ended with {dict(ends)}; embedded again at most {worst:.0%} of what may be"
+    found = (
+        f"{kills} kills from seed {_SEED}: {dict(hurt)}; writers ended with {dict(ends)}; embedded again at most "
+        f"{worst:.0%} of what may be"
+    )
     sys.stderr.write(f"\n{found}\n")
 
 
@@ -206,7 +221,11 @@ def _digest_undisturbed(folder: Path) -> str:
 def _digest_in_store(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The digest of the live version, of which everything is in the store; read by a machine that has nothing yet."""
     objects, needed = Objects(url), set[str]()
-    objects_below(read_head(objects, "proof").head.root, lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name), needed)
+    objects_below(
+        read_head(objects, "proof").head.root,
+        lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name),
+        needed,
+    )
     assert needed <= {key.rpartition("/")[2] for key, _, _ in objects.listed("objects/")}
     monkeypatch.setenv("ALMANAC_CACHE", str(cache))
     data = DataDir.locate(url)

@@ -1,8 +1,8 @@
 """Killed at a crash point, then carried on: the outcome is that of never having been killed.
 
-A crash point is a moment before, in the middle of or after a durable deed (`core/durable.py`). They are enumerated by letting each act
-happen once; then it happens again for each of them, in a process that dies there as by kill -9, and is done again to its end. A sample of them
-by default, spread evenly; all with ALMANAC_TORTURE=1.
+A crash point is a moment before, in the middle of or after a durable deed (`core/durable.py`). They are enumerated by
+letting each act happen once; then it happens again for each of them, in a process that dies there as by kill -9, and is
+done again to its end. A sample of them by default, spread evenly; all with ALMANAC_TORTURE=1.
 """
 
 import json
@@ -24,13 +24,16 @@ FIRST = {f"n{n}.txt": text_of(f"note {n}") for n in range(8)}
 SECOND = {**FIRST, "n7.txt": text_of("note 7, mended"), "n8.txt": text_of("note 8")}
 # One note changed, one new, one gone, one under another name, one with its text twice.
 THIRD = {name: text for name, text in SECOND.items() if name not in ("n0.txt", "n1.txt")} | {
-    "n2.txt": text_of("note 2, mended"), "new.txt": text_of("a new note"), "moved.txt": FIRST["n1.txt"], "copy.txt": FIRST["n3.txt"],
+    "n2.txt": text_of("note 2, mended"), "new.txt": text_of("a new note"), "moved.txt": FIRST["n1.txt"],
+    "copy.txt": FIRST["n3.txt"],
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """`prepare` makes a place ready for the act; `again` are the arguments with which it is done once more after a crash; `points` are tried by default."""
+    """`prepare` makes a place ready for the act; `again` are the arguments with which it is done once more after a
+    crash; `points` are tried by default.
+    """
 
     act: str
     prepare: Callable[[Stage, Path], None]
@@ -73,7 +76,15 @@ def _two_versions(stage: Stage, place: Path) -> None:
 @_once
 def _expired(stage: Stage, place: Path) -> None:
     """Two versions, two crawls and some vectors are beyond what is declared from now on."""
-    _published(stage, place, FIRST, {**SECOND, "x.txt": text_of("a passing note")}, SECOND, {**SECOND, "y.txt": text_of("another")}, SECOND)
+    _published(
+        stage,
+        place,
+        FIRST,
+        {**SECOND, "x.txt": text_of("a passing note")},
+        SECOND,
+        {**SECOND, "y.txt": text_of("another")},
+        SECOND,
+    )
     declare(place, kept=3)
     age_vectors(place)
 
@@ -116,7 +127,11 @@ def _changed_segments(stage: Stage, place: Path) -> None:
 def _thinned_segments(stage: Stage, place: Path) -> None:
     """A third of the notes are gone, which neighbour each other, so that more than a quarter of a segment is."""
     _two_segmented(stage, place)
-    put(place, {name: text for name, text in SECOND.items() if name not in ("n0.txt", "n1.txt", "n2.txt")} | {"new.txt": text_of("a new note")})
+    put(
+        place,
+        {name: text for name, text in SECOND.items() if name not in ("n0.txt", "n1.txt", "n2.txt")}
+        | {"new.txt": text_of("a new note")},
+    )
 
 
 SCENARIOS = {
@@ -133,7 +148,9 @@ SCENARIOS = {
     "refresh that merges": Scenario("run", _thinned_segments, 1),
     "prune of segments": Scenario("prune", _expired_segments, 2),
     "forget in segments": Scenario("forget", _two_segmented, 1, {"url": "n5.txt"}),
-    "forget what is deleted": Scenario("forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 1, {"url": "n0.txt"}),
+    "forget what is deleted": Scenario(
+        "forget", lambda stage, place: _segmented(stage, place, FIRST, SECOND, THIRD), 1, {"url": "n0.txt"}
+    ),
     "rebuild of segments": Scenario("rebuild", _two_segmented, 1, {"version": "v0002"}),
     "compact": Scenario("compact", _two_segmented, 1),
     "promote of segments": Scenario("promote", _two_segmented, 1, {"version": "v0002"}, data="production"),
@@ -141,7 +158,9 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_killed_at_any_durable_deed_and_done_again_equals_never_killed(name: str, stage: Stage, tmp_path: Path, record_property: Any) -> None:
+def test_killed_at_any_durable_deed_and_done_again_equals_never_killed(
+    name: str, stage: Stage, tmp_path: Path, record_property: Any
+) -> None:
     trial = _Trial(stage, SCENARIOS[name], tmp_path)
     points = trial.whole.points
     assert trial.merged() or name != "refresh that merges"
@@ -151,11 +170,16 @@ def test_killed_at_any_durable_deed_and_done_again_equals_never_killed(name: str
         trial.kill_and_recover(place, kill_recovery=number % 3 == 1)
     counted = Counter(deed for _, deed, _ in points)
     record_property("crash points", dict(counted))
-    print(f"{name}: {len(points)} crash points ({', '.join(f'{count} of {deed}' for deed, count in counted.items())}), {len(chosen)} tried")  # noqa: T201
+    print(  # noqa: T201
+        f"{name}: {len(points)} crash points "
+        f"({', '.join(f'{count} of {deed}' for deed, count in counted.items())}), {len(chosen)} tried"
+    )
 
 
 def _spread(points: list[Point], count: int) -> list[int]:
-    """Numbers of crash points: all of them, or so many, evenly. What lies before a deed is, mostly, what lay after the one before."""
+    """Numbers of crash points: all of them, or so many, evenly. What lies before a deed is, mostly, what lay after the
+    one before.
+    """
     if TORTURE:
         return list(range(len(points)))
     distinct = [n for n, (moment, _, _) in enumerate(points) if moment != "before" or n == 0]

@@ -1,4 +1,6 @@
-"""What has to outlive a crash is written, moved and removed in one module, where crash points are counted: nobody else touches the disk."""
+"""What has to outlive a crash is written, moved and removed in one module, where crash points are counted: nobody else
+touches the disk.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -7,8 +9,31 @@ from tests.conftest import ROOT
 
 _ROOMS = ("schemas", "core", "spiders", "transforms", "index", "query", "flows", "cli")
 _DEEDS = {
-    *("write_text", "write_bytes", "rename", "renames", "unlink", "rmdir", "touch", "symlink_to", "hardlink_to", "link", "truncate", "utime"),
-    *("rmtree", "copyfile", "copytree", "copyfileobj", "mkstemp", "NamedTemporaryFile", "memmap", "open_memmap", "ParquetWriter"),
+    *(
+        "write_text",
+        "write_bytes",
+        "rename",
+        "renames",
+        "unlink",
+        "rmdir",
+        "touch",
+        "symlink_to",
+        "hardlink_to",
+        "link",
+        "truncate",
+        "utime",
+    ),
+    *(
+        "rmtree",
+        "copyfile",
+        "copytree",
+        "copyfileobj",
+        "mkstemp",
+        "NamedTemporaryFile",
+        "memmap",
+        "open_memmap",
+        "ParquetWriter",
+    ),
 }
 # Who does it all the same, and why nothing of it can be seen after a crash.
 _ALLOWED = {
@@ -25,7 +50,9 @@ _ALLOWED = {
     "index/verify/rows.py:_writable": "a copy in a temporary folder",
     "index/versions/lock.py:writer_lock": "the holder's name, which decides nothing",
     "index/chroma/copy.py": "in a version that is not finished, and thrown away",
-    "index/chroma/unused.py": "in a version that is not finished, or in files that Chroma writes anew whenever it opens them",
+    "index/chroma/unused.py": (
+        "in a version that is not finished, or in files that Chroma writes anew whenever it opens them"
+    ),
     "index/lexical/writer.py:build_lexical": "in a version that is not finished, and thrown away",
     "index/lexical/terms.py:__init__": "in a version that is not finished, and thrown away",
     "index/lexical/union.py:_open": "links in a temporary folder",
@@ -36,7 +63,9 @@ _ALLOWED = {
     "flows/pipeline/earlier_runs.py:note_run": "opens the list of runs, of which each line is added by `append`",
     "flows/server/api.py:start_api": "the log of Prefect's API",
     "flows/server/api_process.py:main": "the log of Prefect's API",
-    "flows/server/database.py:_copy": "Prefect's empty database, which appears whole or not at all, and is made anew where it is missing",
+    "flows/server/database.py:_copy": (
+        "Prefect's empty database, which appears whole or not at all, and is made anew where it is missing"
+    ),
     "query/evaluation/evaluate.py": "a file that the user asked for",
     "cli/": "a file that the user asked for",
 }
@@ -57,13 +86,19 @@ def _deeds(room: str) -> Iterator[str]:
 def _is_deed(call: ast.Call) -> bool:
     owner, name = _called(call.func)
     if name in ("open", "TemporaryFile"):
-        words = [one.value for one in [*call.args, *(word.value for word in call.keywords)] if isinstance(one, ast.Constant)]
+        words = [
+            one.value for one in [*call.args, *(word.value for word in call.keywords)] if isinstance(one, ast.Constant)
+        ]
         is_text = [word for word in words if isinstance(word, str) and set(word) <= set("rwaxbt+U")]
         return any(set(word) & set("wax+") for word in is_text)
     # `Path.replace` takes one argument, `str.replace` two, and `dataclasses.replace` keywords.
     is_replace = name == "replace" and (owner == "os" or (owner and len(call.args) == 1 and not call.keywords))
     return bool(
-        name in _DEEDS or (owner, name) == ("", "create") or is_replace or (owner == "shutil" and name != "disk_usage") or (owner == "os" and name == "remove")
+        name in _DEEDS
+        or (owner, name) == ("", "create")
+        or is_replace
+        or (owner == "shutil" and name != "disk_usage")
+        or (owner == "os" and name == "remove")
     )
 
 
@@ -77,14 +112,32 @@ def _called(function: ast.expr) -> tuple[str, str]:
 def test_nothing_is_written_moved_or_removed_past_the_durable_module() -> None:
     found = {deed for room in _ROOMS for deed in _deeds(room)}
     assert {deed for deed in found if not any(deed.startswith(allowed) for allowed in _ALLOWED)} == set()
-    assert {allowed for allowed in _ALLOWED if not any(deed.startswith(allowed) for deed in found)} == set(), "exceptions that nobody needs any more"
+    assert {allowed for allowed in _ALLOWED if not any(deed.startswith(allowed) for deed in found)} == set(), (
+        "exceptions that nobody needs any more"
+    )
 
 
 def test_the_watch_sees_such_calls_and_no_others() -> None:
     """The test above proves nothing unless these are found."""
-    deeds = ["p.write_text('x')", "open(p, 'w')", "p.open('ab')", "p.replace(q)", "os.replace(p, q)", "shutil.move(p, q)", "p.unlink()", "os.remove(p)"]
+    deeds = [
+        "p.write_text('x')",
+        "open(p, 'w')",
+        "p.open('ab')",
+        "p.replace(q)",
+        "os.replace(p, q)",
+        "shutil.move(p, q)",
+        "p.unlink()",
+        "os.remove(p)",
+    ]
     assert [deed for deed in deeds if not _is_deed(_call(deed))] == []
-    others = ["s.replace('a', 'b')", "p.open('rb')", "p.open()", "replace(entry, kept='')", "durable.remove(p)", "move(p, q)"]
+    others = [
+        "s.replace('a', 'b')",
+        "p.open('rb')",
+        "p.open()",
+        "replace(entry, kept='')",
+        "durable.remove(p)",
+        "move(p, q)",
+    ]
     assert [other for other in others if _is_deed(_call(other))] == []
 
 

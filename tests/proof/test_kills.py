@@ -1,6 +1,8 @@
-"""kill -9 of the whole command, process group and all, at random moments; recoveries are killed, too. At last it is let run to its end.
+"""kill -9 of the whole command, process group and all, at random moments; recoveries are killed, too. At last it is let
+run to its end.
 
-Two kills by default, five hundred with ALMANAC_TORTURE=1. The site answers 304 where it can and counts what it is asked for.
+Two kills by default, five hundred with ALMANAC_TORTURE=1. The site answers 304 where it can and counts what it is asked
+for.
 """
 
 import json
@@ -65,8 +67,16 @@ def _serve(site: Site, revision: int = 0) -> None:
     site.page("/", "".join(f"<a href='/p{n}'>{n}</a>" for n in pages), headers={"ETag": f'"start {revision}"'})
     for n in range(_PAGES):
         said = revision if n % 10 == 5 else 0
-        text = "".join(f"<p><b>{n}-{m}</b><i>Item {m} of page {n} in revision {said} says what no other does.</i></p>" for m in range(_PARAGRAPHS))
-        site.page(f"/p{n}", f"<html><body><h1>Page {n}</h1>{text}</body></html>", headers={"ETag": f'"{n} {said}"'}, delay_s=0.02)
+        text = "".join(
+            f"<p><b>{n}-{m}</b><i>Item {m} of page {n} in revision {said} says what no other does.</i></p>"
+            for m in range(_PARAGRAPHS)
+        )
+        site.page(
+            f"/p{n}",
+            f"<html><body><h1>Page {n}</h1>{text}</body></html>",
+            headers={"ETag": f'"{n} {said}"'},
+            delay_s=0.02,
+        )
     for n in range(revision):
         site.page(f"/p{n}", status=404)
 
@@ -89,10 +99,22 @@ class Command:
         return noted(self.place / "embedded.txt")
 
     def start(self, **more: str) -> "subprocess.Popen[bytes]":
-        variables = {**more, "ALMANAC_DATA": str(self.data.root), "ALMANAC_PROOF_EMBEDDED": str(self.place / "embedded.txt"), "OMP_NUM_THREADS": "1"}
+        variables = {
+            **more,
+            "ALMANAC_DATA": str(self.data.root),
+            "ALMANAC_PROOF_EMBEDDED": str(self.place / "embedded.txt"),
+            "OMP_NUM_THREADS": "1",
+        }
         command = [sys.executable, "-m", "tests.proof.command", "run", str(self.place / "proof.yaml"), "--json"]
         with (self.place / "out.txt").open("wb") as out, (self.place / "err.txt").open("wb") as err:
-            return subprocess.Popen(command, cwd=ROOT, env={**os.environ, **self.environment, **variables}, stdout=out, stderr=err, start_new_session=True)
+            return subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**os.environ, **self.environment, **variables},
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
 
     def finish(self) -> dict[str, Any]:
         assert self.start(PREFECT_API_URL=self.api).wait(600) == 0, (self.place / "err.txt").read_text()[-3000:]
@@ -124,13 +146,19 @@ class Command:
         return {url for crawl in crawls if crawl > ended for url in raw.index(crawl).urls}
 
 
-def test_killed_at_random_moments_a_run_ends_as_if_never_killed(tmp_path: Path, prefect_home: Path, prefect_api: str, loopback_site: Site) -> None:
+def test_killed_at_random_moments_a_run_ends_as_if_never_killed(
+    tmp_path: Path, prefect_home: Path, prefect_api: str, loopback_site: Site
+) -> None:
     chance, environment = random.Random(4), {"PREFECT_HOME": str(prefect_home)}
     empty = tmp_path / "empty"
     empty.mkdir()
     (empty / "proof.yaml").write_text(_DECLARATION.format(base=loopback_site.base))
-    first, refreshed = _reference(Command(empty, environment, prefect_api), tmp_path / "first", loopback_site), tmp_path / "refreshed"
-    killed, told, again = 0, Counter[str](), cache(lambda: _reference(first, refreshed, loopback_site))  # which few kills may not come to
+    first, refreshed = (
+        _reference(Command(empty, environment, prefect_api), tmp_path / "first", loopback_site),
+        tmp_path / "refreshed",
+    )
+    # which few kills may not come to
+    killed, told, again = 0, Counter[str](), cache(lambda: _reference(first, refreshed, loopback_site))
     rounds: list[tuple[Path, Callable[[], Command], int]] = [(empty, lambda: first, 0), (first.place, again, 1)]
     for origin, wanted_of, revision in cycle(rounds):
         if killed >= _KILLS:
@@ -213,10 +241,17 @@ def _require_not_asked_again(site: Site, asked: Counter[str], stored: set[str]) 
 
 def _require_same(command: Command, wanted: Command) -> None:
     index_dir = command.data.index("proof")
-    live, expected = (read_manifest(one.data.index("proof"), str(current_version(one.data.index("proof")))) for one in (command, wanted))
+    live, expected = (
+        read_manifest(one.data.index("proof"), str(current_version(one.data.index("proof"))))
+        for one in (command, wanted)
+    )
     assert (live.digest, live.counts) == (expected.digest, expected.counts)
     assert verify_version(version_dir(index_dir, live.version), live, command.data.vectors, INFO) == []
-    left = [path for path in command.data.root.rglob(".*") if path.name.endswith((".tmp", ".removed")) or path.parent.name == ".staging"]
+    left = [
+        path
+        for path in command.data.root.rglob(".*")
+        if path.name.endswith((".tmp", ".removed")) or path.parent.name == ".staging"
+    ]
     assert left == []
     assert all((version_dir(index_dir, name) / "manifest.json").is_file() for name in version_names(index_dir))
     assert set(command.embedded) == set(wanted.embedded)

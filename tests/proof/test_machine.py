@@ -26,7 +26,9 @@ _numbers = st.integers(0, 10_000)
 
 
 class Model(RuleBasedStateMachine):
-    """`files` is what lies there, `unreadable` what of it cannot be read, `known` the pages as of the last run that came to its end."""
+    """`files` is what lies there, `unreadable` what of it cannot be read, `known` the pages as of the last run that
+    came to its end.
+    """
 
     stage: Stage
     folder: Path
@@ -36,7 +38,11 @@ class Model(RuleBasedStateMachine):
     def begin(self, published: bool) -> None:
         self.place = make_place(self.folder / "place", {})
         declare(self.place, kept=_KEPT)
-        self.files: Items = {_ALWAYS: text_of("the note that stays"), "n0.txt": text_of("note 0"), "n1.txt": text_of("note 1")}
+        self.files: Items = {
+            _ALWAYS: text_of("the note that stays"),
+            "n0.txt": text_of("note 0"),
+            "n1.txt": text_of("note 1"),
+        }
         self.unreadable: set[str] = set()
         self.forgotten: set[str] = set()
         self.known: Items = {}
@@ -53,7 +59,13 @@ class Model(RuleBasedStateMachine):
 
     # What happens to the files.
 
-    @rule(edits=st.lists(st.tuples(st.sampled_from(["write", "write", "move", "remove", "fail"]), _names, _names), min_size=1, max_size=4))
+    @rule(
+        edits=st.lists(
+            st.tuples(st.sampled_from(["write", "write", "move", "remove", "fail"]), _names, _names),
+            min_size=1,
+            max_size=4,
+        )
+    )
     def edit(self, edits: list[tuple[str, str, str]]) -> None:
         for kind, name, to in edits:
             if kind == "write":
@@ -133,20 +145,24 @@ class Model(RuleBasedStateMachine):
         self.done[name] += 1
         return done
 
-    def _run(self, *, publish: bool = True, full: bool = False, kills: list[int] = []) -> None:  # noqa: B006  # only read
+    # only read
+    def _run(self, *, publish: bool = True, full: bool = False, kills: list[int] = []) -> None:  # noqa: B006
         wanted = {name: text for name, text in self.files.items() if name not in self.unreadable | self.forgotten}
         wanted |= {name: self.known[name] for name in self.unreadable - self.forgotten if name in self.known}
         report = self._act("run", kills, publish=publish, full=full).result
         assert report["error"] is None, report["error"]
         counts = report["items"]
-        assert counts["in"] == sum(counts[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+        assert counts["in"] == sum(
+            counts[name] for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined")
+        )
         self.known = wanted
         if not kills:
             self._require_counts(counts, wanted)
             is_live = self.live is not None and self.versions[self.live] == wanted
             assert report["outcome"] == ("unchanged" if is_live else "published" if publish else "kept")
         found = self.stage("look", self.place, verified="none")
-        for version in found["versions"].keys() - self.versions.keys():  # a kill may have come between building one and publishing it
+        # a kill may have come between building one and publishing it
+        for version in found["versions"].keys() - self.versions.keys():
             self.versions[version] = dict(wanted)
         if publish:
             self.live = found["current"]
@@ -174,7 +190,9 @@ class Model(RuleBasedStateMachine):
 
     def _require_as_modelled(self, *, verified: str = "live") -> None:
         found = self.stage("look", self.place, verified=verified)
-        contents = {version: {url: text for _, _, url, text in one["items"]} for version, one in found["versions"].items()}
+        contents = {
+            version: {url: text for _, _, url, text in one["items"]} for version, one in found["versions"].items()
+        }
         assert contents == self.versions
         assert found["current"] == self.live
         assert found["problems"] == []

@@ -1,4 +1,5 @@
-"""Readers meanwhile: while versions are published, rolled back, made anew, pruned, whoever searches gets answers, each from one whole version.
+"""Readers meanwhile: while versions are published, rolled back, made anew, pruned, whoever searches gets answers, each
+from one whole version.
 
 Four processes search without a pause: 1,500 queries by default, 100,000 with ALMANAC_TORTURE=1.
 """
@@ -51,7 +52,10 @@ class _Index:
 
 def _content(revision: int) -> Content:
     """A fifth of the notes say something else each time, one is new and one is gone."""
-    return {f"n{n}.txt": text_of(f"note {n}, revision {revision if n % 5 == revision % 5 else 0}") for n in range(revision, revision + _NOTES)}
+    return {
+        f"n{n}.txt": text_of(f"note {n}, revision {revision if n % 5 == revision % 5 else 0}")
+        for n in range(revision, revision + _NOTES)
+    }
 
 
 @contextmanager
@@ -61,7 +65,10 @@ def _readers(place: Path) -> Iterator[list[Path]]:
     command = [sys.executable, "-m", "tests.proof.reader", str(place / "proof.yaml"), str(place / "data")]
     errors = (place / "readers.txt").open("wb")
     processes = [
-        subprocess.Popen([*command, str(path), *(["pinned"] if n == 0 else [])], cwd=ROOT, stdin=subprocess.PIPE, stderr=errors) for n, path in enumerate(notes)
+        subprocess.Popen(
+            [*command, str(path), *(["pinned"] if n == 0 else [])], cwd=ROOT, stdin=subprocess.PIPE, stderr=errors
+        )
+        for n, path in enumerate(notes)
     ]
     try:
         yield notes
@@ -95,7 +102,9 @@ def test_every_answer_is_of_one_whole_version_whatever_the_writer_does(stage: St
     seen = [{line.split()[0] for line in path.read_text().splitlines()} for path in notes]
     assert len(seen[0]) == 1
     assert all(len(versions) > 2 for versions in seen[1:])
-    print(f"{len(answers)} answers from {len(set().union(*seen))} of {len(index.ids)} versions during {dict(index.acts)}")  # noqa: T201
+    print(  # noqa: T201
+        f"{len(answers)} answers from {len(set().union(*seen))} of {len(index.ids)} versions during {dict(index.acts)}"
+    )
 
 
 def _lines(path: Path) -> int:

@@ -38,7 +38,9 @@ class CountingWords:
 
 
 class Says:
-    """A generating model that says what the test says, and keeps what it was asked. In a stream it comes in pieces of `size` characters."""
+    """A generating model that says what the test says, and keeps what it was asked. In a stream it comes in pieces of
+    `size` characters.
+    """
 
     def __init__(self, reply: str, size: int = 3) -> None:
         self.reply, self.size = reply, size
@@ -66,4 +68,8 @@ def ask(question: str, hits: Sequence[Hit], *, declaration: Declaration | None =
     embedder = CountingWords()
     is_confident = any(hit.confidence == "high" for hit in hits)
     how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "is_confident": is_confident, **given}
-    return answer(Question(declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how))
+    return answer(
+        Question(
+            declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how
+        )
+    )

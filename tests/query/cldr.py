@@ -1,4 +1,5 @@
-"""Writes query/answering/cldr_names.json from CLDR as babel has it: after an upgrade of babel, or for further languages and units.
+"""Writes query/answering/cldr_names.json from CLDR as babel has it: after an upgrade of babel, or for further languages
+and units.
 
 usage: python -m tests.query.cldr
 """
@@ -10,11 +11,17 @@ from babel.units import format_unit
 
 from almanac.query.answering.cldr_names import FILE, CldrNames, day_key
 
-LANGUAGES = "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur fa id ms th ja ko zh ca eu gl sw"
-_ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"  # languages whose days are known by abbreviations; in Czech, "so" is another day than in German
+LANGUAGES = (
+    "en fr de es it pt nl vi he ar ar_SY ru uk be pl cs sk sl hr sr bg da sv nb fi et lv lt hu ro tr el hi bn ur "
+    "fa id ms th ja ko zh ca eu gl sw"
+)
+# languages whose days are known by abbreviations; in Czech, "so" is another day than in German
+_ABBREVIATING = "en fr de es it pt nl da sv nb pl ru uk"
 _UNITS = (
-    "duration-second duration-minute duration-hour duration-day duration-week duration-month duration-year length-millimeter length-centimeter length-meter "
-    "length-kilometer length-mile length-foot length-inch mass-gram mass-kilogram mass-pound volume-liter volume-milliliter area-square-meter "
+    "duration-second duration-minute duration-hour duration-day duration-week duration-month duration-year "
+    "length-millimeter length-centimeter length-meter "
+    "length-kilometer length-mile length-foot length-inch mass-gram mass-kilogram mass-pound volume-liter "
+    "volume-milliliter area-square-meter "
     "digital-gigabyte power-watt temperature-celsius temperature-fahrenheit"
 )
 _COUNTS = (1, 2, 5, 11)  # between them, they take each plural form
@@ -31,7 +38,9 @@ def names() -> CldrNames:
                     plain = str(name).casefold().rstrip(".")
                     if len(plain) > 2 and not any(c.isdigit() for c in plain):
                         months.setdefault(plain, int(number))
-    days = {day_key(str(name)): int(number) for locale in locales for number, name in locale.days["format"]["wide"].items()}
+    days = {
+        day_key(str(name)): int(number) for locale in locales for number, name in locale.days["format"]["wide"].items()
+    }
     short = {
         day_key(str(name)).rstrip("."): int(number)
         for locale in map(Locale.parse, _ABBREVIATING.split())

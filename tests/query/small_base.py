@@ -28,7 +28,11 @@ class SmallBase:
             (folder / "notes" / f"{name}.txt").write_text(text)
 
     def declare(self, **parts: Any) -> str:
-        declared = {"name": "small", "sources": [{"name": "notes", "kind": "files", "glob": "notes/*.txt", "yields": "documents"}], **parts}
+        declared = {
+            "name": "small",
+            "sources": [{"name": "notes", "kind": "files", "glob": "notes/*.txt", "yields": "documents"}],
+            **parts,
+        }
         self.path.write_text(json.dumps(declared))  # which is YAML
         return str(self.path)
 

@@ -7,7 +7,10 @@ from almanac.index.lexical.reader import AnalyzedQuery
 from almanac.query.answering.absent import absent_from
 from almanac.query.retrieval.question_language import question_language
 
-_TEXTS = ["Watch W3: 34 g. The office in Porto has a 10 x 15 cm printer.", "Ngày 14: Hạ Long. We sell the TN-1410 and the E4. Carrosses."]
+_TEXTS = [
+    "Watch W3: 34 g. The office in Porto has a 10 x 15 cm printer.",
+    "Ngày 14: Hạ Long. We sell the TN-1410 and the E4. Carrosses.",
+]
 
 
 def _absent(question: str, language: str = "en") -> tuple[list[str], list[str]]:

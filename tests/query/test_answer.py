@@ -23,12 +23,29 @@ _HITS = [
 def _stream(question: str, hits: list[Hit], generator: Says | None, mode: str = "kb-only") -> Iterator[str | Answer]:
     embedder, is_confident = CountingWords(), any(hit.confidence == "high" for hit in hits)
     vector = embedder.embed_queries([question])[0]
-    return stream_answer(Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, is_confident=is_confident, generator=generator))
+    return stream_answer(
+        Question(
+            declared(),
+            "v0001",
+            question,
+            vector,
+            hits,
+            embedder,
+            mode,
+            lowest=0.1,
+            is_confident=is_confident,
+            generator=generator,
+        )
+    )
 
 
 @pytest.mark.slow
 def test_model_is_held_to_what_it_cites() -> None:
-    answer = ask("When is a refund paid?", _HITS, generator=Says("A refund is paid within fourteen days [1]. Bags are free [2][8]."))
+    answer = ask(
+        "When is a refund paid?",
+        _HITS,
+        generator=Says("A refund is paid within fourteen days [1]. Bags are free [2][8]."),
+    )
     assert (answer.answered, answer.pathway, answer.citation) == (True, "kb-only", "Source: The rules")
     assert answer.reply == "A refund is paid within fourteen days [1]. Bags are free [2]."
     assert answer.dropped_citations == 1
@@ -97,37 +114,64 @@ def test_uncited_reply_is_no_answer_from_the_documents() -> None:
 
 
 def test_uncited_reply_whose_every_sentence_stands_in_a_passage_gets_its_markers() -> None:
-    answer = ask("refund?", _HITS, generator=Says("You get a refund within fourteen days. Luggage is free up to twenty kilos."))
+    answer = ask(
+        "refund?", _HITS, generator=Says("You get a refund within fourteen days. Luggage is free up to twenty kilos.")
+    )
     assert answer.reply == "You get a refund within fourteen days. [1] Luggage is free up to twenty kilos. [2]"
     assert [s.marker for s in answer.sources] == ["[1]", "[2]"]
-    other_figure = ask("refund?", [make_hit(1, "You get a refund within 14 days.")], generator=Says("You get a refund within 30 days."))
+    other_figure = ask(
+        "refund?", [make_hit(1, "You get a refund within 14 days.")], generator=Says("You get a refund within 30 days.")
+    )
     assert not other_figure.answered
 
 
 def test_nothing_above_the_floor_is_an_explicit_no_answer_and_asks_no_model() -> None:
     model = Says("Whatever [1].")
     answer = ask("anything", [], generator=model)
-    assert (answer.answered, answer.reply, answer.pathway, answer.citation, answer.sources) == (False, UNKNOWN, "kb-only", None, [])
+    assert (answer.answered, answer.reply, answer.pathway, answer.citation, answer.sources) == (
+        False,
+        UNKNOWN,
+        "kb-only",
+        None,
+        [],
+    )
     assert model.asked == []
 
 
 def test_confident_hits_are_added_to_what_the_model_knows() -> None:
     model = Says("Fourteen days [1]. Banks may add two more.")
     answer = ask("refund?", _HITS, generator=model, mode="kb-llm")
-    assert (answer.pathway, answer.reply, answer.citation) == ("kb-augmented", "Fourteen days [1]. Banks may add two more.", "Source: The rules")
+    assert (answer.pathway, answer.reply, answer.citation) == (
+        "kb-augmented",
+        "Fourteen days [1]. Banks may add two more.",
+        "Source: The rules",
+    )
     assert "fourteen" in model.asked[-1]["content"]
 
 
 def test_uncited_reply_of_a_model_that_may_know_more_claims_no_source() -> None:
-    answer = ask("refund?", _HITS, generator=Says("The documents do not mention fees. In general they are ten euros."), mode="kb-llm")
+    answer = ask(
+        "refund?",
+        _HITS,
+        generator=Says("The documents do not mention fees. In general they are ten euros."),
+        mode="kb-llm",
+    )
     assert (answer.answered, answer.pathway, answer.citation, answer.sources) == (True, "kb-augmented", None, [])
 
 
 @pytest.mark.parametrize("hits", [[], _HITS[1:]])
 def test_below_confidence_the_model_answers_alone_and_the_reply_says_so(hits: list[Hit]) -> None:
     model = Says("Ulaanbaatar [1].")
-    answer = ask("What is the capital of Mongolia and how many people live there?", hits, generator=model, mode="kb-llm")
-    assert (answer.answered, answer.pathway, answer.citation, answer.sources, answer.dropped_citations) == (True, "llm-fallback", None, [], 1)
+    answer = ask(
+        "What is the capital of Mongolia and how many people live there?", hits, generator=model, mode="kb-llm"
+    )
+    assert (answer.answered, answer.pathway, answer.citation, answer.sources, answer.dropped_citations) == (
+        True,
+        "llm-fallback",
+        None,
+        [],
+        1,
+    )
     assert answer.reply == "This is not in The rules; it is what the model knows:\n\nUlaanbaatar."
     assert "kilos" not in str(model.asked)
 
@@ -147,13 +191,16 @@ def test_an_empty_reply_is_an_error() -> None:
 
 
 _PARTS = [
-    "I don't know", "The documents do not say", " however", "Fourteen days", ". ", " ", "[1]", "[2, 9]", "\n\n", "`a[1]`", "[", "refund", "…",
+    "I don't know", "The documents do not say", " however", "Fourteen days", ". ", " ", "[1]", "[2, 9]", "\n\n",
+    "`a[1]`", "[", "refund", "…",
     "14 days", "12,50 €", ":", "\n- ", "\n1. ", "\n| a | 14 |", "\n## ", "```\n7\n```\n",
 ]  # fmt: skip
 _REPLIES = st.lists(st.sampled_from(_PARTS), max_size=12).map("".join)
 
 
-@given(_REPLIES.filter(str.strip), st.integers(1, 30), st.sampled_from(["kb-only", "kb-llm"]), st.sampled_from([0, 1, 3]))
+@given(
+    _REPLIES.filter(str.strip), st.integers(1, 30), st.sampled_from(["kb-only", "kb-llm"]), st.sampled_from([0, 1, 3])
+)
 def test_a_stream_is_the_answer_in_pieces(reply: str, size: int, mode: str, hits: int) -> None:
     *pieces, streamed = _stream("refund", _HITS[:hits], Says(reply, size), mode)
     assert isinstance(streamed, Answer)
@@ -164,7 +211,10 @@ def test_a_stream_is_the_answer_in_pieces(reply: str, size: int, mode: str, hits
 
 
 def test_a_stream_waits_for_the_first_citation_and_then_flows_by_sentences() -> None:
-    reply = "Of refunds there is this to say. They take fourteen days [1]. That is two weeks, as everybody knows.\n- Visa: none [3].\n- Bags: free. [2]"
+    reply = (
+        "Of refunds there is this to say. They take fourteen days [1]. That is two weeks, as everybody knows.\n- "
+        "Visa: none [3].\n- Bags: free. [2]"
+    )
     pieces: list[Any] = list(_stream("refund", _HITS, Says(reply, 5)))
     assert pieces[:-1] == [
         "Of refunds there is this to say. They take fourteen days [1].",
@@ -181,8 +231,12 @@ def test_without_a_model_a_stream_is_the_extract() -> None:
 
 
 def test_a_declared_field_of_that_name_is_no_place() -> None:
-    record = make_hit(1, "Dogs may come along.", metadata={"page": 7}, start=None).model_copy(update={"url": "https://x.test/a.pdf"})
-    document = make_hit(1, "Dogs may come along.", metadata={"page": 7, "place": None}).model_copy(update={"url": "https://x.test/a.pdf"})
+    record = make_hit(1, "Dogs may come along.", metadata={"page": 7}, start=None).model_copy(
+        update={"url": "https://x.test/a.pdf"}
+    )
+    document = make_hit(1, "Dogs may come along.", metadata={"page": 7, "place": None}).model_copy(
+        update={"url": "https://x.test/a.pdf"}
+    )
     for hit in (record, document):
         cited = cite(hit, 1, "Dogs may come along.")
         assert (cited.place, cited.link) == (None, None)
@@ -201,7 +255,13 @@ def test_a_declared_field_of_that_name_is_no_place() -> None:
         ("https://x.test/a.pdf", {"page": "iv"}, "p. iv", None),
     ],
 )
-def test_a_citation_of_a_pdf_of_a_site_has_a_link_that_opens_its_page(url: str, metadata: dict[str, Any], place: str | None, link: str | None) -> None:
+def test_a_citation_of_a_pdf_of_a_site_has_a_link_that_opens_its_page(
+    url: str, metadata: dict[str, Any], place: str | None, link: str | None
+) -> None:
     """Its `url` stays the document's, as in hits and tables."""
-    cited = cite(make_hit(1, "Dogs may come along.", metadata=metadata).model_copy(update={"url": url}), 1, "Dogs may come along.")
+    cited = cite(
+        make_hit(1, "Dogs may come along.", metadata=metadata).model_copy(update={"url": url}),
+        1,
+        "Dogs may come along.",
+    )
     assert (cited.url, cited.place, cited.link) == (url, place, link)

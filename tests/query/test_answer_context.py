@@ -1,4 +1,6 @@
-"""What a model is shown: numbered quotations that cannot give orders, within the budget, and the last of the conversation."""
+"""What a model is shown: numbered quotations that cannot give orders, within the budget, and the last of the
+conversation.
+"""
 
 import re
 from typing import Any
@@ -20,15 +22,27 @@ from tests.loopback.mistral import LoopbackMistral
 from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
 
 
-def _messages(hits: list[Hit], question: str = "When is a refund paid?", pathway: Pathway = "kb-only", history: list[Message] | None = None) -> list[Message]:
-    return make_messages(pathway, "The rules", question, select_passages(question, hits, "en"), history or [], "en", UNKNOWN)
+def _messages(
+    hits: list[Hit],
+    question: str = "When is a refund paid?",
+    pathway: Pathway = "kb-only",
+    history: list[Message] | None = None,
+) -> list[Message]:
+    return make_messages(
+        pathway, "The rules", question, select_passages(question, hits, "en"), history or [], "en", UNKNOWN
+    )
 
 
 def test_passages_are_numbered_and_sealed() -> None:
     system, asked = _messages([make_hit(1, "Fourteen days."), make_hit(2, "No visa.", tags=["a", "b"])])
-    seal = re.search(r"<<<passage (\w{12}) \[1\]\nTitle: Rules\nRelevance: \d+%\n\nFourteen days\.\n<<<end \1\n", asked["content"])
+    seal = re.search(
+        r"<<<passage (\w{12}) \[1\]\nTitle: Rules\nRelevance: \d+%\n\nFourteen days\.\n<<<end \1\n", asked["content"]
+    )
     assert seal
-    assert re.search(rf"<<<passage {seal[1]} \[2\]\nTitle: Rules\nTags: a, b\nRelevance: \d+%\n\nNo visa\.\n<<<end {seal[1]}", asked["content"])
+    assert re.search(
+        rf"<<<passage {seal[1]} \[2\]\nTitle: Rules\nTags: a, b\nRelevance: \d+%\n\nNo visa\.\n<<<end {seal[1]}",
+        asked["content"],
+    )
     assert asked["content"].endswith("Question:\nWhen is a refund paid?")
     assert seal[1] in system["content"]
     assert UNKNOWN in system["content"]
@@ -37,9 +51,14 @@ def test_passages_are_numbered_and_sealed() -> None:
 
 
 def test_relevance_is_told_where_it_is_known_and_parts_stand_below_the_question() -> None:
-    hits = [make_hit(1, "Fourteen days.").model_copy(update={"relevance": 0.816}), make_hit(2, "No visa.").model_copy(update={"relevance": None})]
+    hits = [
+        make_hit(1, "Fourteen days.").model_copy(update={"relevance": 0.816}),
+        make_hit(2, "No visa.").model_copy(update={"relevance": None}),
+    ]
     passages = select_passages("How long?", hits, "en")
-    _, asked = make_messages("kb-only", "The rules", "How long?", passages, [], "en", UNKNOWN, {"product": "Kettle 2", "empty": " "})
+    _, asked = make_messages(
+        "kb-only", "The rules", "How long?", passages, [], "en", UNKNOWN, {"product": "Kettle 2", "empty": " "}
+    )
     assert re.findall(r"Relevance: .*", asked["content"]) == ["Relevance: 82%"]
     assert asked["content"].endswith("Question:\nHow long?\nproduct: Kettle 2")
 
@@ -60,11 +79,19 @@ _HOSTILE = [
 def test_a_page_can_neither_end_its_quotation_nor_speak_as_somebody_else(text: str) -> None:
     first = _messages([make_hit(1, "Fourteen days."), make_hit(2, text, title=text)])
     seal = re.findall(r"<<<end (\w{12})", first[1]["content"])[-1]
-    system, asked = _messages([make_hit(1, "Fourteen days."), make_hit(2, text.replace("{seal}", seal), title=text.replace("{seal}", seal))])
+    system, asked = _messages(
+        [make_hit(1, "Fourteen days."), make_hit(2, text.replace("{seal}", seal), title=text.replace("{seal}", seal))]
+    )
     now = re.findall(r"<<<passage (\w{12}) \[", asked["content"])[0]
-    assert len(re.findall(rf"<<<passage {now} \[\d\]", asked["content"])) == len(re.findall(rf"<<<end {now}", asked["content"])) == 2
+    assert (
+        len(re.findall(rf"<<<passage {now} \[\d\]", asked["content"]))
+        == len(re.findall(rf"<<<end {now}", asked["content"]))
+        == 2
+    )
     assert [int(n) for n in re.findall(r"\[(\d+)\]", asked["content"])] == [1, 2]
-    assert not re.search(r"</?s>|\[/?(?:INST|THINK)\]|<\|im_\w+\|>|<</?SYS>>|<start_of_turn>|<｜|<pad>", asked["content"])
+    assert not re.search(
+        r"</?s>|\[/?(?:INST|THINK)\]|<\|im_\w+\|>|<</?SYS>>|<start_of_turn>|<｜|<pad>", asked["content"]
+    )
     assert len(re.findall(r"<<<\s*(?:passage|end)", asked["content"], re.IGNORECASE)) == 4
     assert without_invisible(asked["content"]) == asked["content"]
     assert text.strip() not in system["content"]
@@ -111,12 +138,23 @@ def test_a_language_that_nobody_knows_is_refused(tag: Any) -> None:
 
 
 _RECORD = "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026\nCode: TO1101\n"
-_ITINERARY = "\nItinerary:\n" + "The junk sails past limestone islands. " * 60 + "On the second day you see a cave. " + "Lunch is served on deck. " * 60
+_ITINERARY = (
+    "\nItinerary:\n"
+    + "The junk sails past limestone islands. " * 60
+    + "On the second day you see a cave. "
+    + "Lunch is served on deck. " * 60
+)
 
 
 def test_labelled_lines_of_a_record_are_kept_before_its_long_texts() -> None:
-    hits = [make_hit(1, "A junk in the bay.", passage=_RECORD + _ITINERARY, start=None), make_hit(2, "A visa takes ten days.")]
-    whole, short = select_passages("When do I see a cave?", hits, "en", budget=5000), select_passages("When do I see a cave?", hits, "en", budget=200)
+    hits = [
+        make_hit(1, "A junk in the bay.", passage=_RECORD + _ITINERARY, start=None),
+        make_hit(2, "A visa takes ten days."),
+    ]
+    whole, short = (
+        select_passages("When do I see a cave?", hits, "en", budget=5000),
+        select_passages("When do I see a cave?", hits, "en", budget=200),
+    )
     assert whole[0].text == _RECORD + _ITINERARY
     assert short[0].text.startswith(_RECORD + "\nItinerary:\n…")
     assert "On the second day you see a cave." in short[0].text
@@ -138,7 +176,12 @@ def test_what_is_shown_of_a_long_text_stands_below_its_own_label() -> None:
 
 
 def test_of_too_many_lines_those_are_shown_that_the_question_asks_for() -> None:
-    hit = make_hit(1, "Fares.", passage=lay_out([(f"Fare, zone {n}", f"{n + 100} €") for n in range(300)] + [("Dogs", "5 €")], []), start=None)
+    hit = make_hit(
+        1,
+        "Fares.",
+        passage=lay_out([(f"Fare, zone {n}", f"{n + 100} €") for n in range(300)] + [("Dogs", "5 €")], []),
+        start=None,
+    )
     [passage] = select_passages("What does it cost for dogs?", [hit], "en", budget=200)
     assert passage.text.startswith("Fare, zone 0: 100 €\n") and passage.text.endswith("\nDogs: 5 €")
     assert estimate_prompt_tokens(passage.text) <= 200
@@ -152,14 +195,24 @@ def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypa
     with LoopbackMistral() as server:
         server.says = "Người lớn trả 9,5 triệu đồng [1]."
         generator = MistralGenerator(Generate(provider="mistral", server_url=server.url))
-        answer = ask("Giá tour Hạ Long cho người lớn là bao nhiêu?", hits, generator=generator, declaration=declaration, history=history)
+        answer = ask(
+            "Giá tour Hạ Long cho người lớn là bao nhiêu?",
+            hits,
+            generator=generator,
+            declaration=declaration,
+            history=history,
+        )
         [asked] = server.asked
     system, *turns, last = asked["messages"]
     assert (asked["temperature"], asked["max_tokens"]) == (0.3, 500)
     assert "Write in Vietnamese (vi)." in system["content"]
     assert [turn["content"] for turn in turns] == [f"{role} {n}" for n in (1, 2, 3) for role in ("user", "assistant")]
     assert f"[1]\nTitle: Hạ Long\nTags: sea, family\nRelevance: 95%\n\n{_RECORD}\n<<<end" in last["content"]
-    assert (answer.reply, answer.sources[0].tags, answer.sources[0].passage) == (server.says, ["sea", "family"], _RECORD)
+    assert (answer.reply, answer.sources[0].tags, answer.sources[0].passage) == (
+        server.says,
+        ["sea", "family"],
+        _RECORD,
+    )
 
 
 def test_last_six_messages_take_turns_and_bring_no_old_numbers() -> None:
@@ -168,7 +221,11 @@ def test_last_six_messages_take_turns_and_bring_no_old_numbers() -> None:
     assert [(m["role"], m["content"]) for m in turns[:-1]] == [
         (role, f"{role} {n}{' [1]' if role == 'user' else ''}") for n in (2, 3, 4) for role in ("user", "assistant")
     ]
-    odd = [{"role": "assistant", "content": "hello"}, {"role": "user", "content": "one"}, {"role": "user", "content": "two"}]
+    odd = [
+        {"role": "assistant", "content": "hello"},
+        {"role": "user", "content": "one"},
+        {"role": "user", "content": "two"},
+    ]
     merged = _messages([make_hit(1, "Fourteen days.")], history=odd)[1:]
     assert [m["role"] for m in merged] == ["user"]
     assert merged[0]["content"].startswith("one\n\ntwo\n\nPassages:")
@@ -179,8 +236,15 @@ def test_model_that_answers_alone_sees_no_passage() -> None:
 
 
 def test_a_long_document_does_not_crowd_out_the_others() -> None:
-    long = "All about luggage and bags and trunks. " * 900 + "A refund takes fourteen days. " + "More about trunks. " * 900
-    hits = [make_hit(1, long, document_id="long"), make_hit(2, long, document_id="long"), make_hit(3, "Bring a visa."), make_hit(4, "A refund is paid.")]
+    long = (
+        "All about luggage and bags and trunks. " * 900 + "A refund takes fourteen days. " + "More about trunks. " * 900
+    )
+    hits = [
+        make_hit(1, long, document_id="long"),
+        make_hit(2, long, document_id="long"),
+        make_hit(3, "Bring a visa."),
+        make_hit(4, "A refund is paid."),
+    ]
     passages = select_passages("When is a refund paid?", hits, "en", budget=400)
     assert [p.hit.rank for p in passages] == [1, 3, 4]
     assert [p.number for p in passages] == [1, 2, 3]
@@ -197,9 +261,15 @@ def test_tokens_are_counted_as_the_caller_says() -> None:
     assert sum(10 * len(p.text.split()) for p in kept) <= 130
 
 
-@given(st.lists(st.tuples(st.text(max_size=300), st.integers(0, 3)), max_size=8), st.integers(1, 400), st.sampled_from(["en", "auto", "th"]))
+@given(
+    st.lists(st.tuples(st.text(max_size=300), st.integers(0, 3)), max_size=8),
+    st.integers(1, 400),
+    st.sampled_from(["en", "auto", "th"]),
+)
 def test_the_budget_holds_for_any_text(texts: list[tuple[str, int]], budget: int, language: str) -> None:
-    hits = [make_hit(n, text, document_id=str(document), start=None) for n, (text, document) in enumerate(texts, start=1)]
+    hits = [
+        make_hit(n, text, document_id=str(document), start=None) for n, (text, document) in enumerate(texts, start=1)
+    ]
     passages = select_passages("what?", hits, language, budget=budget)
     assert sum(estimate_prompt_tokens(p.text) for p in passages) <= budget
     assert [p.hit.rank for p in passages] == sorted(p.hit.rank for p in passages)

@@ -22,7 +22,14 @@ def _texts(hit: Hit, language: str = "en") -> list[str]:
 
 
 def test_the_sentence_that_answers_is_quoted_with_its_marker() -> None:
-    found = ask("refund in how many days?", [make_hit(1, "Bring your passport. You get a refund within fourteen days. Luggage is free up to twenty kilos.")])
+    found = ask(
+        "refund in how many days?",
+        [
+            make_hit(
+                1, "Bring your passport. You get a refund within fourteen days. Luggage is free up to twenty kilos."
+            )
+        ],
+    )
     assert found.answered
     assert found.reply == "You get a refund within fourteen days. [1]"
     assert (found.sources[0].quote, found.sources[0].confidence) == ("You get a refund within fourteen days.", "high")
@@ -36,7 +43,10 @@ def test_a_heading_and_a_question_give_context_and_are_never_the_answer() -> Non
     assert found.sources[0].confidence == "medium"
 
 
-_HOTELS = "Hotels in Dubai:\n\nThe Creek Hotel\n\nSmall rooms beside the souk.\n\nThe Lost City Hotel\n\nA quiet house with a waterpark.\n\nAll year."
+_HOTELS = (
+    "Hotels in Dubai:\n\nThe Creek Hotel\n\nSmall rooms beside the souk.\n\nThe Lost City Hotel\n\nA quiet house "
+    "with a waterpark.\n\nAll year."
+)
 
 
 def test_a_question_for_a_name_gets_the_heading_above_the_sentence() -> None:
@@ -46,7 +56,10 @@ def test_a_question_for_a_name_gets_the_heading_above_the_sentence() -> None:
     assert "The Lost City Hotel" not in ask("Is there a hotel with a waterpark?", [make_hit(1, _HOTELS)]).reply
 
 
-_LOGS = "# Logs\n\nLogs are kept for a week. To follow the log of a service, do:\n\n```bash\njournalctl -u web\n\njournalctl -f\n```\n\nThen restart it."
+_LOGS = (
+    "# Logs\n\nLogs are kept for a week. To follow the log of a service, do:\n\n```bash\njournalctl -u web\n\n"
+    "journalctl -f\n```\n\nThen restart it."
+)
 
 
 def test_code_stays_with_the_sentence_that_introduces_it() -> None:
@@ -55,8 +68,14 @@ def test_code_stays_with_the_sentence_that_introduces_it() -> None:
     found = ask("How to follow the log of a service?", [make_hit(1, _LOGS)])
     assert found.sources[0].quote == code
     assert found.reply.startswith(f"{code}\n[1]")
-    indented = "Build it by:\n\n    make\n    make install\n\n1. To test it, run:\n   ~~~\n   make check\n   ~~~\n2. Done."
-    assert _texts(make_hit(1, indented)) == ["Build it by:\n\n    make\n    make install", "To test it, run:\n   ~~~\n   make check\n   ~~~", "Done."]
+    indented = (
+        "Build it by:\n\n    make\n    make install\n\n1. To test it, run:\n   ~~~\n   make check\n   ~~~\n2. Done."
+    )
+    assert _texts(make_hit(1, indented)) == [
+        "Build it by:\n\n    make\n    make install",
+        "To test it, run:\n   ~~~\n   make check\n   ~~~",
+        "Done.",
+    ]
 
 
 def test_code_without_an_end_or_of_many_lines_is_quoted_by_lines() -> None:
@@ -83,12 +102,21 @@ def test_hits_that_say_nothing_are_no_answer() -> None:
 
 def test_words_count_where_the_embedder_knows_none_of_them() -> None:
     text = "Les jardins ouvrent à huit heures. L'entrée est gratuite pour les enfants. Le parc ferme à vingt heures."
-    assert ask("Quel prix pour un ENFANT ?", [make_hit(1, text)], declaration=declared(language="fr")).reply == "L'entrée est gratuite pour les enfants. [1]"
+    assert (
+        ask("Quel prix pour un ENFANT ?", [make_hit(1, text)], declaration=declared(language="fr")).reply
+        == "L'entrée est gratuite pour les enfants. [1]"
+    )
     hebrew = "הסוללה נטענת בשעתיים. האחריות היא לשלוש שנים. המסך הוא 14 אינץ׳."
-    assert ask("לכמה שנים האחריות?", [make_hit(1, hebrew)], declaration=declared(language="he")).reply == "האחריות היא לשלוש שנים. [1]"
+    assert (
+        ask("לכמה שנים האחריות?", [make_hit(1, hebrew)], declaration=declared(language="he")).reply
+        == "האחריות היא לשלוש שנים. [1]"
+    )
     vietnamese = "Tàu khởi hành lúc tám giờ. Trẻ em dưới năm tuổi được miễn phí. Có bữa trưa."
     for question in ("Trẻ em có được miễn phí không?", "tre em co duoc mien phi khong"):
-        assert ask(question, [make_hit(1, vietnamese)], declaration=declared(language="vi")).reply == "Trẻ em dưới năm tuổi được miễn phí. [1]"
+        assert (
+            ask(question, [make_hit(1, vietnamese)], declaration=declared(language="vi")).reply
+            == "Trẻ em dưới năm tuổi được miễn phí. [1]"
+        )
 
 
 def test_a_line_of_a_price_list_answers_under_its_head() -> None:
@@ -101,11 +129,16 @@ def test_a_line_of_a_price_list_answers_under_its_head() -> None:
 def test_a_sentence_that_repeats_the_question_brings_the_next_one() -> None:
     text = "Kettle K22\n\nThe display shows E3. The sensor in the base is wet. Refunds take days."
     assert _texts(make_hit(1, text))[0] == "The display shows E3."
-    assert ask("What is it when the display shows E3?", [make_hit(1, text)]).reply == "The display shows E3. [1] The sensor in the base is wet. [1]"
+    assert (
+        ask("What is it when the display shows E3?", [make_hit(1, text)]).reply
+        == "The display shows E3. [1] The sensor in the base is wet. [1]"
+    )
 
 
 def test_a_list_stands_under_what_leads_to_it() -> None:
-    text = "You need for the visa:\n- a passport\n- two photographs,\n  not older than a year\n\nWeight: 2 kg\nColour: red"
+    text = (
+        "You need for the visa:\n- a passport\n- two photographs,\n  not older than a year\n\nWeight: 2 kg\nColour: red"
+    )
     sentences = sentences_of([make_hit(1, text)], "en")
     assert [(s.text, s.context) for s in sentences] == [
         ("a passport", "Rules You need for the visa:"),
@@ -117,18 +150,29 @@ def test_a_list_stands_under_what_leads_to_it() -> None:
 
 
 def test_lines_that_an_editor_wrapped_are_one_paragraph() -> None:
-    text = "The battery lasts for eighteen hours when the screen\nis dimmed, and for eleven hours when films are shown\nall day. It charges within two hours."
+    text = (
+        "The battery lasts for eighteen hours when the screen\nis dimmed, and for eleven hours when films are "
+        "shown\nall day. It charges within two hours."
+    )
     assert _texts(make_hit(1, text)) == [text[: text.index(" It charges")], "It charges within two hours."]
 
 
 def test_a_heading_with_a_word_of_the_question_names_no_person() -> None:
     text = "# History of the mill\n\nThe mill was built by Ann Weaver."
-    assert ask("Who built the mill?", [make_hit(1, text, title="History of the mill")]).reply == "The mill was built by Ann Weaver. [1]"
-    assert ask("Who is the founder?", [make_hit(1, "# Ann Weaver\n\nFounder and miller.", title="Ann Weaver")]).reply.startswith("Ann Weaver [1] ")
+    assert (
+        ask("Who built the mill?", [make_hit(1, text, title="History of the mill")]).reply
+        == "The mill was built by Ann Weaver. [1]"
+    )
+    assert ask(
+        "Who is the founder?", [make_hit(1, "# Ann Weaver\n\nFounder and miller.", title="Ann Weaver")]
+    ).reply.startswith("Ann Weaver [1] ")
 
 
 def test_a_line_alone_above_prose_is_a_heading_and_no_answer() -> None:
-    text = "Guide\n\nThe five principles\n\nRefunds\n\nA refund takes days.\n\nWeight: 2 kg\n\nA visa takes longer.\n\nTwenty kilos"
+    text = (
+        "Guide\n\nThe five principles\n\nRefunds\n\nA refund takes days.\n\nWeight: 2 kg\n\nA visa takes longer.\n"
+        "\nTwenty kilos"
+    )
     assert [(s.text, s.context) for s in sentences_of([make_hit(1, text)], "en")] == [
         ("A refund takes days.", "Rules Refunds"),
         ("Weight: 2 kg", "Rules Refunds"),
@@ -141,15 +185,26 @@ def test_a_line_alone_above_prose_is_a_heading_and_no_answer() -> None:
 def test_another_passage_is_only_said_when_it_answers_as_well() -> None:
     best = make_hit(1, "A refund takes fourteen days.")
     assert (
-        ask("refund in how many days, fourteen?", [best, make_hit(2, "A visa takes ten days and luggage is free.")]).reply
+        ask(
+            "refund in how many days, fourteen?", [best, make_hit(2, "A visa takes ten days and luggage is free.")]
+        ).reply
         == "A refund takes fourteen days. [1]"
     )
-    both = ask("refund days", [make_hit(1, "A refund takes days."), make_hit(2, "Each refund needs ten days of patience, days and a refund form.")])
+    both = ask(
+        "refund days",
+        [
+            make_hit(1, "A refund takes days."),
+            make_hit(2, "Each refund needs ten days of patience, days and a refund form."),
+        ],
+    )
     assert len(both.sources) == 2
 
 
 def test_overlapping_chunks_give_no_sentence_twice_and_none_by_half() -> None:
-    text = "A refund takes ten days. A visa takes longer than that, whoever asks for it. Luggage is free. A passport is needed, always. Nothing else is."
+    text = (
+        "A refund takes ten days. A visa takes longer than that, whoever asks for it. Luggage is free. A passport "
+        "is needed, always. Nothing else is."
+    )
     hits = [make_hit(2, text[:60], document_id="d"), make_hit(1, text[40:], document_id="d", start=40)]
     said = [s.text for s in sentences_of(hits, "en")]
     assert said == ["A refund takes ten days.", "Luggage is free.", "A passport is needed, always.", "Nothing else is."]
@@ -192,7 +247,11 @@ def _stands_in_its_sources(found: Answer) -> None:
     # What is left when each marked sentence is taken out is nothing.
     by_marker = {source.marker: source.text for source in found.sources}
     while rest:
-        marker, end = min((m, rest.index(m)) for m in by_marker if m in rest) if len(by_marker) == 1 else min(_marks(rest, by_marker), key=lambda at: at[1])
+        marker, end = (
+            min((m, rest.index(m)) for m in by_marker if m in rest)
+            if len(by_marker) == 1
+            else min(_marks(rest, by_marker), key=lambda at: at[1])
+        )
         assert rest[:end].strip() in by_marker[marker]
         rest = rest[end + len(marker) :].lstrip()
 
@@ -212,8 +271,10 @@ Le billet Passeport donne accès au château, aux jardins et au domaine de Trian
 
 L’entrée est gratuite pour les enfants et les jeunes de moins de 18 ans, quelle que soit leur nationalité. Un justificatif d’âge peut être demandé.
 
-Le tarif réduit est accordé aux étudiants. Les audioguides sont compris."""
-_OPENING = "Le château ouvre du mardi au dimanche, de 9 h à 18 h 30. Dernière admission à 18 h. Fermé le lundi et le 1er mai."
+Le tarif réduit est accordé aux étudiants. Les audioguides sont compris."""  # noqa: E501
+_OPENING = (
+    "Le château ouvre du mardi au dimanche, de 9 h à 18 h 30. Dernière admission à 18 h. Fermé le lundi et le 1er mai."
+)
 
 
 @pytest.mark.slow
@@ -222,16 +283,21 @@ _OPENING = "Le château ouvre du mardi au dimanche, de 9 h à 18 h 30. Dernière
     [
         (
             "Quel est le tarif pour un enfant de 10 ans ?",
-            "L’entrée est gratuite pour les enfants et les jeunes de moins de 18 ans, quelle que soit leur nationalité.",
+            "L’entrée est gratuite pour les enfants et les jeunes de moins de 18 ans, quelle que soit leur "
+            "nationalité.",
         ),
         ("Quel jour le château est-il fermé ?", "Fermé le lundi et le 1er mai."),
         ("Quel est le prix en haute saison ?", "Son prix est de 32 € en haute saison."),
     ],
 )
-def test_french_questions_are_answered_in_french_with_an_english_model(minilm: Embedder, question: str, expected: str) -> None:
+def test_french_questions_are_answered_in_french_with_an_english_model(
+    minilm: Embedder, question: str, expected: str
+) -> None:
     hits = [make_hit(1, _OPENING, 0.5, title="Horaires"), make_hit(2, _TICKETS, 0.45, title="Billets")]
     vector = minilm.embed_queries([question])[0]
-    found = answer(Question(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, "kb-only", lowest=0.3))
+    found = answer(
+        Question(declared(language="fr"), "v0001", question, np.asarray(vector), hits, minilm, "kb-only", lowest=0.3)
+    )
     assert expected in found.reply
     _stands_in_its_sources(found)
 
@@ -276,9 +342,17 @@ def test_a_label_keeps_the_facts_behind_it() -> None:
     fact = "Battery: 62 Wh. 13 hours and 30 minutes of video."
     long = f"Note: {'Bring it along. ' * 20}It is yours."
     prose = f"The notebook is light.\n\n{fact}\n\n- **Charger:** 65 W. It is in the box.\n\n{long}"
-    assert _texts(make_hit(1, prose))[:4] == ["The notebook is light.", fact, "**Charger:** 65 W. It is in the box.", "Note: Bring it along."]
+    assert _texts(make_hit(1, prose))[:4] == [
+        "The notebook is light.",
+        fact,
+        "**Charger:** 65 W. It is in the box.",
+        "Note: Bring it along.",
+    ]
     assert sentences_of([make_hit(1, prose)], "en")[-1].context == "Rules Note"
-    assert [s.text for s in sentences_of([_tour(passage=f"Tour name: The junk\n{fact}\nColour: red")], "en")] == [fact, "Colour: red"]
+    assert [s.text for s in sentences_of([_tour(passage=f"Tour name: The junk\n{fact}\nColour: red")], "en")] == [
+        fact,
+        "Colour: red",
+    ]
 
 
 def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
@@ -296,26 +370,43 @@ def test_a_value_in_sentences_keeps_the_label_that_turns_its_meaning() -> None:
 
 def test_the_one_sentence_that_is_the_text_of_a_record_has_no_label() -> None:
     passage = "Text: Two days on a boat.\nNot included: Gloves, food."
-    assert [s.text for s in sentences_of([_tour(passage=passage)], "en")] == ["Two days on a boat.", "Not included: Gloves, food."]
-    two = _tour(passage="Text: Two days on a boat. Dogs stay ashore.").model_copy(update={"text": "The junk. Two days on a boat. Dogs stay ashore."})
+    assert [s.text for s in sentences_of([_tour(passage=passage)], "en")] == [
+        "Two days on a boat.",
+        "Not included: Gloves, food.",
+    ]
+    two = _tour(passage="Text: Two days on a boat. Dogs stay ashore.").model_copy(
+        update={"text": "The junk. Two days on a boat. Dogs stay ashore."}
+    )
     assert [s.text for s in sentences_of([two], "en")] == ["Text: Two days on a boat. Dogs stay ashore."]
     only_title = _tour(passage=passage).model_copy(update={"text": "The junk"})
-    assert [s.text for s in sentences_of([only_title], "en")] == ["Text: Two days on a boat.", "Not included: Gloves, food."]
+    assert [s.text for s in sentences_of([only_title], "en")] == [
+        "Text: Two days on a boat.",
+        "Not included: Gloves, food.",
+    ]
 
 
 def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
-    bags = [make_hit(n, f"Price: {n}00 EUR", title=title, start=None, passage=f"Price: {n}00 EUR") for n, title in ((2, "Polaris"), (1, "Polaris junior"))]
-    assert ask("How much is the Polaris?", bags).reply == "Polaris, Price: 200 EUR [1] Polaris junior, Price: 100 EUR [2]"
+    bags = [
+        make_hit(n, f"Price: {n}00 EUR", title=title, start=None, passage=f"Price: {n}00 EUR")
+        for n, title in ((2, "Polaris"), (1, "Polaris junior"))
+    ]
+    assert (
+        ask("How much is the Polaris?", bags).reply == "Polaris, Price: 200 EUR [1] Polaris junior, Price: 100 EUR [2]"
+    )
     assert ask("How much is the Polaris?", bags[:1]).reply == "Price: 200 EUR [1]"
     for title in ("", "Polaris"):
         alike = [bag.model_copy(update={"title": title}) for bag in bags]
-        assert ask("How much is the Polaris?", alike).reply == "Price: 200 EUR [1] Price: 100 EUR [2]", "the titles tell nothing apart"
+        assert ask("How much is the Polaris?", alike).reply == "Price: 200 EUR [1] Price: 100 EUR [2]", (
+            "the titles tell nothing apart"
+        )
 
 
 def test_what_answers_a_question_is_quoted_without_its_label() -> None:
     pair = "Question: Is there a lift?\nAnswer: No, there are stairs."
     assert [s.text for s in sentences_of([_tour(passage=pair)], "en")] == ["No, there are stairs."]
-    assert [s.text for s in sentences_of([_tour(passage=pair.split("\n")[1], title="Is there a lift?")], "en")] == ["No, there are stairs."]
+    assert [s.text for s in sentences_of([_tour(passage=pair.split("\n")[1], title="Is there a lift?")], "en")] == [
+        "No, there are stairs."
+    ]
 
 
 def test_what_introduces_a_list_is_no_answer_even_where_the_list_is_cut_off() -> None:
@@ -330,7 +421,9 @@ def test_what_introduces_a_list_is_no_answer_even_where_the_list_is_cut_off() ->
         ("How much is kept 15 days before?", "15 days before: 10% [1]"),
     ],
 )
-def test_a_question_gets_the_line_that_holds_what_it_asks_for_and_nothing_beside_it(question: str, expected: str) -> None:
+def test_a_question_gets_the_line_that_holds_what_it_asks_for_and_nothing_beside_it(
+    question: str, expected: str
+) -> None:
     assert ask(question, [_tour()]).reply == expected
 
 
@@ -342,16 +435,46 @@ def test_a_label_is_asked_for_by_a_word_of_its_kind_though_other_lines_hold_hour
 @pytest.mark.parametrize(
     ("question", "passage", "expected"),
     [
-        ("How much is the lantern?", "Price: 72.95\nBody: A lantern of tin. A glass for the lantern is 19 euros.", "Price: 72.95"),
-        ("Was kostet die Laterne?", "Preis: 72,95 €\nText: Die Laterne ist aus Blech. Ein Glas für die Laterne kostet 19 €.", "Preis: 72,95 €"),
-        ("Wie lange dauert die Safari?", "Dauer in Tagen: 14\nText: Die Safari beginnt am Morgen. Impfungen braucht die Safari nicht.", "Dauer in Tagen: 14"),
-        ("Wo trifft sich der Chor?", "Place: Aula\nText: Der Chor trifft sich zum Singen. Wo der Chor singt, ist es laut.", "Place: Aula"),
-        ("Wo trifft sich der Chor?", "Ort: Aula\nText: Der Chor trifft sich zum Singen. Wo der Chor singt, ist es laut.", "Ort: Aula"),
+        (
+            "How much is the lantern?",
+            "Price: 72.95\nBody: A lantern of tin. A glass for the lantern is 19 euros.",
+            "Price: 72.95",
+        ),
+        (
+            "Was kostet die Laterne?",
+            "Preis: 72,95 €\nText: Die Laterne ist aus Blech. Ein Glas für die Laterne kostet 19 €.",
+            "Preis: 72,95 €",
+        ),
+        (
+            "Wie lange dauert die Safari?",
+            "Dauer in Tagen: 14\nText: Die Safari beginnt am Morgen. Impfungen braucht die Safari nicht.",
+            "Dauer in Tagen: 14",
+        ),
+        (
+            "Wo trifft sich der Chor?",
+            "Place: Aula\nText: Der Chor trifft sich zum Singen. Wo der Chor singt, ist es laut.",
+            "Place: Aula",
+        ),
+        (
+            "Wo trifft sich der Chor?",
+            "Ort: Aula\nText: Der Chor trifft sich zum Singen. Wo der Chor singt, ist es laut.",
+            "Ort: Aula",
+        ),
     ],
 )
-def test_a_field_whose_label_names_what_is_asked_for_answers_before_what_is_said_in_passing(question: str, passage: str, expected: str) -> None:
-    given = {"title": "Laterne" if "Laterne" in question else question.split()[-1].strip("?"), "start": None, "passage": passage}
-    found = ask(question, [make_hit(1, passage, 0.95, **given)], declaration=declared(language="en" if "How" in question else "de"))
+def test_a_field_whose_label_names_what_is_asked_for_answers_before_what_is_said_in_passing(
+    question: str, passage: str, expected: str
+) -> None:
+    given = {
+        "title": "Laterne" if "Laterne" in question else question.split()[-1].strip("?"),
+        "start": None,
+        "passage": passage,
+    }
+    found = ask(
+        question,
+        [make_hit(1, passage, 0.95, **given)],
+        declaration=declared(language="en" if "How" in question else "de"),
+    )
     assert found.reply.startswith(f"{expected} [1]")
 
 
@@ -363,18 +486,38 @@ def test_a_field_whose_label_names_what_is_asked_for_answers_before_what_is_said
             "What time do we close on 24 December?",
             "On 24 December the hall stays shut.",
         ),
-        ("Le château ouvre à 9 h. Il est fermé le lundi.", "À quelle heure ouvre le château le lundi ?", "Il est fermé le lundi."),
-        ("- Di. bis Do.: 10–17 Uhr, Halle und Keller\n- Mo.: Ruhetag\n- Feiertage: 11 Uhr\n\n", "Um wie viel Uhr öffnet die Halle am Montag?", "Mo.: Ruhetag"),
-        ("Wir öffnen um 9 Uhr. Montags bleibt die Halle zu.", "Um wie viel Uhr öffnen wir am Montag?", "Montags bleibt die Halle zu."),
+        (
+            "Le château ouvre à 9 h. Il est fermé le lundi.",
+            "À quelle heure ouvre le château le lundi ?",
+            "Il est fermé le lundi.",
+        ),
+        (
+            "- Di. bis Do.: 10–17 Uhr, Halle und Keller\n- Mo.: Ruhetag\n- Feiertage: 11 Uhr\n\n",
+            "Um wie viel Uhr öffnet die Halle am Montag?",
+            "Mo.: Ruhetag",
+        ),
+        (
+            "Wir öffnen um 9 Uhr. Montags bleibt die Halle zu.",
+            "Um wie viel Uhr öffnen wir am Montag?",
+            "Montags bleibt die Halle zu.",
+        ),
     ],
 )
-def test_an_hour_is_not_told_without_the_exception_for_the_day_that_is_asked_for(text: str, question: str, expected: str) -> None:
+def test_an_hour_is_not_told_without_the_exception_for_the_day_that_is_asked_for(
+    text: str, question: str, expected: str
+) -> None:
     assert expected in ask(question, [make_hit(1, f"{text} Dogs stay outside.")]).reply
 
 
 def test_of_two_sentences_about_the_day_the_one_about_what_is_asked_for_is_told() -> None:
-    pool = "The large pool opens at 7 on weekdays. On Saturdays it opens at 10.\n\nThe paddling pool opens at 12 on weekdays and at 11 on Saturdays."
-    found = ask("What time does the large pool open on Saturday?", [make_hit(1, f"{pool}\n\nIn August the large pool opens at 8 in the morning.")])
+    pool = (
+        "The large pool opens at 7 on weekdays. On Saturdays it opens at 10.\n\nThe paddling pool opens at 12 on "
+        "weekdays and at 11 on Saturdays."
+    )
+    found = ask(
+        "What time does the large pool open on Saturday?",
+        [make_hit(1, f"{pool}\n\nIn August the large pool opens at 8 in the morning.")],
+    )
     assert "On Saturdays it opens at 10." in found.reply
 
 
@@ -393,21 +536,32 @@ def test_each_part_of_a_question_gets_its_answer() -> None:
 
 
 def test_the_short_first_sentence_of_a_list_item_is_quoted_with_the_others() -> None:
-    hit = make_hit(1, "1. A person decides. No model of ours refuses a reader.\n2. Explain it. For every suggestion we show three records.")
+    hit = make_hit(
+        1,
+        "1. A person decides. No model of ours refuses a reader.\n2. Explain it. For every suggestion we show "
+        "three records.",
+    )
     assert ask("who decides", [hit]).reply == "A person decides. No model of ours refuses a reader. [1]"
 
 
 def test_two_parts_that_one_sentence_suits_best_get_the_next_one_too() -> None:
-    hit = make_hit(1, "The watch asks for its code to pay, once a day. Pay by holding the watch to the till. It has a strap.")
+    hit = make_hit(
+        1, "The watch asks for its code to pay, once a day. Pay by holding the watch to the till. It has a strap."
+    )
     found = ask("How do I pay with the watch, and why does the watch ask for its code?", [hit])
-    assert found.reply == "The watch asks for its code to pay, once a day. [1] Pay by holding the watch to the till. [1]"
+    assert (
+        found.reply == "The watch asks for its code to pay, once a day. [1] Pay by holding the watch to the till. [1]"
+    )
 
 
 @pytest.mark.parametrize(
     ("question", "missing"),
     [
         ("What does the junk cost for an adult, and how heavy is it?", "Not found: “how heavy is it”"),
-        ("Combien coûte la jonque pour un adulte et à quelle heure est-ce que le déjeuner est servi ?", "« à quelle heure est-ce que le déjeuner est servi »"),
+        (
+            "Combien coûte la jonque pour un adulte et à quelle heure est-ce que le déjeuner est servi ?",
+            "« à quelle heure est-ce que le déjeuner est servi »",
+        ),
     ],
 )
 def test_a_part_without_an_answer_is_named_in_the_language_of_the_question(question: str, missing: str) -> None:
@@ -418,24 +572,35 @@ def test_a_part_without_an_answer_is_named_in_the_language_of_the_question(quest
 
 def test_a_sentence_that_begins_with_a_pronoun_brings_the_one_before() -> None:
     text = "The passport gives access to the park. It costs 32 euros. Dogs stay outside.\n\nIt rains."
-    assert ask("How many euros?", [make_hit(1, text)]).reply == "The passport gives access to the park. [1] It costs 32 euros. [1]"
+    assert (
+        ask("How many euros?", [make_hit(1, text)]).reply
+        == "The passport gives access to the park. [1] It costs 32 euros. [1]"
+    )
 
 
 def test_a_row_of_a_wide_table_stands_under_its_head_and_is_what_is_quoted() -> None:
-    table = "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n| backups | 35 days | overwritten |\n\nOthers are not."
+    table = (
+        "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n| backups | 35 days | "
+        "overwritten |\n\nOthers are not."
+    )
     found = ask("after how many days are invoices deleted", [make_hit(1, table)])
     assert found.reply == "What | Days | Then [1] invoices | 10 days | deleted [1]"
     assert found.sources[0].quote == "invoices | 10 days | deleted"
 
 
 def test_rows_of_a_table_without_names_stand_under_no_other_head() -> None:
-    text = "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n\n| | | |\n| --- | --- | --- |\n| Bern | 9-17 | open |"
+    text = (
+        "| What | Days | Then |\n|---|---|---|\n| invoices | 10 days | deleted |\n\n| | | |\n| --- | --- | --- |\n"
+        "| Bern | 9-17 | open |"
+    )
     heads = {sentence.text: sentence.head for sentence in sentences_of([make_hit(1, text)], "en")}
     assert heads == {"invoices | 10 days | deleted": (2, 20), "Bern | 9-17 | open": None}
 
 
 def test_of_records_of_one_kind_the_one_that_the_question_names_answers() -> None:
-    other = _tour(passage=_TOUR.replace("The junk", "The kayak").replace("14/11", "18/09"), title="The kayak", document_id="1102")
+    other = _tour(
+        passage=_TOUR.replace("The junk", "The kayak").replace("14/11", "18/09"), title="The kayak", document_id="1102"
+    )
     for hits in ([_tour(), other], [other, _tour()]):
         assert ask("When does the junk depart?", hits).reply == "Departure: 14/11/2026 [1]"
         assert ask("When does the kayak depart?", hits).reply == "Departure: 18/09/2026 [1]"
@@ -447,7 +612,10 @@ def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentenc
     rare = AnalyzedQuery("en", False, {"where": 900, "is": 1000, "the": 1000, "of": 1000, "quokka": 1}, 1000)
     vector, hits = embedder.embed_queries([question])[0], [make_hit(1, text)]
     by_hits, by_version = (
-        extract(question, vector, hits, embedder, embedder.embed_queries, "en", cuts_words=False, readings=readings).picked[0] for readings in ([], [rare])
+        extract(
+            question, vector, hits, embedder, embedder.embed_queries, "en", cuts_words=False, readings=readings
+        ).picked[0]
+        for readings in ([], [rare])
     )
     assert by_hits.sentence.text.startswith("Behind the gate")
     assert by_version.sentence.text.startswith("Quokkas")
@@ -465,7 +633,9 @@ def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -
 
 def test_a_question_in_a_record_is_the_context_of_its_answer() -> None:
     hit = make_hit(1, "x", start=None, title="FAQ", passage="Question: Is there wifi?\nAnswer: Yes, in all cabins.")
-    assert [(s.text, s.context) for s in sentences_of([hit], "en")] == [("Yes, in all cabins.", "FAQ Is there wifi? Answer")]
+    assert [(s.text, s.context) for s in sentences_of([hit], "en")] == [
+        ("Yes, in all cabins.", "FAQ Is there wifi? Answer")
+    ]
 
 
 def test_a_hit_of_little_relevance_is_not_quoted_beside_a_relevant_one() -> None:
@@ -473,12 +643,16 @@ def test_a_hit_of_little_relevance_is_not_quoted_beside_a_relevant_one() -> None
         make_hit(rank, text).model_copy(update={"relevance": value})
         for rank, (text, value) in enumerate((("A.", 0.01), ("B.", 0.9), ("C.", 0.1), ("D.", None)), start=1)
     )
-    assert hits_to_quote([first, about, beside, unknown]) == [first, about, unknown], "the first two are, whatever their relevance"
+    assert hits_to_quote([first, about, beside, unknown]) == [first, about, unknown], (
+        "the first two are, whatever their relevance"
+    )
     assert hits_to_quote([beside]) == [beside]
 
 
 def test_another_record_is_not_quoted_beside_the_one_that_is_surely_asked_about() -> None:
-    kettle, hose = (make_hit(rank, "x", value, start=None, passage="Price: 9 euros") for rank, value in ((1, 0.9), (2, 0.1)))
+    kettle, hose = (
+        make_hit(rank, "x", value, start=None, passage="Price: 9 euros") for rank, value in ((1, 0.9), (2, 0.1))
+    )
     assert hits_to_quote([kettle, hose]) == [kettle]
     assert hits_to_quote([kettle, make_hit(2, "A list of prices.", 0.1)])[1:], "a document may speak of the thing, too"
     nearly = kettle.model_copy(update={"relevance": 0.4})
@@ -494,7 +668,8 @@ def test_what_has_no_letter_or_digit_is_no_question(question: str) -> None:
 
 def test_a_sentence_too_long_to_be_quoted_is_parted_at_its_semicolons() -> None:
     clauses = [
-        f"the {name} of the house keeps {'every letter and ' * 8}a book of accounts{end}" for name, end in (("steward", ";"), ("cook", ";"), ("groom", "."))
+        f"the {name} of the house keeps {'every letter and ' * 8}a book of accounts{end}"
+        for name, end in (("steward", ";"), ("cook", ";"), ("groom", "."))
     ]
     assert _texts(make_hit(1, " ".join(clauses))) == clauses
     assert _texts(make_hit(1, "It rains; we stay.")) == ["It rains; we stay."]

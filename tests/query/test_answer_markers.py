@@ -59,7 +59,15 @@ def test_foreign_marker_is_taken_out_and_counted(written: str, read: str, droppe
 
 
 @pytest.mark.parametrize(
-    "text", ["since [2024] or [sic]", "- [x] done\n- [ ] open", "see [the page](https://a.test)", "`argv[1]` and\n```\na[9]\n```", "an open [1", "5 ` and ["]
+    "text",
+    [
+        "since [2024] or [sic]",
+        "- [x] done\n- [ ] open",
+        "see [the page](https://a.test)",
+        "`argv[1]` and\n```\na[9]\n```",
+        "an open [1",
+        "5 ` and [",
+    ],
 )
 def test_what_is_no_marker_stays(text: str) -> None:
     assert _filtered(text) == (text, [], 0)
@@ -99,7 +107,9 @@ def test_a_sentence_is_quoted_without_anything_that_could_be_a_marker(written: s
 
 
 def test_markers_of_a_page_open_no_source_of_an_extractive_reply() -> None:
-    """Also for who reads markers by a regular expression of their own. The quote stays as the page has it, so that it can be found there."""
+    """Also for who reads markers by a regular expression of their own. The quote stays as the page has it, so that it
+    can be found there.
+    """
     text = "A refund takes fourteen days.[2] Refund days are listed in days[3], see [1](http://evil.test/)."
     found = ask("refund within how many days?", [make_hit(1, text), make_hit(2, "Visa [7] for 【1】 days [^2].")])
     assert set(re.findall(r"[\[【［]\^?(\d+)", found.reply)) == {source.marker[1:-1] for source in found.sources}
@@ -108,10 +118,16 @@ def test_markers_of_a_page_open_no_source_of_an_extractive_reply() -> None:
     assert "[" in "".join(source.quote for source in found.sources)
 
 
-@pytest.mark.parametrize("copied", ["Fourteen days ⟦2⟧ [1].", "Fourteen days [1] ⟦2⟧.", "Fourteen days ⟦2⟧[1](http://evil.test)."])
+@pytest.mark.parametrize(
+    "copied", ["Fourteen days ⟦2⟧ [1].", "Fourteen days [1] ⟦2⟧.", "Fourteen days ⟦2⟧[1](http://evil.test)."]
+)
 def test_a_model_that_copies_a_markers_of_a_page_opens_the_passage_it_was_shown_alone(copied: str) -> None:
     model = Says(copied)
-    found = ask("refund days", [make_hit(1, "A refund takes fourteen days [2]."), make_hit(2, "A visa takes days.")], generator=model)
+    found = ask(
+        "refund days",
+        [make_hit(1, "A refund takes fourteen days [2]."), make_hit(2, "A visa takes days.")],
+        generator=model,
+    )
     assert "fourteen days ⟦2⟧" in model.asked[-1]["content"]
     assert [source.chunk_id for source in found.sources] == ["c1"]
     assert re.findall(r"\[(\d+)\]", found.reply) == ["1"]
@@ -121,7 +137,30 @@ def test_markers_of_earlier_replies_are_taken_out() -> None:
     assert without_markers("Two weeks [1][2]. Or three 【3】") == "Two weeks. Or three"
 
 
-_PARTS = ["[", "]", "1", "2", "9", "[1]", "[9]", "【2】", " ", "  ", "\n", "word", "`", "```", "(", "https://a", ")", ", ", "-", "†", "⟦3⟧", "source "]
+_PARTS = [
+    "[",
+    "]",
+    "1",
+    "2",
+    "9",
+    "[1]",
+    "[9]",
+    "【2】",
+    " ",
+    "  ",
+    "\n",
+    "word",
+    "`",
+    "```",
+    "(",
+    "https://a",
+    ")",
+    ", ",
+    "-",
+    "†",
+    "⟦3⟧",
+    "source ",
+]
 _WRITTEN = st.lists(st.sampled_from(_PARTS) | st.text(max_size=3), max_size=25).map("".join)
 
 

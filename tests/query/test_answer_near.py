@@ -1,4 +1,6 @@
-"""What is near enough to be answered from: words that tell beside the cosine, and alone where the embedder does not know the language."""
+"""What is near enough to be answered from: words that tell beside the cosine, and alone where the embedder does not
+know the language.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -32,13 +34,28 @@ def _readings(question: str, texts: Sequence[str], language: str) -> list[Analyz
 
 
 def _best(question: str, texts: Sequence[str], language: str) -> tuple[float, str]:
-    return max((found.share, text) for found, text in zip(term_coverage(_readings(question, texts, language), question, texts), texts, strict=True))
+    return max(
+        (found.share, text)
+        for found, text in zip(term_coverage(_readings(question, texts, language), question, texts), texts, strict=True)
+    )
 
 
 _POOL = {
-    "de": ["Wer den Schlüssel verliert, zahlt 25 Euro.", "Die Straßenbahnlinie 4 hält direkt vor dem Bad.", "Das Lehrbecken ist auf 32 Grad geheizt."],
-    "he": ["מי שמאבד את המפתח משלם 90 שקלים.", "בריכת הלימוד מחוממת ל-32 מעלות.", "מעלון עוזר לאנשים בכיסא גלגלים להיכנס למים."],
-    "ja": ["サウナは二階にあり、16歳から利用できます。", "練習用プールは32度に温められています。", "ガラス瓶は全館禁止です。"],
+    "de": [
+        "Wer den Schlüssel verliert, zahlt 25 Euro.",
+        "Die Straßenbahnlinie 4 hält direkt vor dem Bad.",
+        "Das Lehrbecken ist auf 32 Grad geheizt.",
+    ],
+    "he": [
+        "מי שמאבד את המפתח משלם 90 שקלים.",
+        "בריכת הלימוד מחוממת ל-32 מעלות.",
+        "מעלון עוזר לאנשים בכיסא גלגלים להיכנס למים.",
+    ],
+    "ja": [
+        "サウナは二階にあり、16歳から利用できます。",
+        "練習用プールは32度に温められています。",
+        "ガラス瓶は全館禁止です。",
+    ],
 }
 
 
@@ -85,7 +102,11 @@ def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllab
     assert share("thành công", "thành phố", "vi") < 0.5 < len(alone.frequencies)
 
 
-@given(st.text(max_size=60), st.lists(st.text(max_size=60), max_size=3), st.sampled_from(["en", "vi", "ja", "he", "th", "und", "xx", "no"]))
+@given(
+    st.text(max_size=60),
+    st.lists(st.text(max_size=60), max_size=3),
+    st.sampled_from(["en", "vi", "ja", "he", "th", "und", "xx", "no"]),
+)
 def test_support_is_a_share(question: str, texts: list[str], language: str) -> None:
     found = term_coverage(_readings(question, texts, language), question, texts)
     assert len(found) == len(texts)
@@ -139,7 +160,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base, rows = Base(tmp_path_factory.mktemp("near")), make_chunks(4)
     base.embed(rows)
     build_version(base.job())
-    with OpenVersion(base.index_dir, "v0001", manifest=base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))) as version:
+    with OpenVersion(
+        base.index_dir, "v0001", manifest=base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
+    ) as version:
         yield version
 
 
@@ -158,7 +181,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
         ({"history": ["What does it cost?"]}, "history is a list of messages"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_the_embedder_is_loaded(opened: OpenVersion, asked: dict[str, Any], finding: str) -> None:
+def test_what_cannot_be_asked_is_refused_before_the_embedder_is_loaded(
+    opened: OpenVersion, asked: dict[str, Any], finding: str
+) -> None:
     index = _NeverLoaded(declared(retrieve={"query": "{product} {question}"}), DataDir(opened.folder))
     index.opened = opened
     with pytest.raises(UsageError, match=finding):

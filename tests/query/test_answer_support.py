@@ -16,9 +16,18 @@ from almanac.query.retrieval.question_language import question_language
 from almanac.schemas.results import Answer, Hit
 from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
 
-_CASES = [json.loads(line) for line in (Path(__file__).parent / "supported_replies.jsonl").read_text(encoding="utf-8").splitlines()]
+_CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "supported_replies.jsonl").read_text(encoding="utf-8").splitlines()
+]
 _TOUR = [
-    make_hit(1, "A junk.", title="Ha Long", passage="Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026\nText: A junk.", metadata={"code": "TO1101"}),
+    make_hit(
+        1,
+        "A junk.",
+        title="Ha Long",
+        passage="Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026\nText: A junk.",
+        metadata={"code": "TO1101"},
+    ),
     make_hit(2, "Visitors under twelve pay half. The museum is open 9:00–17:00."),
 ]
 
@@ -31,7 +40,18 @@ def _hits(passages: Sequence[Any]) -> list[Hit]:
 def _streamed(question: str, hits: list[Hit], reply: str, size: int, mode: str = "kb-only") -> tuple[str, Answer]:
     embedder = CountingWords()
     vector = embedder.embed_queries([question])[0]
-    asked = Question(declared(), "v0001", question, vector, hits, embedder, mode, lowest=0.1, is_confident=True, generator=Says(reply, size))
+    asked = Question(
+        declared(),
+        "v0001",
+        question,
+        vector,
+        hits,
+        embedder,
+        mode,
+        lowest=0.1,
+        is_confident=True,
+        generator=Says(reply, size),
+    )
     *pieces, answer = stream_answer(asked)
     assert isinstance(answer, Answer)
     return "".join(map(str, pieces)), answer
@@ -44,21 +64,29 @@ def test_what_no_passage_states_is_left_out(case: dict[str, Any]) -> None:
     refusal = unknown_words(declared(), case["question"], question_language(case["question"]))
     assert (answer.reply, answer.dropped_sentences) == (case["expected"] or refusal, case["dropped"])
     assert answer.answered == (case["expected"] is not None)
-    assert [source.marker for source in answer.sources] == list(dict.fromkeys(m for m in ("[1]", "[2]") if m in answer.reply))
+    assert [source.marker for source in answer.sources] == list(
+        dict.fromkeys(m for m in ("[1]", "[2]") if m in answer.reply)
+    )
     assert answer.dropped_citations == 0
     pieces, streamed = _streamed(case["question"], hits, case["reply"], 7)
     assert (pieces, streamed) == (answer.reply, answer)
 
 
 def test_source_of_a_dropped_sentence_goes_with_it_and_invented_markers_are_counted_as_ever() -> None:
-    answer = ask("price?", _TOUR, generator=Says("The junk costs 9,500,000 VND [1][7]. The museum is open until 18:00 [2][8]."))
+    answer = ask(
+        "price?", _TOUR, generator=Says("The junk costs 9,500,000 VND [1][7]. The museum is open until 18:00 [2][8].")
+    )
     assert answer.reply == "The junk costs 9,500,000 VND [1]."
     assert [source.marker for source in answer.sources] == ["[1]"]
     assert (answer.dropped_citations, answer.dropped_sentences) == (2, 1)
 
 
 def test_nothing_left_is_no_answer() -> None:
-    for reply in ("It costs 8,000,000 VND [1].", "Prices:\n\n- 8,000,000 VND [1]\n- 7,000,000 VND [1]", "| Tour | Price |\n|---|---|\n| Ha Long | 8 € [1] |"):
+    for reply in (
+        "It costs 8,000,000 VND [1].",
+        "Prices:\n\n- 8,000,000 VND [1]\n- 7,000,000 VND [1]",
+        "| Tour | Price |\n|---|---|\n| Ha Long | 8 € [1] |",
+    ):
         answer = ask("price?", _TOUR, generator=Says(reply))
         assert (answer.answered, answer.reply, answer.sources, answer.citation) == (False, UNKNOWN, [], None)
         assert answer.dropped_sentences > 0
@@ -68,12 +96,21 @@ def test_nothing_left_is_no_answer() -> None:
     ("reply", "kept"),
     [
         # A sentence without a marker is held to what the reply cites, wherever.
-        ("The junk costs 9,500,000 VND. It leaves on 14 November 2026. [1]", "The junk costs 9,500,000 VND. It leaves on 14 November 2026. [1]"),
-        ("The junk leaves in the bay [1]. It costs 9.5 million VND.\n\nIt has 20 cabins.", "The junk leaves in the bay [1]. It costs 9.5 million VND."),
+        (
+            "The junk costs 9,500,000 VND. It leaves on 14 November 2026. [1]",
+            "The junk costs 9,500,000 VND. It leaves on 14 November 2026. [1]",
+        ),
+        (
+            "The junk leaves in the bay [1]. It costs 9.5 million VND.\n\nIt has 20 cabins.",
+            "The junk leaves in the bay [1]. It costs 9.5 million VND.",
+        ),
         # The marker of a dropped sentence supports no other one.
         ("It is open 9:00 to 17:00. That is 8 hours [2]. The tour is TO1101 [1].", "The tour is TO1101 [1]."),
         # Markers before and after the full stop, and on a line of their own.
-        ("It costs 9.500.000 ₫ [1]. Open 9–17 h. [2] Closed at 18 h. [2]", "It costs 9.500.000 ₫ [1]. Open 9–17 h. [2]"),
+        (
+            "It costs 9.500.000 ₫ [1]. Open 9–17 h. [2] Closed at 18 h. [2]",
+            "It costs 9.500.000 ₫ [1]. Open 9–17 h. [2]",
+        ),
         ("It costs 9.500.000 ₫.\n\n[1]", "It costs 9.500.000 ₫.\n\n[1]"),
         # A reply that was cut off.
         ("It costs 9.500.000 ₫ [1]. It leaves on 14/1", "It costs 9.500.000 ₫ [1]."),
@@ -81,10 +118,17 @@ def test_nothing_left_is_no_answer() -> None:
         ("## Prices\n\n- 8 € [1]\n\n## Hours\n\n- 9:00 [2]\n- 20:00 [2]", "## Hours\n\n- 9:00 [2]"),
         ("It sails in the bay [1]. The prices:\n\n- 8 € [1]\n- 7 € [1]", "It sails in the bay [1]."),
         ("1. TO1101 [1]\n2. TO9999 [1]\n   - for 7 € [1]\n3. 14 November [1]", "1. TO1101 [1]\n3. 14 November [1]"),
-        # Code is one statement, and indexes in it are no markers. What could be a link to another renderer is kept from being one.
-        ("Book it so [1]:\n\n```\nbook[1](TO1101)\n```\n\n```\nbook(8)\n```", "Book it so [1]:\n\n```\nbook[1] (TO1101)\n```"),
+        # Code is one statement, and indexes in it are no markers. What could be a link to another renderer is kept from
+        # being one.
+        (
+            "Book it so [1]:\n\n```\nbook[1](TO1101)\n```\n\n```\nbook(8)\n```",
+            "Book it so [1]:\n\n```\nbook[1] (TO1101)\n```",
+        ),
         # Full stops that end no sentence.
-        ("Der Preis: ca. 9,5 Mio. Dong am 14. November 2026 [1].", "Der Preis: ca. 9,5 Mio. Dong am 14. November 2026 [1]."),
+        (
+            "Der Preis: ca. 9,5 Mio. Dong am 14. November 2026 [1].",
+            "Der Preis: ca. 9,5 Mio. Dong am 14. November 2026 [1].",
+        ),
     ],
 )
 def test_statements_stand_or_fall_alone(reply: str, kept: str) -> None:
@@ -133,12 +177,18 @@ def test_model_that_may_know_more_keeps_the_sentence_and_loses_the_false_marker(
 
 
 _PARTS = [
-    "The junk costs 9.500.000 ₫", "8 €", " on 14/11/2026", " 9:00", ". ", ".", "? ", " [1]", " [2]", "[1][2]", " [9]", "\n", "\n\n", "\n- ", "\n  * ", "\n3. ",
-    "## ", "| a | 9:00 |", "\n|---|---|\n", ":", "```", "`x[1]`", "~~~\n", " ca. ", " 14. November", "。", "です", "…", " No, ", "\u00a0",
+    "The junk costs 9.500.000 ₫", "8 €", " on 14/11/2026", " 9:00", ". ", ".", "? ", " [1]", " [2]", "[1][2]", " [9]",
+    "\n", "\n\n", "\n- ", "\n  * ", "\n3. ",
+    "## ", "| a | 9:00 |", "\n|---|---|\n", ":", "```", "`x[1]`", "~~~\n", " ca. ", " 14. November", "。", "です", "…",
+    " No, ", "\u00a0",
 ]  # fmt: skip
 
 
-@given(st.lists(st.sampled_from(_PARTS), min_size=1, max_size=16).map("".join), st.integers(1, 40), st.sampled_from(["kb-only", "kb-llm"]))
+@given(
+    st.lists(st.sampled_from(_PARTS), min_size=1, max_size=16).map("".join),
+    st.integers(1, 40),
+    st.sampled_from(["kb-only", "kb-llm"]),
+)
 def test_a_stream_is_the_whole_reply_in_pieces(reply: str, size: int, mode: str) -> None:
     if not reply.strip():
         return
@@ -148,11 +198,17 @@ def test_a_stream_is_the_whole_reply_in_pieces(reply: str, size: int, mode: str)
     assert all(source.marker in whole.reply for source in whole.sources)
 
 
-@given(st.lists(st.sampled_from(_PARTS), max_size=16).map("".join), st.integers(1, 9), st.sampled_from(["en", "de", "ja", "und"]))
+@given(
+    st.lists(st.sampled_from(_PARTS), max_size=16).map("".join),
+    st.integers(1, 9),
+    st.sampled_from(["en", "de", "ja", "und"]),
+)
 def test_statements_put_together_are_the_reply(text: str, size: int, language: str) -> None:
     whole, cut = StatementReader(language), StatementReader(language)
     found = [*whole.feed(text), *whole.finish()]
-    pieces = [statement for begin in range(0, len(text), size) for statement in cut.feed(text[begin : begin + size])] + cut.finish()
+    pieces = [
+        statement for begin in range(0, len(text), size) for statement in cut.feed(text[begin : begin + size])
+    ] + cut.finish()
     assert pieces == found
     assert "".join(statement.gap + statement.text for statement in found) == (text.rstrip() if text.strip() else "")
     assert all(text[one.start : one.start + len(one.text)] == one.text for one in found)

@@ -19,11 +19,16 @@ _HIT = make_hit(1, "A refund takes fourteen days.")
 
 
 def _ask(relevance: float, *, passing: bool = True, text: str = "refund in how many days?", **given: Any) -> Answer:
-    hits = [_HIT.model_copy(update={"relevance": relevance}), make_hit(2, "Bring a visa.").model_copy(update={"relevance": 0.01})]
+    hits = [
+        _HIT.model_copy(update={"relevance": relevance}),
+        make_hit(2, "Bring a visa.").model_copy(update={"relevance": 0.01}),
+    ]
     grounds = Grounds(**{"closest": hits, "curve": _CURVE, "wanted": 2, "chunks": 20, **given})
     embedder = CountingWords()
     passed: list[Hit] = hits if passing else []
-    question = Question(declared(), "v0001", text, embedder.embed_queries([text])[0], passed, embedder, "kb-only", 0.1, grounds=grounds)
+    question = Question(
+        declared(), "v0001", text, embedder.embed_queries([text])[0], passed, embedder, "kb-only", 0.1, grounds=grounds
+    )
     return answer(question)
 
 
@@ -41,7 +46,10 @@ def test_a_question_is_refused_below_the_embedders_threshold_with_the_closest_pa
 
 
 def test_a_rare_word_that_is_missing_and_a_name_that_is_nowhere_speak_against_an_answer() -> None:
-    known = [_ask(0.6, missing=missing, absent=Absent([], names)).answerability for missing, names in ((0.0, []), (1.0, []), (1.0, ["Bangkok"]))]
+    known = [
+        _ask(0.6, missing=missing, absent=Absent([], names)).answerability
+        for missing, names in ((0.0, []), (1.0, []), (1.0, ["Bangkok"]))
+    ]
     assert known == sorted(known, key=lambda one: -(one or 0.0))
     assert len(set(known)) == 3
 
@@ -76,7 +84,12 @@ def test_a_declared_floor_holds_beside_answerability() -> None:
 def test_what_a_real_index_does_not_answer_is_refused_with_a_lead(tmp_path: Any) -> None:
     base = SmallBase(tmp_path)
     with open_index(base.publish(), data=base.data, env="") as index:
-        for question in ("How long does the battery of Laptop Pro X1 last?", "17 × 23", "Is there a boat to Bangkok?", "What is the CEO's salary?"):
+        for question in (
+            "How long does the battery of Laptop Pro X1 last?",
+            "17 × 23",
+            "Is there a boat to Bangkok?",
+            "What is the CEO's salary?",
+        ):
             refused = index.ask(question)
             assert (refused.answered, refused.sources) == (False, []), question
             assert 3 <= len(refused.related) <= 5

@@ -13,8 +13,27 @@ from tests.query.small_base import SmallBase
 
 
 def _answer(reply: str, *, answered: bool = True, **given: Any) -> Answer:
-    source = Citation(marker="[1]", chunk_id="c", document_id="a", url="http://site.test/a", title="A", text="…", score=0.5, confidence="high", quote="…")
-    return Answer(kb="kb", version="v1", answered=answered, reply=reply, pathway="kb-only", citation=None, sources=[source] if answered else [], **given)
+    source = Citation(
+        marker="[1]",
+        chunk_id="c",
+        document_id="a",
+        url="http://site.test/a",
+        title="A",
+        text="…",
+        score=0.5,
+        confidence="high",
+        quote="…",
+    )
+    return Answer(
+        kb="kb",
+        version="v1",
+        answered=answered,
+        reply=reply,
+        pathway="kb-only",
+        citation=None,
+        sources=[source] if answered else [],
+        **given,
+    )
 
 
 def _expecting(*parts: list[str], **given: Any) -> Golden:
@@ -55,8 +74,14 @@ def test_the_area_is_the_share_of_pairs_in_the_right_order() -> None:
 @pytest.mark.slow
 def test_golden_questions_are_asked_with_their_history(tmp_path: Path) -> None:
     base = SmallBase(tmp_path)
-    history = ({"role": "user", "content": "When does the garden close?"}, {"role": "assistant", "content": "At six in summer."})
-    questions = [_expecting(["closes at six"])._replace(question="When does the garden close?"), Golden("How do I bake sourdough bread?", history=history)]
+    history = (
+        {"role": "user", "content": "When does the garden close?"},
+        {"role": "assistant", "content": "At six in summer."},
+    )
+    questions = [
+        _expecting(["closes at six"])._replace(question="When does the garden close?"),
+        Golden("How do I bake sourdough bread?", history=history),
+    ]
     with open_index(base.publish(), data=base.data, env="") as index:
         judged = judge_answers(index, questions)
     assert [one.verdict for one in judged] == ["right", "rightly refused"]

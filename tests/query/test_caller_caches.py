@@ -1,4 +1,6 @@
-"""What callers write is kept only as far as it bounds memory: made-up paths, workspaces, filters and sentences, and what a refusal tells of others' rows."""
+"""What callers write is kept only as far as it bounds memory: made-up paths, workspaces, filters and sentences, and
+what a refusal tells of others' rows.
+"""
 
 import gc
 import threading
@@ -30,7 +32,13 @@ from tests.conftest import PATIENCE_S
 from tests.index.conftest import Base, HashEmbedder
 
 _ROWS: list[dict[str, Any]] = [
-    {"team": "red", "price": {"amount": "9", "currency": "EUR"}, "specs": [{"width": 3}, {"inner": {"depth": 4}}], "note": None, "dotted.key": 1},
+    {
+        "team": "red",
+        "price": {"amount": "9", "currency": "EUR"},
+        "specs": [{"width": 3}, {"inner": {"depth": 4}}],
+        "note": None,
+        "dotted.key": 1,
+    },
     {"team": "blue", "price": {"amount": "8"}, "salary": {"gross": "70000"}, "tags": ["pay"]},
     {"team": ["red", "blue"], "shared": {"by": "both"}},
     {"team": "green", "url": {"short": "http://s/1"}},
@@ -42,12 +50,27 @@ _DECLARED = {"price": {"css": ".p"}, "colour": {"css": ".c"}, "salary": {"css": 
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base = Base(tmp_path_factory.mktemp("callers"))
     rows = [
-        ChunkRow(f"i{n}", "shop", f"http://shop/{n}", f"item {n}", "document", 0, 0, 9, f"A kayak {n}", f"A kayak {n}", metadata, "2026-01-01T00:00:00+00:00")
+        ChunkRow(
+            f"i{n}",
+            "shop",
+            f"http://shop/{n}",
+            f"item {n}",
+            "document",
+            0,
+            0,
+            9,
+            f"A kayak {n}",
+            f"A kayak {n}",
+            metadata,
+            "2026-01-01T00:00:00+00:00",
+        )
         for n, metadata in enumerate(_ROWS)
     ]
     base.embed(rows)
     build_version(base.job())
-    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(
+        update={"derived": derive(base.chunks, Embed())}
+    )
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         yield version
 
@@ -59,7 +82,10 @@ def _retriever(opened: OpenVersion, **retrieve: Any) -> Retriever:
 
 
 def _found(retriever: Retriever, where: Any, workspace: str | None = None) -> list[str]:
-    return sorted(hit.document_id for hit in retriever.find(Request("kayak", None, 9, "lexical", where=where, workspace=workspace)).hits)
+    return sorted(
+        hit.document_id
+        for hit in retriever.find(Request("kayak", None, 9, "lexical", where=where, workspace=workspace)).hits
+    )
 
 
 def _refusal(retriever: Retriever, where: Any, workspace: str | None = None) -> str:
@@ -89,7 +115,20 @@ def test_a_path_of_some_rows_is_known_and_lacking_to_the_others(opened: OpenVers
 
 
 @pytest.mark.parametrize(
-    "path", ["nope", "price.amout", "price.amount.cents", "source.name", "dotted.key", "specs.width.inner", "note.x", "price.", ".", "", "a" * 5000]
+    "path",
+    [
+        "nope",
+        "price.amout",
+        "price.amount.cents",
+        "source.name",
+        "dotted.key",
+        "specs.width.inner",
+        "note.x",
+        "price.",
+        ".",
+        "",
+        "a" * 5000,
+    ],
 )
 def test_a_path_that_no_row_has_is_refused_by_name(opened: OpenVersion, path: str) -> None:
     retriever = _retriever(opened)
@@ -115,7 +154,10 @@ def test_a_refusal_is_the_same_for_what_only_others_have_and_for_what_nobody_has
     retriever = _retriever(opened)
     for foreign in ("tags", "tags.x", "salary.gross.x", "url.short", "team.0"):
         made_up = f"{foreign[:-1]}~"
-        red = [_refusal(retriever, {path: 1}, "red") if "salary" not in path else str(_found(retriever, {path: 1}, "red")) for path in (foreign, made_up)]
+        red = [
+            _refusal(retriever, {path: 1}, "red") if "salary" not in path else str(_found(retriever, {path: 1}, "red"))
+            for path in (foreign, made_up)
+        ]
         assert red[0] == red[1].replace(made_up, foreign), foreign
         assert "pay" not in red[0] and "70000" not in red[0]
     assert _found(retriever, {"salary.gross": "70000"}, "red") == []
@@ -160,7 +202,9 @@ def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) 
 
 def test_workspaces_are_kept_by_their_rows() -> None:
     made: list[str | None] = []
-    rows: dict[str | None, int] = {None: 1000, "empty": 0} | {f"t{n}": 100 for n in range(10)} | {f"s{n}": 1 for n in range(5000)}
+    rows: dict[str | None, int] = (
+        {None: 1000, "empty": 0} | {f"t{n}": 100 for n in range(10)} | {f"s{n}": 1 for n in range(5000)}
+    )
     cache = WorkspaceCache[str](1000)
 
     def asked(workspace: str | None) -> None:
@@ -182,7 +226,9 @@ def test_workspaces_are_kept_by_their_rows() -> None:
 
 
 def test_what_several_ask_for_at_once_is_made_once() -> None:
-    """The one turn goes on to each of them, since what is made takes long; those that ask for the same wait, and for another workspace nobody does."""
+    """The one turn goes on to each of them, since what is made takes long; those that ask for the same wait, and for
+    another workspace nobody does.
+    """
     turns, made, cache = Turns(1), list[str | None](), WorkspaceCache[str](1000)
     has_begun, other_is_there = threading.Event(), threading.Event()
 
@@ -208,7 +254,9 @@ def test_what_several_ask_for_at_once_is_made_once() -> None:
     assert turns._free == 1
 
 
-def test_a_column_that_several_filter_by_at_once_is_read_once(opened: OpenVersion, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_column_that_several_filter_by_at_once_is_read_once(
+    opened: OpenVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
     retriever, turns, read, all_there = _retriever(opened), Turns(1), list[str](), threading.Barrier(6)
     whole = OpenVersion.coded_column
 
@@ -244,7 +292,9 @@ def test_sentences_of_any_length_are_kept_as_hashes() -> None:
 
 
 def test_what_has_searched_a_version_is_freed_with_its_last_reference(opened: OpenVersion) -> None:
-    """A server that is ready has its garbage collection look through nothing that there is: a version that is replaced would stay in memory."""
+    """A server that is ready has its garbage collection look through nothing that there is: a version that is replaced
+    would stay in memory.
+    """
     retriever = _retriever(opened, tags={"field": "tags"})
     _found(retriever, {"title": {"$ne": "x"}}, "red")
     retriever.documents("red")

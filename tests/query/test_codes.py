@@ -10,7 +10,13 @@ from tests.query.answering import make_hit
 def test_codes_are_letters_with_digits_behind_them() -> None:
     assert codes_in("What do GR-16 and TO1101 cost, and GR-16 with 5G in q3?") == ["GR-16", "TO1101"]
     assert codes_in("how much are to1101, gr16 and abc123?") == ["to1101", "gr16", "abc123"]
-    assert codes_in("iso-9001, abc-123, Ref-4711, TOP-10, LED-2025") == ["iso-9001", "abc-123", "Ref-4711", "TOP-10", "LED-2025"]
+    assert codes_in("iso-9001, abc-123, Ref-4711, TOP-10, LED-2025") == [
+        "iso-9001",
+        "abc-123",
+        "Ref-4711",
+        "TOP-10",
+        "LED-2025",
+    ]
     assert codes_in("Сколько стоит ТО-1101?") == ["ТО-1101"]
 
 
@@ -35,12 +41,17 @@ def test_a_word_written_onto_a_number_is_no_code(question: str) -> None:
     assert codes_in(question) == []
 
 
-@pytest.mark.parametrize(("text", "has_it"), [("Code: GR-16", True), ("gr16", True), ("GR 16.", True), ("GR-160", False), ("AGR-16", False), ("GR-6", False)])
+@pytest.mark.parametrize(
+    ("text", "has_it"),
+    [("Code: GR-16", True), ("gr16", True), ("GR 16.", True), ("GR-160", False), ("AGR-16", False), ("GR-6", False)],
+)
 def test_a_text_has_a_code_however_it_is_joined(text: str, has_it: bool) -> None:
     assert has_code("GR-16", text) is has_it
 
 
-@pytest.mark.parametrize(("count", "rows", "is_rare"), [(0, 100, False), (1, 100, True), (11, 100, False), (11, 5_000, True)])
+@pytest.mark.parametrize(
+    ("count", "rows", "is_rare"), [(0, 100, False), (1, 100, True), (11, 100, False), (11, 5_000, True)]
+)
 def test_a_code_is_rare_where_few_chunks_have_it(count: int, rows: int, is_rare: bool) -> None:
     reading = AnalyzedQuery("en", False, {"gr16": count, "gr": count, "16": count}, rows)
     assert rare_codes("How much is GR-16?", [reading]) == (["GR-16"] if is_rare else [])

@@ -17,8 +17,16 @@ from tests.index.small_models import save_embedder
 from tests.query.small_base import NOTES, SmallBase
 
 _LATER = math.inf
-_QUESTIONS = ("When do boats leave the pier?", "What does a locker cost?", "Do children pay, and are dogs allowed?", "How much is a large locker?")
-_FAQ = "# Fees\n\n## What does a locker cost?\n\nA locker costs 2 euros. Bring a coin.\n\n- Small: 1 euro\n- Large: 3 euros\n"
+_QUESTIONS = (
+    "When do boats leave the pier?",
+    "What does a locker cost?",
+    "Do children pay, and are dogs allowed?",
+    "How much is a large locker?",
+)
+_FAQ = (
+    "# Fees\n\n## What does a locker cost?\n\nA locker costs 2 euros. Bring a coin.\n\n- Small: 1 euro\n- Large: "
+    "3 euros\n"
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +34,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> SmallBase:
     base = SmallBase(tmp_path_factory.mktemp("ahead"))
     save_embedder(base.folder / "model")
     (base.folder / "notes" / "fees.md").write_text(_FAQ)
-    base.publish(embed={"model": "./model"}, sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}])
+    base.publish(
+        embed={"model": "./model"},
+        sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}],
+    )
     return base
 
 
@@ -62,7 +73,9 @@ def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PublishedIndex, "ask", lambda *_: None)
 
 
-def test_answers_embed_no_sentence_then_and_are_the_same(opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
+def test_answers_embed_no_sentence_then_and_are_the_same(
+    opened: Callable[[], PublishedIndex], embedded: list[str]
+) -> None:
     answers = [opened().ask(question) for question in _QUESTIONS]
     assert any(answer.answered for answer in answers)
     asked = set(embedded)
@@ -88,7 +101,9 @@ def test_the_sentences_of_a_large_version_wait_for_questions(
     assert not embedded
 
 
-def test_when_its_time_is_over_the_rest_waits_for_questions(opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_when_its_time_is_over_the_rest_waits_for_questions(
+    opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(published, "time", SimpleNamespace(monotonic=lambda: len(embedded)))
     index = opened()
     with monkeypatch.context() as patch:
@@ -102,7 +117,9 @@ def test_when_its_time_is_over_the_rest_waits_for_questions(opened: Callable[[],
     assert len(embedded) == len(set(embedded)) > published._AT_ONCE
 
 
-def test_a_base_for_which_no_time_was_left_has_its_turn_later(opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
+def test_a_base_for_which_no_time_was_left_has_its_turn_later(
+    opened: Callable[[], PublishedIndex], embedded: list[str]
+) -> None:
     index = opened()
     index.embed_ahead(0)
     assert not embedded
@@ -110,11 +127,16 @@ def test_a_base_for_which_no_time_was_left_has_its_turn_later(opened: Callable[[
     assert embedded
 
 
-def test_of_a_new_version_what_is_new_is_embedded(base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[str]) -> None:
+def test_of_a_new_version_what_is_new_is_embedded(
+    base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[str]
+) -> None:
     index = opened()
     index.embed_ahead(_LATER)
     (base.folder / "notes" / "parrots.txt").write_text("Parrots live in the aviary.")
-    base.publish(embed={"model": "./model"}, sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}])
+    base.publish(
+        embed={"model": "./model"},
+        sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}],
+    )
     embedded.clear()
     index.embed_ahead(_LATER)
     assert len(embedded) == 1
@@ -131,7 +153,9 @@ def test_where_a_model_writes_replies_nothing_is_embedded(base: SmallBase, embed
 
 
 @pytest.mark.usefixtures("unasked")
-def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(
+    base: SmallBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = list[str]()
 
     def fail(_: LocalEmbedder, given: Sequence[str], *__: object) -> Vectors:

@@ -25,7 +25,9 @@ class _Writes:
 
 
 def test_wordings_are_lines_without_their_numbering() -> None:
-    writer = _Writes('1. How do I get a refund?\n- "money back"\n\n* money BACK\nCan I get a refund?\n' + "An answer. " * 50)
+    writer = _Writes(
+        '1. How do I get a refund?\n- "money back"\n\n* money BACK\nCan I get a refund?\n' + "An answer. " * 50
+    )
     assert other_wordings(writer, "Can I get a refund?", 5) == ["How do I get a refund?", "money back"]
     assert other_wordings(writer, "Can I get a refund?", 1) == ["How do I get a refund?"]
     assert "Can I get a refund?" in writer.asked[0][0]["content"]
@@ -47,4 +49,9 @@ def test_wordings_need_a_model_that_writes() -> None:
     declared = {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": {"expand": 2}}
     with pytest.raises(ValueError, match=r"retrieve.expand: needs a model"):
         Declaration.model_validate(declared)
-    assert Declaration.model_validate({**declared, "generate": {"provider": "mistral", "model": "mistral-small-latest"}}).retrieve.expand == 2
+    assert (
+        Declaration.model_validate(
+            {**declared, "generate": {"provider": "mistral", "model": "mistral-small-latest"}}
+        ).retrieve.expand
+        == 2
+    )

@@ -1,4 +1,6 @@
-"""Other wordings of a question, asked of a real client against a server of ours: what a search makes of them, and of a server that fails."""
+"""Other wordings of a question, asked of a real client against a server of ours: what a search makes of them, and of a
+server that fails.
+"""
 
 import json
 import subprocess
@@ -25,7 +27,10 @@ _WORDINGS = ["Closing time of the garden", "When do the boats leave?"]
 
 
 def _writes(exchange: Exchange) -> None:
-    choice = {**exchange.answer["choices"][0], "message": {"role": "assistant", "content": "\n".join(f"- {wording}" for wording in _WORDINGS)}}
+    choice = {
+        **exchange.answer["choices"][0],
+        "message": {"role": "assistant", "content": "\n".join(f"- {wording}" for wording in _WORDINGS)},
+    }
     exchange.send_json({**exchange.answer, "choices": [choice]})
 
 
@@ -62,16 +67,23 @@ def _step(result: SearchResult, name: str) -> dict[str, Any]:
     return step
 
 
-def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: LoopbackMistral, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_wording_is_searched_for_and_shown(
+    published: SmallBase, server: LoopbackMistral, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = _declare(published, server)
     result = _search(path, published, k=4)
     assert _step(result, "other wordings")["wordings"] == _WORDINGS
     assert [step["step"] for step in result.explain or []].count("lexical") == 3
     each = [_search(_declare(published, server, expand=0), published, text, k=4) for text in (_QUESTION, *_WORDINGS)]
-    best = {hit.chunk_id: max(other.score for one in each for other in one.hits if other.chunk_id == hit.chunk_id) for hit in result.hits}
+    best = {
+        hit.chunk_id: max(other.score for one in each for other in one.hits if other.chunk_id == hit.chunk_id)
+        for hit in result.hits
+    }
     scores = [hit.score for hit in result.hits]
     assert scores == sorted(scores, reverse=True)
-    assert scores == pytest.approx([best[hit.chunk_id] for hit in result.hits], abs=2e-6), "vectors of a batch are rounded differently"
+    assert scores == pytest.approx([best[hit.chunk_id] for hit in result.hits], abs=2e-6), (
+        "vectors of a batch are rounded differently"
+    )
     asked = [one for one in server.asked if _QUESTION in one["messages"][-1]["content"]]
     assert len(asked) == 1 == len(server.asked), "asked once, and not at all where nothing is declared"
 
@@ -79,8 +91,12 @@ def test_each_wording_is_searched_for_and_shown(published: SmallBase, server: Lo
     assert _WORDINGS[0] in " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
-def test_words_alone_need_no_vector_of_a_wording(published: SmallBase, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("almanac.query.published.load_embedder", lambda *_, **__: pytest.fail("a model was loaded for words"))
+def test_words_alone_need_no_vector_of_a_wording(
+    published: SmallBase, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "almanac.query.published.load_embedder", lambda *_, **__: pytest.fail("a model was loaded for words")
+    )
     result = _search(_declare(published, server), published, mode="lexical", k=4)
     assert {hit.title for hit in result.hits} >= {"boats"}
 
@@ -101,20 +117,42 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
 
 def test_a_failure_is_told_on_stderr_without_explain(published: SmallBase, server: LoopbackMistral) -> None:
     server.strike("500")
-    command = ["search", _declare(published, server), _QUESTION, "--mode", "lexical", "--data", str(published.data), "--json"]
-    done = subprocess.run([sys.executable, "-m", "almanac.cli.main", *command], cwd=installation(), capture_output=True, text=True, timeout=120, check=False)
+    command = [
+        "search",
+        _declare(published, server),
+        _QUESTION,
+        "--mode",
+        "lexical",
+        "--data",
+        str(published.data),
+        "--json",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "almanac.cli.main", *command],
+        cwd=installation(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert (done.returncode, json.loads(done.stdout)["explain"]) == (0, None)
     assert "the model wrote no other wordings" in done.stderr and "500" in done.stderr
 
 
-@pytest.mark.parametrize(("fault", "kind"), [("401", CredentialRefused), ("404", DeclarationError), ("redirect", DeclarationError)])
-def test_what_the_operator_has_to_mend_is_raised(published: SmallBase, server: LoopbackMistral, fault: str, kind: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("401", CredentialRefused), ("404", DeclarationError), ("redirect", DeclarationError)]
+)
+def test_what_the_operator_has_to_mend_is_raised(
+    published: SmallBase, server: LoopbackMistral, fault: str, kind: type[Exception]
+) -> None:
     server.strike(fault)
     with pytest.raises(kind):
         _search(_declare(published, server), published)
 
 
-def test_a_missing_key_is_raised(published: SmallBase, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_raised(
+    published: SmallBase, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MISTRAL_API_KEY")
     with pytest.raises(CredentialRefused):
         _search(_declare(published, server), published)

@@ -75,7 +75,19 @@ def test_a_filter_selects_its_rows(where: Any, rows: str) -> None:
 
 @pytest.mark.parametrize(
     "where",
-    [{}, [], "text", {"$xor": []}, {"n": {"$near": 1}}, {"$and": {}}, {"$or": []}, {"unknown": 1}, {"n": {"$in": 3}}, {"tags": ["x"]}, {"n": {"$gt": [1]}}],
+    [
+        {},
+        [],
+        "text",
+        {"$xor": []},
+        {"n": {"$near": 1}},
+        {"$and": {}},
+        {"$or": []},
+        {"unknown": 1},
+        {"n": {"$in": 3}},
+        {"tags": ["x"]},
+        {"n": {"$gt": [1]}},
+    ],
 )
 def test_a_filter_that_means_nothing_is_refused(where: Any) -> None:
     with pytest.raises(UsageError):
@@ -99,9 +111,22 @@ def test_what_no_entry_has_is_refused(where: Any, message: str, hint: str | None
 
 
 def test_one_entry_meets_all_of_a_filter_on_entries_of_entries_too() -> None:
-    adult, infant = ({"participant": name, "amount": {"amount": amount, "currency": "VND"}} for name, amount in (("Adult", "2500000"), ("Infant", "200000")))
+    adult, infant = (
+        {"participant": name, "amount": {"amount": amount, "currency": "VND"}}
+        for name, amount in (("Adult", "2500000"), ("Infant", "200000"))
+    )
     dollars = {"participant": "Adult", "amount": {"amount": "99", "currency": "USD"}}
-    column = Column(Coded.of([[adult, infant], [dollars, infant], [{**adult, "amount": {"amount": "1900000", "currency": "VND"}}], None, adult]))
+    column = Column(
+        Coded.of(
+            [
+                [adult, infant],
+                [dollars, infant],
+                [{**adult, "amount": {"amount": "1900000", "currency": "VND"}}],
+                None,
+                adult,
+            ]
+        )
+    )
 
     def passing(where: Any, seen: Any = None) -> list[int]:
         return np.flatnonzero(matching_rows({"price": where}, lambda _: column, 5, seen)).tolist()
@@ -138,7 +163,14 @@ def test_texts_are_in_the_order_of_letters_as_dates_are_and_numbers_in_that_of_n
         return list(map(bool, matching_rows({"at": where}, lambda _: Column(Coded.of(list(values))), len(values))))
 
     assert passing({"$gte": "2026-05-01"}, "2026-04-30", "2026-05-01", "2027", "soon") == [False, True, True, True]
-    assert passing({"$lt": "500"}, "4650.00", "79.00", "500", 20, None, "none") == [False, True, False, True, False, False]
+    assert passing({"$lt": "500"}, "4650.00", "79.00", "500", 20, None, "none") == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
 
 
 def test_integers_that_no_float_tells_apart_stay_apart() -> None:
@@ -182,16 +214,35 @@ def test_a_filter_without_end_and_a_workspace_that_is_no_text_are_refused() -> N
 
 def test_filters_that_say_the_same_have_the_same_key() -> None:
     assert filter_key("a", {"x": 1, "y": [True, None]}) == filter_key("a", {"y": [True, None], "x": 1})
-    assert len({filter_key(*one) for one in ((None, None), ("", None), (None, {"x": 1}), (None, {"x": 1.0}), (None, {"x": "1"}), (None, {"x": True}))}) == 6
+    assert (
+        len(
+            {
+                filter_key(*one)
+                for one in (
+                    (None, None),
+                    ("", None),
+                    (None, {"x": 1}),
+                    (None, {"x": 1.0}),
+                    (None, {"x": "1"}),
+                    (None, {"x": True}),
+                )
+            }
+        )
+        == 6
+    )
 
 
 _VALUES: list[Any] = [
-    1, 1.0, "1", "1.0", True, False, 0, "a", "", "nan", float("nan"), None, "true", {"x": 1}, [1, "a"], [None, 2], [[1]], "2", 2, 2**60, str(2**60), "1e400",
+    1, 1.0, "1", "1.0", True, False, 0, "a", "", "nan", float("nan"), None, "true", {"x": 1}, [1, "a"], [None, 2],
+    [[1]], "2", 2, 2**60, str(2**60), "1e400",
     float("inf"), [True], [{"x": 1}], -0.0, "²",
 ]  # fmt: skip
 
 
-@given(st.lists(st.sampled_from(_VALUES), min_size=1, max_size=8), st.lists(st.sampled_from(_VALUES), min_size=1, max_size=4))
+@given(
+    st.lists(st.sampled_from(_VALUES), min_size=1, max_size=8),
+    st.lists(st.sampled_from(_VALUES), min_size=1, max_size=4),
+)
 def test_one_of_several_is_equal_to_any_of_them(distinct: list[Any], wanted: list[Any]) -> None:
     distinct = ["plain", *distinct]  # not all objects, which plain values are not compared with
     column = Column(Coded.of(distinct))
@@ -202,7 +253,9 @@ def test_one_of_several_is_equal_to_any_of_them(distinct: list[Any], wanted: lis
         return found
 
     assert rows({"$in": wanted}) == [any(found) for found in zip(*(rows({"$eq": one}) for one in wanted), strict=True)]
-    assert rows({"$nin": wanted}) == [value is not None and not found for value, found in zip(distinct, rows({"$in": wanted}), strict=True)]
+    assert rows({"$nin": wanted}) == [
+        value is not None and not found for value, found in zip(distinct, rows({"$in": wanted}), strict=True)
+    ]
 
 
 def test_many_values_cost_a_filter_no_more_than_one() -> None:

@@ -1,4 +1,6 @@
-"""Where no hit holds the kind of thing asked for, what does is looked for among the next hits and in the best hit's document."""
+"""Where no hit holds the kind of thing asked for, what does is looked for among the next hits and in the best hit's
+document.
+"""
 
 from dataclasses import replace
 
@@ -10,12 +12,18 @@ from almanac.query.retrieval.request import Request
 from tests.query.small_base import SmallBase
 
 _HEAD = (
-    "Alpine Explorer tent, sold for 350 euros. Polyester, aluminium poles, two doors, a bag of cotton, twelve pegs, sewn in Porto by hand, green or orange, "
+    "Alpine Explorer tent, sold for 350 euros. Polyester, aluminium poles, two doors, a bag of cotton, twelve "
+    "pegs, sewn in Porto by hand, green or orange, "
     "with a mat of cork, a lamp hook, four pockets, a groundsheet, a patch kit, guy lines and a booklet."
 )
 _PRAISE = "How much we like the Alpine Explorer tent! The Alpine Explorer is a tent for a family."
-_SHEET = "\n\n".join(["# Sheet 8", _HEAD, *(f"## Review {n}\n\n{_PRAISE} Guest {'abcdefgh'[n]} agrees." for n in range(8))])
-_OTHER = "# Sheet 9\n\nRidge Runner tent, sold for 120 euros.\n\n## Review\n\nThe Ridge Runner tent is light, and weighs 900 g."
+_SHEET = "\n\n".join(
+    ["# Sheet 8", _HEAD, *(f"## Review {n}\n\n{_PRAISE} Guest {'abcdefgh'[n]} agrees." for n in range(8))]
+)
+_OTHER = (
+    "# Sheet 9\n\nRidge Runner tent, sold for 120 euros.\n\n## Review\n\nThe Ridge Runner tent is light, and "
+    "weighs 900 g."
+)
 _PRICE = "How much is the Alpine Explorer tent?"
 
 
@@ -25,7 +33,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> PublishedIndex:
     for name, text in (("8", _SHEET), ("9", _OTHER)):
         (base.folder / "notes" / f"{name}.md").write_text(text)
     source = {"name": "sheets", "kind": "files", "glob": "notes/*.md", "yields": "documents"}
-    path = base.publish(sources=[source], chunk={"by": "paragraphs", "size": 300, "overlap": 0}, retrieve={"k": 2}, language="en")
+    path = base.publish(
+        sources=[source], chunk={"by": "paragraphs", "size": 300, "overlap": 0}, retrieve={"k": 2}, language="en"
+    )
     return open_index(path, data=base.data)
 
 
@@ -61,5 +71,8 @@ def test_a_floor_holds_for_what_is_looked_for_besides(index: PublishedIndex) -> 
         reviews = [hit for hit in hits if "Guest" in hit.readable][:2]
         [head] = [hit for hit in hits if "350" in hit.readable]
         cosine = head.scores["dense"] or 0.0
-        found = [further_hits(retriever, replace(request, floor=floor), reviews, _PRICE) for floor in (cosine - 0.01, cosine + 0.01)]
+        found = [
+            further_hits(retriever, replace(request, floor=floor), reviews, _PRICE)
+            for floor in (cosine - 0.01, cosine + 0.01)
+        ]
     assert [[hit.chunk_id for hit in some] for some in found] == [[head.chunk_id], []]

@@ -24,9 +24,21 @@ def test_cosines_to_no_chunks_are_usual_around_zero() -> None:
     assert UsualCosine.of(np.empty(0, dtype=np.float32)).mean == 0.0
 
 
-@given(_COSINES, _SCORES, st.floats(0, 1), _USUAL, st.floats(0, 100), st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1)))
+@given(
+    _COSINES,
+    _SCORES,
+    st.floats(0, 1),
+    _USUAL,
+    st.floats(0, 100),
+    st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1)),
+)
 def test_a_fused_score_lies_between_nothing_and_everything(
-    dense: dict[str, float], lexical: dict[str, float], weight: float, usual: UsualCosine, attainable: float, votes: dict[str, float]
+    dense: dict[str, float],
+    lexical: dict[str, float],
+    weight: float,
+    usual: UsualCosine,
+    attainable: float,
+    votes: dict[str, float],
 ) -> None:
     fused = fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes=votes)
     assert fused.keys() == dense.keys() | lexical.keys()
@@ -58,7 +70,9 @@ def test_what_stands_out_on_both_sides_scores_one() -> None:
 
 
 @given(_COSINES, st.floats(0.1, 0.5), st.floats(-0.4, 0.4))
-def test_the_band_of_an_embedders_cosines_makes_no_difference(dense: dict[str, float], narrower: float, higher: float) -> None:
+def test_the_band_of_an_embedders_cosines_makes_no_difference(
+    dense: dict[str, float], narrower: float, higher: float
+) -> None:
     """A narrow band of cosines (.75 to .93) fuses like a wide one."""
     lexical = {"a": 3.0, "b": 1.0}
     wide = fuse(dense, lexical, 0.5, usual=UsualCosine(0.0, 0.1), attainable=4.0)
@@ -69,8 +83,14 @@ def test_the_band_of_an_embedders_cosines_makes_no_difference(dense: dict[str, f
 
 def test_words_that_hardly_match_the_question_have_hardly_a_vote() -> None:
     dense, lexical = {"near": 0.7, "far": 0.4}, {"far": 2.0}
-    assert fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=2.0)["far"] > fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=2.0)["near"]
-    assert fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=20.0)["far"] < fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=20.0)["near"]
+    assert (
+        fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=2.0)["far"]
+        > fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=2.0)["near"]
+    )
+    assert (
+        fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=20.0)["far"]
+        < fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=20.0)["near"]
+    )
 
 
 def test_the_dense_score_gets_the_vote_that_words_lack_on_a_chunk() -> None:

@@ -24,17 +24,32 @@ from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks
 
 def _declared(folder: Path, lines: Sequence[Any] | str | bytes, **gate: Any) -> Declaration:
     """A declaration beside its questions: objects are written as JSON, texts as they are."""
-    content = lines if isinstance(lines, str | bytes) else "".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in lines)
+    content = (
+        lines
+        if isinstance(lines, str | bytes)
+        else "".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in lines)
+    )
     (folder / "kb.golden.jsonl").write_bytes(content if isinstance(content, bytes) else content.encode())
-    declared = {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": {"k": 2}, "gate": {"golden": "kb.golden.jsonl", **gate}}
+    declared = {
+        "name": "kb",
+        "sources": [{"name": "s", "kind": "files", "glob": "*"}],
+        "retrieve": {"k": 2},
+        "gate": {"golden": "kb.golden.jsonl", **gate},
+    }
     (folder / "kb.yaml").write_text(json.dumps(declared))
     return load_declaration(str(folder / "kb.yaml"))
 
 
 def _hit(**given: Any) -> Hit:
-    told = {"document_id": "a", "url": "http://site.test/h%E1%BA%A1-long/#day-2", "text": "Crème brûlée,\nﬁve EUROS", **given}
+    told = {
+        "document_id": "a",
+        "url": "http://site.test/h%E1%BA%A1-long/#day-2",
+        "text": "Crème brûlée,\nﬁve EUROS",
+        **given,
+    }
     return Hit(
-        rank=1, chunk_id="c", source="s", title="A", start=None, end=None, score=0.5, scores={}, metadata={}, fetched_at="", **told
+        rank=1, chunk_id="c", source="s", title="A", start=None, end=None, score=0.5, scores={}, metadata={},
+        fetched_at="", **told
     )  # fmt: skip
 
 
@@ -97,8 +112,14 @@ def test_lines_are_read_as_people_write_them(tmp_path: Path) -> None:
         ({"question": "a", "all_of": [["b"], []]}, "all_of: is no text"),
         ({"question": "a", "all_off": [["b"]]}, "did you mean all_of?"),
         ({"question": "a", "document_id": "b", "history": "c"}, "history: is no list of messages"),
-        ({"question": "a", "document_id": "b", "history": [{"role": "system", "content": "c"}]}, "history: is no list of messages"),
-        ({"question": "a", "document_id": "b", "history": [{"role": "user", "text": "c"}]}, "history: is no list of messages"),
+        (
+            {"question": "a", "document_id": "b", "history": [{"role": "system", "content": "c"}]},
+            "history: is no list of messages",
+        ),
+        (
+            {"question": "a", "document_id": "b", "history": [{"role": "user", "text": "c"}]},
+            "history: is no list of messages",
+        ),
         ({"question": "a", "kind": 3}, "kind: is no text"),
         ('{"question": "\\ud800", "document_id": "a"}', "the question is no text"),
     ],
@@ -138,7 +159,12 @@ def test_a_file_without_questions_is_a_mistake(tmp_path: Path) -> None:
 
 
 def test_no_golden_file_means_no_question() -> None:
-    assert load_golden(Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})) == []
+    assert (
+        load_golden(
+            Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}]})
+        )
+        == []
+    )
 
 
 @pytest.mark.slow
@@ -158,7 +184,10 @@ def test_recall_is_measured_on_a_candidate_that_is_no_version_yet(tmp_path: Path
     ]
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as opened:
         found = measure_recall(
-            declared.model_copy(update={"retrieve": declared.retrieve.model_copy(update={"floor": 0.95})}), opened, HashEmbedder().embed_queries, golden
+            declared.model_copy(update={"retrieve": declared.retrieve.model_copy(update={"floor": 0.95})}),
+            opened,
+            HashEmbedder().embed_queries,
+            golden,
         )
         nothing = measure_recall(declared, opened, HashEmbedder().embed_queries, golden[3:])
     assert (found.recall, found.questions, found.missed) == (0.666667, 3, ["Title. text 7"])

@@ -1,4 +1,6 @@
-"""What the example knowledge bases find of their golden questions does not fall: floors, each pinned for one content and its questions."""
+"""What the example knowledge bases find of their golden questions does not fall: floors, each pinned for one content
+and its questions.
+"""
 
 import hashlib
 from pathlib import Path
@@ -20,7 +22,9 @@ _MARGIN = 1e-6
 
 
 class Floor(NamedTuple):
-    """`content` is the digest for which the figures were pinned. Raise a floor when retrieval gets better; lower it only with another content or embedder."""
+    """`content` is the digest for which the figures were pinned. Raise a floor when retrieval gets better; lower it
+    only with another content or embedder.
+    """
 
     content: str
     recall_at_k: float  # of the questions that have an answer
@@ -57,12 +61,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_found_of_the_golden_questions_does_not_fall(name: str, data: Path) -> None:
     floor = _FLOORS[name]
     now = _content_digest(name)
-    assert now == floor.content, f"{name}: the content or its golden questions are not those of the floor (now {now}): measure and pin anew"
+    assert now == floor.content, (
+        f"{name}: the content or its golden questions are not those of the floor (now {now}): measure and pin anew"
+    )
     with without_children():
         report = carry_out(Run(load_declaration(name, ""), DataDir.locate(data)))
     assert report["outcome"] == "published", report
     with open_index(name, data=data, env="") as index:
-        found = measure_recall(index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration))
+        found = measure_recall(
+            index.declaration, index.version(), index.embedder.embed_queries, load_golden(index.declaration)
+        )
     assert found.recall is not None
-    assert found.recall >= floor.recall_at_k - _MARGIN, f"{name}: recall@{index.declaration.retrieve.k} {found.recall}; missed: {found.missed}"
-    assert found.abstained >= floor.abstained, f"{name}: {found.abstained} of {found.unanswerable} questions without an answer were refused"
+    assert found.recall >= floor.recall_at_k - _MARGIN, (
+        f"{name}: recall@{index.declaration.retrieve.k} {found.recall}; missed: {found.missed}"
+    )
+    assert found.abstained >= floor.abstained, (
+        f"{name}: {found.abstained} of {found.unanswerable} questions without an answer were refused"
+    )

@@ -1,4 +1,6 @@
-"""A model's reply carries no link or image that no passage holds, whole or cut anywhere, in whatever way it is written."""
+"""A model's reply carries no link or image that no passage holds, whole or cut anywhere, in whatever way it is
+written.
+"""
 
 import html
 import re
@@ -14,11 +16,17 @@ from almanac.query.answering.links import LinkFilter, addresses_in
 from almanac.schemas.results import Answer
 from tests.query.answering import CountingWords, Says, ask, declared, make_hit
 
-_HELD = addresses_in(["See https://rules.example/refund?lang=en#how (now), [the form](/forms/7.pdf) and www.rules.example."])
+_HELD = addresses_in(
+    ["See https://rules.example/refund?lang=en#how (now), [the form](/forms/7.pdf) and www.rules.example."]
+)
 _ALLOWED = ("https://rules.example/refund?lang=en#how", "www.rules")
 _MARKDOWN = MarkdownIt("commonmark", {"html": True})
-_BARE = re.compile(r"(?:https?|ftp)://[^\s<>\"`()\[\]]+|www\.[^\s<>\"`()\[\].]+", re.IGNORECASE)  # what chat windows make links of
-_LINKED = re.compile(r"<(?:a|img|iframe|form|script|link|object|svg)\b[^>]*?(?:(?:href|src|data|action)=\"([^\"]*)\")?[^>]*>", re.IGNORECASE)
+# what chat windows make links of
+_BARE = re.compile(r"(?:https?|ftp)://[^\s<>\"`()\[\]]+|www\.[^\s<>\"`()\[\].]+", re.IGNORECASE)
+_LINKED = re.compile(
+    r"<(?:a|img|iframe|form|script|link|object|svg)\b[^>]*?(?:(?:href|src|data|action)=\"([^\"]*)\")?[^>]*>",
+    re.IGNORECASE,
+)
 
 
 def _filtered(text: str, size: int = 10_000, held: frozenset[str] = _HELD) -> str:
@@ -30,7 +38,10 @@ def _opened_by(text: str) -> list[str]:
     """What a renderer of Markdown and HTML makes of a text: the addresses of its links, images and frames."""
     rendered = _MARKDOWN.render(text)
     linked = [html.unescape(one[1] or one[0]) for one in _LINKED.finditer(rendered)]
-    return [*linked, *(one[0].rstrip(".,;:!?'*_~") for one in _BARE.finditer(html.unescape(rendered)) if one[0] not in _ALLOWED)]
+    return [
+        *linked,
+        *(one[0].rstrip(".,;:!?'*_~") for one in _BARE.finditer(html.unescape(rendered)) if one[0] not in _ALLOWED),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +74,8 @@ def test_what_no_passage_holds_leaves_its_text(text: str, left: str) -> None:
     [
         "See https://rules.example/refund?lang=en#how, or (https://rules.example/refund?lang=en#how).",
         "See [the form](/forms/7.pdf) and <https://rules.example/refund?lang=en#how>. www.rules.example!",
-        "As said in [1]: fourteen days [2][3], if a < b, x<5, List<String>, a [note] (aside), 1:2, and/or, node.js/express, e.g. 5://",
+        "As said in [1]: fourteen days [2][3], if a < b, x<5, List<String>, a [note] (aside), 1:2, and/or, "
+        "node.js/express, e.g. 5://",
         "| a | b |\n|---|---|\n| 1 [1] | 2 |\n\n- item: [ ] todo\n- 14:30, C:\\path, a@b.example, std::vector",
     ],
 )
@@ -138,7 +150,12 @@ _PARTS = [
 
 
 @settings(max_examples=500, deadline=None)
-@given(st.lists(st.sampled_from([*_PARTS, "<!--", "-->", "//e.example", "[a]", "mailto:", "data:text/html,", "…"]), max_size=14), st.integers(1, 5))
+@given(
+    st.lists(
+        st.sampled_from([*_PARTS, "<!--", "-->", "//e.example", "[a]", "mailto:", "data:text/html,", "…"]), max_size=14
+    ),
+    st.integers(1, 5),
+)
 def test_nothing_that_is_put_together_makes_a_link(parts: list[str], size: int) -> None:
     text = "".join(parts)
     whole = _filtered(text)
@@ -146,8 +163,14 @@ def test_nothing_that_is_put_together_makes_a_link(parts: list[str], size: int) 
     assert _filtered(text, size) == whole
 
 
-_HITS = [make_hit(1, "You get a refund within fourteen days. Details: https://rules.example/refund"), make_hit(2, "A visa takes ten days.")]
-_REPLY = "A refund ![x](https://evil.example/?q=refund) takes fourteen days [1]. See https://rules.example/refund or [this](https://evil.example) [1]."
+_HITS = [
+    make_hit(1, "You get a refund within fourteen days. Details: https://rules.example/refund"),
+    make_hit(2, "A visa takes ten days."),
+]
+_REPLY = (
+    "A refund ![x](https://evil.example/?q=refund) takes fourteen days [1]. See https://rules.example/refund or "
+    "[this](https://evil.example) [1]."
+)
 
 
 @pytest.mark.parametrize("mode", ["kb-only", "kb-llm"])
@@ -166,7 +189,12 @@ def test_a_reply_has_the_links_that_are_declared() -> None:
 
 
 def test_without_a_passage_no_link_is_left() -> None:
-    answer = ask("capital?", [make_hit(1, "x", score=0.2)], generator=Says("It is [Ulaanbaatar](https://rules.example/refund) <b>now</b>."), mode="kb-llm")
+    answer = ask(
+        "capital?",
+        [make_hit(1, "x", score=0.2)],
+        generator=Says("It is [Ulaanbaatar](https://rules.example/refund) <b>now</b>."),
+        mode="kb-llm",
+    )
     assert answer.pathway == "llm-fallback"
     assert answer.reply.endswith("It is Ulaanbaatar now.")
 
@@ -174,7 +202,16 @@ def test_without_a_passage_no_link_is_left() -> None:
 def _stream(question: str, model: Says, mode: str) -> list[Any]:
     embedder = CountingWords()
     asked = Question(
-        declared(), "v0001", question, embedder.embed_queries([question])[0], _HITS, embedder, mode, lowest=0.1, is_confident=True, generator=model
+        declared(),
+        "v0001",
+        question,
+        embedder.embed_queries([question])[0],
+        _HITS,
+        embedder,
+        mode,
+        lowest=0.1,
+        is_confident=True,
+        generator=model,
     )
     found: list[Any] = list(stream_answer(asked))
     assert isinstance(found[-1], Answer)

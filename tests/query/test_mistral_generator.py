@@ -10,14 +10,25 @@ import pytest
 from almanac.index.mistral.retry import Retry
 from almanac.query.models.generators import MistralGenerator, load_generator
 from almanac.schemas.declaration.generate import Generate
-from almanac.schemas.errors import AlmanacError, CredentialRefused, DeclarationError, OperationalError, RateLimited, Retriable, Unreachable
+from almanac.schemas.errors import (
+    AlmanacError,
+    CredentialRefused,
+    DeclarationError,
+    OperationalError,
+    RateLimited,
+    Retriable,
+    Unreachable,
+)
 from almanac.serve.problems import problem_of
 from tests.loopback.faults import CHAT, COMMON, STREAM
 from tests.loopback.mistral import LoopbackMistral
 
 KEY = "sk-loopback-1234567890"
 QUICK = Retry(attempts=3, malformed_attempts=2, base_s=0.001, cap_s=0.002, retry_after_cap_s=0.01)
-MESSAGES = [{"role": "system", "content": "Answer from the passages."}, {"role": "user", "content": "[1] Les enfants entrent gratuitement. Le reste paie."}]
+MESSAGES = [
+    {"role": "system", "content": "Answer from the passages."},
+    {"role": "user", "content": "[1] Les enfants entrent gratuitement. Le reste paie."},
+]
 REPLY = "Les enfants entrent gratuitement. [1]"
 
 _ERRORS: dict[str, type[AlmanacError]] = {
@@ -43,7 +54,9 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def generator_of(server: LoopbackMistral, **declared: Any) -> MistralGenerator:
-    return MistralGenerator(Generate(provider="mistral", server_url=server.url, **{"timeout_s": 0.3, **declared}), retry=QUICK)
+    return MistralGenerator(
+        Generate(provider="mistral", server_url=server.url, **{"timeout_s": 0.3, **declared}), retry=QUICK
+    )
 
 
 def ask(generator: MistralGenerator, *, streamed: bool) -> str:
@@ -74,11 +87,16 @@ def test_a_rate_limit_is_told_as_one_with_how_long_and_what_to_declare(server: L
     server.strike("429_infinite")
     with pytest.raises(RateLimited) as endless:
         ask(generator_of(server), streamed=False)
-    assert (endless.value.hint or "").startswith("ask again later.") and problem_of(endless.value).headers == {"Retry-After": "3600"}
+    assert (endless.value.hint or "").startswith("ask again later.") and problem_of(endless.value).headers == {
+        "Retry-After": "3600"
+    }
     server.strike("503")
     with pytest.raises(Retriable) as failing:
         ask(generator_of(server), streamed=False)
-    assert "embed" not in f"{failing.value.hint}{problem_of(failing.value).detail}" and "rate limit" not in problem_of(failing.value).detail
+    assert (
+        "embed" not in f"{failing.value.hint}{problem_of(failing.value).detail}"
+        and "rate limit" not in problem_of(failing.value).detail
+    )
 
 
 _LASTING = [*((name, False) for name in {**COMMON, **CHAT}), *((name, True) for name in {**COMMON, **STREAM})]
@@ -86,12 +104,16 @@ _LASTING = [*((name, False) for name in {**COMMON, **CHAT}), *((name, True) for 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "streamed"), [one for one in _LASTING if one[0] not in _HARMLESS])
-def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: LoopbackMistral, fault: str, streamed: bool) -> None:
+def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(
+    server: LoopbackMistral, fault: str, streamed: bool
+) -> None:
     server.strike(fault)
     generator = generator_of(server)
     with pytest.raises(AlmanacError) as raised:
         ask(generator, streamed=streamed)
-    assert type(raised.value) is _ERRORS.get(fault, OperationalError) or (streamed and isinstance(raised.value, OperationalError)), raised.value
+    assert type(raised.value) is _ERRORS.get(fault, OperationalError) or (
+        streamed and isinstance(raised.value, OperationalError)
+    ), raised.value
     assert raised.value.where == server.url
     assert raised.value.hint
     assert KEY not in "".join(traceback.format_exception(raised.value))
@@ -117,7 +139,9 @@ def test_stream_is_begun_again_while_nothing_was_handed_out(server: LoopbackMist
     assert len(server.asked) == 2
 
 
-@pytest.mark.parametrize("fault", ["stream_broken", "stream_without_end", "stream_garbage", "stream_not_utf8", "stream_error"])
+@pytest.mark.parametrize(
+    "fault", ["stream_broken", "stream_without_end", "stream_garbage", "stream_not_utf8", "stream_error"]
+)
 def test_stream_that_breaks_off_is_an_error_and_not_a_short_answer(server: LoopbackMistral, fault: str) -> None:
     server.strike(fault, times=1)
     parts = []
@@ -128,13 +152,17 @@ def test_stream_that_breaks_off_is_an_error_and_not_a_short_answer(server: Loopb
     assert len(server.asked) == 1
 
 
-@pytest.mark.parametrize(("fault", "streamed"), [("parts", False), ("thinking", False), ("cut_at_length", False), ("stream_comments", True)])
+@pytest.mark.parametrize(
+    ("fault", "streamed"), [("parts", False), ("thinking", False), ("cut_at_length", False), ("stream_comments", True)]
+)
 def test_other_forms_of_an_answer_are_read(server: LoopbackMistral, fault: str, streamed: bool) -> None:
     server.strike(fault)
     assert ask(generator_of(server), streamed=streamed) == REPLY
 
 
-def test_there_is_a_generator_only_where_one_is_declared(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_there_is_a_generator_only_where_one_is_declared(
+    server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert load_generator(Generate()) is None
     assert isinstance(load_generator(Generate(provider="mistral", server_url=server.url)), MistralGenerator)
     monkeypatch.delenv("MISTRAL_API_KEY")

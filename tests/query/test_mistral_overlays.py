@@ -1,4 +1,6 @@
-"""Every example knowledge base answers with Mistral under `--env mistral`: the real client, a server of ours on loopback, whole replies and streams."""
+"""Every example knowledge base answers with Mistral under `--env mistral`: the real client, a server of ours on
+loopback, whole replies and streams.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,9 +43,17 @@ def _no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_overlay_generates_and_embeds_where_the_base_says_so(kb: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MISTRAL_SERVER_URL", "http://127.0.0.1:9")
     base, over = load_declaration(kb, ""), load_declaration(kb, "mistral")
-    assert (over.generate.provider, over.generate.model, over.generate.server_url) == ("mistral", "mistral-small-latest", "http://127.0.0.1:9")
+    assert (over.generate.provider, over.generate.model, over.generate.server_url) == (
+        "mistral",
+        "mistral-small-latest",
+        "http://127.0.0.1:9",
+    )
     if kb == "versailles":  # embedded by the API as well: an index of its own
-        assert (over.name, over.embed.model, over.embed.same_as) == ("versailles-mistral", "mistral-embed", "https://api.mistral.ai")
+        assert (over.name, over.embed.model, over.embed.same_as) == (
+            "versailles-mistral",
+            "mistral-embed",
+            "https://api.mistral.ai",
+        )
     else:  # the same index, answered from by a model
         assert over.model_dump(exclude={"generate"}) == base.model_dump(exclude={"generate"})
 
@@ -51,13 +61,19 @@ def test_overlay_generates_and_embeds_where_the_base_says_so(kb: str, monkeypatc
 def test_temperature_and_length_are_those_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MISTRAL_SERVER_URL", raising=False)
     declared = {kb: load_declaration(kb, "mistral").generate for kb in ("voyago", "products")}
-    assert (declared["voyago"].temperature, declared["products"].temperature, declared["products"].max_tokens) == (0.2, 0.3, 500)
+    assert (declared["voyago"].temperature, declared["products"].temperature, declared["products"].max_tokens) == (
+        0.2,
+        0.3,
+        500,
+    )
     assert declared["voyago"].server_url == "https://api.mistral.ai"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kb", _QUESTIONS)
-def test_example_is_answered_by_the_model_of_its_overlay(kb: str, server: LoopbackMistral, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_is_answered_by_the_model_of_its_overlay(
+    kb: str, server: LoopbackMistral, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MISTRAL_SERVER_URL", server.url)
     server.strike(None)
     declaration, question = _embedded_on_loopback(load_declaration(kb, "mistral"), server), _QUESTIONS[kb]
@@ -78,7 +94,8 @@ def test_example_is_answered_by_the_model_of_its_overlay(kb: str, server: Loopba
     assert "".join(map(str, pieces)) == streamed.reply
     asked = [one for one in server.asked if "messages" in one]
     assert [(one["model"], one["temperature"], one["max_tokens"], one["stream"]) for one in asked] == [
-        ("mistral-small-latest", declaration.generate.temperature, declaration.generate.max_tokens, is_stream) for is_stream in (False, True)
+        ("mistral-small-latest", declaration.generate.temperature, declaration.generate.max_tokens, is_stream)
+        for is_stream in (False, True)
     ]
     assert question in asked[0]["messages"][-1]["content"]
 
@@ -101,4 +118,6 @@ def test_overlay_answers_from_the_index_of_the_base(voyago: Example, server: Loo
 def _embedded_on_loopback(declaration: Declaration, server: LoopbackMistral) -> Declaration:
     """The declaration with an embedder that needs no model in memory, and no gate on what it finds."""
     embed = Embed.model_validate({"provider": "mistral", "model": "mistral-embed", "server_url": server.url})
-    return declaration.model_copy(update={"embed": embed, "gate": declaration.gate.model_copy(update={"min_recall": None})})
+    return declaration.model_copy(
+        update={"embed": embed, "gate": declaration.gate.model_copy(update={"min_recall": None})}
+    )

@@ -33,7 +33,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PublishedIndex]:
         ("Kiedy zamykany jest ogród w zimie i ile kosztuje bilet?", "The embedder"),
     ],
 )
-def test_a_question_in_a_language_that_the_embedder_does_not_know_gets_a_note_in_it(index: PublishedIndex, question: str, begins: str) -> None:
+def test_a_question_in_a_language_that_the_embedder_does_not_know_gets_a_note_in_it(
+    index: PublishedIndex, question: str, begins: str
+) -> None:
     found, answered = index.search(question), index.ask(question)
     *_, streamed = index.stream(question)
     assert isinstance(streamed, Answer)
@@ -42,8 +44,21 @@ def test_a_question_in_a_language_that_the_embedder_does_not_know_gets_a_note_in
     assert answered.note == streamed.note == found.note
 
 
-@pytest.mark.parametrize("question", ["When does the garden close in winter?", "TO1101", "ISO 9001", "42", "jardin", "garden", "https://example.org/fr/jardin"])
-def test_nothing_is_noted_for_a_language_that_it_knows_or_that_cannot_be_told(index: PublishedIndex, question: str) -> None:
+@pytest.mark.parametrize(
+    "question",
+    [
+        "When does the garden close in winter?",
+        "TO1101",
+        "ISO 9001",
+        "42",
+        "jardin",
+        "garden",
+        "https://example.org/fr/jardin",
+    ],
+)
+def test_nothing_is_noted_for_a_language_that_it_knows_or_that_cannot_be_told(
+    index: PublishedIndex, question: str
+) -> None:
     assert index.search(question).note is None
     assert index.ask(question).note is None
 
@@ -65,7 +80,12 @@ def test_a_language_of_the_content_is_known_as_well_as_in_the_content() -> None:
 
 
 def test_rare_words_in_a_question_do_not_make_its_language_unknown() -> None:
-    assert language_of_question("Who were the quarterbacks of Kaiserslautern's Schwarzwaldpioniere?", Embed(), {"": 0.0}).known == 1.0
+    assert (
+        language_of_question(
+            "Who were the quarterbacks of Kaiserslautern's Schwarzwaldpioniere?", Embed(), {"": 0.0}
+        ).known
+        == 1.0
+    )
 
 
 def test_the_multilingual_embedder_is_not_recommended_to_itself(tmp_path: Path) -> None:

@@ -18,7 +18,12 @@ def kept(question: str, hits: Sequence[Hit], language: str | None = "en") -> Seq
 
 
 def test_a_record_of_the_same_name_with_another_number_is_left_out() -> None:
-    two, four, wren, page = record(2, "Heron 2 tent"), record(4, "Heron 4 tent"), record(3, "Wren"), make_hit(5, "Tents.", title="Heron 4")
+    two, four, wren, page = (
+        record(2, "Heron 2 tent"),
+        record(4, "Heron 4 tent"),
+        record(3, "Wren"),
+        make_hit(5, "Tents.", title="Heron 4"),
+    )
     assert kept("How much is the Heron 2?", [four, two, wren, page]) == [two, wren, page]
     assert kept("how much is heron 2", [four, two]) == [two]
     assert kept("Which is lighter, Heron 2 or 4?", [four, two]) == [four, two]

@@ -90,13 +90,18 @@ def test_closing_waits_for_nobody_and_takes_nothing_away(index: PublishedIndex, 
 
 def test_threads_find_what_one_finds(index: PublishedIndex, base: SmallBase) -> None:
     """Twelve threads with filters of their own, while versions change under them."""
-    wanted = {kind: len(index.search("garden", k=9, where={"document_id": {"$ne": kind}}, mode="lexical").hits) for kind in map(str, range(12))}
+    wanted = {
+        kind: len(index.search("garden", k=9, where={"document_id": {"$ne": kind}}, mode="lexical").hits)
+        for kind in map(str, range(12))
+    }
     failures: list[BaseException] = []
 
     def ask(kind: str) -> None:
         try:
             for number in range(30):
-                found = index.search("garden", k=9, where={"document_id": {"$ne": f"{kind}{number % 3 or ''}"}}, mode="lexical")
+                found = index.search(
+                    "garden", k=9, where={"document_id": {"$ne": f"{kind}{number % 3 or ''}"}}, mode="lexical"
+                )
                 assert len(found.hits) == wanted[kind]
         except BaseException as error:
             failures.append(error)
@@ -117,7 +122,9 @@ def test_of_the_versions_asked_for_by_name_the_one_that_waits_longest_makes_room
 
     def open_version(name: str) -> Any:
         opened.append(name)
-        return SimpleNamespace(opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: closed.append(name)))
+        return SimpleNamespace(
+            opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: closed.append(name))
+        )
 
     pool = VersionPool(lambda version: version or "live", open_version)
     for name in (None, "a", "b", "a", "c", "a", None):
@@ -159,7 +166,9 @@ def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_
 
     def open_version(name: str) -> Any:
         opened.append(name)
-        return SimpleNamespace(name=name, opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: closed.append(name)))
+        return SimpleNamespace(
+            name=name, opened=SimpleNamespace(is_in_place=True, is_wanted=False, close=lambda: closed.append(name))
+        )
 
     pool = VersionPool(lambda version: version or live[-1], open_version)
 
@@ -193,7 +202,9 @@ def test_a_pool_that_is_held_goes_on_with_what_is_open_until_another_version_is_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="leases are Linux's")
-def test_a_backup_copied_over_an_open_version_waits_for_its_requests_and_is_opened_anew(base: SmallBase, tmp_path: Path) -> None:
+def test_a_backup_copied_over_an_open_version_waits_for_its_requests_and_is_opened_anew(
+    base: SmallBase, tmp_path: Path
+) -> None:
     folder = DataDir(base.data).versions("small") / "v0002"
     copied = shutil.copytree(folder, tmp_path / "v0002")
     with PublishedIndex(load_declaration(str(base.path)), DataDir(base.data), gives_way=True) as index:

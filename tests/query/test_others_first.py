@@ -1,4 +1,6 @@
-"""What takes long in a request lets others have its turn: what is made once for a version, what models compute, and what is fetched."""
+"""What takes long in a request lets others have its turn: what is made once for a version, what models compute, and
+what is fetched.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -40,7 +42,9 @@ def test_what_takes_long_lets_others_have_its_turn(tmp_path: Path, monkeypatch: 
     save_embedder(tmp_path / "models" / "embedder")
     save_cross_encoder(tmp_path / "models" / "reranker")
     base = SmallBase(tmp_path)
-    path = base.publish(embed={"model": "./models/embedder"}, retrieve={"rerank": {"model": "./models/reranker", "candidates": 3}})
+    path = base.publish(
+        embed={"model": "./models/embedder"}, retrieve={"rerank": {"model": "./models/reranker", "candidates": 3}}
+    )
     for of, name in _LONG:
         monkeypatch.setattr(of, name, noting(f"{of.__name__}.{name}", getattr(of, name)))
     words = vars(Vocabulary)["_words"]

@@ -55,7 +55,9 @@ def _calibrated(name: str) -> Calibration:
     st.tuples(*[st.floats(-1, 1)] * 4),
     st.tuples(*[st.floats(0, 1)] * 4),
 )
-def test_more_of_anything_is_never_less_relevant(which: tuple[str, str], of: tuple[float, ...], more: tuple[float, ...]) -> None:
+def test_more_of_anything_is_never_less_relevant(
+    which: tuple[str, str], of: tuple[float, ...], more: tuple[float, ...]
+) -> None:
     curve = getattr(_calibrated(which[0]), which[1])
     if curve is not None:
         less, greater = (Features(*values).on(curve) for values in (of, [a + b for a, b in zip(of, more, strict=True)]))
@@ -82,21 +84,38 @@ def test_a_hit_is_compared_with_all_but_its_copies() -> None:
     found = features(evidence, ["first", "copy", "second"])
     assert found["first"] == found["copy"] == pytest.approx(Features(0.6, 0.4, 0.1, 0.2))
     assert found["second"] == pytest.approx(Features(0.5, 0.2, -0.1, -0.2))
-    assert found["later"] == pytest.approx(Features(0.1, 0.1, -0.5, -0.3)), "beyond the rivals, it is compared with them all the same"
+    assert found["later"] == pytest.approx(Features(0.1, 0.1, -0.5, -0.3)), (
+        "beyond the rivals, it is compared with them all the same"
+    )
     assert features({"only": evidence["first"]}, ["only"])["only"] == Features(0.6, 0.4, 0.0, 0.0)
 
 
 def test_confidence_is_made_of_relevance() -> None:
-    assert [confidence_in(value) for value in (None, 0.0, 0.399, 0.4, 0.699, 0.7, 1.0)] == [None, "low", "low", "medium", "medium", "high", "high"]
+    assert [confidence_in(value) for value in (None, 0.0, 0.399, 0.4, 0.699, 0.7, 1.0)] == [
+        None,
+        "low",
+        "low",
+        "medium",
+        "medium",
+        "high",
+        "high",
+    ]
 
 
 def test_without_a_curve_for_a_language_relevance_is_unknown() -> None:
-    evidence = {"hit": Evidence(0.6, 0.5, 0.4, False), "known": Evidence(0.6, 0.5, 0.3, True), "foreign": Evidence(0.6, 0.5, 0.2, True, True)}
+    evidence = {
+        "hit": Evidence(0.6, 0.5, 0.4, False),
+        "known": Evidence(0.6, 0.5, 0.3, True),
+        "foreign": Evidence(0.6, 0.5, 0.2, True, True),
+    }
     found = relevances(Calibration(known=_CURVE), evidence, evidence)
     assert [one for one, value in found.items() if value is None] == ["hit", "foreign"]
 
 
-@pytest.mark.parametrize(("question", "least"), [("yes", 0.0), ("42", 0.0), ("When was the railway bridge across the river Besbre built?", 0.4)])
+@pytest.mark.parametrize(
+    ("question", "least"),
+    [("yes", 0.0), ("42", 0.0), ("When was the railway bridge across the river Besbre built?", 0.4)],
+)
 def test_a_question_of_a_common_word_is_never_covered_in_full(question: str, least: float) -> None:
     texts = ["Yes, all 42 of them.", "The railway bridge across the river Besbre was built when coal was found."]
     reading = AnalyzedQuery("en", False, {}, 2)
@@ -116,11 +135,17 @@ def test_a_common_word_weighs_little_though_another_language_of_the_version_does
 
 def test_only_what_was_measured_is_calibrated() -> None:
     prompted = _BUNDLED["minilm"].model_copy(update={"query_prompt": "q: "})
-    for other in (prompted, _E5.model_copy(update={"document_prompt": ""}), _E5.model_copy(update={"revision": "other weights"})):
+    for other in (
+        prompted,
+        _E5.model_copy(update={"document_prompt": ""}),
+        _E5.model_copy(update={"revision": "other weights"}),
+    ):
         assert calibration_of(other) is None
         assert score_thresholds(other).floor == 0
     assert score_thresholds(_E5).floor == 0.82
-    assert calibration_of(_E5.model_copy(update={"model": "/models/a-copy"})) == calibration_of(_E5), "a copy of the folder gives the same vectors"
+    assert calibration_of(_E5.model_copy(update={"model": "/models/a-copy"})) == calibration_of(_E5), (
+        "a copy of the folder gives the same vectors"
+    )
     assert all(calibration_of(info) for info in _BUNDLED.values())
 
 
@@ -128,14 +153,21 @@ def _drawn(count: int, seed: int = 0) -> tuple[list[Features], list[bool]]:
     """Hits of which the first cosine in five answers, as a curve would have it."""
     random = np.random.default_rng(seed)
     found = [Features(*values) for values in random.uniform([0.6, 0, -0.2, -0.3], [0.9, 0.5, 0.2, 0.3], (count, 4))]
-    return found, [bool(random.random() < 1 / (1 + np.exp(-(20 * one.cosine + 4 * one.coverage + 8 * one.cosine_margin - 17)))) for one in found]
+    return found, [
+        bool(random.random() < 1 / (1 + np.exp(-(20 * one.cosine + 4 * one.coverage + 8 * one.cosine_margin - 17))))
+        for one in found
+    ]
 
 
 def test_a_fit_finds_the_curve_that_made_the_answers() -> None:
     found, answers = _drawn(20000)
     curve = fit_curve(found, answers)
     likely = np.array([one.on(curve) for one in found])
-    assert curve.cosine == pytest.approx(20, abs=2) and curve.coverage == pytest.approx(4, abs=0.5) and curve.coverage_margin == pytest.approx(0, abs=0.5)
+    assert (
+        curve.cosine == pytest.approx(20, abs=2)
+        and curve.coverage == pytest.approx(4, abs=0.5)
+        and curve.coverage_margin == pytest.approx(0, abs=0.5)
+    )
     assert likely.mean() == pytest.approx(np.mean(answers), abs=1e-3)
 
 
@@ -158,14 +190,26 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base.embed(rows)
     build_version(base.job())
     manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
-    with OpenVersion(base.index_dir, "v0001", manifest=manifest.model_copy(update={"calibration": Calibration(known=_CURVE, unknown=_CURVE)})) as version:
+    with OpenVersion(
+        base.index_dir,
+        "v0001",
+        manifest=manifest.model_copy(update={"calibration": Calibration(known=_CURVE, unknown=_CURVE)}),
+    ) as version:
         yield version
 
 
 def _relevances(
-    opened: OpenVersion, k: int = 3, *, has_vector: bool = True, mode: Any = "hybrid", retrieve: Any = None, **asked: Any
+    opened: OpenVersion,
+    k: int = 3,
+    *,
+    has_vector: bool = True,
+    mode: Any = "hybrid",
+    retrieve: Any = None,
+    **asked: Any,
 ) -> dict[str, float | None]:
-    declared = Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": retrieve or {}})
+    declared = Declaration.model_validate(
+        {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*"}], "retrieve": retrieve or {}}
+    )
     vector = HashEmbedder().embed_queries(["Title. text 3"])[0] if has_vector else None
     found = Retriever(declared, opened, HashEmbedder().embed_queries).find(Request("text 3", vector, k, mode, **asked))
     assert all(hit.confidence == confidence_in(hit.relevance) for hit in found.hits)
@@ -184,7 +228,10 @@ def test_relevance_is_the_same_for_any_number_of_hits_and_whatever_orders_them(o
 
 
 def test_relevance_is_known_in_every_mode_that_has_a_vector(opened: OpenVersion) -> None:
-    best = {mode: max(value or 0 for value in _relevances(opened, 10, mode=mode).values()) for mode in ("hybrid", "dense", "lexical")}
+    best = {
+        mode: max(value or 0 for value in _relevances(opened, 10, mode=mode).values())
+        for mode in ("hybrid", "dense", "lexical")
+    }
     assert min(best.values()) > 0.9, best
     assert set(_relevances(opened, mode="lexical", has_vector=False).values()) == {None}
 
@@ -198,18 +245,41 @@ def test_a_filter_takes_rivals_away(opened: OpenVersion) -> None:
 
 def _write(folder: Path, questions: int, *, answered: bool = True) -> Path:
     names = [
-        f"{a} {b}" for a in ("amber", "basalt", "coral", "diamond", "emerald", "flint", "garnet", "halite") for b in ("bridge", "castle", "harbour", "mill")
+        f"{a} {b}"
+        for a in ("amber", "basalt", "coral", "diamond", "emerald", "flint", "garnet", "halite")
+        for b in ("bridge", "castle", "harbour", "mill")
     ]
-    rows = [{"id": f"r{n}", "text": f"The {name} was opened in {1800 + n} and has {n + 2} gates."} for n, name in enumerate(names)]
+    rows = [
+        {"id": f"r{n}", "text": f"The {name} was opened in {1800 + n} and has {n + 2} gates."}
+        for n, name in enumerate(names)
+    ]
     (folder / "rows.jsonl").write_text("".join(canonical_json(row) + "\n" for row in rows))
     asked = [
-        {"question": f"{('When was', 'How many gates has', 'Who built')[n % 3]} the {names[n % 32]}?", **({"document_id": f"r{n % 32}"} if answered else {})}
+        {
+            "question": f"{('When was', 'How many gates has', 'Who built')[n % 3]} the {names[n % 32]}?",
+            **({"document_id": f"r{n % 32}"} if answered else {}),
+        }
         for n in range(questions)
     ]
     (folder / "golden.jsonl").write_text("".join(canonical_json(one) + "\n" for one in asked))
     fields = {"id": {"json": "id", "required": True}, "text": {"json": "text", "required": True}}
-    source = {"name": "rows", "kind": "files", "glob": "rows.jsonl", "yields": "records", "id": "{id}", "title": "{id}", "fields": fields, "text": "{text}"}
-    declared = {"name": "gates", "language": "en", "sources": [source], "embed": {"model": str(folder / "model")}, "retrieve": {"dense_weight": 0.1}}
+    source = {
+        "name": "rows",
+        "kind": "files",
+        "glob": "rows.jsonl",
+        "yields": "records",
+        "id": "{id}",
+        "title": "{id}",
+        "fields": fields,
+        "text": "{text}",
+    }
+    declared = {
+        "name": "gates",
+        "language": "en",
+        "sources": [source],
+        "embed": {"model": str(folder / "model")},
+        "retrieve": {"dense_weight": 0.1},
+    }
     gate = {"golden": "golden.jsonl", "min_recall": None, "max_recall_drop": None}
     (folder / "gates.yaml").write_text(canonical_json({**declared, "gate": gate}))
     return folder / "gates.yaml"
@@ -231,12 +301,15 @@ def test_another_embedder_is_calibrated_on_enough_golden_questions(tmp_path: Pat
     _write(tmp_path, 49)
     assert (_run(tmp_path)["version"], _kept(tmp_path, "v0001")) == ("v0001", None)
     path = _write(tmp_path, 50)
-    assert _run(tmp_path)["version"] == "v0002", "the questions are what relevance is fitted on: the same content makes another version"
+    assert _run(tmp_path)["version"] == "v0002", (
+        "the questions are what relevance is fitted on: the same content makes another version"
+    )
     fitted = _kept(tmp_path, "v0002")
     assert fitted is not None and fitted.questions == 50 and fitted.known == fitted.unknown
     assert _run(tmp_path)["outcome"] == "unchanged"
     with open_index(str(path), data=tmp_path / "data") as index:
-        question = "The coral castle was opened in 1809 and has 11 gates?"  # its text, since this embedder understands nothing
+        # its text, since this embedder understands nothing
+        question = "The coral castle was opened in 1809 and has 11 gates?"
         hits = index.search(question).hits
         assert hits[0].document_id == "r9"
         assert (hits[0].relevance or 0) > max(hit.relevance or 0 for hit in hits[1:])

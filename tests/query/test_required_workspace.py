@@ -1,4 +1,6 @@
-"""Where a workspace is required, a question without one is refused in whatever way it is asked; hostile spellings of one see nothing."""
+"""Where a workspace is required, a question without one is refused in whatever way it is asked; hostile spellings of
+one see nothing.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -28,7 +30,21 @@ _ROWS = [
     {"id": "nobody", "text": "A shed that belongs to nobody."},
     {"id": "wide", "team": "ａｌｐｈａ", "text": "A wide shed."},
 ]
-_SPELLINGS = ["Alpha", "ALPHA", "alpha ", " alpha", "alpha\u200b", "alpha\u00a0", "al\u200dpha", "аlpha", "alpha\x00", '["alpha"]', "alpha,beta", "*", "1"]
+_SPELLINGS = [
+    "Alpha",
+    "ALPHA",
+    "alpha ",
+    " alpha",
+    "alpha\u200b",
+    "alpha\u00a0",
+    "al\u200dpha",
+    "аlpha",
+    "alpha\x00",
+    '["alpha"]',
+    "alpha,beta",
+    "*",
+    "1",
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +52,20 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallBase]:
     base = SmallBase(tmp_path_factory.mktemp("required"))
     (base.folder / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in _ROWS))
     fields = {name: {"json": name} for name in ("id", "team", "text")}
-    rows = {"name": "rows", "kind": "files", "glob": "rows.jsonl", "yields": "records", "id": "{id}", "title": "{id}", "fields": fields, "text": "{text}"}
+    rows = {
+        "name": "rows",
+        "kind": "files",
+        "glob": "rows.jsonl",
+        "yields": "records",
+        "id": "{id}",
+        "title": "{id}",
+        "fields": fields,
+        "text": "{text}",
+    }
     path = base.declare(
-        sources=[{**rows, "metadata": ["team"]}], retrieve={"k": 9, "workspace": {"field": "team", "required": True}}, validate={"max_rejected": 1.0}
+        sources=[{**rows, "metadata": ["team"]}],
+        retrieve={"k": 9, "workspace": {"field": "team", "required": True}},
+        validate={"max_rejected": 1.0},
     )
     with without_children():
         report = carry_out(Run(load_declaration(path), DataDir(base.data)))
@@ -60,7 +87,9 @@ def test_a_workspace_sees_its_own_and_what_it_shares(index: PublishedIndex) -> N
     assert _seen(index, "alpha") == {"a", "both"}
     assert _seen(index, "beta") == {"b", "both"}
     assert _seen(index, "ａｌｐｈａ") == {"wide"}
-    shared = next(hit for hit in index.search("Sunday", mode="lexical", workspace="beta").hits if hit.document_id == "both")
+    shared = next(
+        hit for hit in index.search("Sunday", mode="lexical", workspace="beta").hits if hit.document_id == "both"
+    )
     assert shared.metadata["team"] == ["beta"]
 
 
@@ -76,7 +105,9 @@ _ASKED: list[Callable[[Any, Any], Any]] = [
     lambda index, workspace: index.search("shed", workspace=workspace),
     lambda index, workspace: index.search("shed", workspace=workspace, mode="lexical", where={"team": "alpha"}),
     lambda index, workspace: index.ask("shed?", workspace=workspace),
-    lambda index, workspace: index.ask("And the shed?", workspace=workspace, history=[{"role": "user", "content": "Where is it?"}]),
+    lambda index, workspace: index.ask(
+        "And the shed?", workspace=workspace, history=[{"role": "user", "content": "Where is it?"}]
+    ),
     lambda index, workspace: list(index.stream("shed?", workspace=workspace)),
 ]
 

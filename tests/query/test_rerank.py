@@ -38,10 +38,14 @@ def _declared(folder: Path) -> Declaration:
 
 
 @pytest.mark.slow
-def test_a_search_follows_the_cross_encoder_and_tells_its_scores(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_search_follows_the_cross_encoder_and_tells_its_scores(
+    models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     base = SmallBase(tmp_path)
     (tmp_path / "models").symlink_to(models)
-    path = base.publish(embed={"model": "./models/embedder"}, retrieve={"rerank": {"model": "./models/reranker", "candidates": 3}})
+    path = base.publish(
+        embed={"model": "./models/embedder"}, retrieve={"rerank": {"model": "./models/reranker", "candidates": 3}}
+    )
     with open_index(path, data=base.data) as index:
         result = index.search(_QUESTION, k=4, explain=True)
     judge = CrossEncoderReranker(models / "reranker")
@@ -100,12 +104,15 @@ def _breakages(models: Path, folder: Path) -> dict[str, Path]:
     """Folders that hold no cross-encoder, by what is said of them."""
     folders: dict[str, Path] = {}
     for name, wrong in {
-        "no config.json": "config.json", "no weights": "model.safetensors", "is no cross-encoder, but SentenceTransformer": "", "cannot be read": "",
+        "no config.json": "config.json", "no weights": "model.safetensors",
+        "is no cross-encoder, but SentenceTransformer": "", "cannot be read": "",
         "is no cross-encoder, but BertModel": "",
     }.items():  # fmt: skip
         made = folders[name] = folder / str(len(folders))
         made.mkdir()
-        for file in (models / ("embedder" if "but Sentence" in name else "embedder-bare" if "but Bert" in name else "reranker")).iterdir():
+        for file in (
+            models / ("embedder" if "but Sentence" in name else "embedder-bare" if "but Bert" in name else "reranker")
+        ).iterdir():
             if file.is_file() and file.name != wrong:
                 (made / file.name).write_bytes(file.read_bytes())
     (folders["cannot be read"] / "config.json").write_text("{")
@@ -126,9 +133,16 @@ def test_a_folder_that_holds_no_cross_encoder_is_refused_before_anything_else(mo
 def test_a_broken_reranker_stops_validate_run_and_search_at_once(models: Path, tmp_path: Path) -> None:
     base = SmallBase(tmp_path)
     base.publish(embed={"model": str(models / "embedder")})
-    path = base.declare(embed={"model": str(models / "embedder")}, retrieve={"rerank": {"model": str(models / "embedder")}})
+    path = base.declare(
+        embed={"model": str(models / "embedder")}, retrieve={"rerank": {"model": str(models / "embedder")}}
+    )
     done = subprocess.run(
-        [sys.executable, "-m", "almanac.cli.main", "validate", path, "--json"], cwd=installation(), capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-m", "almanac.cli.main", "validate", path, "--json"],
+        cwd=installation(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 2
     assert "is no cross-encoder" in json.loads(done.stdout)["error"]["message"]

@@ -1,4 +1,6 @@
-"""The trace of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts alone."""
+"""The trace of a query, on a real version: real Chroma, a real lexical index, vectors that follow from the texts
+alone.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,22 +25,68 @@ from almanac.schemas.manifest import Verdict
 from tests.index.conftest import Base, HashEmbedder
 
 _PAGES: list[tuple[str, str, dict[str, Any]]] = [
-    ("ethics", "What we cannot explain, we do not ship.", {"tags": ["AI", "ethics"], "workspace": "research", "language": "en", "rank": 1}),
-    ("review", "A board reads every model card before release.", {"tags": ["AI", "governance"], "workspace": "research", "language": "en", "rank": 2}),
-    ("travel", "Trains are booked in second class, by the assistant.", {"tags": ["travel"], "workspace": "people", "language": "en", "rank": 3}),
-    ("boats", "Kayak tour TO1101 leaves at eight from the pier.", {"tags": [], "workspace": "people", "language": "en", "rank": 4}),
-    ("prix", "Les enfants de moins de dix-huit ans entrent gratuitement au château.", {"workspace": "people", "language": "fr", "rank": 5}),
+    (
+        "ethics",
+        "What we cannot explain, we do not ship.",
+        {"tags": ["AI", "ethics"], "workspace": "research", "language": "en", "rank": 1},
+    ),
+    (
+        "review",
+        "A board reads every model card before release.",
+        {"tags": ["AI", "governance"], "workspace": "research", "language": "en", "rank": 2},
+    ),
+    (
+        "travel",
+        "Trains are booked in second class, by the assistant.",
+        {"tags": ["travel"], "workspace": "people", "language": "en", "rank": 3},
+    ),
+    (
+        "boats",
+        "Kayak tour TO1101 leaves at eight from the pier.",
+        {"tags": [], "workspace": "people", "language": "en", "rank": 4},
+    ),
+    (
+        "prix",
+        "Les enfants de moins de dix-huit ans entrent gratuitement au château.",
+        {"workspace": "people", "language": "fr", "rank": 5},
+    ),
 ]
 
 
 def _rows() -> list[ChunkRow]:
     rows = [
-        ChunkRow(name, "pages", f"http://wiki/{name}", name, "document", 0, 0, len(text), text, text, metadata, "2026-01-01T00:00:00+00:00")
+        ChunkRow(
+            name,
+            "pages",
+            f"http://wiki/{name}",
+            name,
+            "document",
+            0,
+            0,
+            len(text),
+            text,
+            text,
+            metadata,
+            "2026-01-01T00:00:00+00:00",
+        )
         for name, text, metadata in _PAGES
     ]
     parts = ["The station opened in 1901.", "It has nine platforms today.", "Its clock was made in Besançon."]
     long = [
-        ChunkRow("station", "pages", "http://wiki/station", "station", "document", n, n * 40, n * 40 + len(text), text, text, {"workspace": "people"}, "")
+        ChunkRow(
+            "station",
+            "pages",
+            "http://wiki/station",
+            "station",
+            "document",
+            n,
+            n * 40,
+            n * 40 + len(text),
+            text,
+            text,
+            {"workspace": "people"},
+            "",
+        )
         for n, text in enumerate(parts)
     ]
     return [*rows, *long]
@@ -49,7 +97,9 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base, rows = Base(tmp_path_factory.mktemp("retrieve")), _rows()
     base.embed(rows)
     build_version(base.job())
-    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(
+        update={"derived": derive(base.chunks, Embed())}
+    )
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         yield version
 
@@ -75,7 +125,9 @@ def test_words_find_what_vectors_do_not(opened: OpenVersion) -> None:
 
 
 @pytest.mark.parametrize("template", [None, "{product} {question}"])
-def test_a_question_with_characters_that_nobody_sees_is_the_question_without_them(opened: OpenVersion, template: str | None) -> None:
+def test_a_question_with_characters_that_nobody_sees_is_the_question_without_them(
+    opened: OpenVersion, template: str | None
+) -> None:
     asked = "TO11\U000e0030\U000e006101 kay\u2062ak\ufe0f to\u3164ur\u061c"
     assert compose_query(template, asked) == "TO1101 kayak tour"
     assert _found(_retriever(opened), asked, mode="lexical") == ["boats"]
@@ -91,8 +143,18 @@ def test_every_hit_has_both_parts_of_its_score(opened: OpenVersion) -> None:
 
 def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
     retriever = _retriever(opened, workspace="workspace")
-    for where in (None, {"workspace": "research"}, {"$or": [{"workspace": "research"}, {"rank": {"$gte": 0}}]}, {"$not": {"workspace": "people"}}):
-        assert set(_found(retriever, "model card ethics AI", k=9, workspace="people", where=where)) <= {"travel", "boats", "prix", "station"}
+    for where in (
+        None,
+        {"workspace": "research"},
+        {"$or": [{"workspace": "research"}, {"rank": {"$gte": 0}}]},
+        {"$not": {"workspace": "people"}},
+    ):
+        assert set(_found(retriever, "model card ethics AI", k=9, workspace="people", where=where)) <= {
+            "travel",
+            "boats",
+            "prix",
+            "station",
+        }
     for spelling in (
         "nowhere",
         "People",
@@ -119,15 +181,35 @@ def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
 def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> None:
     base, texts = Base(tmp_path), {"ours": "A shared kayak.", "mine": "A kayak of one team."}
     rows = [
-        ChunkRow(name, "pages", f"http://wiki/{name}", name, "document", 0, 0, len(text), text, text, {"team": teams}, "2026-01-01T00:00:00+00:00")
+        ChunkRow(
+            name,
+            "pages",
+            f"http://wiki/{name}",
+            name,
+            "document",
+            0,
+            0,
+            len(text),
+            text,
+            text,
+            {"team": teams},
+            "2026-01-01T00:00:00+00:00",
+        )
         for (name, text), teams in zip(texts.items(), (["people", "research"], "people"), strict=True)
     ]
     base.embed(rows)
     build_version(base.job())
-    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"derived": derive(base.chunks, Embed())})
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(
+        update={"derived": derive(base.chunks, Embed())}
+    )
     with OpenVersion(base.index_dir, "v0001", manifest=manifest) as version:
         retriever = _retriever(version, workspace="team")
-        foreign = ({"team": "research"}, {"team": {"$contains": "res"}}, {"team": {"$in": ["research"]}}, {"$not": {"team": "people"}})
+        foreign = (
+            {"team": "research"},
+            {"team": {"$contains": "res"}},
+            {"team": {"$in": ["research"]}},
+            {"$not": {"team": "people"}},
+        )
         for where in foreign:
             assert _found(retriever, "kayak", k=9, workspace="people", where=where) == []
         for where in ({"team": "people"}, {"team": {"$ne": "research"}}, {"$not": {"team": "research"}}):
@@ -156,7 +238,9 @@ def test_tags_that_a_question_names_move_their_pages_up(opened: OpenVersion) -> 
 
 def test_a_workspace_is_told_nothing_of_the_tags_of_another(opened: OpenVersion) -> None:
     retriever = _retriever(opened, workspace="workspace", tags={"field": "tags", "floor": -1.0})
-    steps = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3, workspace="people")).trace}
+    steps = {
+        step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3, workspace="people")).trace
+    }
     assert {*steps["tags"]["named"], *steps["tags"]["related"]} <= {"travel"}
     everywhere = {step["step"]: step for step in retriever.find(_request("AI ethics governance", k=3)).trace}
     assert everywhere["tags"]["named"] == ["AI", "ethics", "governance"]
@@ -171,12 +255,17 @@ def test_a_rare_code_goes_before_what_is_only_near(opened: OpenVersion) -> None:
     assert all(0 <= score <= 1 for score in scores)
     assert [step["codes"] for step in found.trace if step["step"] == "codes"] == [["TO1101"]]
     dense = _retriever(opened).find(_request(text, mode="dense"))
-    assert [hit.score for hit in dense.hits] == [hit.scores["dense"] for hit in dense.hits], "the score is the cosine there"
+    assert [hit.score for hit in dense.hits] == [hit.scores["dense"] for hit in dense.hits], (
+        "the score is the cosine there"
+    )
 
 
 def test_a_workspace_is_told_nothing_of_the_codes_of_another(opened: OpenVersion) -> None:
     retriever = _retriever(opened, workspace={"field": "workspace"})
-    found = [retriever.find(_request(f"What we cannot explain, we do not ship. {code}", workspace="research")) for code in ("TO1101", "TO9999")]
+    found = [
+        retriever.find(_request(f"What we cannot explain, we do not ship. {code}", workspace="research"))
+        for code in ("TO1101", "TO9999")
+    ]
     assert [[step["codes"] for step in one.trace if step["step"] == "codes"] for one in found] == [[[]], [[]]]
     assert found[0].hits[0].title == "ethics"
 
@@ -189,8 +278,16 @@ def test_a_reranker_orders_what_it_reads_and_leaves_the_rest_behind(opened: Open
         def count_cut(self, question: str, texts: Sequence[str]) -> int:  # noqa: ARG002
             return 0
 
-    declared = {"name": "kb", "sources": [{"name": "pages", "kind": "files", "glob": "*"}], "retrieve": {"rerank": {"model": "./m", "candidates": 4}}}
-    found = Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries, Shortest()).find(_request("model card", k=8)).hits
+    declared = {
+        "name": "kb",
+        "sources": [{"name": "pages", "kind": "files", "glob": "*"}],
+        "retrieve": {"rerank": {"model": "./m", "candidates": 4}},
+    }
+    found = (
+        Retriever(Declaration.model_validate(declared), opened, HashEmbedder().embed_queries, Shortest())
+        .find(_request("model card", k=8))
+        .hits
+    )
     lengths = [len(hit.text) for hit in found]
     assert lengths[:4] == sorted(lengths[:4])
     assert [hit.scores["rerank"] is not None for hit in found] == [True] * 4 + [False] * 4
@@ -202,7 +299,10 @@ def test_one_chunk_of_a_document_and_those_beside_it(opened: OpenVersion) -> Non
     retriever = _retriever(opened, one_per_document=True, neighbours=1)
     hit = retriever.find(_request("nine platforms", k=3)).hits[0]
     assert hit.text == "It has nine platforms today."
-    assert [near.text for near in hit.neighbours or ()] == ["The station opened in 1901.", "Its clock was made in Besançon."]
+    assert [near.text for near in hit.neighbours or ()] == [
+        "The station opened in 1901.",
+        "Its clock was made in Besançon.",
+    ]
     assert _found(retriever, "station platforms clock", k=3).count("station") == 1
 
 
@@ -218,12 +318,17 @@ def test_a_question_is_answered_from_words_where_the_embedder_does_not_know_the_
     near = {"k": 3, "thresholds": ScoreThresholds(0.99, 0.99)}  # which no random vector reaches
     assert _found(retriever, "Les enfants entrent gratuitement ?", **near) == ["prix"]
     assert _found(retriever, "Quel est le menu de la cantine pour les enfants malades ?", **near) == []
-    assert _found(retriever, "TO1101", **near) == ["boats"]  # so many of the question's words are a reason in any language
+    # so many of the question's words are a reason in any language
+    assert _found(retriever, "TO1101", **near) == ["boats"]
     assert _found(retriever, "who reads the newspapers of the town?", **near) == []
 
 
 def test_the_road_names_every_step_and_what_it_did(opened: OpenVersion) -> None:
-    trace = _retriever(opened, tags={"field": "tags"}).find(_request("AI ethics", where={"language": "en"}, floor=-1.0)).trace
+    trace = (
+        _retriever(opened, tags={"field": "tags"})
+        .find(_request("AI ethics", where={"language": "en"}, floor=-1.0))
+        .trace
+    )
     steps = {step["step"]: step for step in trace}
     assert {"filter", "dense", "lexical", "fuse", "tags", "floor", "select"} <= steps.keys()
     assert steps["filter"]["chunks"] == 4
@@ -259,26 +364,44 @@ def test_words_of_a_code_or_in_the_language_of_the_content_vote(bilingual: OpenV
 
 
 def test_words_leave_their_vote_to_the_embedder_where_the_question_has_other_ones(bilingual: OpenVersion) -> None:
-    repeated, reworded = _fused(bilingual, "A board reads every model card"), _fused(bilingual, "A committee examines all algorithm descriptions")
+    repeated, reworded = (
+        _fused(bilingual, "A board reads every model card"),
+        _fused(bilingual, "A committee examines all algorithm descriptions"),
+    )
     assert repeated["votes_in"]["en"] > 0.8 > 0.3 > reworded["votes_in"]["en"]
 
 
 def test_an_embedder_that_does_not_know_the_language_of_the_question_gets_no_vote_for_it(opened: OpenVersion) -> None:
-    known, unknown = _fused(opened, "How many children may enter for free?"), _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?")
+    known, unknown = (
+        _fused(opened, "How many children may enter for free?"),
+        _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?"),
+    )
     assert unknown["language"] == "he"
     assert unknown["votes_in"] == {}
     assert unknown["dense_weight"] <= known["dense_weight"]
 
 
 def test_vietnamese_without_diacritics_is_left_to_the_words(tmp_path: Path) -> None:
-    texts = ["Khách tham quan được hoàn tiền trước bảy ngày.", "Trẻ em dưới sáu tuổi đi cùng gia đình được miễn phí.", "Tàu rời bến lúc tám giờ sáng."]
-    rows = [ChunkRow(str(n), "pages", f"http://wiki/{n}", "", "document", 0, 0, len(text), text, text, {}, "") for n, text in enumerate(texts)]
+    texts = [
+        "Khách tham quan được hoàn tiền trước bảy ngày.",
+        "Trẻ em dưới sáu tuổi đi cùng gia đình được miễn phí.",
+        "Tàu rời bến lúc tám giờ sáng.",
+    ]
+    rows = [
+        ChunkRow(str(n), "pages", f"http://wiki/{n}", "", "document", 0, 0, len(text), text, text, {}, "")
+        for n, text in enumerate(texts)
+    ]
     base = Base(tmp_path)
     base.embed(rows)
     build_version(base.job().model_copy(update={"language": "vi"}))
     manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
     derived = manifest.derived.model_copy(update={"language_fit": {"": 1.0}})
-    with OpenVersion(base.index_dir, "v0001", manifest=manifest.model_copy(update={"derived": derived, "language": "vi"})) as version:
-        written, typed = _fused(version, "Trẻ em dưới sáu tuổi được miễn phí"), _fused(version, "tre em duoi sau tuoi duoc mien phi")
+    with OpenVersion(
+        base.index_dir, "v0001", manifest=manifest.model_copy(update={"derived": derived, "language": "vi"})
+    ) as version:
+        written, typed = (
+            _fused(version, "Trẻ em dưới sáu tuổi được miễn phí"),
+            _fused(version, "tre em duoi sau tuoi duoc mien phi"),
+        )
     assert written["dense_weight"] == 0.5
     assert typed["dense_weight"] < 0.3

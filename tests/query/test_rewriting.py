@@ -1,4 +1,6 @@
-"""Follow-up questions that the declared model rewrites, asked of a real client against a server of ours; and a server that fails."""
+"""Follow-up questions that the declared model rewrites, asked of a real client against a server of ours; and a server
+that fails.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,8 +18,15 @@ from tests.query.small_base import SmallBase
 
 pytestmark = pytest.mark.slow  # a model is saved and loaded
 
-_HISTORY = [{"role": "user", "content": "When does the garden close in summer?"}, {"role": "assistant", "content": "At six. [1]"}]
-_QUESTION, _REWRITTEN, _TOGETHER = "And in winter?", "When does the garden close in winter?", "When does the garden close in summer? And in winter?"
+_HISTORY = [
+    {"role": "user", "content": "When does the garden close in summer?"},
+    {"role": "assistant", "content": "At six. [1]"},
+]
+_QUESTION, _REWRITTEN, _TOGETHER = (
+    "And in winter?",
+    "When does the garden close in winter?",
+    "When does the garden close in summer? And in winter?",
+)
 
 
 @pytest.fixture
@@ -57,10 +66,14 @@ def test_the_model_writes_the_question_that_is_searched_for(published: SmallBase
     (asked,) = server.asked
     prompt = asked["messages"][0]["content"]
     assert (asked["temperature"], asked["max_tokens"], len(asked["messages"])) == (0, 150, 1)
-    assert all(text in prompt for text in (_QUESTION, "User: When does the garden close in summer?", "Assistant: At six."))
+    assert all(
+        text in prompt for text in (_QUESTION, "User: When does the garden close in summer?", "Assistant: At six.")
+    )
 
 
-def test_an_answer_says_what_was_searched_for_and_is_written_for_the_question_as_asked(published: SmallBase, server: LoopbackMistral) -> None:
+def test_an_answer_says_what_was_searched_for_and_is_written_for_the_question_as_asked(
+    published: SmallBase, server: LoopbackMistral
+) -> None:
     with open_index(_declare(published, server), data=published.data) as index:
         answered = index.ask(_QUESTION, history=_HISTORY, floor=-1.0)
     assert isinstance(answered, Answer) and answered.searched == _REWRITTEN
@@ -73,7 +86,9 @@ def test_the_model_is_not_asked_where_nothing_came_before(published: SmallBase, 
 
 
 @pytest.mark.parametrize("fault", ["500", "429", "reset", "late", "null_content", "400_model", "402"])
-def test_the_words_decide_where_the_model_does_not_answer(published: SmallBase, server: LoopbackMistral, fault: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_words_decide_where_the_model_does_not_answer(
+    published: SmallBase, server: LoopbackMistral, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
     server.strike(fault)
     found = _search(published, server)
     assert found.searched == _TOGETHER and _step(found)["failure"]
@@ -81,8 +96,12 @@ def test_the_words_decide_where_the_model_does_not_answer(published: SmallBase, 
     assert "sk-loopback" not in str(found) + caplog.text
 
 
-@pytest.mark.parametrize(("fault", "kind"), [("401", CredentialRefused), ("404", DeclarationError), ("redirect", DeclarationError)])
-def test_what_the_operator_has_to_mend_is_raised(published: SmallBase, server: LoopbackMistral, fault: str, kind: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("401", CredentialRefused), ("404", DeclarationError), ("redirect", DeclarationError)]
+)
+def test_what_the_operator_has_to_mend_is_raised(
+    published: SmallBase, server: LoopbackMistral, fault: str, kind: type[Exception]
+) -> None:
     server.strike(fault)
     with pytest.raises(kind):
         _search(published, server)

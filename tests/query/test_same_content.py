@@ -1,4 +1,6 @@
-"""Versions of one digest rank alike, whatever their history: a delta build, and a full build of the same chunks in another order of rows."""
+"""Versions of one digest rank alike, whatever their history: a delta build, and a full build of the same chunks in
+another order of rows.
+"""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -26,7 +28,20 @@ _AT = "2026-01-01T00:00:00+00:00"
 
 def _row(number: int, language: str, words: Sequence[str], rng: random.Random) -> ChunkRow:
     text = " ".join(rng.choices(words, [1 / (place + 1) for place in range(len(words))], k=rng.randint(15, 60)))
-    return ChunkRow(f"d{number}", "pages", f"http://x/{number}", f"Page {number}", "document", 0, 0, len(text), text, text, {"language": language}, _AT)
+    return ChunkRow(
+        f"d{number}",
+        "pages",
+        f"http://x/{number}",
+        f"Page {number}",
+        "document",
+        0,
+        0,
+        len(text),
+        text,
+        text,
+        {"language": language},
+        _AT,
+    )
 
 
 def _pages(rng: random.Random) -> list[ChunkRow]:
@@ -36,7 +51,10 @@ def _pages(rng: random.Random) -> list[ChunkRow]:
         rows += [_row(len(rows) + number, language, words, rng) for number in range(count)]
     # Equal passages of different documents, whose scores differ by rounding errors at most.
     twins = [
-        ChunkRow(f"twin{n}", "pages", f"http://x/twin{n}", "", "document", 0, 0, 9, row.text, row.text, row.metadata, _AT) for n, row in enumerate(rows[:20])
+        ChunkRow(
+            f"twin{n}", "pages", f"http://x/twin{n}", "", "document", 0, 0, 9, row.text, row.text, row.metadata, _AT
+        )
+        for n, row in enumerate(rows[:20])
     ]
     return [*rows, *twins]
 
@@ -64,7 +82,11 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[OpenVers
     fresh = [_row(9000 + n, "en" if n % 2 else "vi", top_n_list("en" if n % 2 else "vi", 3000), rng) for n in range(50)]
     later = [*(row for number, row in enumerate(rows) if number not in gone), *fresh]
     shuffled = random.Random(1).sample(later, len(later))
-    assert [_version(base, "v0001", rows), _version(base, "v0002", later, "v0001"), _version(base, "v0003", shuffled)] == ["full", "delta", "full"]
+    assert [
+        _version(base, "v0001", rows),
+        _version(base, "v0002", later, "v0001"),
+        _version(base, "v0003", shuffled),
+    ] == ["full", "delta", "full"]
     with OpenVersion(base.index_dir, "v0002") as delta, OpenVersion(base.index_dir, "v0003") as full:
         yield [delta, full]
 
@@ -79,14 +101,24 @@ def test_the_same_parameters_are_derived(versions: list[OpenVersion]) -> None:
 
 @pytest.mark.parametrize("mode", ["dense", "lexical", "hybrid"])
 def test_whole_rankings_are_equal(versions: list[OpenVersion], texts: list[str], mode: SearchMode) -> None:
-    declared = {"name": "kb", "sources": [{"name": "pages", "kind": "files", "glob": "*"}], "retrieve": {"candidates": 1000}}
-    retrievers = [Retriever(Declaration.model_validate(declared), version, HashEmbedder().embed_queries) for version in versions]
+    declared = {
+        "name": "kb",
+        "sources": [{"name": "pages", "kind": "files", "glob": "*"}],
+        "retrieve": {"candidates": 1000},
+    }
+    retrievers = [
+        Retriever(Declaration.model_validate(declared), version, HashEmbedder().embed_queries) for version in versions
+    ]
     rng = random.Random(3)
     for text in rng.sample(texts, 25):
         question = " ".join(rng.sample(text.split(), 6))
         vector = HashEmbedder().embed_queries([question])[0]
         found: list[list[Any]] = [
-            [(hit.chunk_id, hit.score, hit.scores) for hit in one.find(Request(question, vector, 1000, mode, ranking=True)).hits] for one in retrievers
+            [
+                (hit.chunk_id, hit.score, hit.scores)
+                for hit in one.find(Request(question, vector, 1000, mode, ranking=True)).hits
+            ]
+            for one in retrievers
         ]
         assert [chunk_id for chunk_id, *_ in found[0]] == [chunk_id for chunk_id, *_ in found[1]], question
         assert len(found[0]) > 25

@@ -21,9 +21,15 @@ _MORE_NOTES = {
     "bangkok": "The tour to Bangkok costs 90 euros for an adult and 45 euros for a child.",
     "hanoi": "The tour to Hanoi costs 80 euros for an adult and 30 euros for a child.",
     "extensions": "Browser extensions that read page content are blocked.",
-    "kitchen": "The kitchen cooks vegetarian dishes every evening. Whoever has an allergy tells the waiter. Soup is served until ten.",
+    "kitchen": (
+        "The kitchen cooks vegetarian dishes every evening. Whoever has an allergy tells the waiter. Soup is "
+        "served until ten."
+    ),
 }
-_HANOI = [{"role": "user", "content": "How much is the tour to Hanoi for an adult?"}, {"role": "assistant", "content": "The tour to Hanoi costs 80 euros. [1]"}]
+_HANOI = [
+    {"role": "user", "content": "How much is the tour to Hanoi for an adult?"},
+    {"role": "assistant", "content": "The tour to Hanoi costs 80 euros. [1]"},
+]
 
 pytestmark = pytest.mark.slow  # the real model
 
@@ -60,7 +66,14 @@ def test_a_follow_up_is_searched_for_with_what_it_continues(index: PublishedInde
     assert _step(found, "follow-up")["continued"] == answered.searched
 
 
-@pytest.mark.parametrize("question", ["Do dogs stay outside the garden?", "Are browser extensions blocked?", "and when does the garden close in winter?"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Do dogs stay outside the garden?",
+        "Are browser extensions blocked?",
+        "and when does the garden close in winter?",
+    ],
+)
 def test_a_new_subject_is_not_dragged_along(index: PublishedIndex, question: str) -> None:
     answered, alone = index.ask(question, history=_HANOI), index.ask(question)
     assert answered.model_dump() == alone.model_dump()
@@ -76,7 +89,13 @@ def test_a_question_without_history_takes_no_step_for_it(index: PublishedIndex) 
 def test_more_of_the_same_is_not_the_same_again(index: PublishedIndex) -> None:
     first = index.ask("What does the kitchen cook?")
     assert "vegetarian" in first.reply
-    more = index.ask("Tell me more", history=[{"role": "user", "content": "What does the kitchen cook?"}, {"role": "assistant", "content": first.reply}])
+    more = index.ask(
+        "Tell me more",
+        history=[
+            {"role": "user", "content": "What does the kitchen cook?"},
+            {"role": "assistant", "content": first.reply},
+        ],
+    )
     assert more.answered and more.searched == "What does the kitchen cook?"
     assert more.sources[0].title == "kitchen"
     assert not {source.quote for source in first.sources} & {source.quote for source in more.sources}
@@ -95,7 +114,9 @@ def test_a_follow_up_in_words_alone_goes_by_its_form(index: PublishedIndex) -> N
         ("how much is the tour to banglok", "how much is the tour to bangkok", "bangkok"),
     ],
 )
-def test_a_misspelt_word_is_searched_for_as_its_nearest(index: PublishedIndex, question: str, meant: str, title: str) -> None:
+def test_a_misspelt_word_is_searched_for_as_its_nearest(
+    index: PublishedIndex, question: str, meant: str, title: str
+) -> None:
     found = index.search(question, explain=True)
     assert (found.query, found.searched, found.hits[0].title) == (question, meant, title)
     assert _step(found, "spelling")["replaced"]
@@ -107,13 +128,18 @@ def test_a_reply_says_what_was_searched_for(index: PublishedIndex) -> None:
     assert index.ask("are browser extensions blocked?").searched is None
 
 
-@pytest.mark.parametrize(("right", "typed"), [("bangkok", "banglok"), ("vegetarian", "vegeterian"), ("allergy", "alergy"), ("kitchen", "kitchin")])
+@pytest.mark.parametrize(
+    ("right", "typed"),
+    [("bangkok", "banglok"), ("vegetarian", "vegeterian"), ("allergy", "alergy"), ("kitchen", "kitchin")],
+)
 def test_a_replaced_word_alone_turns_no_refusal_into_an_answer(index: PublishedIndex, right: str, typed: str) -> None:
     found = index.search(typed)
     assert found.searched == right
     with index.reading() as retriever:
         vectors = index.embedder.embed_queries([typed, right])
-        as_typed, as_meant = (retriever.opened.cosines(vector, [found.hits[0].chunk_id])[found.hits[0].chunk_id] for vector in vectors)
+        as_typed, as_meant = (
+            retriever.opened.cosines(vector, [found.hits[0].chunk_id])[found.hits[0].chunk_id] for vector in vectors
+        )
     assert as_typed < as_meant
     between = (as_typed + as_meant) / 2
     assert index.ask(right, floor=between).answered
@@ -121,8 +147,14 @@ def test_a_replaced_word_alone_turns_no_refusal_into_an_answer(index: PublishedI
     assert (refused.answered, refused.searched, refused.sources) == (False, None, [])
 
 
-def test_a_made_up_name_near_a_known_one_is_answered_no_more_than_it_was(index: PublishedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = [f"{word} {typed}" for typed in ("banglok", "hanoy", "extentions", "vegeterian") for word in ("", "price of a flight to", "who invented")]
+def test_a_made_up_name_near_a_known_one_is_answered_no_more_than_it_was(
+    index: PublishedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [
+        f"{word} {typed}"
+        for typed in ("banglok", "hanoy", "extentions", "vegeterian")
+        for word in ("", "price of a flight to", "who invented")
+    ]
     now = {one: index.ask(one).answered for one in asked}
     monkeypatch.setattr("almanac.query.retrieval.searching.respell", lambda question, *_: Respelt(question, {}))
     before = {one: index.ask(one).answered for one in asked}
@@ -145,7 +177,9 @@ def test_a_misspelt_follow_up_is_both_continued_and_respelt(index: PublishedInde
 def test_what_is_searched_for_shows_no_word_of_another_workspace(tmp_path_factory: pytest.TempPathFactory) -> None:
     base = SmallBase(tmp_path_factory.mktemp("apart"))
     texts = {"legal": "The confidential takeover of Bangkok Ferries", "sales": "Boats leave the pier every hour"}
-    (base.folder / "rows.jsonl").write_text("".join(json.dumps({"id": team, "text": text, "team": team}) + "\n" for team, text in texts.items()))
+    (base.folder / "rows.jsonl").write_text(
+        "".join(json.dumps({"id": team, "text": text, "team": team}) + "\n" for team, text in texts.items())
+    )
     rows = {"name": "rows", "kind": "files", "glob": "rows.jsonl", "yields": "records", "id": "{id}", "text": "{text}"}
     fields = {name: {"json": name, "required": True} for name in ("id", "text", "team")}
     path = base.publish(sources=[{**rows, "fields": fields}], retrieve={"workspace": "team"}, language="en")
@@ -154,7 +188,9 @@ def test_what_is_searched_for_shows_no_word_of_another_workspace(tmp_path_factor
         assert index.search("confidental takeover", workspace="legal").searched == "confidential takeover"
 
 
-def test_the_command_line_takes_what_was_asked_before(index: PublishedIndex, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_takes_what_was_asked_before(
+    index: PublishedIndex, capsys: pytest.CaptureFixture[str]
+) -> None:
     asked, data = str(index.declaration.path), str(index.folder.parents[1])
     ask(asked, "And for a child?", after=[_HANOI[0]["content"]], data=data, as_json=True)
     assert json.loads(capsys.readouterr().out)["searched"] == f"{_HANOI[0]['content']} And for a child?"
@@ -165,17 +201,33 @@ def test_the_command_line_takes_what_was_asked_before(index: PublishedIndex, cap
 @pytest.mark.parametrize(
     ("ask", "texts"),
     [
-        (lambda index: index.search("Does the ktichen cook for allergies?"), ["Does the ktichen cook for allergies?", "Does the kitchen cook for allergies?"]),
+        (
+            lambda index: index.search("Does the ktichen cook for allergies?"),
+            ["Does the ktichen cook for allergies?", "Does the kitchen cook for allergies?"],
+        ),
         (
             lambda index: index.ask("How much is the tour to Hanoi and when does the garden close?"),
-            ["How much is the tour to Hanoi and when does the garden close?", "How much is the tour to Hanoi", "when does the garden close"],
+            [
+                "How much is the tour to Hanoi and when does the garden close?",
+                "How much is the tour to Hanoi",
+                "when does the garden close",
+            ],
         ),
         (
             lambda index: index.ask("Does the ktichen cook and when does the garden close?"),
-            [f"{one}?" for one in ("Does the ktichen cook and when does the garden close", "Does the kitchen cook and when does the garden close")]
+            [
+                f"{one}?"
+                for one in (
+                    "Does the ktichen cook and when does the garden close",
+                    "Does the kitchen cook and when does the garden close",
+                )
+            ]
             + ["Does the kitchen cook", "when does the garden close"],
         ),
-        (lambda index: index.ask("And for a child?", history=_HANOI), ["And for a child?", f"{_HANOI[0]['content']} And for a child?"]),
+        (
+            lambda index: index.ask("And for a child?", history=_HANOI),
+            ["And for a child?", f"{_HANOI[0]['content']} And for a child?"],
+        ),
         (lambda index: index.search("When does the garden close?"), ["When does the garden close?"]),
     ],
     ids=["misspelt", "two parts", "both", "follow-up", "plain"],
@@ -199,7 +251,9 @@ def test_a_search_without_vectors_embeds_nothing(index: PublishedIndex, monkeypa
     assert index.search("Does the ktichen cook?", mode="lexical").hits[0].title == "kitchen"
 
 
-def test_an_unknown_language_is_refused_before_anything_is_embedded(index: PublishedIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_language_is_refused_before_anything_is_embedded(
+    index: PublishedIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(LocalEmbedder, "embed_queries", None)
     for refused in (index.ask, index.stream):
         with pytest.raises(UsageError, match="no language 'klingon'"):
@@ -224,7 +278,9 @@ def test_the_embedder_is_loaded_once_in_another_thread(base: SmallBase, monkeypa
     assert threads == ["embedder"]
 
 
-def test_a_first_question_goes_on_while_the_embedder_is_loaded(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_question_goes_on_while_the_embedder_is_loaded(
+    base: SmallBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     load, respell, may_load = LocalEmbedder.__init__, Search._respelt, threading.Event()
 
     def loaded_late(self: LocalEmbedder, *given: Any, **named: Any) -> None:
@@ -244,7 +300,9 @@ def test_a_first_question_goes_on_while_the_embedder_is_loaded(base: SmallBase, 
             asking(index, "When does the garden close?")
 
 
-def test_an_embedder_that_cannot_be_loaded_is_told_by_each_question(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_embedder_that_cannot_be_loaded_is_told_by_each_question(
+    base: SmallBase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OperationalError("the model is gone")
 

@@ -1,4 +1,6 @@
-"""Several knowledge bases asked at once, each by an embedder of its own, and the one that is asked where none is named."""
+"""Several knowledge bases asked at once, each by an embedder of its own, and the one that is asked where none is
+named.
+"""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +43,9 @@ _LOANS = "For how many weeks may a book be borrowed?"
 
 @dataclass(frozen=True)
 class _Bases:
-    """`garden` and `library` are embedded by the bundled model, `attic` by one that nothing calibrates; `cellar` is declared and not published."""
+    """`garden` and `library` are embedded by the bundled model, `attic` by one that nothing calibrates; `cellar` is
+    declared and not published.
+    """
 
     project: Path
     data: Path
@@ -70,7 +74,8 @@ def _declare(folder: Path, name: str, **parts: Any) -> None:
     for file, text in _TEXTS.get(name, {}).items():
         (folder / name / f"{file}.txt").write_text(text)
     source = {"name": "notes", "kind": "files", "glob": f"../{name}/*.txt", "yields": "documents"}
-    (folder / "knowledge" / f"{name}.yaml").write_text(json.dumps({"name": name, "sources": [source], **parts}))  # which is YAML
+    # which is YAML
+    (folder / "knowledge" / f"{name}.yaml").write_text(json.dumps({"name": name, "sources": [source], **parts}))
 
 
 def _publish(bases: _Bases, name: str, data: Path | None = None) -> None:
@@ -81,7 +86,10 @@ def _publish(bases: _Bases, name: str, data: Path | None = None) -> None:
 
 def _hits(**relevances: list[float | None]) -> dict[str, list[Hit]]:
     return {
-        kb: [make_hit(rank, f"{kb} {rank}").model_copy(update={"chunk_id": f"{kb}{rank}", "relevance": one}) for rank, one in enumerate(of_one, 1)]
+        kb: [
+            make_hit(rank, f"{kb} {rank}").model_copy(update={"chunk_id": f"{kb}{rank}", "relevance": one})
+            for rank, one in enumerate(of_one, 1)
+        ]
         for kb, of_one in relevances.items()
     }
 
@@ -98,7 +106,9 @@ def _hits(**relevances: list[float | None]) -> dict[str, list[Hit]]:
         ({"a": [], "b": []}, 3, []),
     ],
 )
-def test_hits_are_merged_by_relevance_and_else_by_their_rank(relevances: dict[str, list[float | None]], k: int, merged: list[str]) -> None:
+def test_hits_are_merged_by_relevance_and_else_by_their_rank(
+    relevances: dict[str, list[float | None]], k: int, merged: list[str]
+) -> None:
     found = merge(_hits(**relevances), k)
     assert [hit.chunk_id for hit in found] == merged
     assert [hit.rank for hit in found] == list(range(1, len(found) + 1))
@@ -108,14 +118,24 @@ def test_hits_are_merged_by_relevance_and_else_by_their_rank(relevances: dict[st
 def test_a_search_gives_the_hits_of_each_base_that_it_would_give_alone(bases: _Bases) -> None:
     with bases.open("garden", "library", "attic") as indexes:
         found = indexes.search(_LOANS, k=5, explain=True)
-        alone = {(index.declaration.name, hit.chunk_id): hit.relevance for index in indexes.indexes for hit in index.search(_LOANS, k=5).hits}
+        alone = {
+            (index.declaration.name, hit.chunk_id): hit.relevance
+            for index in indexes.indexes
+            for hit in index.search(_LOANS, k=5).hits
+        }
         assert len(indexes.search(_LOANS).hits) == 3, "as many as the first base declares"
-    assert (found.kb, found.version, found.versions) == ("library", "v0001", {"garden": "v0001", "library": "v0001", "attic": "v0001"})
+    assert (found.kb, found.version, found.versions) == (
+        "library",
+        "v0001",
+        {"garden": "v0001", "library": "v0001", "attic": "v0001"},
+    )
     assert found.hits[0].text == _TEXTS["library"]["loans"]
     assert all(alone[hit.kb or "", hit.chunk_id] == hit.relevance for hit in found.hits)
     known = [hit.relevance for hit in found.hits if hit.relevance is not None]
     assert known == sorted(known, reverse=True)
-    assert [hit.rank for hit in found.hits if hit.kb == "attic"] == [2], "its first hit has no relevance and stands behind the best one that has"
+    assert [hit.rank for hit in found.hits if hit.kb == "attic"] == [2], (
+        "its first hit has no relevance and stands behind the best one that has"
+    )
     assert {step["kb"] for step in found.explain or []} == {"garden", "library", "attic"}
 
 
@@ -125,8 +145,14 @@ def test_an_answer_comes_from_the_base_that_has_it_whatever_the_order(bases: _Ba
             loans, winter = indexes.ask(_LOANS), indexes.ask(_WINTER)
             *pieces, last = indexes.stream(_LOANS)
         assert (loans.kb, loans.reply) == ("library", "A book may be borrowed for three weeks. [1]")
-        assert [(source.kb, source.quote) for source in loans.sources] == [("library", "A book may be borrowed for three weeks. [2]")]
-        assert (winter.kb, winter.citation, [source.kb for source in winter.sources]) == ("garden", "Source: The garden", ["garden"])
+        assert [(source.kb, source.quote) for source in loans.sources] == [
+            ("library", "A book may be borrowed for three weeks. [2]")
+        ]
+        assert (winter.kb, winter.citation, [source.kb for source in winter.sources]) == (
+            "garden",
+            "Source: The garden",
+            ["garden"],
+        )
         assert winter.versions == dict.fromkeys(names, "v0001")
         assert last == loans
         assert "".join(piece for piece in pieces if isinstance(piece, str)) == loans.reply
@@ -148,8 +174,20 @@ def test_what_no_base_has_is_refused_in_the_name_of_all(bases: _Bases) -> None:
 
 def test_related_passages_say_their_base(bases: _Bases, monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(question: Any) -> Answer:
-        related = [Related(chunk_id=h.chunk_id, document_id=h.document_id, url=h.url, title=h.title, text=h.text) for h in question.hits]
-        return Answer(kb="?", version="?", answered=False, reply="No.", pathway="kb-only", citation=None, sources=[], related=related)
+        related = [
+            Related(chunk_id=h.chunk_id, document_id=h.document_id, url=h.url, title=h.title, text=h.text)
+            for h in question.hits
+        ]
+        return Answer(
+            kb="?",
+            version="?",
+            answered=False,
+            reply="No.",
+            pathway="kb-only",
+            citation=None,
+            sources=[],
+            related=related,
+        )
 
     monkeypatch.setattr("almanac.query.several.answer", refusing)
     with bases.open("garden", "library") as indexes:
@@ -188,19 +226,26 @@ def test_equal_chunks_of_two_bases_count_once(bases: _Bases) -> None:
         (("garden", "library"), {"mode": "kb-llm"}, UsageError, "model"),
     ],
 )
-def test_what_one_base_would_refuse_is_refused(bases: _Bases, names: tuple[str, ...], asked: dict[str, Any], error: type[UsageError], says: str) -> None:
+def test_what_one_base_would_refuse_is_refused(
+    bases: _Bases, names: tuple[str, ...], asked: dict[str, Any], error: type[UsageError], says: str
+) -> None:
     with pytest.raises(error) as refused, bases.open(*names) as indexes:
         indexes.ask(_WINTER, **asked)
     assert says in str(refused.value)
 
 
-def test_without_a_name_the_only_published_base_is_asked_or_the_default(bases: _Bases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_name_the_only_published_base_is_asked_or_the_default(
+    bases: _Bases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("INDEX_NAME", raising=False)
     with pytest.raises(NothingPublished, match="no knowledge base is published yet"):
         open_index(data=tmp_path, project=bases.project)
     with pytest.raises(UsageError) as refused:
         open_index(data=bases.data, project=bases.project)
-    assert (refused.value.message, refused.value.hint) == ("3 knowledge bases are published, and the request names none", "one of attic, garden, library")
+    assert (refused.value.message, refused.value.hint) == (
+        "3 knowledge bases are published, and the request names none",
+        "one of attic, garden, library",
+    )
     _publish(bases, "garden", tmp_path)
     assert open_index(data=tmp_path, project=bases.project).declaration.name == "garden"
     monkeypatch.setenv("INDEX_NAME", "library")
@@ -209,7 +254,9 @@ def test_without_a_name_the_only_published_base_is_asked_or_the_default(bases: _
         open_index(data=tmp_path, project=bases.project)
 
 
-def test_commands_take_several_bases_or_none(bases: _Bases, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_take_several_bases_or_none(
+    bases: _Bases, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("INDEX_NAME", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("ALMANAC_DATA", str(bases.data))

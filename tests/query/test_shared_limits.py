@@ -44,7 +44,13 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
         (embedding,) = limits.glob("*[!k]")
         begun, before = time.time(), float(embedding.read_text())
         processes = [
-            subprocess.Popen([sys.executable, "-c", _ASKING, path, str(base.data)], cwd=installation(), stderr=subprocess.PIPE, text=True) for _ in range(2)
+            subprocess.Popen(
+                [sys.executable, "-c", _ASKING, path, str(base.data)],
+                cwd=installation(),
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(2)
         ]
         for process in processes:
             assert (process.communicate(timeout=120), process.returncode)[1] == 0
@@ -53,13 +59,31 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
         named = [one for one in limits.iterdir() if one.suffix != ".lock"]
         assert len(chats) == 2 and len(named) == 2, "a limit for each of the two models"
         (generating,) = [one for one in named if one != embedding]
-        assert float(embedding.read_text()) - before >= _SECONDS * 4, f"two questions of two processes were not booked one after the other: {len(asked)}"
+        assert float(embedding.read_text()) - before >= _SECONDS * 4, (
+            f"two questions of two processes were not booked one after the other: {len(asked)}"
+        )
         assert float(generating.read_text()) - begun >= _SECONDS * 2
 
         (tmp_path / "q.jsonl").write_text(json.dumps({"id": "1", "text": "garden"}) + "\n")
         (tmp_path / "r.tsv").write_text("query-id\tdoc-id\tscore\n1\tgarden.txt\t1\n")
         booked = float(embedding.read_text())
-        command = ["eval", path, "--queries", str(tmp_path / "q.jsonl"), "--qrels", str(tmp_path / "r.tsv"), "--data", str(base.data), "--json"]
-        subprocess.run([sys.executable, "-c", _EVALUATING, *command], cwd=installation(), capture_output=True, timeout=120, check=False)
+        command = [
+            "eval",
+            path,
+            "--queries",
+            str(tmp_path / "q.jsonl"),
+            "--qrels",
+            str(tmp_path / "r.tsv"),
+            "--data",
+            str(base.data),
+            "--json",
+        ]
+        subprocess.run(
+            [sys.executable, "-c", _EVALUATING, *command],
+            cwd=installation(),
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
         assert float(embedding.read_text()) - booked >= _SECONDS * 0.99
     assert not elsewhere.exists(), "something was written into the default data directory"

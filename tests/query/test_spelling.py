@@ -13,8 +13,10 @@ from almanac.query.retrieval.spelling import Respelt, Vocabulary, is_known, resp
 from tests.growth import assert_comparable, assert_linear
 
 _TEXTS = [
-    "The vegetarian route runs each evening. Temperature: it charges from 0 to 40 degrees. The garden closes at six, the gardens at seven.",
-    "The tour to Bangkok leaves at nine. A claustrophobic guest stays outside. Browser extensions are blocked, and promotions are decided in May.",
+    "The vegetarian route runs each evening. Temperature: it charges from 0 to 40 degrees. The garden closes at "
+    "six, the gardens at seven.",
+    "The tour to Bangkok leaves at nine. A claustrophobic guest stays outside. Browser extensions are blocked, "
+    "and promotions are decided in May.",
     "Die Kaltmiete beträgt 900 Euro. Die Schlosskapelle wurde restauriert. Herr Schneider leitet das Archiv.",
     "Les carrosses sont exposés dans la Grande Écurie ; les remboursements prennent une semaine.",
     "El reembolso tarda cinco días. La habitación cuesta cien euros.",
@@ -30,7 +32,10 @@ def _respelt(question: str, *tags: str, texts: list[str] = _TEXTS) -> Respelt:
     def terms_of(word: str) -> set[str]:
         return {term for tag in tags for term in tokens(word, tag)}
 
-    is_indexed, is_same = (lambda word: bool(terms_of(word) & indexed)), (lambda one, other: bool(terms_of(one) & terms_of(other)))
+    is_indexed, is_same = (
+        (lambda word: bool(terms_of(word) & indexed)),
+        (lambda one, other: bool(terms_of(one) & terms_of(other))),
+    )
     return respell(question, Vocabulary(lambda: texts), is_indexed, is_same, tags)
 
 
@@ -99,12 +104,17 @@ def test_of_several_that_are_as_near_one_has_to_be_clearly_more_frequent() -> No
 
 
 def test_forms_of_one_word_do_not_contradict_each_other() -> None:
-    assert _respelt("the extentioms", texts=["extensions extensions extension"]).replaced == {"extentioms": "extensions"}
+    assert _respelt("the extentioms", texts=["extensions extensions extension"]).replaced == {
+        "extentioms": "extensions"
+    }
 
 
 def test_a_word_is_replaced_wherever_it_stands_and_as_it_was_written() -> None:
     found = _respelt("Temparature? what temparature!")
-    assert (found.text, found.applied("temparature (Temparature)")) == ("Temperature? what temperature!", "temperature (Temperature)")
+    assert (found.text, found.applied("temparature (Temparature)")) == (
+        "Temperature? what temperature!",
+        "temperature (Temperature)",
+    )
 
 
 def test_a_compound_of_known_words_is_known_where_compounds_are_one_word() -> None:
@@ -122,10 +132,17 @@ def test_the_nearest_of_two_hundred_thousand_words_is_found_without_looking_at_e
     letters = ["".join(of) for of in islice(product("abcdefgh", repeat=6), 200_000)]
     vocabulary = Vocabulary(lambda: [" ".join([*letters, "temperature"])])
     assert vocabulary.nearest("temparature", lambda *_: False) == "temperature"
-    assert_comparable(lambda find: find(), lambda: vocabulary.nearest("temparature", lambda *_: False), lambda: Counter(letters), times=5)
+    assert_comparable(
+        lambda find: find(),
+        lambda: vocabulary.nearest("temparature", lambda *_: False),
+        lambda: Counter(letters),
+        times=5,
+    )
 
 
-@pytest.mark.parametrize("question", ["{} temparature?", "See p. 4 . . . . {} temparature", "Der Weg{} zur Temparature"])
+@pytest.mark.parametrize(
+    "question", ["{} temparature?", "See p. 4 . . . . {} temparature", "Der Weg{} zur Temparature"]
+)
 def test_long_runs_of_punctuation_and_white_space_before_a_word_cost_no_more(question: str) -> None:
     assert_linear(_respelt, lambda pieces: question.format(". " * pieces) + " Zyxwvq" * pieces, 300)
 

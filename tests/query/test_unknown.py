@@ -13,12 +13,21 @@ from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
     ("question", "language", "reply"),
     [
         ("How do I bake sourdough bread at home?", "en", UNKNOWN),
-        ("Comment faire du pain au levain à la maison ?", "en", "Je n'ai pas trouvé de réponse à cette question dans The rules."),
+        (
+            "Comment faire du pain au levain à la maison ?",
+            "en",
+            "Je n'ai pas trouvé de réponse à cette question dans The rules.",
+        ),
         ("Wie backe ich zu Hause ein Sauerteigbrot?", "en", "Darauf habe ich in The rules keine Antwort gefunden."),
         ("איך אופים לחם מחמצת בבית?", "en", "לא מצאתי תשובה לשאלה הזאת ב-The rules."),
-        ("Làm thế nào để nướng bánh mì chua ở nhà?", "en", "Tôi không tìm thấy câu trả lời cho câu hỏi này trong The rules."),
+        (
+            "Làm thế nào để nướng bánh mì chua ở nhà?",
+            "en",
+            "Tôi không tìm thấy câu trả lời cho câu hỏi này trong The rules.",
+        ),
         ("Bawo ni mo ṣe le ṣe akara ni ile mi loni?", "en", UNKNOWN),  # Yoruba
-        ("¿En qué fecha murió Luis XIV?", "fr", "No encontré respuesta a esto en The rules."),  # Spanish with a probability of .5
+        # Spanish with a probability of .5
+        ("¿En qué fecha murió Luis XIV?", "fr", "No encontré respuesta a esto en The rules."),
         ("tour to bangkok", "en", UNKNOWN),  # likeliest Lingala
         ("17 × 23", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),
         ("17 × 23", "auto", UNKNOWN),
@@ -27,7 +36,8 @@ from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
         ("Rabatt", "de-AT", "Darauf habe ich in The rules keine Antwort gefunden."),
         ("opening hours", "fr", UNKNOWN),
         ("precio", "en", "No encontré respuesta a esto en The rules."),
-        ("¿Cuánto vale la ALZ-7777?", "auto", "No encontré respuesta a esto en The rules."),  # a code is a word of no language
+        # a code is a word of no language
+        ("¿Cuánto vale la ALZ-7777?", "auto", "No encontré respuesta a esto en The rules."),
         ("prix", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # too short to tell
     ],
 )
@@ -38,7 +48,10 @@ def test_a_refusal_is_in_the_language_of_the_question(question: str, language: s
 
 def test_declared_words_are_said_as_they_stand() -> None:
     declaration = declared(answer={"unknown": "Ask at the desk. {title} says nothing."})
-    assert ask("Comment faire du pain au levain ?", [], declaration=declaration).reply == "Ask at the desk. {title} says nothing."
+    assert (
+        ask("Comment faire du pain au levain ?", [], declaration=declaration).reply
+        == "Ask at the desk. {title} says nothing."
+    )
 
 
 @pytest.mark.parametrize("mode", ["kb-only", "kb-llm"])
@@ -46,7 +59,11 @@ def test_declared_words_are_said_as_they_stand() -> None:
 def test_a_model_refuses_in_the_declared_words_whatever_they_say(mode: str, is_confident: bool) -> None:
     words = "Call the desk at extension 4400. Somebody is there until six."
     model = Says(words)
-    given: dict[str, Any] = {"declaration": declared(answer={"unknown": words}, generate={"provider": "mistral"}), "generator": model, "mode": mode}
+    given: dict[str, Any] = {
+        "declaration": declared(answer={"unknown": words}, generate={"provider": "mistral"}),
+        "generator": model,
+        "mode": mode,
+    }
     answer = ask("hours?", [make_hit(1, "Fourteen days.", 0.95 if is_confident else 0.2)], **given)
     assert (answer.answered, answer.reply, answer.sources) == (False, words, [])
     assert words in model.asked[0]["content"]

@@ -18,9 +18,15 @@ def adv_vn_encodings() -> Iterator[Figure]:
     sources = {path: _letters(_body(CONTENT / row["source"])) for path, row in truth.items()}
     items = {item.url.removeprefix(site): item for item in found.items}
     yield Figure("pages", len(items), len(truth), [f"{r.url}: {r.reason}" for r in found.rejects])
-    yield equal("every letter of the page", {path: _letters(item.fields["all"]) for path, item in items.items()}, sources)
+    yield equal(
+        "every letter of the page", {path: _letters(item.fields["all"]) for path, item in items.items()}, sources
+    )
     likes = {path: items[path.partition("__")[0] + "__header_vs_meta.html"] for path in items}
-    yield equal("main text", {path: item.text for path, item in items.items()}, {path: like.text for path, like in likes.items()})
+    yield equal(
+        "main text",
+        {path: item.text for path, item in items.items()},
+        {path: like.text for path, like in likes.items()},
+    )
 
 
 def _body(path: Path) -> str:

@@ -1,4 +1,6 @@
-"""faq_md: 74 questions with their answers. The truth was made by stripping Markdown with patterns, and says of an answer 300 characters at most."""
+"""faq_md: 74 questions with their answers. The truth was made by stripping Markdown with patterns, and says of an
+answer 300 characters at most.
+"""
 
 import json
 import re
@@ -16,7 +18,9 @@ _FILES = {
 }
 _TRUNCATED = 300  # characters that the truth says of an answer
 # The truth left ">" out of tags, and a heading's `{#name}` and a paragraph's `{: .class}` in.
-_MARKUP = re.compile(r"""!?\[([^\]]*)\]\([^)]*\)|</?[a-z]+(?:\s+[a-z]+="[^"]*")*\s*/?>?|\{#?\w+\}|\{:[^{}]*\}|&(?:#x?)?\w+;|[`*_#>|\\+-]""")
+_MARKUP = re.compile(
+    r"""!?\[([^\]]*)\]\([^)]*\)|</?[a-z]+(?:\s+[a-z]+="[^"]*")*\s*/?>?|\{#?\w+\}|\{:[^{}]*\}|&(?:#x?)?\w+;|[`*_#>|\\+-]"""
+)
 
 
 def faq_md() -> Iterator[Figure]:
@@ -28,12 +32,20 @@ def faq_md() -> Iterator[Figure]:
     total = sum(map(len, truth.values()))
     yield Figure("pairs", len(found.kept), total, [f"{r.url}: {r.reason}" for r in found.rejects])
     questions = {f"{name}: {_plain(pair['question'])}": True for name, said in truth.items() for pair in said}
-    yield equal("questions", {f"{name}: {question}": True for name, file in _FILES.items() for question in pairs.get(file, {})}, questions)
+    yield equal(
+        "questions",
+        {f"{name}: {question}": True for name, file in _FILES.items() for question in pairs.get(file, {})},
+        questions,
+    )
     differences = [
         f"{name}: {pair['question'][:60]}: {difference}"
         for name, said in truth.items()
         for pair in said
-        if (difference := _difference(pairs.get(_FILES[name], {}).get(_plain(pair["question"]), ""), pair["answer"], _headings(_FILES[name])))
+        if (
+            difference := _difference(
+                pairs.get(_FILES[name], {}).get(_plain(pair["question"]), ""), pair["answer"], _headings(_FILES[name])
+            )
+        )
     ]
     yield Figure("answers", total - len(differences), total, differences)
 

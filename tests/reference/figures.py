@@ -5,7 +5,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_STRAIGHT = {ord(c): "'" for c in "‘’‚‛"} | {ord(c): '"' for c in "“”„‟"} | dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
+_STRAIGHT = (
+    {ord(c): "'" for c in "‘’‚‛"} | {ord(c): '"' for c in "“”„‟"} | dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
+)
 
 
 @dataclass(slots=True)
@@ -24,17 +26,25 @@ class Figure:
 
     def __str__(self) -> str:
         floor = "" if self.floor is None else f" (at least {self.floor})"
-        return f"{self.what}: {self.found} of {self.expected}{floor}" + "".join(f"\n    {d}" for d in self.differences[:20])
+        return f"{self.what}: {self.found} of {self.expected}{floor}" + "".join(
+            f"\n    {d}" for d in self.differences[:20]
+        )
 
 
 def equal(what: str, found: Mapping[str, Any], expected: Mapping[str, Any], floor: int | None = None) -> Figure:
     """How many keys have the value that they should have; keys that nobody expects are told as differences."""
-    wrong = [f"{_short(key)}: found {_short(found.get(key))}, expected {_short(value)}" for key, value in expected.items() if found.get(key) != value]
+    wrong = [
+        f"{_short(key)}: found {_short(found.get(key))}, expected {_short(value)}"
+        for key, value in expected.items()
+        if found.get(key) != value
+    ]
     surplus = [f"{key}: not expected" for key in found.keys() - expected.keys()]
     return Figure(what, len(expected) - len(wrong), len(expected), [*wrong, *sorted(surplus)], floor)
 
 
-def contained(what: str, text_of: Mapping[str, str], segments: Iterable[tuple[str, str]], floor: int | None = None) -> Figure:
+def contained(
+    what: str, text_of: Mapping[str, str], segments: Iterable[tuple[str, str]], floor: int | None = None
+) -> Figure:
     """How many of the segments `(key, text)` stand in the text of that key, whatever the white space between words."""
     wanted = list(segments)
     texts = {key: squeeze(text) for key, text in text_of.items()}
@@ -42,7 +52,9 @@ def contained(what: str, text_of: Mapping[str, str], segments: Iterable[tuple[st
     return Figure(what, len(wanted) - len(missing), len(wanted), missing, floor)
 
 
-def kept_out(what: str, text_of: Mapping[str, str], segments: Iterable[tuple[str, str]], floor: int | None = None) -> Figure:
+def kept_out(
+    what: str, text_of: Mapping[str, str], segments: Iterable[tuple[str, str]], floor: int | None = None
+) -> Figure:
     """How many of the segments do not stand in the text of their key."""
     wanted = list(segments)
     texts = {key: squeeze(text) for key, text in text_of.items()}

@@ -49,7 +49,9 @@ def served(site: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, str(CONTENT / "serve.py"), str(CONTENT / site), str(port)], stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        [sys.executable, str(CONTENT / "serve.py"), str(CONTENT / site), str(port)], stdout=subprocess.DEVNULL
+    )
     try:
         _wait_for(port)
         yield f"http://127.0.0.1:{port}"
@@ -87,7 +89,13 @@ def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
         found.rejects += extraction.rejects
         for name, count in extraction.matched.items():
             matched[name] = matched.get(name, 0) + count
-        for prepared in prepare_items(extraction.drafts, source, declaration.clean, language=declaration.language, workspace=declaration.retrieve.workspace):
+        for prepared in prepare_items(
+            extraction.drafts,
+            source,
+            declaration.clean,
+            language=declaration.language,
+            workspace=declaration.retrieve.workspace,
+        ):
             if isinstance(prepared, Item):
                 found.items.append(prepared)
             else:

@@ -32,7 +32,9 @@ def adv_html5lib() -> Iterator[Figure]:
     texts = {item.url.removeprefix(site): item for item in pages.items}
     expected = {path: _readable(tree) for path, tree in truth["tree"].items()}
     expected = {path: text for path, text in expected.items() if text}
-    yield _share("trees whose text is there, as a field", {path: _field(item) for path, item in texts.items()}, expected, _READ)
+    yield _share(
+        "trees whose text is there, as a field", {path: _field(item) for path, item in texts.items()}, expected, _READ
+    )
     documents = {f"/{item.url}": item.text for item in read.items}
     yield _share("trees whose text is there, as a document", documents, expected, _READ)
     yield _encodings(truth["encoding"])
@@ -87,4 +89,5 @@ def _encodings(truth: dict[str, str]) -> Figure:
         content = Content(Page(url=path, body=body, content_type="text/html"))
         if content.text.lstrip("\ufeff") != body.decode(codecs.lookup(encoding).name, "replace").lstrip("\ufeff"):
             wrong.append(f"{path}: read as {content.encoding}, a browser takes {encoding}")
-    return Figure("encodings", len(truth) - len(wrong), len(truth), wrong, len(truth) - 1)  # one says that it is EUC-JP, and is UTF-8
+    # one says that it is EUC-JP, and is UTF-8
+    return Figure("encodings", len(truth) - len(wrong), len(truth), wrong, len(truth) - 1)

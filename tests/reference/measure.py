@@ -48,7 +48,9 @@ _SHOWN = 6  # differences of a figure
 
 
 def main(names: list[str]) -> None:
-    """Writes a table: what was measured, found, expected and its share, with the first differences under each figure, and seconds."""
+    """Writes a table: what was measured, found, expected and its share, with the first differences under each figure,
+    and seconds.
+    """
     quiet_engines()
     sys.stdout.write(f"{'':42} {'found':>6} {'of':>6} {'share':>7}\n")
     for name in names or MEASURES:
@@ -58,7 +60,9 @@ def main(names: list[str]) -> None:
             for figure in MEASURES[name]():
                 sys.stdout.write(_row(figure))
         except Exception:  # one that cannot be measured must not hide the others
-            sys.stdout.write("! FAILED\n" + "".join(f"    {line}\n" for line in traceback.format_exc().splitlines()[-4:]))
+            sys.stdout.write(
+                "! FAILED\n" + "".join(f"    {line}\n" for line in traceback.format_exc().splitlines()[-4:])
+            )
         sys.stdout.write(f"  {time.monotonic() - started:.1f} s\n")
 
 

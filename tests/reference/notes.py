@@ -11,20 +11,62 @@ from tests.reference.journey import CONTENT, travel
 
 # Read off the documents by eye, across line ends: paragraphs have to be whole.
 _MARGIES = {
-    "Dubai Brochure.pdf": ["most populous city in the United Arab Emirates", "Family-run hotel in Dubai's traditional commercial center."],
-    "Las Vegas Brochure.pdf": ["the 28th-most populated city in the United States", "An opulent Italian-themed resort with luxurious suite accommodation."],
-    "London Brochure.pdf": ["a major settlement for two millennia", "within walking distance of Tower Bridge and the Tower of London"],
-    "Margies Travel Company Info.pdf": ["combining international reach with local expertise", "Deepak Nadar (Strategic Director)"],
-    "New York Brochure.pdf": ["the most populous city in the United States", "in upper Manhattan, with views of Central Park."],
-    "San Francisco Brochure.pdf": ["the fourth-most populous city in California", "the Golden Gate Bridge and the Presidio"],
-    "201801.pdf": ["The Creek Hotel, Dubai, UAE", "a company I was doing business with in DXB.First of all", "Reviewer: Ryouta Sato"],
-    "201802.pdf": ["The Buckingham Hotel, London, UK", "but a number of entrances to chose from", "Reviewer: Issac Collett"],
+    "Dubai Brochure.pdf": [
+        "most populous city in the United Arab Emirates",
+        "Family-run hotel in Dubai's traditional commercial center.",
+    ],
+    "Las Vegas Brochure.pdf": [
+        "the 28th-most populated city in the United States",
+        "An opulent Italian-themed resort with luxurious suite accommodation.",
+    ],
+    "London Brochure.pdf": [
+        "a major settlement for two millennia",
+        "within walking distance of Tower Bridge and the Tower of London",
+    ],
+    "Margies Travel Company Info.pdf": [
+        "combining international reach with local expertise",
+        "Deepak Nadar (Strategic Director)",
+    ],
+    "New York Brochure.pdf": [
+        "the most populous city in the United States",
+        "in upper Manhattan, with views of Central Park.",
+    ],
+    "San Francisco Brochure.pdf": [
+        "the fourth-most populous city in California",
+        "the Golden Gate Bridge and the Presidio",
+    ],
+    "201801.pdf": [
+        "The Creek Hotel, Dubai, UAE",
+        "a company I was doing business with in DXB.First of all",
+        "Reviewer: Ryouta Sato",
+    ],
+    "201802.pdf": [
+        "The Buckingham Hotel, London, UK",
+        "but a number of entrances to chose from",
+        "Reviewer: Issac Collett",
+    ],
     "201803.pdf": ["The Buckingham Hotel, London, UK", "The courtyard is very peaceful", "Reviewer: Akiko Kaneko"],
     "201804.pdf": ["The Kensington Hotel, London, UK", "definitely one of the better ones", "Reviewer: Hsiung Chuang"],
-    "201805.pdf": ["The Deira Hotel, Dubai, UAE", "moved to this hotel. A quick look at trip advisor", "Reviewer: Reina Inoue"],
-    "201806.pdf": ["The Deira Hotel, Dubai, UAE", "with good toiletries in the bathroom", "Reviewer: Gangaadhar Sridhara"],
-    "201807.pdf": ["The Creek Hotel, Dubai, UAE", "has a limited menu but the vareity is good enough", "Reviewer: Bao Cheng"],
-    "201808.pdf": ["The Creek Hotel, Dubai, UAE", "had to come to one of their office rooms for the same", "Reviewer: Lavonne McKee"],
+    "201805.pdf": [
+        "The Deira Hotel, Dubai, UAE",
+        "moved to this hotel. A quick look at trip advisor",
+        "Reviewer: Reina Inoue",
+    ],
+    "201806.pdf": [
+        "The Deira Hotel, Dubai, UAE",
+        "with good toiletries in the bathroom",
+        "Reviewer: Gangaadhar Sridhara",
+    ],
+    "201807.pdf": [
+        "The Creek Hotel, Dubai, UAE",
+        "has a limited menu but the vareity is good enough",
+        "Reviewer: Bao Cheng",
+    ],
+    "201808.pdf": [
+        "The Creek Hotel, Dubai, UAE",
+        "had to come to one of their office rooms for the same",
+        "Reviewer: Lavonne McKee",
+    ],
 }
 
 
@@ -44,13 +86,19 @@ def md_elementum_fr() -> Iterator[Figure]:
     tags = {url: item.fields["tags"] or [] for url, item in items.items()}
     yield Figure("notes", len(items), truth["files"], [f"{r.url}: {r.reason}" for r in found.rejects])
     titles = {url: _without_marks(item.title) for url, item in items.items() if records[url]["title"]}
-    # In three files the truth took a comment in a code block, or a later heading, for the title; one begins with empty lines before its front matter.
+    # In three files the truth took a comment in a code block, or a later heading, for the title; one begins with empty
+    # lines before its front matter.
     yield equal("titles", titles, _titles(records), floor=len(_titles(records)) - 4)
     yield equal("tags", tags, {url: [squeeze(tag) for tag in row["tags"]] for url, row in records.items()})
     yield Figure("notes with tags", sum(map(bool, tags.values())), truth["with_tags"])
     counts = {squeeze(tag): count for tag, count in truth["tag_counts"].items()}
     yield equal("notes of each tag", Counter(tag for one in tags.values() for tag in one), counts)
-    yield Figure("front matter kept out of the text", sum(not _shows_front_matter(item) for item in items.values()), truth["files"], floor=truth["files"] - 1)
+    yield Figure(
+        "front matter kept out of the text",
+        sum(not _shows_front_matter(item) for item in items.values()),
+        truth["files"],
+        floor=truth["files"] - 1,
+    )
 
 
 def docs_margies_travel() -> Iterator[Figure]:

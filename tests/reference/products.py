@@ -15,13 +15,31 @@ def product_docs() -> Iterator[Figure]:
     for name in ("contoso", "contoso_table"):
         rows = _rows(found[name])
         for column in ("name", "category", "brand"):
-            yield equal(f"{name}: {column}", {key: row[column] for key, row in rows.items()}, {key: row[column] for key, row in contoso.items()})
-        prices = {key: row["price"]["amount"] if isinstance(row["price"], dict) else row["price"] for key, row in rows.items()}
-        yield equal(f"{name}: price", {key: float(price) for key, price in prices.items()}, {key: float(row["price"]) for key, row in contoso.items()})
-    yield equal("techhub: name", {key: row["name"] for key, row in _rows(found["techhub"]).items()}, {key: row["h1"] for key, row in techhub.items()})
+            yield equal(
+                f"{name}: {column}",
+                {key: row[column] for key, row in rows.items()},
+                {key: row[column] for key, row in contoso.items()},
+            )
+        prices = {
+            key: row["price"]["amount"] if isinstance(row["price"], dict) else row["price"] for key, row in rows.items()
+        }
+        yield equal(
+            f"{name}: price",
+            {key: float(price) for key, price in prices.items()},
+            {key: float(row["price"]) for key, row in contoso.items()},
+        )
+    yield equal(
+        "techhub: name",
+        {key: row["name"] for key, row in _rows(found["techhub"]).items()},
+        {key: row["h1"] for key, row in techhub.items()},
+    )
     table = _rows(found["techhub_table"])
     for column in ("name", "category", "price"):
-        yield equal(f"techhub_table: {column}", {key: row[column] for key, row in table.items()}, {key: row[column] for key, row in techhub.items()})
+        yield equal(
+            f"techhub_table: {column}",
+            {key: row[column] for key, row in table.items()},
+            {key: row[column] for key, row in techhub.items()},
+        )
     stock = {key: bool(row["in_stock"]) for key, row in techhub.items()}
     yield equal("techhub_table: in stock", {key: row["in_stock"] for key, row in table.items()}, stock)
 

@@ -1,4 +1,6 @@
-"""Pages of prose: how much of what is to be read arrives, and how much of what surrounds it. Truth is read by lxml from the bytes."""
+"""Pages of prose: how much of what is to be read arrives, and how much of what surrounds it. Truth is read by lxml from
+the bytes.
+"""
 
 import json
 import re
@@ -33,13 +35,24 @@ def musee_ecole_fr() -> Iterator[Figure]:
     text_of = {path: item.text for path, item in items.items()}
     yield Figure("pages stored", len(found.stored), 27, [f"{f.url}: {f.reason}" for f in found.outcome.failures])
     yield Figure("documents", len(items), len(truth), [f"{r.url}: {r.reason}" for r in found.rejects])
-    titles = {path: (item.title, item.fields["subtitle"] or "", item.fields["author"] or "") for path, item in items.items()}
+    titles = {
+        path: (item.title, item.fields["subtitle"] or "", item.fields["author"] or "") for path, item in items.items()
+    }
     yield equal(
-        "titles, subtitles, authors", titles, {path: tuple(squeeze(row[name] or "") for name in ("title", "subtitle", "author")) for path, row in truth.items()}
+        "titles, subtitles, authors",
+        titles,
+        {
+            path: tuple(squeeze(row[name] or "") for name in ("title", "subtitle", "author"))
+            for path, row in truth.items()
+        },
     )
     tags = {path: [item.fields["tag"]] if item.fields["tag"] else [] for path, item in items.items()}
     yield equal("tags", tags, {path: row["tags"] for path, row in truth.items()})
-    yield contained("paragraphs of the truth", text_of, ((path, text) for path, row in truth.items() for text in row["main_text_must_contain"]))
+    yield contained(
+        "paragraphs of the truth",
+        text_of,
+        ((path, text) for path, row in truth.items() for text in row["main_text_must_contain"]),
+    )
     pages = {path: CONTENT / "musee_ecole_fr/www" / path.strip("/") / "index.html" for path in truth}
     segments = _segments(pages, "//div[@class='body']")
     yield contained("all segments", text_of, segments, floor=len(segments) - 5)  # a list of links, a signature
@@ -60,7 +73,9 @@ def maintext_dev() -> Iterator[Figure]:
     found = travel("maintext_dev", EVAL=str(folder.parent))["pages"]
     text_of = {Path(item.document_id).name: _MARKS.sub("", item.text) for item in found.items}
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
-    wanted, unwanted = ([(page["file"], _MARKS.sub("", text)) for page in truth for text in page[key]] for key in ("with", "without"))
+    wanted, unwanted = (
+        [(page["file"], _MARKS.sub("", text)) for page in truth for text in page[key]] for key in ("with", "without")
+    )
     belongs = contained("strings that belong", text_of, wanted, floor=int(0.96 * len(wanted)))
     foreign = kept_out("strings that do not, kept out", text_of, unwanted, floor=int(0.9 * len(unwanted)))
     yield belongs
@@ -77,14 +92,27 @@ def _handbook(language: str, name: str) -> Iterator[Figure]:
     pages = {path.name: path for path in sorted(folder.glob("*.html"))}
     stats = _expected("deb_handbook", "stats.json")
     text_of = {item.document_id: item.text for item in found.items}
-    yield Figure("pages stored", len(found.stored), stats["html_files"] // 3, [f"{f.url}: {f.reason}" for f in found.outcome.failures])
+    yield Figure(
+        "pages stored",
+        len(found.stored),
+        stats["html_files"] // 3,
+        [f"{f.url}: {f.reason}" for f in found.outcome.failures],
+    )
     yield Figure("documents", len(found.kept), len(pages), _left_out(pages, found))
-    yield equal("titles", {item.document_id: squeeze(item.title) for item in found.items}, {page: _title(path) for page, path in pages.items()})
-    wanted = "//div[contains(@class, 'chapter') or contains(@class, 'section') or contains(@class, 'book') or contains(@class, 'preface')][1]"
+    yield equal(
+        "titles",
+        {item.document_id: squeeze(item.title) for item in found.items},
+        {page: _title(path) for page, path in pages.items()},
+    )
+    wanted = (
+        "//div[contains(@class, 'chapter') or contains(@class, 'section') or contains(@class, 'book') or "
+        "contains(@class, 'preface')][1]"
+    )
     segments = _segments(pages, wanted)
     yield contained("segments of the text", text_of, segments, floor=int(_READ * len(segments)))
     navigation = _segments(pages, "//ul[contains(@class, 'docnav')] | //div[@id='banner']")
-    yield kept_out("segments of navigation kept out", text_of, navigation, floor=len(navigation) - 1)  # the book's title is also its heading
+    # the book's title is also its heading
+    yield kept_out("segments of navigation kept out", text_of, navigation, floor=len(navigation) - 1)
 
 
 def _expected(site: str, name: str = "expected.json") -> Any:
@@ -93,11 +121,15 @@ def _expected(site: str, name: str = "expected.json") -> Any:
 
 def _left_out(pages: dict[str, Path], found: Found) -> list[str]:
     kept = {item.document_id for item in found.kept}
-    return [f"{r.document_id}: {r.reason}" for r in found.rejects] + [f"{page}: not there" for page in pages if page not in kept]
+    return [f"{r.document_id}: {r.reason}" for r in found.rejects] + [
+        f"{page}: not there" for page in pages if page not in kept
+    ]
 
 
 def _segments(pages: dict[str, Path], where: str) -> list[tuple[str, str]]:
-    """Runs of text between block elements, with their page, at least 20 characters long; tables of contents are left out."""
+    """Runs of text between block elements, with their page, at least 20 characters long; tables of contents are left
+    out.
+    """
     return [(page, run) for page, path in pages.items() for run in _runs(path, where) if len(run) >= _READABLE]
 
 

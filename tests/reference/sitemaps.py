@@ -1,6 +1,8 @@
-"""adv_sitemaps: 18 sitemaps of all forms, served with their URLs moved to a server that has a page for each; the crawl has to fetch them all.
+"""adv_sitemaps: 18 sitemaps of all forms, served with their URLs moved to a server that has a page for each; the crawl
+has to fetch them all.
 
-Truth is read from the bytes by lxml's forgiving parser and by line, and knows nothing of how the product reads sitemaps.
+Truth is read from the bytes by lxml's forgiving parser and by line, and knows nothing of how the product reads
+sitemaps.
 """
 
 import gzip
@@ -19,7 +21,10 @@ from tests.reference.figures import Figure
 from tests.reference.journey import CONTENT, travel
 
 _FOLDER = CONTENT / "adv_sitemaps/crawler-commons/src/test/resources/sitemaps"
-_PAGE = "<html><head><title>{0}</title></head><body><p>A page of its own for {0}, with enough to read on it.</p></body></html>"
+_PAGE = (
+    "<html><head><title>{0}</title></head><body><p>A page of its own for {0}, with enough to read on it.</p>"
+    "</body></html>"
+)
 
 
 def adv_sitemaps() -> Iterator[Figure]:
@@ -48,7 +53,9 @@ def _urls(body: bytes) -> list[str]:
     if not body.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<"):
         found = body.decode("utf-8-sig").split()
     else:
-        tree = lxml.etree.fromstring(body.lstrip(b"\xef\xbb\xbf \r\n"), lxml.etree.XMLParser(recover=True, resolve_entities=False))
+        tree = lxml.etree.fromstring(
+            body.lstrip(b"\xef\xbb\xbf \r\n"), lxml.etree.XMLParser(recover=True, resolve_entities=False)
+        )
         entries = tree.xpath("/*/*[local-name()='url' or local-name()='sitemap']")
         texts = [(entry.xpath("string(*[local-name()='loc'])") or entry.text or "").strip() for entry in entries]
         links = tree.xpath("/*/*[local-name()='entry']/*[local-name()='link'][not(@rel) or @rel='alternate'][1]/@href")
@@ -60,10 +67,15 @@ def _crawled(files: list[Path], truth: dict[str, list[str]]) -> set[str]:
     """The paths that a crawl of all sitemaps asks for, when their URLs lead to the loopback server."""
     with _serving() as (site, bodies, asked):
         for path in files:
-            moved = _moved(_unzipped(path.read_bytes()), {url: site + place for place, url in _places(path.name, truth[path.name]).items()})
+            moved = _moved(
+                _unzipped(path.read_bytes()),
+                {url: site + place for place, url in _places(path.name, truth[path.name]).items()},
+            )
             bodies[f"/{path.name}"] = gzip.compress(moved) if path.suffix == ".gz" else moved
         travel("adv_sitemaps", SITE=site)
-        return {path for path in asked - {*bodies, "/robots.txt"} if not any(name in path for name in made_up_names(site))}
+        return {
+            path for path in asked - {*bodies, "/robots.txt"} if not any(name in path for name in made_up_names(site))
+        }
 
 
 def _moved(body: bytes, places: dict[str, str]) -> bytes:
@@ -79,7 +91,9 @@ def _moved(body: bytes, places: dict[str, str]) -> bytes:
 
 @contextmanager
 def _serving() -> Iterator[tuple[str, dict[str, bytes], set[str]]]:
-    """A server on loopback with a page for every path: its URL, the bodies that it gives at once, and the paths it was asked for."""
+    """A server on loopback with a page for every path: its URL, the bodies that it gives at once, and the paths it was
+    asked for.
+    """
     bodies: dict[str, bytes] = {}
     asked: set[str] = set()
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, bodies, asked))

@@ -1,4 +1,6 @@
-"""adv_blns: strings that break programs, through every way in which text comes in; kept to the character where the format can carry it."""
+"""adv_blns: strings that break programs, through every way in which text comes in; kept to the character where the
+format can carry it.
+"""
 
 import csv
 import html
@@ -14,7 +16,10 @@ from tests.reference.journey import CONTENT, Found, travel
 
 Reading = Callable[[str], str]
 _BINARY = 2  # strings that are mostly control characters: as a file of its own, each is refused as no text
-_PAGE = '<!DOCTYPE html><html><head><meta charset="utf-8"><title>t</title></head><body><p>Before.</p><p class="naughty">{}</p><p>After.</p></body></html>'
+_PAGE = (
+    '<!DOCTYPE html><html><head><meta charset="utf-8"><title>t</title></head><body><p>Before.</p><p '
+    'class="naughty">{}</p><p>After.</p></body></html>'
+)
 
 
 def adv_blns() -> Iterator[Figure]:
@@ -23,15 +28,37 @@ def adv_blns() -> Iterator[Figure]:
         _write(Path(folder), strings)
         found = travel("adv_blns", STRINGS=folder)
     for name in ("jsonl", "csv"):
-        yield _kept(f"{name}: to the character", strings, {item.document_id: item.fields["naughty"] or "" for item in found[name].items}, _exact)
+        yield _kept(
+            f"{name}: to the character",
+            strings,
+            {item.document_id: item.fields["naughty"] or "" for item in found[name].items},
+            _exact,
+        )
     for name in ("markdown", "text"):
         yield _kept(f"{name}: to the character", strings, _texts(found[name]), _exact, _BINARY)
     page = {_number(item): item for item in found["html"].items}
-    yield _kept("html: text field", strings, {number: item.fields["as_text"] or "" for number, item in page.items()}, _collapsed, _BINARY)
-    yield _kept("html: readable field", strings, {number: item.fields["as_html"] or "" for number, item in page.items()}, _without_spaces, _BINARY)
+    yield _kept(
+        "html: text field",
+        strings,
+        {number: item.fields["as_text"] or "" for number, item in page.items()},
+        _collapsed,
+        _BINARY,
+    )
+    yield _kept(
+        "html: readable field",
+        strings,
+        {number: item.fields["as_html"] or "" for number, item in page.items()},
+        _without_spaces,
+        _BINARY,
+    )
     bodies = {number: item.text.removeprefix("Before.").removesuffix("After.") for number, item in page.items()}
     yield _kept("html: body", strings, bodies, _visible, _BINARY)
-    rejected = [reject.reason for name in ("markdown", "text", "html") for reject in found[name].rejects if "not text" in reject.reason]
+    rejected = [
+        reject.reason
+        for name in ("markdown", "text", "html")
+        for reject in found[name].rejects
+        if "not text" in reject.reason
+    ]
     yield Figure("files that are no text, told", len(rejected), 3 * _BINARY, rejected)
 
 
@@ -40,7 +67,10 @@ def _write(folder: Path, strings: list[str]) -> None:
         for suffix, content in (("md", text), ("txt", text), ("html", _PAGE.format(html.escape(text)))):
             (folder / f"{number}.{suffix}").write_bytes(content.encode("utf-8", "surrogatepass"))
     with (folder / "all.jsonl").open("w", encoding="utf-8") as lines:
-        lines.writelines(json.dumps({"id": str(number), "naughty": text}, ensure_ascii=False) + "\n" for number, text in enumerate(strings))
+        lines.writelines(
+            json.dumps({"id": str(number), "naughty": text}, ensure_ascii=False) + "\n"
+            for number, text in enumerate(strings)
+        )
     with (folder / "all.csv").open("w", encoding="utf-8", newline="") as table:
         csv.writer(table).writerows([("id", "naughty"), *((str(number), text) for number, text in enumerate(strings))])
 
@@ -57,7 +87,9 @@ def _kept(what: str, strings: list[str], found: dict[str, str], reading: Reading
     """How many of the strings in which there is anything to read are there as they were, read in a certain way."""
     wanted = {str(number): text for number, text in enumerate(strings) if text.strip("\ufeff").strip()}
     wrong = [
-        f"{number}: {_shown(found.get(number))}, expected {_shown(text)}" for number, text in wanted.items() if reading(found.get(number, "")) != reading(text)
+        f"{number}: {_shown(found.get(number))}, expected {_shown(text)}"
+        for number, text in wanted.items()
+        if reading(found.get(number, "")) != reading(text)
     ]
     return Figure(what, len(wanted) - len(wrong), len(wanted), wrong, floor=len(wanted) - refused)
 

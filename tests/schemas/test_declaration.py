@@ -30,25 +30,43 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "workspace", "says"),
     [
-        ("fields: {a: {css: h1}, team: {css: h2}}", "tema", "line 4: retrieve.workspace: no field 'tema'; did you mean team?"),
+        (
+            "fields: {a: {css: h1}, team: {css: h2}}",
+            "tema",
+            "line 4: retrieve.workspace: no field 'tema'; did you mean team?",
+        ),
         ("fields: {a: {css: h1}}", "{field: team, required: true}", "retrieve.workspace: no field 'team'; declared: a"),
-        ("fields: {a: {css: h1}, team: {css: h2}}, metadata: [a]", "team", "sources[0].metadata: leaves out 'team', by which"),
+        (
+            "fields: {a: {css: h1}, team: {css: h2}}, metadata: [a]",
+            "team",
+            "sources[0].metadata: leaves out 'team', by which",
+        ),
     ],
 )
 def test_the_field_of_workspaces_is_one_that_items_keep(tmp_path: Path, keys: str, workspace: str, says: str) -> None:
     with pytest.raises(DeclarationError) as raised:
-        load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {_SITE}, {keys}}}\nretrieve: {{workspace: {workspace}}}\n"))
+        load_declaration(
+            _write(tmp_path, f"name: kb\nsources:\n  - {_SITE}, {keys}}}\nretrieve: {{workspace: {workspace}}}\n")
+        )
     assert says in str(raised.value)
 
 
-@pytest.mark.parametrize("keys", ["fields: {team: {css: h2}}", "fields: {a: {css: h1}, team: {css: h2}}, metadata: [team]"])
+@pytest.mark.parametrize(
+    "keys", ["fields: {team: {css: h2}}", "fields: {a: {css: h1}, team: {css: h2}}, metadata: [team]"]
+)
 def test_a_source_of_no_workspace_may_stand_beside_one_that_has_it(tmp_path: Path, keys: str) -> None:
     other = _SITE.replace("name: s", "name: other")
     assert load_declaration(
-        _write(tmp_path, f"name: kb\nsources:\n  - {_SITE}, {keys}}}\n  - {other}, fields: {{a: {{css: h1}}}}}}\nretrieve: {{workspace: team}}\n")
+        _write(
+            tmp_path,
+            f"name: kb\nsources:\n  - {_SITE}, {keys}}}\n  - {other}, fields: {{a: {{css: h1}}}}}}\nretrieve: "
+            f"{{workspace: team}}\n",
+        )
     )
     for field in ("source", "language"):
-        assert load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {other}}}\nretrieve: {{workspace: {field}}}\n"))
+        assert load_declaration(
+            _write(tmp_path, f"name: kb\nsources:\n  - {other}}}\nretrieve: {{workspace: {field}}}\n")
+        )
     files = "{name: files, kind: files, glob: 'notes/*.md'}"
     assert load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {files}\nretrieve: {{workspace: team}}\n"))
 
@@ -66,14 +84,42 @@ def test_the_examples_are_valid(kb: str) -> None:
         (f"name: kb\nsources: [{_SITE}}}]\nindex: {{backend: server}}\n", 3, "index.backend: Input should be 'local'"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: 'h1['}}}}}}\n", 3, "not a CSS selector"),
         (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a['}}}}}}\n", 3, "not an XPath expression"),
-        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a[matches(., \"x\")]'}}}}}}\n", 3, "XPath 1.0 has no function matches(); use re:test("),
-        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: 'dd[count(dt | current()) = 1]'}}}}}}\n", 3, "XPath 1.0 has no function current()"),
-        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a[@id = $id]'}}}}}}\n", 3, "nothing gives the variable $id a value"),
-        (f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n", 3, "takes exactly one of css, xpath, json, url, const"),
+        (
+            f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a[matches(., \"x\")]'}}}}}}\n",
+            3,
+            "XPath 1.0 has no function matches(); use re:test(",
+        ),
+        (
+            f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: 'dd[count(dt | current()) = 1]'}}}}}}\n",
+            3,
+            "XPath 1.0 has no function current()",
+        ),
+        (
+            f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{xpath: '//a[@id = $id]'}}}}}}\n",
+            3,
+            "nothing gives the variable $id a value",
+        ),
+        (
+            f"name: kb\nsources:\n  - {_SITE}, fields: {{a: {{css: h1, xpath: //h1}}}}}}\n",
+            3,
+            "takes exactly one of css, xpath, json, url, const",
+        ),
         (f"name: kb\nsources:\n  - {_SITE}, id: '{{code}}'}}\n", 3, "id: no field 'code'"),
-        ("name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['ftp://x/']}\n", 3, "must be an http:// or https:// URL"),
-        (f"name: kb\nsources:\n  - {_SITE}}}\n  - {_SITE}}}\n", 4, "sources[1].name: another source has this name; found 's'; the first is on line 3"),
-        (f"name: kb\nsources: [{_SITE}}}]\nchunk: {{size: 10, overlap: 10}}\n", 3, "overlap 10 must be smaller than size 10"),
+        (
+            "name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['ftp://x/']}\n",
+            3,
+            "must be an http:// or https:// URL",
+        ),
+        (
+            f"name: kb\nsources:\n  - {_SITE}}}\n  - {_SITE}}}\n",
+            4,
+            "sources[1].name: another source has this name; found 's'; the first is on line 3",
+        ),
+        (
+            f"name: kb\nsources: [{_SITE}}}]\nchunk: {{size: 10, overlap: 10}}\n",
+            3,
+            "overlap 10 must be smaller than size 10",
+        ),
         (f"name: kb\nsources: [{_SITE}}}]\nvalidate: {{max_rejected: 300%}}\n", 3, "validate.max_rejected"),
         (f"name: kb\nsources: [{_SITE}}}]\nschedule: every day\n", 3, "schedule: not a cron expression"),
         ("name: kb\nsources: []\n", 2, "sources"),
@@ -121,7 +167,8 @@ def test_a_value_that_is_wrong_hides_nothing_else(tmp_path: Path) -> None:
     assert findings == [
         "line 3: sources[0].fields.a.requird: unknown key; did you mean required?",
         "line 4: index.backend: Input should be 'local'; found 'server'",
-        "line 4: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; found '-'",
+        "line 4: index.collection: String should match pattern '^[a-zA-Z0-9][a-zA-Z0-9._-]{1,510}[a-zA-Z0-9]$'; "
+        "found '-'",
     ]
 
 
@@ -131,7 +178,11 @@ _AUTH = "name: kb\nsources:\n  - name: s\n    kind: site\n    start_urls: ['http
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
-        ("{SITE, javascript: true}", "sources[0].javascript: unknown key, and there is none for it: `render` of a site has Chromium draw its pages"),
+        (
+            "{SITE, javascript: true}",
+            "sources[0].javascript: unknown key, and there is none for it: `render` of a site has Chromium draw "
+            "its pages",
+        ),
         ("{SITE, wait_for: css=.x}", "unknown key here; it is a key of sources[].render"),
         ("{SITE, start_url: 'http://x.test/'}", "did you mean start_urls?"),
         ("{SITE, urls: ['http://x.test/']}", "did you mean start_urls?"),
@@ -142,11 +193,23 @@ _AUTH = "name: kb\nsources:\n  - name: s\n    kind: site\n    start_urls: ['http
         ("{SITE, schedule: '0 3 * * *'}", "unknown key here; it is a key of the knowledge base"),
         ("{SITE, script: data}", "unknown key; the keys here are name, yields, each, "),
         ("{SITE, pagination: {css: .next}}", "unknown key; the keys here are next, parameter, first, step, json"),
-        ("{SITE, pagination: {paramter: page}}", "sources[0].pagination.paramter: unknown key; did you mean parameter?"),
+        (
+            "{SITE, pagination: {paramter: page}}",
+            "sources[0].pagination.paramter: unknown key; did you mean parameter?",
+        ),
         ("{SITE, fields: {a: {selector: h1}}}", "the keys here are css, xpath, json, from, url"),
-        ("{SITE, fields: {a: {css: b, fields: {c: {xpth: //b}}}}}", "sources[0].fields.a.fields.c.xpth: unknown key; did you mean xpath?"),
-        ("{SITE, fields: {a: {json: a, from: {scirpt: d}}}}", "sources[0].fields.a.from.scirpt: unknown key; did you mean script?"),
-        ("{name: f, kind: files, glob: '*.md', start_urls: []}", "unknown key here; it is a key of sources[] of kind: site"),
+        (
+            "{SITE, fields: {a: {css: b, fields: {c: {xpth: //b}}}}}",
+            "sources[0].fields.a.fields.c.xpth: unknown key; did you mean xpath?",
+        ),
+        (
+            "{SITE, fields: {a: {json: a, from: {scirpt: d}}}}",
+            "sources[0].fields.a.from.scirpt: unknown key; did you mean script?",
+        ),
+        (
+            "{name: f, kind: files, glob: '*.md', start_urls: []}",
+            "unknown key here; it is a key of sources[] of kind: site",
+        ),
     ],
 )
 def test_a_hint_names_keys_that_fit_their_place(tmp_path: Path, keys: str, says: str) -> None:
@@ -166,15 +229,29 @@ def test_every_key_that_a_hint_may_name_is_one_of_its_place() -> None:
 
 
 def _models(model: type[DeclaredModel]) -> set[type[DeclaredModel]]:
-    return {model, *(below for part in model.__subclasses__() if part.__module__.startswith("almanac.") for below in _models(part))}
+    return {
+        model,
+        *(
+            below
+            for part in model.__subclasses__()
+            if part.__module__.startswith("almanac.")
+            for below in _models(part)
+        ),
+    }
 
 
 def test_a_key_that_is_there_twice_shows_no_value_and_one_without_value_no_name(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as caught:
-        load_declaration(_write(tmp_path, _AUTH + "      auth:\n        password: SECRET\n        user: x\n        password: SECRET2\n"))
+        load_declaration(
+            _write(
+                tmp_path, _AUTH + "      auth:\n        password: SECRET\n        user: x\n        password: SECRET2\n"
+            )
+        )
     assert (caught.value.where, "SECRET" in str(caught.value)) == (f"{tmp_path / 'kb.yaml'}:10:9", False)
     assert "the key 'password' is there twice, first on line 8" in caught.value.message
-    with pytest.raises(DeclarationError, match=r"politeness\.auth: unknown key; the keys here are user, password") as caught:
+    with pytest.raises(
+        DeclarationError, match=r"politeness\.auth: unknown key; the keys here are user, password"
+    ) as caught:
         load_declaration(_write(tmp_path, _AUTH + "      auth: {'x:SECRET'}\n"))
     assert "SECRET" not in str(caught.value)
 
@@ -182,7 +259,10 @@ def test_a_key_that_is_there_twice_shows_no_value_and_one_without_value_no_name(
 @pytest.mark.parametrize(
     ("glob", "says"),
     [
-        ("notes/*.{md,txt}", "braces are not expanded; declare a source for each of notes/*.md, notes/*.txt ([{] is a brace in a name)"),
+        (
+            "notes/*.{md,txt}",
+            "braces are not expanded; declare a source for each of notes/*.md, notes/*.txt ([{] is a brace in a name)",
+        ),
         ("{a,b}/*.{md,txt}", "declare a source for each of a/*.{md,txt}, b/*.{md,txt}"),
         ("notes/{1..9}.md", "write a class such as [0-9]"),
         ("notes/*.@(md|txt)", "@(md|txt) is not expanded"),
@@ -200,14 +280,33 @@ def test_a_glob_that_would_match_nothing_without_a_word_is_refused(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "glob", ["a.md", "**/*.md", "**", "a/**/b/*.md", "report (1).pdf", "{1}.md", "[{]a,b}.md", "[!a]*.md", "[]a]*.md", "~a.md", "../x/*", "/tmp/a?.md"]
+    "glob",
+    [
+        "a.md",
+        "**/*.md",
+        "**",
+        "a/**/b/*.md",
+        "report (1).pdf",
+        "{1}.md",
+        "[{]a,b}.md",
+        "[!a]*.md",
+        "[]a]*.md",
+        "~a.md",
+        "../x/*",
+        "/tmp/a?.md",
+    ],
 )
 def test_globs_that_python_knows_are_taken(tmp_path: Path, glob: str) -> None:
-    assert load_declaration(_write(tmp_path, f"name: kb\nsources:\n  - {{name: f, kind: files, glob: '{glob}'}}\n")).sources
+    assert load_declaration(
+        _write(tmp_path, f"name: kb\nsources:\n  - {{name: f, kind: files, glob: '{glob}'}}\n")
+    ).sources
 
 
 def test_variables_are_replaced_and_missing_ones_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "name: kb\ntitle: ${TITLE}\nsources:\n  - {name: s, kind: site, start_urls: ['${SITE_URL:-http://site.test}/']}\n"
+    text = (
+        "name: kb\ntitle: ${TITLE}\nsources:\n  - {name: s, kind: site, start_urls: "
+        "['${SITE_URL:-http://site.test}/']}\n"
+    )
     with pytest.raises(DeclarationError, match="title: environment variable TITLE is not set"):
         load_declaration(_write(tmp_path, text))
     monkeypatch.setenv("TITLE", "A title")
@@ -245,15 +344,34 @@ def test_what_nothing_can_stand_for_is_named_as_not_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["${NOPE", "see ${", "${}", "${1BAD}", "${BAD-x}", "${BAD:x}", "${BAD NAME}", "${ BAD}", "${A:-${B}}", "${A:-x", "$${}", "${{A}}"]
+    "written",
+    [
+        "${NOPE",
+        "see ${",
+        "${}",
+        "${1BAD}",
+        "${BAD-x}",
+        "${BAD:x}",
+        "${BAD NAME}",
+        "${ BAD}",
+        "${A:-${B}}",
+        "${A:-x",
+        "$${}",
+        "${{A}}",
+    ],
 )
 @pytest.mark.parametrize("key", ["title", "password"])
 def test_what_looks_like_a_variable_and_is_none_is_an_error(tmp_path: Path, written: str, key: str) -> None:
     title, password = (written, "x") if key == "title" else ("x", f"hidden {written}")
-    text = f'name: kb\ntitle: "{title}"\nsources:\n  - {{name: s, kind: site, start_urls: [http://x.test/], auth: {{user: me, password: "{password}"}}}}\n'
+    text = (
+        f'name: kb\ntitle: "{title}"\nsources:\n  - {{name: s, kind: site, start_urls: [http://x.test/], auth: '
+        f'{{user: me, password: "{password}"}}}}\n'
+    )
     with pytest.raises(DeclarationError) as caught:
         load_declaration(_write(tmp_path, text))
-    assert "begins a variable, and there is none" in str(caught.value) and "${NAME:-default}" in (caught.value.hint or "")
+    assert "begins a variable, and there is none" in str(caught.value) and "${NAME:-default}" in (
+        caught.value.hint or ""
+    )
     assert (caught.value.where or "").endswith(":2" if key == "title" else ":4")
     assert ("found $" in caught.value.message) == (key == "title") and "hidden" not in str(caught.value)
 
@@ -268,7 +386,9 @@ def test_what_looks_like_a_variable_and_is_none_is_an_error(tmp_path: Path, writ
         ("${NONE:-}", ""),
     ],
 )
-def test_a_dollar_sign_that_begins_no_variable_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, value: str) -> None:
+def test_a_dollar_sign_that_begins_no_variable_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, value: str
+) -> None:
     monkeypatch.setenv("WORD", "word")
     monkeypatch.delenv("NONE", raising=False)
     assert load_declaration(_write(tmp_path, f"name: kb\ntitle: '{written}'\nsources: [{_SITE}}}]\n")).title == value
@@ -303,8 +423,10 @@ def test_declarations_are_frozen() -> None:
 
 
 _SHARES = [
-    "gate: {max_failed: VALUE}", "gate: {max_lost: VALUE}", "gate: {max_added: VALUE}", "gate: {golden: g.jsonl, min_recall: VALUE}",
-    "gate: {golden: g.jsonl, max_recall_drop: VALUE}", "validate: {max_rejected: VALUE}", "retrieve: {dense_weight: VALUE}", "retrieve: {share: VALUE}",
+    "gate: {max_failed: VALUE}", "gate: {max_lost: VALUE}", "gate: {max_added: VALUE}",
+    "gate: {golden: g.jsonl, min_recall: VALUE}",
+    "gate: {golden: g.jsonl, max_recall_drop: VALUE}", "validate: {max_rejected: VALUE}",
+    "retrieve: {dense_weight: VALUE}", "retrieve: {share: VALUE}",
     "retrieve: {diversity: VALUE}", "retrieve: {tags: {weight: VALUE}}", "retrieve: {tags: {cluster_weight: VALUE}}",
 ]  # fmt: skip
 
@@ -318,9 +440,29 @@ def test_a_share_without_its_percent_sign_is_refused_and_no_limit_without_effect
     assert "did you mean 5%?" in caught.value.message
 
 
-@pytest.mark.parametrize("found", ["150%", "100.1%", "1.5", "-1", "-5%", ".nan", ".inf", "true", "no", "[5%]", "'5,5%'", "'5 percent'", "''", "1e400"])
+@pytest.mark.parametrize(
+    "found",
+    [
+        "150%",
+        "100.1%",
+        "1.5",
+        "-1",
+        "-5%",
+        ".nan",
+        ".inf",
+        "true",
+        "no",
+        "[5%]",
+        "'5,5%'",
+        "'5 percent'",
+        "''",
+        "1e400",
+    ],
+)
 def test_what_is_no_share_is_refused(tmp_path: Path, found: str) -> None:
-    with pytest.raises(DeclarationError, match="must be a share: a number from 0 to 1, or a percentage from 0% to 100%"):
+    with pytest.raises(
+        DeclarationError, match="must be a share: a number from 0 to 1, or a percentage from 0% to 100%"
+    ):
         load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_lost: {found}}}\n"))
 
 
@@ -329,13 +471,19 @@ def test_where_more_than_as_much_again_may_come_the_limit_is_left_out(tmp_path: 
         load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_added: 150%}}\n"))
 
 
-@pytest.mark.parametrize(("written", "share"), [("0", 0), ("1", 1), ("0.5%", 0.005), (".5%", 0.005), ("'0.25'", 0.25), ("100%", 1), ("12.5 %", 0.125)])
+@pytest.mark.parametrize(
+    ("written", "share"),
+    [("0", 0), ("1", 1), ("0.5%", 0.005), (".5%", 0.005), ("'0.25'", 0.25), ("100%", 1), ("12.5 %", 0.125)],
+)
 def test_shares_are_numbers_or_percentages(tmp_path: Path, written: str, share: float) -> None:
     declaration = load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_lost: {written}}}\n"))
     assert declaration.gate.max_lost == pytest.approx(share)
 
 
-@pytest.mark.parametrize("keys", ["validate: {expect: [{field: title, min: .nan}]}", "retrieve: {floor: .nan}", "retrieve: {tags: {floor: .nan}}"])
+@pytest.mark.parametrize(
+    "keys",
+    ["validate: {expect: [{field: title, min: .nan}]}", "retrieve: {floor: .nan}", "retrieve: {tags: {floor: .nan}}"],
+)
 def test_a_limit_that_no_number_breaks_is_refused(tmp_path: Path, keys: str) -> None:
     with pytest.raises(DeclarationError):
         load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\n{keys}\n"))

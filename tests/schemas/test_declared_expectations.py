@@ -1,4 +1,6 @@
-"""Expectations by the library's names: what is refused before a run, with its place, and that the catalog is that of the installed library."""
+"""Expectations by the library's names: what is refused before a run, with its place, and that the catalog is that of
+the installed library.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from almanac.transforms.library import Question, _batches, _suite_of
 
 _FIELDS = """{name: {css: h1, required: true}, price: {css: .p, type: price}, start: {css: .d, type: date}, open: {css: .o, type: boolean},
       tags: {css: .t, many: true}, sizes: {css: .s, many: true, type: integer}, seats: {each: {css: tr}, many: true, fields: {n: {css: td}}},
-      any: {json: any}}"""
+      any: {json: any}}"""  # noqa: E501
 _DECLARATION = """
 name: kb
 sources:
@@ -29,16 +31,20 @@ validate:
     - EXPECT
 """
 _ARGUMENTS: dict[str, Any] = {
-    "bound": 1, "number": 1.5, "count": 2, "width": 2, "share": 0.5, "yes_or_no": True, "text": "a", "regex": "^a", "regexes": ["a"], "time_format": "%Y-%m-%d",
+    "bound": 1, "number": 1.5, "count": 2, "width": 2, "share": 0.5, "yes_or_no": True, "text": "a", "regex": "^a",
+    "regexes": ["a"], "time_format": "%Y-%m-%d",
     "values": [1, 2], "pairs": [[1, 2]], "type": "int", "types": ["int"], "schema": {"type": "object"},
     "ranges": {"quantiles": [0.5], "value_ranges": [[1, None]]},
-    "fields": ["price", "any"], "names": ["name"], "match_on": "any", "method": "std", "missing_pair": "neither", "missing_any": "never",
+    "fields": ["price", "any"], "names": ["name"], "match_on": "any", "method": "std", "missing_pair": "neither",
+    "missing_any": "never",
 }  # fmt: skip
 
 
 def _load(folder: Path, expect: str, source: bool = True) -> Declaration:
     text = _DECLARATION.replace("FIELDS", _FIELDS).replace("EXPECT", expect)
-    (folder / "kb.yaml").write_text(text if not source else text.replace('  - {name: t, kind: files, glob: "x.md"}\n', ""))
+    (folder / "kb.yaml").write_text(
+        text if not source else text.replace('  - {name: t, kind: files, glob: "x.md"}\n', "")
+    )
     return load_declaration(str(folder / "kb.yaml"))
 
 
@@ -62,63 +68,149 @@ def _declared(*expect: dict[str, Any]) -> Declaration:
 @pytest.mark.parametrize(
     ("expect", "says"),
     [
-        ("{expectation: expect_column_values_to_match_regx, field: name, regex: a}", ".expectation: Great Expectations has no"),
-        ("{expectation: expect_column_values_to_match_regx, field: name, regex: a}", "; did you mean expect_column_values_to_match_regex"),
-        ("{expectation: ExpectColumnValuesToMatchRegex, field: name, regex: a}", "; did you mean expect_column_values_to_match_regex"),
-        ("{expectation: expect_column_values_to_match_like_pattern, field: name, like_pattern: a}", "expect_column_values_to_match_regex judges texts here"),
-        ("{expectation: expect_column_values_to_match_regex, field: name, regx: a}", ".regx: unknown argument; did you mean regex"),
-        ("{expectation: expect_column_values_to_match_regex, field: name, regex: a, row_condition: x}", ".row_condition: unknown argument"),
+        (
+            "{expectation: expect_column_values_to_match_regx, field: name, regex: a}",
+            ".expectation: Great Expectations has no",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_regx, field: name, regex: a}",
+            "; did you mean expect_column_values_to_match_regex",
+        ),
+        (
+            "{expectation: ExpectColumnValuesToMatchRegex, field: name, regex: a}",
+            "; did you mean expect_column_values_to_match_regex",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_like_pattern, field: name, like_pattern: a}",
+            "expect_column_values_to_match_regex judges texts here",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_regex, field: name, regx: a}",
+            ".regx: unknown argument; did you mean regex",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_regex, field: name, regex: a, row_condition: x}",
+            ".row_condition: unknown argument",
+        ),
         ("{expectation: expect_column_values_to_match_regex, column: name, regex: a}", "field is required"),
-        ("{expectation: expect_column_values_to_match_regex, field: name, column: name, regex: a}", ".column: a field is named by `field` here"),
+        (
+            "{expectation: expect_column_values_to_match_regex, field: name, column: name, regex: a}",
+            ".column: a field is named by `field` here",
+        ),
         ("{expectation: expect_column_values_to_match_regex, field: name}", "regex is required"),
-        ("{expectation: expect_column_values_to_match_regex, field: name, regex: '('}", ".regex: not a regular expression"),
-        ("{expectation: expect_column_values_to_match_regex, field: nam, regex: a}", ".field: no field 'nam'; did you mean name; declared: any, name"),
-        ("{expectation: expect_column_values_to_match_regex, field: price, regex: a}", ".field: expect_column_values_to_match_regex needs texts; 'price' is a"),
-        ("{expectation: expect_column_mean_to_be_between, field: name, min_value: 1}", "needs numbers (type: integer, number or price); 'name' is a text"),
-        ("{expectation: expect_column_mean_to_be_between, field: price}", "validate.expect[0]: at least one of min_value and max_value is required"),
-        ("{expectation: expect_column_mean_to_be_between, field: price, min_value: '1'}", ".min_value: must be a number; found '1'"),
-        ("{expectation: expect_column_mean_to_be_between, field: price, min_value: 3, max_value: 1}", ".max_value: is below min_value"),
-        ("{expectation: expect_column_mean_to_be_between, field: price, min_value: 3, severity: quarantine}", ".severity: no single item breaks this one"),
-        ("{expectation: expect_column_mean_to_be_between, field: price, min_value: 3, severity: fail}", ".severity: Input should be"),
-        ("{expectation: expect_column_values_to_be_between, field: start, min_value: soon}", ".min_value: must be a number, or a date such as 2024-05-03"),
+        (
+            "{expectation: expect_column_values_to_match_regex, field: name, regex: '('}",
+            ".regex: not a regular expression",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_regex, field: nam, regex: a}",
+            ".field: no field 'nam'; did you mean name; declared: any, name",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_regex, field: price, regex: a}",
+            ".field: expect_column_values_to_match_regex needs texts; 'price' is a",
+        ),
+        (
+            "{expectation: expect_column_mean_to_be_between, field: name, min_value: 1}",
+            "needs numbers (type: integer, number or price); 'name' is a text",
+        ),
+        (
+            "{expectation: expect_column_mean_to_be_between, field: price}",
+            "validate.expect[0]: at least one of min_value and max_value is required",
+        ),
+        (
+            "{expectation: expect_column_mean_to_be_between, field: price, min_value: '1'}",
+            ".min_value: must be a number; found '1'",
+        ),
+        (
+            "{expectation: expect_column_mean_to_be_between, field: price, min_value: 3, max_value: 1}",
+            ".max_value: is below min_value",
+        ),
+        (
+            "{expectation: expect_column_mean_to_be_between, field: price, min_value: 3, severity: quarantine}",
+            ".severity: no single item breaks this one",
+        ),
+        (
+            "{expectation: expect_column_mean_to_be_between, field: price, min_value: 3, severity: fail}",
+            ".severity: Input should be",
+        ),
+        (
+            "{expectation: expect_column_values_to_be_between, field: start, min_value: soon}",
+            ".min_value: must be a number, or a date such as 2024-05-03",
+        ),
         (
             "{expectation: expect_column_values_to_be_between, field: start, min_value: 3}",
             ".min_value: must be ISO 8601 dates such as 2024-05-03, as 'start' is a",
         ),
-        ("{expectation: expect_column_max_to_be_between, field: price, max_value: '2024-01-01'}", ".max_value: must be numbers, as 'price' is a number"),
+        (
+            "{expectation: expect_column_max_to_be_between, field: price, max_value: '2024-01-01'}",
+            ".max_value: must be numbers, as 'price' is a number",
+        ),
         (
             "{expectation: expect_column_values_to_be_in_set, field: open, value_set: [yes, '1']}",
             ".value_set: must hold true or false, as 'open' is true or false",
         ),
-        ("{expectation: expect_column_values_to_be_in_set, field: name, value_set: []}", ".value_set: must be a list of values"),
-        ("{expectation: expect_column_value_lengths_to_equal, field: price, value: 1}", "needs texts or lists; 'price' is a number"),
-        ("{expectation: expect_column_values_to_be_of_type, field: name, type_: varchar}", ".type_: must be one of str, int"),
-        ("{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {type: nothing}}", ".json_schema: not a JSON Schema"),
-        ("{expectation: expect_column_values_to_match_strftime_format, field: start, strftime_format: '%Q'}", ".strftime_format: not a strptime format"),
-        ("{expectation: expect_column_pair_values_a_to_be_greater_than_b, column_A: price, column_B: end}", ".column_B: no field 'end'"),
+        (
+            "{expectation: expect_column_values_to_be_in_set, field: name, value_set: []}",
+            ".value_set: must be a list of values",
+        ),
+        (
+            "{expectation: expect_column_value_lengths_to_equal, field: price, value: 1}",
+            "needs texts or lists; 'price' is a number",
+        ),
+        (
+            "{expectation: expect_column_values_to_be_of_type, field: name, type_: varchar}",
+            ".type_: must be one of str, int",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {type: nothing}}",
+            ".json_schema: not a JSON Schema",
+        ),
+        (
+            "{expectation: expect_column_values_to_match_strftime_format, field: start, strftime_format: '%Q'}",
+            ".strftime_format: not a strptime format",
+        ),
+        (
+            "{expectation: expect_column_pair_values_a_to_be_greater_than_b, column_A: price, column_B: end}",
+            ".column_B: no field 'end'",
+        ),
         (
             "{expectation: expect_column_pair_values_a_to_be_greater_than_b, column_A: price, column_B: start}",
             ".column_B: 'start' is a date, and 'price' is a number",
         ),
-        ("{expectation: expect_column_pair_values_to_be_equal, field: price}", ".field: goes into column_A and column_B here"),
+        (
+            "{expectation: expect_column_pair_values_to_be_equal, field: price}",
+            ".field: goes into column_A and column_B here",
+        ),
         (
             "{expectation: expect_multicolumn_sum_to_equal, column_list: [price, start], sum_total: 3}",
             ".column_list[1]: expect_multicolumn_sum_to_equal needs numbers",
         ),
-        ("{expectation: expect_table_row_count_to_be_between, field: name, min_value: 1}", ".field: this one is about all items"),
+        (
+            "{expectation: expect_table_row_count_to_be_between, field: name, min_value: 1}",
+            ".field: this one is about all items",
+        ),
         ("{expectation: expect_table_row_count_to_be_between, min_value: 1, source: x}", ".source: no source 'x'"),
-        ("{expectation: expect_column_values_to_be_unique, field: name, mostly: 90%}", ".mostly: goes with severity: warn or refuse"),
-        ("{expectation: expect_column_values_to_be_unique, field: name, unique: true}", ".unique: goes without `expectation`"),
+        (
+            "{expectation: expect_column_values_to_be_unique, field: name, mostly: 90%}",
+            ".mostly: goes with severity: warn or refuse",
+        ),
+        (
+            "{expectation: expect_column_values_to_be_unique, field: name, unique: true}",
+            ".unique: goes without `expectation`",
+        ),
         ("{field: start, min: 3}", ".field: min needs numbers (type: integer, number or price); 'start' is a date"),
         ("{field: name, minlength: 3}", ".minlength: unknown key; did you mean min_length?"),
         ("{field: price, min: 3, max: 1}", ".max: is below min"),
         ("{field: price}", ".field: nothing is expected of it"),
         (
-            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: 'http://localhost:9/s'}}",
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: "
+            "'http://localhost:9/s'}}",
             ".json_schema: $ref: http://localhost:9/s",
         ),
         (
-            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {items: {$ref: 'file:///etc/hosts'}}}",
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {items: {$ref: "
+            "'file:///etc/hosts'}}}",
             ".json_schema: $ref: file:///",
         ),
         (
@@ -130,30 +222,44 @@ def _declared(*expect: dict[str, Any]) -> Declaration:
             ".json_schema: $ref: other.json leads to nothing",
         ),
         (
-            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/own/a', own: {a: {$dynamicRef: 'http://localhost:9/'}}}}",
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/own/a', "
+            "own: {a: {$dynamicRef: 'http://localhost:9/'}}}}",
             ".json_schema: $dynamicRef: http://localhost:9/ leads to nothing",
         ),
         (
-            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$id: 'http://localhost:9/a/', $ref: b}}",
+            "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$id: "
+            "'http://localhost:9/a/', $ref: b}}",
             ".json_schema: $ref: b leads to nothing",
         ),
-        ("{expectation: expect_column_values_to_not_be_outliers, field: price, multiplier: -1}", ".multiplier: must be a number, 0 or more; found -1"),
         (
-            "{expectation: expect_column_value_z_scores_to_be_less_than, field: price, threshold: -1, double_sided: true}",
+            "{expectation: expect_column_values_to_not_be_outliers, field: price, multiplier: -1}",
+            ".multiplier: must be a number, 0 or more; found -1",
+        ),
+        (
+            "{expectation: expect_column_value_z_scores_to_be_less_than, field: price, threshold: -1, "
+            "double_sided: true}",
             ".threshold: must be a number, 0 or more; found -1",
         ),
         (
-            "{expectation: expect_column_quantile_values_to_be_between, field: price, quantile_ranges: {quantiles: [0.5], value_ranges: [[9, 1]]}}",
+            "{expectation: expect_column_quantile_values_to_be_between, field: price, quantile_ranges: "
+            "{quantiles: [0.5], value_ranges: [[9, 1]]}}",
             ".quantile_ranges: no value is between 9 and 1",
         ),
-        ("{expectation: expect_compound_columns_to_be_unique, column_list: [name, name]}", ".column_list: names 'name' twice"),
-        ("{expectation: expect_table_columns_to_match_set, column_set: [name, price, name]}", ".column_set: names 'name' twice"),
+        (
+            "{expectation: expect_compound_columns_to_be_unique, column_list: [name, name]}",
+            ".column_list: names 'name' twice",
+        ),
+        (
+            "{expectation: expect_table_columns_to_match_set, column_set: [name, price, name]}",
+            ".column_set: names 'name' twice",
+        ),
         (
             "{expectation: expect_column_pair_values_to_be_equal, column_A: name, column_B: name}",
             ".column_B: is column_A: 'name' would be compared with itself",
         ),
         (
-            "{expectation: expect_column_pair_values_to_be_in_set, column_A: price, column_B: name, value_pairs_set: [[1, a], [2, 3]]}",
+            "{expectation: expect_column_pair_values_to_be_in_set, column_A: price, column_B: name, "
+            "value_pairs_set: [[1, a], [2, 3]]}",
             "must hold texts for 'name'",
         ),
         ("{field: price, one_of: ['12.5']}", ".one_of: must hold numbers, as 'price' is a number; found '12.5'"),
@@ -163,7 +269,10 @@ def _declared(*expect: dict[str, Any]) -> Declaration:
         ("{field: price, min: .inf}", ".min: Input should be a finite number"),
         ("{field: price, max: .nan}", ".max: Input should be a finite number"),
         ("{field: price.amount, min: 1}", "no field 'price.amount'; 'price' counts as its amount"),
-        ("{field: seats.n, not_null: true}", "no field 'seats.n'; conditions on what is in 'seats' stand with its own fields"),
+        (
+            "{field: seats.n, not_null: true}",
+            "no field 'seats.n'; conditions on what is in 'seats' stand with its own fields",
+        ),
         ("{expectation: expect_column_pair_values_to_be_equal, column_A: name, column_B: nam}", "; found 'nam'"),
         ("{expectation: expect_compound_columns_to_be_unique, column_list: [name, nam]}", "; found 'nam'"),
         ("{expectation: expect_column_values_to_be_between, field: start, min_value: 3}", "; found 3"),
@@ -189,9 +298,12 @@ def test_what_can_never_be_judged_is_refused_with_its_place(tmp_path: Path, expe
         "{expectation: expect_column_values_to_be_between, field: start, min_value: 2024-01-01}",  # a date in YAML
         "{expectation: expect_column_values_to_be_between, field: start, max_value: '2030-01-01T00:00:00+02:00'}",
         "{expectation: expect_column_values_to_match_regex, field: url, regex: '^https'}",
-        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/$defs/a', $defs: {a: {items: {$ref: '#'}}}}}",
-        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$id: 'http://a/b', $ref: c, $defs: {x: {$id: c, type: string}}}}",
-        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#a', $defs: {x: {$anchor: a}}, properties: {$ref: {}}}}",
+        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#/$defs/a', "
+        "$defs: {a: {items: {$ref: '#'}}}}}",
+        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$id: 'http://a/b', "
+        "$ref: c, $defs: {x: {$id: c, type: string}}}}",
+        "{expectation: expect_column_values_to_match_json_schema, field: any, json_schema: {$ref: '#a', $defs: "
+        "{x: {$anchor: a}}, properties: {$ref: {}}}}",
         "{field: price, one_of: [1, 2.5]}",
         "{field: start, one_of: [2024-05-03]}",
     ],
@@ -201,22 +313,42 @@ def test_what_may_be_judged_is_taken(tmp_path: Path, expect: str) -> None:
 
 
 def test_of_two_sources_each_is_judged_by_what_is_meant_for_it(tmp_path: Path) -> None:
-    declaration = _load(tmp_path, "{expectation: expect_column_values_to_match_regex, field: title, regex: a, source: t}", source=False)
-    assert [[rule.fields for rule in rules_of(declaration, source) if not rule.by_mapping] for source in declaration.sources] == [[], [("title",)]]
+    declaration = _load(
+        tmp_path, "{expectation: expect_column_values_to_match_regex, field: title, regex: a, source: t}", source=False
+    )
+    assert [
+        [rule.fields for rule in rules_of(declaration, source) if not rule.by_mapping] for source in declaration.sources
+    ] == [[], [("title",)]]
 
 
 def test_the_catalog_has_every_expectation_of_the_installed_library() -> None:
-    from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
+    from great_expectations.expectations.registry import (
+        get_expectation_impl,
+        list_registered_expectation_implementations,
+    )
 
     assert sorted([*CATALOG, *NOT_TAKEN]) == sorted(list_registered_expectation_implementations())
-    base = {"mostly", "row_condition", "condition_parser", "column", "column_A", "column_B", "library_metadata", "allow_relative_error"}
+    base = {
+        "mostly",
+        "row_condition",
+        "condition_parser",
+        "column",
+        "column_A",
+        "column_B",
+        "library_metadata",
+        "allow_relative_error",
+    }
     for name, known in CATALOG.items():
         theirs = get_expectation_impl(name)
         above = getattr(theirs.__base__, "__fields__", {})
         fields = {key: field for key, field in theirs.__fields__.items() if key not in above or key == "ignore_row_if"}
 
         parent: Any = theirs.__mro__[1]
-        fields = {key: field for key, field in theirs.__fields__.items() if key not in parent.__fields__ or key == "ignore_row_if"}
+        fields = {
+            key: field
+            for key, field in theirs.__fields__.items()
+            if key not in parent.__fields__ or key == "ignore_row_if"
+        }
         assert fields.keys() - base - {"column_list"} == known.arguments.keys() - {"column_list"}, name
         needed = {key for key, field in fields.items() if field.required} - base - {"column_list"}
         assert needed <= {*known.required}, name
@@ -225,7 +357,11 @@ def test_the_catalog_has_every_expectation_of_the_installed_library() -> None:
 @pytest.mark.parametrize("name", sorted(CATALOG))
 def test_arguments_that_pass_are_arguments_that_the_library_takes(name: str) -> None:
     declaration = _declared(_example(name))
-    rules = [rule for rule in [*rules_of(declaration, declaration.sources[0]), *rules_of_all(declaration)] if rule.expectation == name and not rule.by_mapping]
+    rules = [
+        rule
+        for rule in [*rules_of(declaration, declaration.sources[0]), *rules_of_all(declaration)]
+        if rule.expectation == name and not rule.by_mapping
+    ]
     assert rules
     _batches()
     columns = {"field": ("a",), "pair": ("a", "b"), "fields": ("a", "b"), "items": ()}[CATALOG[name].over]

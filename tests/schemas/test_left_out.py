@@ -30,7 +30,12 @@ def test_a_report_holds_a_tally_as_json_and_gives_it_back() -> None:
 
 
 def test_a_report_that_lists_documents_under_that_name_is_still_read() -> None:
-    assert CrawlOutcome.model_validate({"source": "s", "left_out": [{"type": "pdf", "documents": 2, "urls": [], "remedy": ""}]}).left_out == {}
+    assert (
+        CrawlOutcome.model_validate(
+            {"source": "s", "left_out": [{"type": "pdf", "documents": 2, "urls": [], "remedy": ""}]}
+        ).left_out
+        == {}
+    )
 
 
 def test_a_reason_of_which_all_is_given_back_is_gone_and_has_no_share() -> None:

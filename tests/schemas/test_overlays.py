@@ -60,7 +60,11 @@ chunk: {size: 300}
     assert [site["name"], notes["name"], extra["name"]] == ["site", "notes", "extra"]
     assert site["start_urls"] == ["http://staging.test/"]
     assert (site["limits"]["pages"], site["limits"]["depth"], site["politeness"]["delay_s"]) == (5, 3, 0.5)
-    assert (site["fields"]["name"]["css"], site["fields"]["name"]["required"], site["fields"]["code"]["css"]) == ("h2", True, ".code")
+    assert (site["fields"]["name"]["css"], site["fields"]["name"]["required"], site["fields"]["code"]["css"]) == (
+        "h2",
+        True,
+        ".code",
+    )
     assert (notes["glob"], extra["glob"]) == ("fewer/*.md", "extra/*.txt")
     assert declared["chunk"] == {**declared["chunk"], "size": 300, "overlap": 50}
     assert declared["title"] == "The base"
@@ -74,7 +78,9 @@ def test_null_takes_a_key_back_to_its_default(load: Load) -> None:
 
 def test_null_switches_a_check_of_the_gate_off(load: Load) -> None:
     declared = load("gate: {max_lost: null, max_failed: null, max_added: null, max_shrunk: null}\n")
-    assert (declared.gate.max_lost, declared.gate.max_failed, declared.gate.max_added, declared.gate.max_shrunk) == (None,) * 4
+    assert (declared.gate.max_lost, declared.gate.max_failed, declared.gate.max_added, declared.gate.max_shrunk) == (
+        None,
+    ) * 4
     assert load("gate: null\n").gate.max_lost == 0.1
 
 
@@ -88,7 +94,9 @@ def test_null_has_a_meaning_of_its_own_nowhere_else() -> None:
         (model.__name__.lower(), name)
         for model in parts(DeclaredModel)
         for name, field in model.model_fields.items()
-        if type(None) in get_args(field.annotation) and not field.is_required() and field.get_default(call_default_factory=True) is not None
+        if type(None) in get_args(field.annotation)
+        and not field.is_required()
+        and field.get_default(call_default_factory=True) is not None
     }
     assert found == _NULL_MEANS_OFF
 
@@ -109,7 +117,9 @@ def test_a_declaration_knows_its_environment(load: Load) -> None:
     assert load("name: kb-dev\n", env="").env is None
 
 
-def test_the_variable_asks_for_an_overlay_and_the_option_goes_before_it(load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_variable_asks_for_an_overlay_and_the_option_goes_before_it(
+    load: Load, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("ALMANAC_ENV", "dev")
     assert load("title: Dev\n", env=None).title == "Dev"
     (tmp_path / "kb.staging.yml").write_text("title: Staging\n")
@@ -147,13 +157,19 @@ def test_variables_of_the_base_that_are_replaced_need_not_be_set(load: Load, mon
         ("sources:\n  - {name: notes}\n  - {name: notes}\n", "kb.dev.yaml:3", "'notes' is there twice"),
         ("sources: null\n", "kb.yaml with kb.dev.yaml", "sources: is required"),
         ("sources: none\n", "kb.dev.yaml:1", "sources"),
-        ("sources: [{name: notes, fields: {a: {json: a}}}]\nvalidate: {expect: [{field: nowhere}]}\n", "kb.dev.yaml:2", "no field 'nowhere'"),
+        (
+            "sources: [{name: notes, fields: {a: {json: a}}}]\nvalidate: {expect: [{field: nowhere}]}\n",
+            "kb.dev.yaml:2",
+            "no field 'nowhere'",
+        ),
         ("- a\n", "kb.dev.yaml", "is not a mapping of keys"),
         ("title: [\n", "kb.dev.yaml:2:1", "not valid YAML"),
         (f"a: {'[' * 500}\n", "kb.dev.yaml:1", "more than 100 levels"),
     ],
 )
-def test_errors_name_the_file_that_the_value_comes_from(load: Load, tmp_path: Path, overlay: str, where: str, says: str) -> None:
+def test_errors_name_the_file_that_the_value_comes_from(
+    load: Load, tmp_path: Path, overlay: str, where: str, says: str
+) -> None:
     with pytest.raises(DeclarationError) as caught:
         load(overlay)
     assert says in str(caught.value)

@@ -25,7 +25,12 @@ def test_allowed_domains_are_hosts_however_they_are_written(written: str, host: 
 
 
 def test_domains_of_start_urls_are_spelled_as_their_pages_are() -> None:
-    source = {"name": "s", "kind": "site", "start_urls": ["https://München.example/"], "sitemaps": ["https://cdn.example/s.xml"]}
+    source = {
+        "name": "s",
+        "kind": "site",
+        "start_urls": ["https://München.example/"],
+        "sitemaps": ["https://cdn.example/s.xml"],
+    }
     assert SiteSource.model_validate(source).domains == ["cdn.example", "xn--mnchen-3ya.example"]
 
 

@@ -23,15 +23,26 @@ _FIELDS = {
     "offers": {"css": ".offer", "many": True, "fields": {"size": {"css": "b"}, "price": {"css": "i", "type": "price"}}},
 }
 _VALUES = {
-    "name": "Jar", "code": "J1", "price": {"amount": "2.50", "currency": "€"}, "tags": ["red", "blue"], "author": {"name": "Lan"}, "url": "http://x.test/1",
-    "prices": [{"amount": "1", "currency": "€"}, {"amount": "2", "currency": None}], "maker": {"name": "Jar & Co", "seat": {"city": "Huế"}},
-    "offers": [{"size": "small", "price": {"amount": "1.00", "currency": "€"}}, {"size": None, "price": {"amount": "2.00", "currency": "€"}}],
+    "name": "Jar", "code": "J1", "price": {"amount": "2.50", "currency": "€"}, "tags": ["red", "blue"],
+    "author": {"name": "Lan"}, "url": "http://x.test/1",
+    "prices": [{"amount": "1", "currency": "€"}, {"amount": "2", "currency": None}], "maker": {"name": "Jar & Co",
+    "seat": {"city": "Huế"}},
+    "offers": [{"size": "small", "price": {"amount": "1.00", "currency": "€"}}, {"size": None,
+    "price": {"amount": "2.00", "currency": "€"}}],
 }  # fmt: skip
 
 
 def _load(tmp_path: Path, source: dict[str, Any], **sections: Any) -> Declaration:
     path = tmp_path / "kb.yaml"
-    declared = {"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "yields": "records", "id": "{code}", "fields": _FIELDS, **source}
+    declared = {
+        "name": "s",
+        "kind": "site",
+        "start_urls": ["http://x.test/"],
+        "yields": "records",
+        "id": "{code}",
+        "fields": _FIELDS,
+        **source,
+    }
     YAML().dump({"name": "kb", "sources": [declared], **sections}, path)
     return load_declaration(str(path))
 
@@ -66,10 +77,16 @@ _WRONG = [
     ("{url.host}", "field 'url' has no parts"),
     ("{author.name}", "what field 'author' holds is not declared; declare author_name: {json: …} for its part 'name'"),
     ("{ price }", "{ price }: a placeholder has no spaces around its name; write {price}"),
-    ("{price[0]}", "{price[0]}: a placeholder is a field's name alone; write {price}, and process: [first] in its rule"),
+    (
+        "{price[0]}",
+        "{price[0]}: a placeholder is a field's name alone; write {price}, and process: [first] in its rule",
+    ),
     ("{price!r}", "{price!r}: a placeholder is a field's name alone; write {price}"),
     ("{price.amount:>10}", "write {price.amount}"),
-    ("{{price}}", "{{price}}: a placeholder has one pair of braces; write {price}, or {{{price}}} for braces around its value"),
+    (
+        "{{price}}",
+        "{{price}}: a placeholder has one pair of braces; write {price}, or {{{price}}} for braces around its value",
+    ),
     ("{{ price | round }}", "write {price}"),
     ("{% if price %}", "a placeholder is a field's name in braces; a brace itself is written twice"),
     ("{name} {}", "{}: a placeholder is a field's name in braces"),
@@ -88,14 +105,23 @@ def test_what_cannot_be_filled_in_is_refused_at_its_place(tmp_path: Path, key: s
         _load(tmp_path, {key: f"{{code}} {template}"})
     assert f"sources[0].{key}: " in caught.value.message
     assert says in caught.value.message
-    line = next(number for number, line in enumerate((tmp_path / "kb.yaml").read_text(encoding="utf-8").splitlines(), 1) if line.strip().startswith(f"{key}:"))
+    line = next(
+        number
+        for number, line in enumerate((tmp_path / "kb.yaml").read_text(encoding="utf-8").splitlines(), 1)
+        if line.strip().startswith(f"{key}:")
+    )
     assert caught.value.where == f"{tmp_path / 'kb.yaml'}:{line}"
 
 
 def test_all_that_is_wrong_with_templates_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(DeclarationError) as caught:
         _load(tmp_path, {"text": "{nmae} {price.amout}", "title": "{titel}", "metadata": ["name", "prize"]})
-    for says in ("{name}?", "{price.amount}?", "did you mean {title}?", "sources[0].metadata[1]: no field 'prize'; did you mean price?"):
+    for says in (
+        "{name}?",
+        "{price.amount}?",
+        "did you mean {title}?",
+        "sources[0].metadata[1]: no field 'prize'; did you mean price?",
+    ):
         assert says in caught.value.message
     with pytest.raises(DeclarationError, match=r"(?s)\{price!r\}.*\{ name \}.*title: \{code:>4\}") as caught:
         _load(tmp_path, {"text": "{price!r} { name }", "title": "{code:>4}"})
@@ -105,7 +131,9 @@ def test_all_that_is_wrong_with_templates_is_told_at_once(tmp_path: Path) -> Non
 @pytest.mark.parametrize("template", ["{ title }", "{title!r}", "{{title}}", "{title"])
 def test_other_templates_are_written_in_the_same_way(tmp_path: Path, section: str, template: str) -> None:
     path = tmp_path / "kb.yaml"
-    path.write_text(f"name: kb\nsources: [{{name: s, kind: files, glob: '*.md'}}]\n{section.replace('VALUE', repr(template))}\n")
+    path.write_text(
+        f"name: kb\nsources: [{{name: s, kind: files, glob: '*.md'}}]\n{section.replace('VALUE', repr(template))}\n"
+    )
     with pytest.raises(DeclarationError, match=r"placeholder|unbalanced"):
         load_declaration(str(path))
 
@@ -117,7 +145,13 @@ def test_a_prefix_names_what_some_source_declares(tmp_path: Path) -> None:
 
 
 def test_fields_that_a_file_names_itself_are_found_by_any_name() -> None:
-    own = {"Product name": "Jar", "tên": "Lọ", "price.net": "2", "offer": {"price": {"amount": 3.0}}, "many": [{"a": {"b": 1}}, {"a": None}, "x"]}
+    own = {
+        "Product name": "Jar",
+        "tên": "Lọ",
+        "price.net": "2",
+        "offer": {"price": {"amount": 3.0}},
+        "many": [{"a": {"b": 1}}, {"a": None}, "x"],
+    }
     assert fill("{Product name} {tên} {price.net} {offer.price.amount} {many.a.b}", own) == "Jar Lọ 2 3 1"
     assert fill("{offer.price.tax}, {offer}", own) == "3"  # a part that is missing takes the text after it along
 
@@ -126,7 +160,11 @@ def test_a_body_is_a_word_a_selector_or_a_template(tmp_path: Path) -> None:
     fine: list[Any] = ["main", {"css": "main"}, "{name}: {price.amount}"]
     for body in fine:
         assert _load(tmp_path, {"body": body, "yields": "documents"}).sources
-    wrong: list[tuple[Any, str]] = [("mian", "must be main, all"), ({"cs": "p"}, "body.cs: unknown key"), (3, "body: must be a text")]
+    wrong: list[tuple[Any, str]] = [
+        ("mian", "must be main, all"),
+        ({"cs": "p"}, "body.cs: unknown key"),
+        (3, "body: must be a text"),
+    ]
     for body, says in wrong:
         with pytest.raises(DeclarationError) as caught:
             _load(tmp_path, {"body": body, "yields": "documents"})

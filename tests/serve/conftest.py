@@ -33,17 +33,32 @@ Serving = Callable[..., AbstractContextManager[httpx.Client]]
 
 
 class Bases:
-    """`notes` keeps the workspaces red and blue apart and quotes, behind `guide` a model writes; both in one data directory."""
+    """`notes` keeps the workspaces red and blue apart and quotes, behind `guide` a model writes; both in one data
+    directory.
+    """
 
     def __init__(self, folder: Path, mistral: LoopbackMistral) -> None:
         self.folder, self.mistral, self.data = folder, mistral, folder / "data"
         self.write(NOTES)
-        self.notes = self.declare("notes", retrieve={"k": 3, "floor": 0.15, "workspace": "team"}, gate={"max_lost": None})
-        self.guide = self.declare("guide", retrieve={"floor": 0.15, "confident": 0.4}, generate={"provider": "mistral", "server_url": mistral.url})
+        self.notes = self.declare(
+            "notes", retrieve={"k": 3, "floor": 0.15, "workspace": "team"}, gate={"max_lost": None}
+        )
+        self.guide = self.declare(
+            "guide",
+            retrieve={"floor": 0.15, "confident": 0.4},
+            generate={"provider": "mistral", "server_url": mistral.url},
+        )
 
     def write(self, notes: list[tuple[str, str, str]]) -> None:
         lines = [
-            json.dumps({"title": title, "team": team, "text": text, "url": f"https://garden.example/{title.lower().replace(' ', '-')}"})
+            json.dumps(
+                {
+                    "title": title,
+                    "team": team,
+                    "text": text,
+                    "url": f"https://garden.example/{title.lower().replace(' ', '-')}",
+                }
+            )
             for title, team, text in notes
         ]
         (self.folder / "notes.jsonl").write_text("\n".join(lines), encoding="utf-8")
@@ -57,9 +72,29 @@ class Bases:
 
     def declare(self, name: str, **parts: Any) -> str:
         fields = {field: {"json": field, "required": True} for field in ("title", "team", "text", "url")}
-        source = {"name": "records", "kind": "files", "glob": "notes.jsonl", "yields": "records", "title": "{title}", "fields": fields, "text": "{text}"}
-        embed = {"provider": "mistral", "model": "mistral-embed", "server_url": self.mistral.url, "same_as": "https://api.mistral.ai"}
-        declared = {"name": name, "title": f"The {name}", "sources": [{**source, "metadata": ["team"]}], "embed": embed, "clean": "none", **parts}
+        source = {
+            "name": "records",
+            "kind": "files",
+            "glob": "notes.jsonl",
+            "yields": "records",
+            "title": "{title}",
+            "fields": fields,
+            "text": "{text}",
+        }
+        embed = {
+            "provider": "mistral",
+            "model": "mistral-embed",
+            "server_url": self.mistral.url,
+            "same_as": "https://api.mistral.ai",
+        }
+        declared = {
+            "name": name,
+            "title": f"The {name}",
+            "sources": [{**source, "metadata": ["team"]}],
+            "embed": embed,
+            "clean": "none",
+            **parts,
+        }
         path = self.folder / f"{name}.yaml"
         path.write_text(json.dumps(declared), encoding="utf-8")  # which is YAML
         return str(path)
@@ -89,14 +124,22 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def serve_bases(
-    bases: Bases, *, names: list[str] | None = None, default: str | None = "notes", headers: dict[str, str] | None = None, **set_to: Any
+    bases: Bases,
+    *,
+    names: list[str] | None = None,
+    default: str | None = "notes",
+    headers: dict[str, str] | None = None,
+    **set_to: Any,
 ) -> Iterator[httpx.Client]:
     """Serves knowledge bases, set as it says, and gives a client whose default base is `notes`."""
     catalog = Catalog(DataDir(bases.data), names or [bases.notes, bases.guide], default=default)
     settings = Settings.read(**{"port": 0, **set_to})
     config = configured(create_app(catalog, settings), settings)
     config.port = settings.port
-    with running(config) as address, httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client:
+    with (
+        running(config) as address,
+        httpx.Client(base_url=address, headers=headers, timeout=30, trust_env=False) as client,
+    ):
         yield client
 
 

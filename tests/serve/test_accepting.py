@@ -67,7 +67,10 @@ async def _until(workers: list[_Worker], count: int) -> list[int]:
 
 @pytest.mark.parametrize("loops", [asyncio.new_event_loop, uvicorn.Config("none").get_loop_factory()])
 def test_connections_are_shared_evenly_and_those_that_end_are_made_up_for(
-    tmp_path: Path, listening: socket.socket, loops: Callable[[], asyncio.AbstractEventLoop], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    listening: socket.socket,
+    loops: Callable[[], asyncio.AbstractEventLoop],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("almanac.serve.accepting._PATIENCE_S", PATIENCE_S)
 
@@ -104,7 +107,9 @@ def test_the_next_connection_is_that_of_whoever_has_the_fewest(tmp_path: Path) -
     assert own.is_mine(4)
 
 
-def test_a_worker_that_tells_nothing_for_a_while_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_tells_nothing_for_a_while_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own, silent = Turns(tmp_path, 0, 2), Turns(tmp_path, 1, 2)
     silent.tell(0)
     assert not own.is_mine(6)
@@ -113,7 +118,9 @@ def test_a_worker_that_tells_nothing_for_a_while_does_not_count(tmp_path: Path, 
     assert own.is_mine(6)
 
 
-def test_no_connection_waits_long_for_a_worker_that_does_not_accept_it(tmp_path: Path, listening: socket.socket) -> None:
+def test_no_connection_waits_long_for_a_worker_that_does_not_accept_it(
+    tmp_path: Path, listening: socket.socket
+) -> None:
     async def take_all() -> None:
         worker = _Worker(listening, Turns(tmp_path, 0, 2))
         Turns(tmp_path, 1, 2).tell(0)  # and no more
@@ -131,7 +138,9 @@ def test_no_connection_waits_long_for_a_worker_that_does_not_accept_it(tmp_path:
     asyncio.run(take_all())
 
 
-def test_a_queue_waits_once_for_a_worker_that_accepts_nothing(tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_queue_waits_once_for_a_worker_that_accepts_nothing(
+    tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.serve.accepting._PATIENCE_S", 1.0)
 
     async def take_all() -> None:
@@ -149,7 +158,9 @@ def test_a_queue_waits_once_for_a_worker_that_accepts_nothing(tmp_path: Path, li
     asyncio.run(take_all())
 
 
-def test_connections_are_accepted_again_once_there_are_descriptors(tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_are_accepted_again_once_there_are_descriptors(
+    tmp_path: Path, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.serve.accepting._PAUSE_S", 0.1)
 
     async def take() -> None:

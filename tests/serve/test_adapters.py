@@ -27,9 +27,15 @@ def _expected(index: PublishedIndex, **asked: Any) -> list[tuple[str, str, str, 
 @pytest.mark.parametrize("asked", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
 def test_langchain_gets_the_hits_as_documents(index: PublishedIndex, asked: dict[str, Any]) -> None:
     documents = langchain.AlmanacRetriever(index=index, **asked).invoke(QUESTION)
-    found = [(document.id, document.page_content, document.metadata["url"], document.metadata["relevance"]) for document in documents]
+    found = [
+        (document.id, document.page_content, document.metadata["url"], document.metadata["relevance"])
+        for document in documents
+    ]
     assert found == _expected(index, **asked) != []
-    assert documents[0].metadata.items() >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": documents[0].id}.items()
+    assert (
+        documents[0].metadata.items()
+        >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": documents[0].id}.items()
+    )
     assert documents[0].metadata["team"] in ("red", "blue")
 
 
@@ -38,7 +44,10 @@ def test_llamaindex_gets_the_hits_as_nodes_scored_by_relevance(index: PublishedI
     nodes = llamaindex.AlmanacRetriever(index, **asked).retrieve(QUESTION)
     found = [(one.node.node_id, one.text, one.metadata["url"], one.score) for one in nodes]
     assert found == _expected(index, **asked) != []
-    assert nodes[0].metadata.items() >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": nodes[0].node.node_id}.items()
+    assert (
+        nodes[0].metadata.items()
+        >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": nodes[0].node.node_id}.items()
+    )
     assert nodes[0].metadata["team"] in ("red", "blue")
 
 

@@ -21,10 +21,18 @@ QUESTION = "When does the garden close in winter?"
 def test_a_chat_is_answered_with_sources_and_version(api: httpx.Client) -> None:
     answer = api.post("/api/chat", json={"message": QUESTION}).json()
     assert answer.keys() >= {"reply", "sources", "pathway", "citation", "version", "kb", "answered"}
-    assert (answer["kb"], answer["version"], answer["pathway"], answer["answered"]) == ("notes", "v0001", "kb-only", True)
+    assert (answer["kb"], answer["version"], answer["pathway"], answer["answered"]) == (
+        "notes",
+        "v0001",
+        "kb-only",
+        True,
+    )
     assert "five in winter" in answer["reply"]
     assert answer["citation"] == "Source: The notes"
-    assert answer["sources"][0].items() >= {"marker": "[1]", "url": "https://garden.example/opening-hours", "title": "Opening hours"}.items()
+    assert (
+        answer["sources"][0].items()
+        >= {"marker": "[1]", "url": "https://garden.example/opening-hours", "title": "Opening hours"}.items()
+    )
 
 
 def test_what_is_not_there_is_said_to_be_unknown(api: httpx.Client) -> None:
@@ -33,7 +41,9 @@ def test_what_is_not_there_is_said_to_be_unknown(api: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize(("accept", "stream"), [("text/event-stream", False), ("application/json", True)])
-def test_a_stream_is_the_answer_in_pieces(api: httpx.Client, mistral: LoopbackMistral, accept: str, stream: bool) -> None:
+def test_a_stream_is_the_answer_in_pieces(
+    api: httpx.Client, mistral: LoopbackMistral, accept: str, stream: bool
+) -> None:
     mistral.strike(None)
     asked = {"message": QUESTION, "kb": "guide", "stream": stream}
     response = api.post("/api/chat", json=asked, headers={"Accept": accept})
@@ -53,7 +63,8 @@ def test_what_is_wrong_with_a_question_is_a_status_before_the_stream_begins(api:
 
 def test_a_stream_that_breaks_ends_with_the_problem(api: httpx.Client, mistral: LoopbackMistral) -> None:
     """The model stops after words that were passed on already."""
-    api.post("/api/chat", json={"message": QUESTION, "kb": "guide"})  # its question's vector is not kept, the next one's neither
+    # its question's vector is not kept, the next one's neither
+    api.post("/api/chat", json={"message": QUESTION, "kb": "guide"})
     mistral.strike(None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("almanac.query.models.generators.MistralGenerator.stream", _broken)
@@ -66,7 +77,10 @@ def test_a_stream_that_breaks_ends_with_the_problem(api: httpx.Client, mistral: 
 def test_a_chat_may_use_the_names_of_other_clients(api: httpx.Client) -> None:
     asked = {"message": QUESTION, "history": [], "kb": "guide"}
     for enabled, mode in ((True, "kb-llm"), (False, "kb-only")):
-        named, ours = (api.post("/api/chat", json={**asked, **more}).json() for more in ({"enableLLM": enabled}, {"options": {"mode": mode}}))
+        named, ours = (
+            api.post("/api/chat", json={**asked, **more}).json()
+            for more in ({"enableLLM": enabled}, {"options": {"mode": mode}})
+        )
         assert named["answer"] == named["reply"] == ours["reply"] and named["pathway"] == ours["pathway"]
     streamed = events_of(api.post("/api/chat", json={**asked, "enableLLM": False, "stream": True}))[-1][1]
     assert streamed["answer"] == streamed["reply"]
@@ -104,9 +118,14 @@ def _broken(*_: Any, **__: Any) -> Any:
 
 def test_options_reach_the_model_and_the_search(api: httpx.Client, mistral: LoopbackMistral) -> None:
     mistral.strike(None)
-    history = [{"role": "user", "content": "Tell me about dogs."}, {"role": "assistant", "content": "They stay outside."}]
+    history = [
+        {"role": "user", "content": "Tell me about dogs."},
+        {"role": "assistant", "content": "They stay outside."},
+    ]
     options = {"temperature": 1.25, "retrievalK": 1, "mode": "kb-llm"}
-    answer = api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "history": history, "options": options}).json()
+    answer = api.post(
+        "/api/chat", json={"message": QUESTION, "kb": "guide", "history": history, "options": options}
+    ).json()
     *_, rewriting, asked = (one for one in mistral.asked if "messages" in one)
     assert (rewriting["temperature"], "Next message of the user" in str(rewriting["messages"])) == (0, True)
     assert asked["temperature"] == 1.25
@@ -125,7 +144,9 @@ def test_language_of_the_reply_may_be_asked_for(api: httpx.Client, mistral: Loop
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_sentence_whose_figures_no_passage_has_is_left_out(api: httpx.Client, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, stream: bool) -> None:
+def test_sentence_whose_figures_no_passage_has_is_left_out(
+    api: httpx.Client, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
     mistral.strike(None)
     monkeypatch.setattr(mistral, "says", "In winter the garden closes at 5 [1]. A ticket costs 12 euros [1].")
     response = api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "stream": stream})
@@ -135,8 +156,15 @@ def test_sentence_whose_figures_no_passage_has_is_left_out(api: httpx.Client, mi
         assert "".join(data["text"] for name, data in events_of(response) if name == "token") == answer["reply"]
 
 
-def test_the_environment_sets_what_a_chat_leaves_out(serving: Serving, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"RETRIEVAL_K": "1", "TEMPERATURE": "0.7", "INDEX_NAME": "guide", "MAX_INPUT_CHARS": "40"}.items():
+def test_the_environment_sets_what_a_chat_leaves_out(
+    serving: Serving, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {
+        "RETRIEVAL_K": "1",
+        "TEMPERATURE": "0.7",
+        "INDEX_NAME": "guide",
+        "MAX_INPUT_CHARS": "40",
+    }.items():
         monkeypatch.setenv(name, value)
     with serving(default=None) as client:
         mistral.strike(None)
@@ -159,7 +187,10 @@ def test_sources_come_page_by_page(api: httpx.Client) -> None:
 def test_search_kb_has_the_short_shape(api: httpx.Client) -> None:
     found = api.post("/search_kb", json={"query": "dogs on a lead", "top_k": 2}).json()
     assert [chunk.keys() for chunk in found["chunks"]] == [{"text", "metadata", "score"}] * 2
-    assert found["chunks"][0]["metadata"].items() >= {"source": "https://garden.example/dogs", "chunk_index": 0, "language": "en", "team": "blue"}.items()
+    assert (
+        found["chunks"][0]["metadata"].items()
+        >= {"source": "https://garden.example/dogs", "chunk_index": 0, "language": "en", "team": "blue"}.items()
+    )
     assert found["chunks"][0]["score"] >= found["chunks"][1]["score"]
 
 
@@ -182,20 +213,35 @@ def test_several_bases_are_asked_and_searched_at_once(api: httpx.Client, mistral
 
 
 def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: httpx.Client) -> None:
-    asked = {"query": "the garden", "k": 10, "mode": "dense", "where": {"team": {"$in": ["blue"]}}, "version": "v0001", "explain": True}
+    asked = {
+        "query": "the garden",
+        "k": 10,
+        "mode": "dense",
+        "where": {"team": {"$in": ["blue"]}},
+        "version": "v0001",
+        "explain": True,
+    }
     found = api.post("/api/search", json=asked).json()
     assert found.keys() == {"kb", "version", "versions", "query", "hits", "explain", "note", "searched"}
     assert {hit["metadata"]["team"] for hit in found["hits"]} == {"blue"}
     assert [step["step"] for step in found["explain"]][:3] == ["query", "filter", "dense"]
     assert api.post("/api/search", json={**asked, "floor": 1}).json()["hits"] == []
-    assert api.post("/api/search", json={"query": "garden", "workspace": "red", "where": {"team": "blue"}}).json()["hits"] == []
+    assert (
+        api.post("/api/search", json={"query": "garden", "workspace": "red", "where": {"team": "blue"}}).json()["hits"]
+        == []
+    )
 
 
 def test_what_there_is_is_told(api: httpx.Client) -> None:
     bases = api.get("/api/kbs").json()
     assert bases["default"] == "notes"
-    assert [one["size_mb"] for one in bases["items"]] == [api.get(f"/api/versions?kb={kb}").json()["versions"][0]["size_mb"] for kb in ("guide", "notes")]
-    assert [(one["kb"], one["version"], one["modes"]) for one in bases["items"]] == [("guide", "v0001", ["kb-only", "kb-llm"]), ("notes", "v0001", ["kb-only"])]
+    assert [one["size_mb"] for one in bases["items"]] == [
+        api.get(f"/api/versions?kb={kb}").json()["versions"][0]["size_mb"] for kb in ("guide", "notes")
+    ]
+    assert [(one["kb"], one["version"], one["modes"]) for one in bases["items"]] == [
+        ("guide", "v0001", ["kb-only", "kb-llm"]),
+        ("notes", "v0001", ["kb-only"]),
+    ]
     versions = api.get("/api/versions", params={"kb": "notes"}).json()
     assert (versions["current"], versions["versions"][-1]["version"]) == (versions["versions"][0]["version"], "v0001")
 
@@ -243,5 +289,9 @@ def test_every_setting_and_route_is_documented(api: httpx.Client) -> None:
 @pytest.mark.parametrize("path", ["/api/chat", "/health", "/nowhere"])
 def test_every_answer_forbids_guessing(api: httpx.Client, path: str) -> None:
     headers = api.get(path).headers
-    assert (headers["x-content-type-options"], headers["cache-control"], headers["referrer-policy"]) == ("nosniff", "no-store", "no-referrer")
+    assert (headers["x-content-type-options"], headers["cache-control"], headers["referrer-policy"]) == (
+        "nosniff",
+        "no-store",
+        "no-referrer",
+    )
     assert "access-control-allow-origin" not in headers

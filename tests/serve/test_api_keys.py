@@ -23,7 +23,9 @@ def guarded(serving: Serving) -> Any:
         yield client
 
 
-@pytest.mark.parametrize("path", ["/api/kbs", "/api/sources", "/api/versions", "/ready", "/metrics", "/openapi.json", "/nowhere"])
+@pytest.mark.parametrize(
+    "path", ["/api/kbs", "/api/sources", "/api/versions", "/ready", "/metrics", "/openapi.json", "/nowhere"]
+)
 def test_with_keys_every_route_needs_one(guarded: httpx.Client, path: str) -> None:
     response = guarded.get(path)
     require_problem(response, 401)
@@ -31,10 +33,22 @@ def test_with_keys_every_route_needs_one(guarded: httpx.Client, path: str) -> No
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer", "", "Bearer key-of-al", "Bearer key-of-all2", "Basic key-of-all", "key-of-all", "Bearer key-of-red:red", "Bearer \xff"]
+    "header",
+    [
+        "Bearer",
+        "",
+        "Bearer key-of-al",
+        "Bearer key-of-all2",
+        "Basic key-of-all",
+        "key-of-all",
+        "Bearer key-of-red:red",
+        "Bearer \xff",
+    ],
 )
 def test_another_key_is_none(guarded: httpx.Client, header: str) -> None:
-    require_problem(guarded.post("/api/chat", json={"message": "a"}, headers={b"Authorization": header.encode("latin-1")}), 401)
+    require_problem(
+        guarded.post("/api/chat", json={"message": "a"}, headers={b"Authorization": header.encode("latin-1")}), 401
+    )
 
 
 def test_the_page_and_health_need_none(guarded: httpx.Client) -> None:
@@ -66,7 +80,10 @@ def test_no_filter_leads_out_of_the_workspace_of_a_key(guarded: httpx.Client, wh
 
 
 def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
-    assert [one["title"] for one in guarded.get("/api/sources", headers=_RED).json()["items"]] == ["Opening hours", "Tickets"]
+    assert [one["title"] for one in guarded.get("/api/sources", headers=_RED).json()["items"]] == [
+        "Opening hours",
+        "Tickets",
+    ]
     assert "blue" not in guarded.post("/search_kb", json={"query": "dogs"}, headers=_RED).text
     require_problem(guarded.post("/api/search", json={"query": "dogs", "workspace": "blue"}, headers=_RED), 403)
     require_problem(guarded.get("/api/sources", params={"workspace": "blue"}, headers=_RED), 403)
@@ -75,7 +92,9 @@ def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
     assert [(one["kb"], one["size_mb"]) for one in items] == [("notes", None)], "a size tells how much others have"
     problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": "guide"}, headers=_RED), 404)
     assert problem["hint"] == "there are: notes"
-    problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": ["notes", "guide"]}, headers=_RED), 404)
+    problem = require_problem(
+        guarded.post("/api/chat", json={"message": "a", "kb": ["notes", "guide"]}, headers=_RED), 404
+    )
     assert problem["hint"] == "there are: notes"
     found = guarded.post("/api/search", json={"query": "dogs garden", "kb": ["notes"], "k": 50}, headers=_RED).json()
     assert {hit["metadata"]["team"] for hit in found["hits"]} == {"red"}
@@ -100,7 +119,9 @@ def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
         ({"Host": "localhost", "Origin": "http://[::1"}, 403),
     ],
 )  # fmt: skip
-def test_without_keys_only_this_machine_and_no_website_is_answered(api: httpx.Client, headers: dict[str, str], status: int) -> None:
+def test_without_keys_only_this_machine_and_no_website_is_answered(
+    api: httpx.Client, headers: dict[str, str], status: int
+) -> None:
     assert api.get("/api/kbs", headers=headers).status_code == status
 
 
@@ -108,15 +129,20 @@ def test_without_keys_only_this_machine_and_no_website_is_answered(api: httpx.Cl
     ("path", "headers", "status"),
     [
         ("/api/kbs", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403),
-        ("/api/kbs", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403),  # another port of this machine
+        # another port of this machine
+        ("/api/kbs", {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"}, 403),
         ("/api/kbs", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403),
         ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403),
-        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),  # somebody follows a link
+        # somebody follows a link
+        ("/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),
         ("/api/kbs", {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}, 200),
-        ("/api/kbs", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),  # typed in
+        # typed in
+        ("/api/kbs", {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200),
     ],
 )
-def test_what_a_page_elsewhere_asks_without_an_origin_is_refused(api: httpx.Client, path: str, headers: dict[str, str], status: int) -> None:
+def test_what_a_page_elsewhere_asks_without_an_origin_is_refused(
+    api: httpx.Client, path: str, headers: dict[str, str], status: int
+) -> None:
     assert api.get(path, headers=headers).status_code == status
 
 

@@ -1,4 +1,6 @@
-"""What the HTTP API refuses: bodies, values, rates, loads; each by a problem document that tells nothing of the server."""
+"""What the HTTP API refuses: bodies, values, rates, loads; each by a problem document that tells nothing of the
+server.
+"""
 
 import asyncio
 import json
@@ -108,15 +110,22 @@ def test_what_is_just_short_enough_is_answered(api: httpx.Client) -> None:
 def test_a_problem_says_where_and_what_next(api: httpx.Client) -> None:
     problem = require_problem(api.post("/api/chat", json={"message": "a", "options": {"temperature": 9}}), 422)
     assert problem["errors"][0]["pointer"] == "#/options/temperature"
-    assert [one["pointer"] for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": ["notes", ""]}), 422)["errors"]] == ["#/kb/1"]
-    assert [one["pointer"] for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": 5}), 422)["errors"]] == ["#/kb"]
+    assert [
+        one["pointer"]
+        for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": ["notes", ""]}), 422)["errors"]
+    ] == ["#/kb/1"]
+    assert [
+        one["pointer"] for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": 5}), 422)["errors"]
+    ] == ["#/kb"]
     for kb in ("nonesuch", ["notes", "nonesuch"]):
         problem = require_problem(api.post("/api/chat", json={"message": "a", "kb": kb}), 404)
         assert (problem["detail"], problem["hint"]) == ("no knowledge base 'nonesuch'", "one of guide, notes")
     problem = require_problem(api.post("/api/search", json={"query": "a", "where": {"colour": 1}}), 422)
     assert (problem["where"], problem["instance"]) == ("where", "/api/search")
     assert "team" in problem["hint"]
-    problem = require_problem(api.post("/api/search", json={"query": "a", "where": {"$or": [{"team": "red"}, {"team.made.up": 1}]}}), 422)
+    problem = require_problem(
+        api.post("/api/search", json={"query": "a", "where": {"$or": [{"team": "red"}, {"team.made.up": 1}]}}), 422
+    )
     assert problem["detail"] == "no field 'team.made.up' in this version"
 
 
@@ -129,7 +138,9 @@ def test_paths_and_methods_that_there_are_not_are_problems_too(api: httpx.Client
     require_problem(api.get("/api/sources", params={"limit": 0}), 422)
     require_problem(api.get("/api/versions", params={"unknown": "1"}), 422)
     require_problem(api.get("/api/sources?kb=%ff%fe%00"), 404)
-    require_problem(api.post("/api/chat", content=b"message=a", headers={"Content-Type": "application/x-www-form-urlencoded"}), 415)
+    require_problem(
+        api.post("/api/chat", content=b"message=a", headers={"Content-Type": "application/x-www-form-urlencoded"}), 415
+    )
     require_problem(api.post("/api/chat", content=b"{}", headers={**_JSON, "Content-Encoding": "gzip"}), 415)
 
 
@@ -143,8 +154,14 @@ def test_bytes_are_counted_as_they_come(serving: Serving) -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(serving: Serving) -> None:
-    with serving(body_timeout_s=0.2) as client, socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=5) as raw:
-        raw.sendall(b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 50\r\n\r\n{")
+    with (
+        serving(body_timeout_s=0.2) as client,
+        socket.create_connection((client.base_url.host, client.base_url.port or 0), timeout=5) as raw,
+    ):
+        raw.sendall(
+            b"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+            b"50\r\n\r\n{"
+        )
         assert raw.recv(1_000).startswith(b"HTTP/1.1 408")
 
 
@@ -177,8 +194,12 @@ def test_who_comes_when_all_places_are_taken_is_told_to_come_again(serving: Serv
         assert client.post("/api/chat", json=asked).status_code == 200
 
 
-@pytest.mark.parametrize(("asks_apis", "options", "at_once"), [(False, {}, 1), (True, {}, 8), (True, {"max_concurrent": 3}, 3)])
-def test_requests_that_only_search_are_worked_on_one_at_a_time(asks_apis: bool, options: dict[str, Any], at_once: int) -> None:
+@pytest.mark.parametrize(
+    ("asks_apis", "options", "at_once"), [(False, {}, 1), (True, {}, 8), (True, {"max_concurrent": 3}, 3)]
+)
+def test_requests_that_only_search_are_worked_on_one_at_a_time(
+    asks_apis: bool, options: dict[str, Any], at_once: int
+) -> None:
     """More would take turns at Python's lock, while those that wait for an API hold nobody up."""
     begun, let_go = threading.Semaphore(0), threading.Event()
 
@@ -213,7 +234,9 @@ def test_questions_that_come_while_a_pass_runs_are_embedded_together_however_few
 
     async def ask() -> list[Vectors]:
         workers = Workers(Settings.read(), asks_apis=False)
-        asked = [asyncio.create_task(workers.run(partial(embedder.embed_queries, [str(number)]))) for number in range(10)]
+        asked = [
+            asyncio.create_task(workers.run(partial(embedder.embed_queries, [str(number)]))) for number in range(10)
+        ]
         end = time.monotonic() + PATIENCE_S
         while sum(sizes) + len(together._waiting) < 8:  # the first pass may have some of those that come with it
             assert time.monotonic() < end
@@ -244,9 +267,15 @@ def test_a_key_has_so_many_requests_a_minute(serving: Serving) -> None:
         assert client.get("/api/kbs", headers={"Authorization": "Bearer second"}).status_code == 200
 
 
-def test_what_is_wrong_with_the_server_is_told_without_its_places(api: httpx.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_is_wrong_with_the_server_is_told_without_its_places(
+    api: httpx.Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def fail(*_: Any, **__: Any) -> None:
-        raise DamagedVersion(f"the vectors cannot be read: {tmp_path}/vectors.npy", where=str(tmp_path), hint="almanac rollback KB serves an older version")
+        raise DamagedVersion(
+            f"the vectors cannot be read: {tmp_path}/vectors.npy",
+            where=str(tmp_path),
+            hint="almanac rollback KB serves an older version",
+        )
 
     monkeypatch.setattr(PublishedIndex, "search", fail)
     response = api.post("/api/search", json={"query": "a", "kb": "notes"})

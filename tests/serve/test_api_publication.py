@@ -35,7 +35,9 @@ def own(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> B
 
 
 def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
-    """Eight clients ask without a pause; each answer is of the old version or the new one, and none of the old after one of the new has begun."""
+    """Eight clients ask without a pause; each answer is of the old version or the new one, and none of the old after
+    one of the new has begun.
+    """
     own.write([*NOTES, ("Parrots", "blue", "Parrots live in the aviary.")])
     asked: list[tuple[float, float, int, str]] = []
     is_over = threading.Event()
@@ -46,7 +48,9 @@ def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
             while not is_over.is_set():
                 begun = time.monotonic()
                 response = client.post("/api/chat", json=QUESTION)
-                asked.append((begun, time.monotonic(), response.status_code, response.json().get("version", response.text)))
+                asked.append(
+                    (begun, time.monotonic(), response.status_code, response.json().get("version", response.text))
+                )
 
         with ThreadPoolExecutor(8) as pool:
             clients = [pool.submit(ask) for _ in range(8)]
@@ -88,7 +92,9 @@ def test_a_catalog_knows_names_collections_and_what_to_ask_by_default(own: Bases
     catalog.close()
 
 
-def test_a_base_is_no_less_ready_because_nobody_waits_until_it_is_warm(own: Bases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_base_is_no_less_ready_because_nobody_waits_until_it_is_warm(
+    own: Bases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalog, told = Catalog(DataDir(own.data), [own.notes]), list[str]()
     monkeypatch.setattr(catalog, "_tell", lambda kb, _: told.append(kb))
     with unless(lambda: True), pytest.raises(GivenUp):
@@ -115,9 +121,29 @@ def test_a_declaration_that_breaks_is_read_as_it_was(own: Bases) -> None:
 @pytest.fixture
 def process(own: Bases, mistral: LoopbackMistral) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """`almanac serve` as a shell starts it, and its address."""
-    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", own.guide, "--port", "0", "--data", str(own.data)]
-    heed = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)  # which `nohup` around the tests would have children ignore
-    with subprocess.Popen(command, cwd=ROOT, env=dict(os.environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as started:
+    command = [
+        sys.executable,
+        "-m",
+        "almanac.cli.main",
+        "serve",
+        "--kb",
+        own.guide,
+        "--port",
+        "0",
+        "--data",
+        str(own.data),
+    ]
+    # which `nohup` around the tests would have children ignore
+    heed = partial(signal.signal, signal.SIGHUP, signal.SIG_DFL)
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed,
+    ) as started:
         assert started.stdout is not None
         address = started.stdout.readline().split()[-1]
         yield started, address

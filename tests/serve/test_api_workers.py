@@ -36,9 +36,24 @@ _KEYS = [f"key-{number}" for number in range(300)]
 @pytest.fixture
 def fleet(bases: Bases) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """A server of two workers that lets a key ask twice a minute; its address."""
-    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", bases.notes, "--port", "0", "--data", str(bases.data), "--workers", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "almanac.cli.main",
+        "serve",
+        "--kb",
+        bases.notes,
+        "--port",
+        "0",
+        "--data",
+        str(bases.data),
+        "--workers",
+        "2",
+    ]
     environment = {**os.environ, "ALMANAC_API_KEYS": ",".join(_KEYS), "ALMANAC_RATE_PER_MINUTE": "2"}
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as started:
         assert started.stdout is not None
         address = started.stdout.readline().split()[-1]
         yield started, address
@@ -47,8 +62,23 @@ def fleet(bases: Bases) -> Iterator[tuple["subprocess.Popen[str]", str]]:
 
 @pytest.mark.slow
 def test_workers_serve_where_stdin_is_closed(bases: Bases) -> None:
-    command = [sys.executable, "-m", "almanac.cli.main", "serve", "--kb", bases.notes, "--port", "0", "--data", str(bases.data), "--workers", "2"]
-    with subprocess.Popen(["sh", "-c", 'exec "$@" <&-', "sh", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True) as started:
+    command = [
+        sys.executable,
+        "-m",
+        "almanac.cli.main",
+        "serve",
+        "--kb",
+        bases.notes,
+        "--port",
+        "0",
+        "--data",
+        str(bases.data),
+        "--workers",
+        "2",
+    ]
+    with subprocess.Popen(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as started:
         assert started.stdout is not None
         address = started.stdout.readline().split()[-1]
         try:
@@ -71,20 +101,28 @@ def _until(is_so: Callable[[], bool]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
-def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(fleet: tuple["subprocess.Popen[str]", str]) -> None:
+def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(
+    fleet: tuple["subprocess.Popen[str]", str],
+) -> None:
     started, address = fleet
 
     keys = iter(_KEYS)
 
     def get(path: str, key: str) -> httpx.Response:
-        return httpx.get(f"{address}{path}", headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S, trust_env=False)
+        return httpx.get(
+            f"{address}{path}", headers={"Authorization": f"Bearer {key}"}, timeout=PATIENCE_S, trust_env=False
+        )
 
     def ask() -> int:
         headers = {"Authorization": f"Bearer {next(keys)}"}
-        return httpx.post(f"{address}api/chat", json=_ASKED, headers=headers, timeout=PATIENCE_S, trust_env=False).status_code
+        return httpx.post(
+            f"{address}api/chat", json=_ASKED, headers=headers, timeout=PATIENCE_S, trust_env=False
+        ).status_code
 
     def counted() -> list[tuple[str, int]]:
-        """Status and number of the questions, of all workers together. A response is counted once it is complete, which is after it has been read."""
+        """Status and number of the questions, of all workers together. A response is counted once it is complete, which
+        is after it has been read.
+        """
         told = get("metrics", next(keys)).text
         found = re.findall(r'almanac_requests_total\{method="POST",route="/api/chat",status="(\d+)"\} (\d+)', told)
         return [(status, int(count)) for status, count in found]
@@ -124,7 +162,9 @@ time.sleep(1 if log.read_text().count("False") == 1 else 60)
 """
 
 
-def test_replacements_that_cannot_start_leave_the_others_to_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases) -> None:
+def test_replacements_that_cannot_start_leave_the_others_to_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases
+) -> None:
     (tmp_path / "brief_worker.py").write_text(_WORKER)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(fleet_of_workers, "_SHORT_S", 0.9)
@@ -167,7 +207,9 @@ time.sleep(60)
 """
 
 
-def test_who_connects_while_workers_finish_is_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases) -> None:
+def test_who_connects_while_workers_finish_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases
+) -> None:
     (tmp_path / "slow_worker.py").write_text(_ENDS_SLOWLY)
     log = tmp_path / "slow_worker.log"
     log.touch()
@@ -257,7 +299,10 @@ def test_an_answer_past_its_deadline_is_worked_on_no_more(serving: Serving, stag
 def test_a_client_that_has_gone_costs_nothing_more(serving: Serving, stages: list[Any], is_streamed: bool) -> None:
     with serving(max_concurrent=1) as client:
         body = json.dumps({**_ASKED, "stream": is_streamed}).encode()
-        head = f"POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = (
+            "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+            f"{len(body)}\r\n\r\n"
+        ).encode()
         with socket.create_connection((client.base_url.host, client.base_url.port or 80)) as gone:
             gone.sendall(head + body)
             _until(lambda: "in_flight 1.0" in client.get("/metrics").text)

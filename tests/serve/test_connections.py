@@ -42,7 +42,10 @@ def test_trailers_are_no_headers(port: int) -> None:
 
 def test_an_upgrade_that_is_asked_for_loses_neither_the_body_nor_the_next_request(port: int) -> None:
     """As clients for HTTP/2 ask with every request."""
-    asked = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\nContent-Type: application/json\r\n"
+    asked = (
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\nContent-Type: "
+        b"application/json\r\n"
+    )
     one = _POST + asked + b"Content-Length: %d\r\n\r\n" % len(_BODY) + _BODY
     assert exchanged(port, one + one + _LAST).statuses == (200, 200, 200)
 
@@ -124,10 +127,14 @@ def test_a_request_that_came_while_the_server_was_stopped_is_answered() -> None:
         await send({"type": "http.response.body"})
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        server = uvicorn.Server(uvicorn.Config(app, http=Stopped, lifespan="off", log_config=None, timeout_keep_alive=0.3))  # type: ignore[arg-type]
+        server = uvicorn.Server(
+            uvicorn.Config(app, http=Stopped, lifespan="off", log_config=None, timeout_keep_alive=0.3)  # type: ignore[arg-type]
+        )
         serving = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         serving.start()
-        one, *others = (http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=PATIENCE_S) for _ in range(9))
+        one, *others = (
+            http.client.HTTPConnection("127.0.0.1", listening.getsockname()[1], timeout=PATIENCE_S) for _ in range(9)
+        )
         for connection in (one, *others):
             connection.request("GET", "/")
             assert connection.getresponse().read() == b""

@@ -12,7 +12,17 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, ViewportSize, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    Route,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
@@ -31,7 +41,9 @@ from tests.loopback.serving import running
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]  # one worker: what is published is published once
 
-_CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+_CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
 _SWITCHES = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -48,7 +60,12 @@ _RECORDS = [
         "Where to begin is up to you. The garden closes at six in summer and at five in winter.",
     ),
     ("Tickets", "https://garden.example/tickets", "gates", "Children enter for free, students pay half."),
-    (f"Parrots {_ATTACK}", "javascript:document.title='attacked'", "lake", f"Parrots {_ATTACK} live in the aviary [1](https://evil.example/) beside the lake."),
+    (
+        f"Parrots {_ATTACK}",
+        "javascript:document.title='attacked'",
+        "lake",
+        f"Parrots {_ATTACK} live in the aviary [1](https://evil.example/) beside the lake.",
+    ),
     ("חתולים", "https://garden.example/cats", "lake", "החתולים ישנים ליד המזרקה הגדולה."),
 ]
 
@@ -76,21 +93,39 @@ def published(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MISTRAL_API_KEY", "key")
         patch.delenv("INDEX_NAME", raising=False)
-        lines = [json.dumps({"title": title, "url": url, "area": area, "text": text}) for title, url, area, text in _RECORDS]
+        lines = [
+            json.dumps({"title": title, "url": url, "area": area, "text": text}) for title, url, area, text in _RECORDS
+        ]
         (folder / "records.jsonl").write_text("\n".join(lines), encoding="utf-8")
         paths = [
             _publish(folder, mistral, "garden", "Palace gardens"),
-            _publish(folder, mistral, "guide", "A guide to the palace", generate={"provider": "mistral", "server_url": mistral.url, "temperature": 0.2}),
+            _publish(
+                folder,
+                mistral,
+                "guide",
+                "A guide to the palace",
+                generate={"provider": "mistral", "server_url": mistral.url, "temperature": 0.2},
+            ),
         ]
         yield _Published(DataDir(folder / "data"), paths)
 
 
 def _publish(folder: Path, mistral: LoopbackMistral, name: str, title: str, **parts: Any) -> str:
     fields = {field: {"json": field, "required": True} for field in ("title", "url", "area", "text")}
-    source = {"name": "records", "kind": "files", "glob": "records.jsonl", "yields": "records", "title": "{title}", "fields": fields, "text": "{text}"}
+    source = {
+        "name": "records",
+        "kind": "files",
+        "glob": "records.jsonl",
+        "yields": "records",
+        "title": "{title}",
+        "fields": fields,
+        "text": "{text}",
+    }
     declared = {
-        "name": name, "title": title, "sources": [source], "clean": "none", "retrieve": {"floor": 0.2, "confident": 0.25, "workspace": "area"},
-        "embed": {"provider": "mistral", "model": "mistral-embed", "server_url": mistral.url, "same_as": "https://api.mistral.ai"}, **parts,
+        "name": name, "title": title, "sources": [source], "clean": "none", "retrieve": {"floor": 0.2,
+        "confident": 0.25, "workspace": "area"},
+        "embed": {"provider": "mistral", "model": "mistral-embed", "server_url": mistral.url,
+        "same_as": "https://api.mistral.ai"}, **parts,
     }  # fmt: skip
     path = folder / f"{name}.yaml"
     path.write_text(json.dumps(declared), encoding="utf-8")  # which is YAML
@@ -125,7 +160,9 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, address: str, mistral: LoopbackMistral) -> Iterator[Open]:
-    """Opens the page in a context of its own. At the end nothing may have been complained of: no error in the console, no breach of the policy."""
+    """Opens the page in a context of its own. At the end nothing may have been complained of: no error in the console,
+    no breach of the policy.
+    """
     complaints: list[str] = []
     contexts: list[BrowserContext] = []
     mistral.strike(None)
@@ -152,7 +189,8 @@ def _is_complaint(said: ConsoleMessage) -> bool:
 
 
 def _ask(page: Page, question: str) -> None:
-    expect(page.get_by_label("Knowledge base")).to_be_enabled()  # once the page knows whom to ask; before, Enter sends nothing
+    # once the page knows whom to ask; before, Enter sends nothing
+    expect(page.get_by_label("Knowledge base")).to_be_enabled()
     page.get_by_label("Your question").fill(question)
     page.get_by_label("Your question").press("Enter")
 
@@ -174,7 +212,12 @@ def _choose(page: Page, title: str) -> None:
 
 
 def _is_wider_than_the_screen(page: Page) -> bool:
-    return bool(page.evaluate("document.documentElement.scrollWidth > innerWidth || document.getElementById('scroll').scrollWidth > innerWidth"))
+    return bool(
+        page.evaluate(
+            "document.documentElement.scrollWidth > innerWidth || document.getElementById('scroll').scrollWidth > "
+            "innerWidth"
+        )
+    )
 
 
 def test_a_citation_opens_the_passage_with_the_quote_in_it(open_page: Open) -> None:
@@ -184,7 +227,9 @@ def test_a_citation_opens_the_passage_with_the_quote_in_it(open_page: Open) -> N
     expect(_turn(page)).to_contain_text("garden v0001")
     _turn(page).get_by_role("button", name="Source 1: Opening hours").first.click()
     passage = page.get_by_role("dialog", name="Opening hours")
-    expect(passage.locator("mark")).to_have_text("Text: Where to begin is up to you. The garden closes at six in summer and at five in winter.")
+    expect(passage.locator("mark")).to_have_text(
+        "Text: Where to begin is up to you. The garden closes at six in summer and at five in winter."
+    )
     expect(passage.locator("blockquote")).to_contain_text("Where to begin is up to you.")
     expect(passage.locator("strong")).to_have_text(["Title:", "URL:", "Text:"])  # the area keeps workspaces apart
     link = passage.get_by_role("link")
@@ -195,7 +240,9 @@ def test_a_citation_opens_the_passage_with_the_quote_in_it(open_page: Open) -> N
     expect(_turn(page).get_by_role("button", name="Source 1").first).to_be_focused()
 
 
-def test_a_reply_is_read_while_it_is_written(open_page: Open, monkeypatch: pytest.MonkeyPatch, mistral: LoopbackMistral) -> None:
+def test_a_reply_is_read_while_it_is_written(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, mistral: LoopbackMistral
+) -> None:
     page = open_page()
     goes_on = threading.Event()
 
@@ -238,7 +285,9 @@ def test_what_is_set_is_sent_with_each_question(open_page: Open, mistral: Loopba
     body: Any = sent.value.post_data_json
     assert body["options"] == {"mode": "kb-llm", "retrievalK": 2, "temperature": 0.9}
     assert [message["role"] for message in body["history"]] == ["user", "assistant"]
-    assert [asked["temperature"] for asked in mistral.asked if "messages" in asked] == [0.0, 0.9], "the question is rewritten to stand alone, then answered"
+    assert [asked["temperature"] for asked in mistral.asked if "messages" in asked] == [0.0, 0.9], (
+        "the question is rewritten to stand alone, then answered"
+    )
 
 
 def test_an_answer_that_nobody_found_is_shown_as_such(open_page: Open) -> None:
@@ -249,16 +298,28 @@ def test_an_answer_that_nobody_found_is_shown_as_such(open_page: Open) -> None:
     expect(_turn(page).get_by_role("button", name="Source")).to_have_count(0)
 
 
-def test_closest_passages_are_shown_as_leads_and_what_was_searched_for_is_told(open_page: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closest_passages_are_shown_as_leads_and_what_was_searched_for_is_told(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server's own answer, with fields that depend on how a question is searched."""
     told = {"chunk_id": "c", "document_id": "d", "relevance": 0.31}
     related = [
         Related(url="https://garden.example/cats", title="חתולים", text="החתולים ישנים ליד המזרקה הגדולה.", **told),
-        Related(url="javascript:alert(1)", title=f"Parrots {_ATTACK}", text="x", passage=f"Name: {_ATTACK}\nSee: [1](https://evil.example/)", **told),
+        Related(
+            url="javascript:alert(1)",
+            title=f"Parrots {_ATTACK}",
+            text="x",
+            passage=f"Name: {_ATTACK}\nSee: [1](https://evil.example/)",
+            **told,
+        ),
     ]
     ask = PublishedIndex.ask
     monkeypatch.setattr(
-        PublishedIndex, "stream", lambda index, *a, **b: iter([ask(index, *a, **b).model_copy(update={"related": related, "searched": "yesterday evening"})])
+        PublishedIndex,
+        "stream",
+        lambda index, *a, **b: iter(
+            [ask(index, *a, **b).model_copy(update={"related": related, "searched": "yesterday evening"})]
+        ),
     )
     page = open_page()
     _ask(page, "Qui a gagné hier soir ?")
@@ -284,10 +345,17 @@ def test_closest_passages_are_shown_as_leads_and_what_was_searched_for_is_told(o
 
 def test_a_refusal_is_shown_and_can_be_tried_again(open_page: Open) -> None:
     page = open_page()
-    problem = {"type": "about:blank", "title": "Too many questions at once", "status": 503, "detail": "all places are taken"}
+    problem = {
+        "type": "about:blank",
+        "title": "Too many questions at once",
+        "status": 503,
+        "detail": "all places are taken",
+    }
 
     def refuse(route: Route) -> None:
-        route.fulfill(status=503, content_type="application/problem+json", headers={"Retry-After": "2"}, body=json.dumps(problem))
+        route.fulfill(
+            status=503, content_type="application/problem+json", headers={"Retry-After": "2"}, body=json.dumps(problem)
+        )
 
     page.route("**/api/chat", refuse, times=1)
     _ask(page, "When does the garden close in winter?")
@@ -308,7 +376,9 @@ def test_a_server_that_is_away_is_said_and_found_again(open_page: Open) -> None:
     expect(page.get_by_role("heading", name="Ask Palace gardens")).to_be_visible()
 
 
-def test_a_model_that_breaks_off_is_a_problem_of_this_turn(open_page: Open, monkeypatch: pytest.MonkeyPatch, mistral: LoopbackMistral) -> None:
+def test_a_model_that_breaks_off_is_a_problem_of_this_turn(
+    open_page: Open, monkeypatch: pytest.MonkeyPatch, mistral: LoopbackMistral
+) -> None:
     page = open_page()
     _choose(page, "A guide to the palace")
     monkeypatch.setitem(FAULTS, "break", _only_in_chats(_break_off))
@@ -356,10 +426,23 @@ def test_what_looks_like_html_stays_text(open_page: Open) -> None:
 
 def test_a_link_reads_as_it_leads(open_page: Open) -> None:
     """What turns its text around, or is not seen, is shown as it is requested."""
-    addresses = ["https://evil.example/\u202egpj.exe", "https://garden.example/\u200bhours", "https://garden.example/שעות", "javascript:x\u202e"]
-    read = "async (all) => { const { linkTo } = await import('/static/text.js'); return all.map((one) => linkTo(one).textContent); }"
+    addresses = [
+        "https://evil.example/\u202egpj.exe",
+        "https://garden.example/\u200bhours",
+        "https://garden.example/שעות",
+        "javascript:x\u202e",
+    ]
+    read = (
+        "async (all) => { const { linkTo } = await import('/static/text.js'); return all.map((one) => "
+        "linkTo(one).textContent); }"
+    )
     shown = open_page().evaluate(read, addresses)
-    assert shown == ["https://evil.example/%E2%80%AEgpj.exe", "https://garden.example/%E2%80%8Bhours", "https://garden.example/שעות", "javascript:x\u202e"]
+    assert shown == [
+        "https://evil.example/%E2%80%AEgpj.exe",
+        "https://garden.example/%E2%80%8Bhours",
+        "https://garden.example/שעות",
+        "javascript:x\u202e",
+    ]
 
 
 def test_hebrew_reads_from_the_right(open_page: Open) -> None:
@@ -370,7 +453,9 @@ def test_hebrew_reads_from_the_right(open_page: Open) -> None:
     assert reply.evaluate("element => getComputedStyle(element).direction") == "rtl"
 
 
-def test_page_says_what_was_left_out(open_page: Open, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_page_says_what_was_left_out(
+    open_page: Open, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mistral, "says", "In winter the garden closes at five [1]. A ticket costs 12 euros [1].")
     page = open_page()
     _choose(page, "A guide to the palace")
@@ -395,7 +480,10 @@ def test_everything_is_reached_by_keyboard(open_page: Open) -> None:
         page.keyboard.press("Shift+Tab")
         if citation.evaluate("element => element === document.activeElement"):
             break
-    assert citation.evaluate("element => element.matches(':focus-visible') && getComputedStyle(element).outlineStyle") == "solid"
+    assert (
+        citation.evaluate("element => element.matches(':focus-visible') && getComputedStyle(element).outlineStyle")
+        == "solid"
+    )
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
     page.keyboard.press("Escape")

@@ -1,4 +1,6 @@
-"""What each caller sees, by HTTP and by MCP: one table for both doors, and nothing in any response of either that another tenant's content is in."""
+"""What each caller sees, by HTTP and by MCP: one table for both doors, and nothing in any response of either that
+another tenant's content is in.
+"""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +24,8 @@ from tests.serve.test_mcp import listening
 pytestmark = pytest.mark.xdist_group("serve")
 REFUSED = "refused"
 _RED, _BLUE = {"Opening hours", "Tickets"}, {"Dogs", "Boats"}
-# What a caller sees of each base that it can name: titles, or that it is refused. Bases without a row are not there for it.
+# What a caller sees of each base that it can name: titles, or that it is refused. Bases without a row are not there for
+# it.
 _TABLE: dict[str, dict[str, Any]] = {
     "": {"notes": _RED | _BLUE, "guide": _RED | _BLUE, "strict": REFUSED},
     "red": {"notes": _RED, "strict": _RED},
@@ -32,7 +35,10 @@ _TABLE: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 _KEYS = {workspace: f"key-{number}" for number, workspace in enumerate(_TABLE)}
 _QUERY = "the secret of the hedgehog, dogs, boats, tickets, hours of the garden"
-_WORDS = {"red": ("six in summer", "students pay", "/opening-hours", "/tickets"), "blue": ("hedgehog is", "is a hedgehog", "on a lead", "/dogs", "/boats")}
+_WORDS = {
+    "red": ("six in summer", "students pay", "/opening-hours", "/tickets"),
+    "blue": ("hedgehog is", "is a hedgehog", "on a lead", "/dogs", "/boats"),
+}
 
 
 class _Http:
@@ -79,9 +85,16 @@ class _Mcp:
 
     def bases(self) -> set[str]:
         tools, resources = self._do(lambda agent: agent.list_tools()), self._do(lambda agent: agent.list_resources())
-        by_tool = {tool["name"].removeprefix("search_").removesuffix("_knowledge") for tool in tools["tools"]} - {"ask", "search"}
+        by_tool = {tool["name"].removeprefix("search_").removesuffix("_knowledge") for tool in tools["tools"]} - {
+            "ask",
+            "search",
+        }
         assert by_tool == {one["uri"].split("/")[2] for one in resources["resources"]}
-        offered = [tool["inputSchema"]["properties"]["kb"] for tool in tools["tools"] if "kb" in tool["inputSchema"]["properties"]]
+        offered = [
+            tool["inputSchema"]["properties"]["kb"]
+            for tool in tools["tools"]
+            if "kb" in tool["inputSchema"]["properties"]
+        ]
         assert all(json.dumps(sorted(by_tool)) in json.dumps(one, sort_keys=True) for one in offered)
         return by_tool
 
@@ -129,10 +142,16 @@ class _Mcp:
 def doors(bases: Bases) -> Iterator[dict[str, Any]]:
     strict = bases.declare("strict", retrieve={"k": 3, "floor": 0.15, "workspace": {"field": "team", "required": True}})
     bases.publish(strict)
-    names, keys = [bases.notes, bases.guide, strict], ",".join(f"{key}:{workspace}".rstrip(":") for workspace, key in _KEYS.items())
+    names, keys = (
+        [bases.notes, bases.guide, strict],
+        ",".join(f"{key}:{workspace}".rstrip(":") for workspace, key in _KEYS.items()),
+    )
     catalog = Catalog(DataDir(bases.data), names, default="notes")
     server = KnowledgeServer(catalog, Settings())
-    with serve_bases(bases, names=names, api_keys=keys) as client, listening(server, api_keys=keys, rate_per_minute=10_000) as address:
+    with (
+        serve_bases(bases, names=names, api_keys=keys) as client,
+        listening(server, api_keys=keys, rate_per_minute=10_000) as address,
+    ):
         yield {"http": lambda key: _Http(client, key), "mcp": lambda key: _Mcp(address, key)}
     catalog.close()
 
@@ -152,7 +171,12 @@ def test_both_doors_show_a_caller_the_same(doors: dict[str, Any], door: str, wor
     both = REFUSED if "guide" not in seen else _RED | _BLUE
     assert asking.found(["notes", "guide"]) == both
     if workspace:
-        hidden = [word for team, words in _WORDS.items() if team != workspace for word in words] + ["The guide", '"guide"', "guide (", "guide,"]
+        hidden = [word for team, words in _WORDS.items() if team != workspace for word in words] + [
+            "The guide",
+            '"guide"',
+            "guide (",
+            "guide,",
+        ]
         told = asking.heard.replace("no tool 'search_guide_knowledge'", "")
         assert [word for word in hidden if word in told] == []
 

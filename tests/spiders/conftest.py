@@ -25,8 +25,10 @@ class Answer:
 
 @dataclass
 class Site:
-    """`answers` maps a path with its query to what is served there; of any other path, `otherwise` is asked. A page with an ETag or
-    a Last-Modified is not sent again to whoever has it. What a crawl makes up to see what becomes of it is not counted with the others."""
+    """`answers` maps a path with its query to what is served there; of any other path, `otherwise` is asked. A page
+    with an ETag or a Last-Modified is not sent again to whoever has it. What a crawl makes up to see what becomes of it
+    is not counted with the others.
+    """
 
     base: str
     answers: dict[str, Answer] = field(default_factory=dict)

@@ -1,8 +1,9 @@
 """Runs the process of a crawl on a network of its own: `python -m tests.spiders.drawn JOBFILE`.
 
-`public` names loopback addresses that are taken for public ones, for a test machine has no others. `names` maps a host name to the addresses that it
-has when it is looked up, one look-up after the other; the last one stays. With `bare`, pages have all that Chromium gives them: nothing is taken away
-by scripts. `browser` has other values for the limits of spiders/crawling/browser.py.
+`public` names loopback addresses that are taken for public ones, for a test machine has no others. `names` maps a host
+name to the addresses that it has when it is looked up, one look-up after the other; the last one stays. With `bare`,
+pages have all that Chromium gives them: nothing is taken away by scripts. `browser` has other values for the limits of
+spiders/crawling/browser.py.
 """
 
 import json
@@ -38,7 +39,9 @@ def _main(told: dict[str, Any]) -> int:
         patch.object(GAIResolver, "__init__", begin),
         patch.object(drawing, "_WITHOUT", "" if told["bare"] else drawing._WITHOUT),
         patch.dict(vars(browser), told["browser"]),
-        patch.object(addresses, "private_kind", lambda address: None if address in told["public"] else private_kind(address)),
+        patch.object(
+            addresses, "private_kind", lambda address: None if address in told["public"] else private_kind(address)
+        ),
     ):
         return crawl_process.crawl(Job.model_validate(told["job"]))
 

@@ -11,4 +11,6 @@ def edit(path: Path, pattern: str, new: str, *, only: str = "") -> None:
     """Replaces a regular expression in the JSON of each line that contains `only`."""
     lines = path.read_bytes().splitlines(keepends=True)
     texts = [json.dumps(values_of(line)) for line in lines]
-    path.write_bytes(b"".join(line_of(json.loads(re.sub(pattern, new, text) if only in text else text)) for text in texts))
+    path.write_bytes(
+        b"".join(line_of(json.loads(re.sub(pattern, new, text) if only in text else text)) for text in texts)
+    )

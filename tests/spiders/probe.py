@@ -1,8 +1,9 @@
-"""Asks for URLs with the settings of a declared source, in a process of its own: `python -m tests.spiders.probe JOBFILE`.
+"""Asks for URLs with the settings of a declared source, in a process of its own: `python -m tests.spiders.probe
+JOBFILE`.
 
-A spider without a policy of its own: what becomes of each request is the settings' and the middlewares' doing. Prints one JSON
-object for each URL: {url, status, final, reason, detail}. `public` names loopback addresses that are taken for public ones, for
-a test machine has no others.
+A spider without a policy of its own: what becomes of each request is the settings' and the middlewares' doing. Prints
+one JSON object for each URL: {url, status, final, reason, detail}. `public` names loopback addresses that are taken for
+public ones, for a test machine has no others.
 """
 
 import json
@@ -33,7 +34,9 @@ class Probe(scrapy.Spider):
 
     async def start(self) -> AsyncIterator[Any]:
         for url in self.urls:
-            yield scrapy.Request(url, callback=self.arrive, errback=self.fail, dont_filter=True, cb_kwargs={"asked": url})
+            yield scrapy.Request(
+                url, callback=self.arrive, errback=self.fail, dont_filter=True, cb_kwargs={"asked": url}
+            )
 
     def refusal_of(self, url: str) -> str | None:
         return None if is_on_domains(url, self.source.domains) else "off_site"
@@ -47,7 +50,8 @@ class Probe(scrapy.Spider):
     def fail(self, failure: Failure) -> None:
         error: Any = failure.value
         reason = error.reason if hasattr(error, "reason") else type(error).__name__
-        _tell(url=failure.request.cb_kwargs["asked"], reason=reason, detail=str(error))  # type: ignore[attr-defined]  # Scrapy puts it there
+        # Scrapy puts it there
+        _tell(url=failure.request.cb_kwargs["asked"], reason=reason, detail=str(error))  # type: ignore[attr-defined]
 
 
 def _tell(**found: Any) -> None:
@@ -56,8 +60,12 @@ def _tell(**found: Any) -> None:
 
 
 def _main(job: dict[str, Any]) -> None:
-    source = SiteSource.model_validate({**job["source"], "politeness": {**job["source"].get("politeness", {}), "allow_private": True}})
-    manners = source.politeness.model_copy(update={"allow_private": job["source"].get("politeness", {}).get("allow_private", True)})
+    source = SiteSource.model_validate(
+        {**job["source"], "politeness": {**job["source"].get("politeness", {}), "allow_private": True}}
+    )
+    manners = source.politeness.model_copy(
+        update={"allow_private": job["source"].get("politeness", {}).get("allow_private", True)}
+    )
     source = source.model_copy(update={"politeness": manners})  # a literal address would have been an error before
     vars(addresses)["private_kind"] = lambda address: None if address in job["public"] else private_kind(address)
     process = AsyncCrawlerProcess(settings_for(source) | job.get("settings", {}))

@@ -1,4 +1,6 @@
-"""Cents beside a price, raised, small or in elements of their own: what they are is read, and what they may be is refused with what settles it."""
+"""Cents beside a price, raised, small or in elements of their own: what they are is read, and what they may be is
+refused with what settles it.
+"""
 
 from typing import Any
 
@@ -54,7 +56,11 @@ def price_of(markup: str, **rule: Any) -> FieldReading:
         ("<span class=vh>Our price: </span>$12.99", "12.99", "$"),
         ("$12<span class=vh>.</span>99", "12.99", "$"),
         ("$12<span class=sr-only>.</span><sup>99</sup>", "12.99", "$"),
-        ("<span class=sr-only>12 dollars and 99 cents</span><span aria-hidden=true>$12<sup>99</sup></span>", "12.99", "dollars"),
+        (
+            "<span class=sr-only>12 dollars and 99 cents</span><span aria-hidden=true>$12<sup>99</sup></span>",
+            "12.99",
+            "dollars",
+        ),
     ],
 )
 def test_cents_are_read_wherever_they_stand(markup: str, amount: str, currency: str) -> None:
@@ -133,7 +139,11 @@ def test_number_with_raised_digits_is_refused(text: str) -> None:
 
 def test_thousands_of_numbers_beside_each_other_take_linear_time() -> None:
     def listing(count: int) -> Any:
-        page = Page(url="http://x.test/p", body=f"<main>{'<b>12</b> <i>345</i> ' * count}</main>".encode(), content_type="text/html")
+        page = Page(
+            url="http://x.test/p",
+            body=f"<main>{'<b>12</b> <i>345</i> ' * count}</main>".encode(),
+            content_type="text/html",
+        )
         return Content(page).selector.css("main")[0]
 
     assert_linear(parted_number, listing, 500)

@@ -40,7 +40,9 @@ _REDIRECTS = CONTENT / "adv_redirects"
 
 def source(site: "Site", **keys: Any) -> SiteSource:
     manners = {"allow_private": True, **keys.pop("politeness", {})}
-    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], "politeness": manners, **keys})
+    return SiteSource.model_validate(
+        {"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], "politeness": manners, **keys}
+    )
 
 
 def links(*paths: str) -> str:
@@ -57,7 +59,22 @@ def crawled(site: "Site", folder: Path, **keys: Any) -> tuple[CrawlOutcome, list
 def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", tmp_path: Path) -> None:
     site = loopback_site
     site.page("/robots.txt", "User-agent: *\nDisallow: /private\n", content_type="text/plain")
-    paths = ["/ok", "/gone", "/broken", "/loop", "/private/x", "/blob", "/forbidden", "/big", "/zipped", "/moved", "/away", "/none", "/photo.jpg", "/typeless"]
+    paths = [
+        "/ok",
+        "/gone",
+        "/broken",
+        "/loop",
+        "/private/x",
+        "/blob",
+        "/forbidden",
+        "/big",
+        "/zipped",
+        "/moved",
+        "/away",
+        "/none",
+        "/photo.jpg",
+        "/typeless",
+    ]
     site.page("/", links(*paths, "mailto:a@b.test", "https://elsewhere.test/", "/ok#again"))
     site.page("/ok", "<h1>ok</h1>", headers={"ETag": '"e1"'})
     site.page("/gone", status=410)
@@ -91,7 +108,12 @@ def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", 
     assert details["/big"] == "more than 100,000 bytes: limits.bytes_per_page"
     assert details["/zipped"] == "more than 100,000 bytes, unpacked: limits.bytes_per_page"
     assert (outcome.pages.fetched, outcome.pages.gone, outcome.pages.failed, outcome.pages.refused) == (5, 1, 3, 5)
-    assert (site.asked["/ok"], site.asked["/broken"], site.asked["/private/x"], site.asked["/photo.jpg"]) == (1, 3, 0, 0)
+    assert (site.asked["/ok"], site.asked["/broken"], site.asked["/private/x"], site.asked["/photo.jpg"]) == (
+        1,
+        3,
+        0,
+        0,
+    )
     assert outcome.finish == "finished"
     pages = {page.url.removeprefix(site.base): page for page in RawStore(tmp_path).pages("r1")}
     assert pages["/ok"].etag == '"e1"' and pages["/new"].requested_url == f"{site.base}/moved"
@@ -108,7 +130,10 @@ def test_what_is_no_page_is_told_with_what_it_is(loopback_site: "Site", tmp_path
     site.page("/file", status=302, headers={"Location": "file:///etc/passwd"})
     site.page("/long", status=302, headers={"Location": "file:///" + "x" * 5000})
     outcome, _ = crawled(site, tmp_path)
-    assert {failure.url.removeprefix(site.base): (failure.reason, failure.detail.removeprefix("text/html; charset=utf-8")) for failure in outcome.failures} == {
+    assert {
+        failure.url.removeprefix(site.base): (failure.reason, failure.detail.removeprefix("text/html; charset=utf-8"))
+        for failure in outcome.failures
+    } == {
         "/packed": ("not_text", "; but its body is gzip data: compressed twice, or without a Content-Encoding"),
         "/twice": ("not_text", "; but its body is gzip data: compressed twice, or without a Content-Encoding"),
         "/blob": ("not_text", "; but its body is binary"),
@@ -122,8 +147,15 @@ def test_a_page_that_a_proxy_changed_on_its_way_is_a_page(loopback_site: "Site",
     site = loopback_site
     site.page("/", links("/one", "/half"), status=203)
     site.page("/one", "<h1>One</h1>", status=203)
-    site.page("/half", gzip.compress(b"<h1>Two</h1>" * 99, mtime=0)[:20], status=203, headers={"Content-Encoding": "gzip"})
-    site.page("/s.xml", f"<urlset><url><loc>{site.base}/listed</loc></url></urlset>", status=203, content_type="application/xml")
+    site.page(
+        "/half", gzip.compress(b"<h1>Two</h1>" * 99, mtime=0)[:20], status=203, headers={"Content-Encoding": "gzip"}
+    )
+    site.page(
+        "/s.xml",
+        f"<urlset><url><loc>{site.base}/listed</loc></url></urlset>",
+        status=203,
+        content_type="application/xml",
+    )
     site.page("/listed", "<h1>Listed</h1>")
     outcome, stored = crawled(site, tmp_path, sitemaps=[f"{site.base}/s.xml"])
     assert stored == ["/", "/listed", "/one"]
@@ -208,17 +240,28 @@ def test_a_host_is_asked_for_as_many_pages_at_once_as_declared(loopback_site: "S
     assert (len(stored), peak) == (21, 3)
 
 
-def test_a_card_whose_link_redirects_to_a_page_that_was_met_before_is_not_lost(loopback_site: "Site", tmp_path: Path) -> None:
+def test_a_card_whose_link_redirects_to_a_page_that_was_met_before_is_not_lost(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site = loopback_site
     site.page("/", links("/p/1", "/tours"))
     site.page("/p/1", "<h1>One</h1>")
     site.page("/tours", "<li><a href=/go/1>1</a><b>05/06/2025</b></li>", delay_s=0.3)
     site.page("/go/1", status=302, headers={"Location": "/p/1?ref=go"})
     listing = {"match": "/tours$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"date": {"css": "b"}}}
-    keys: dict[str, Any] = {"listing": listing, "yields": "records", "fields": {"name": {"css": "h1"}}, "follow": {"allow": ["/p/", "/tours"]}}
+    keys: dict[str, Any] = {
+        "listing": listing,
+        "yields": "records",
+        "fields": {"name": {"css": "h1"}},
+        "follow": {"allow": ["/p/", "/tours"]},
+    }
     outcome, stored = crawled(site, tmp_path, **keys, ignore_parameters=["ref"])
     assert (stored, outcome.failures, site.asked["/p/1"]) == (["/", "/p/1", "/tours"], [], 1)
-    drafts = [draft for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en") for draft in found.drafts]
+    drafts = [
+        draft
+        for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
+        for draft in found.drafts
+    ]
     assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [("/p/1", "05/06/2025")]
 
 
@@ -228,11 +271,23 @@ def test_canonical_page_has_the_card_of_its_alias(loopback_site: "Site", tmp_pat
     for path in ("/i/1", "/i/1?from=list"):
         site.page(path, "<link rel=canonical href='/i/1'><h1>One</h1>")
     listing = {"match": "/list$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"date": {"css": "b"}}}
-    keys: dict[str, Any] = {"start_urls": [f"{site.base}/list"], "listing": listing, "yields": "records", "fields": {"name": {"css": "h1"}}}
+    keys: dict[str, Any] = {
+        "start_urls": [f"{site.base}/list"],
+        "listing": listing,
+        "yields": "records",
+        "fields": {"name": {"css": "h1"}},
+    }
     _, stored = crawled(site, tmp_path, **keys)
     assert stored == ["/i/1", "/list", "/i/1?from=list"]
-    drafts = [draft for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en") for draft in found.drafts]
-    assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [("/i/1", "05/06/2025"), ("/i/1?from=list", "05/06/2025")]
+    drafts = [
+        draft
+        for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
+        for draft in found.drafts
+    ]
+    assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [
+        ("/i/1", "05/06/2025"),
+        ("/i/1?from=list", "05/06/2025"),
+    ]
 
 
 def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_path: Path) -> None:
@@ -246,9 +301,12 @@ def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_p
     site.otherwise = month
     outcome, stored = crawled(site, tmp_path / "pages", limits={"pages": 12})
     assert (len(stored), outcome.finish, outcome.beyond_depth) == (12, "pages", 0)
-    assert [(one.limit, one.known_urls_not_fetched, one.folders) for one in outcome.limits_reached] == [("pages", 2, {"/": 2})]
+    assert [(one.limit, one.known_urls_not_fetched, one.folders) for one in outcome.limits_reached] == [
+        ("pages", 2, {"/": 2})
+    ]
     outcome, stored = crawled(site, tmp_path / "depth", limits={"depth": 5})
-    assert (len(stored), outcome.finish, outcome.beyond_depth, outcome.limits_reached) == (11, "finished", 2, [])  # a declared depth is what is wanted
+    # a declared depth is what is wanted
+    assert (len(stored), outcome.finish, outcome.beyond_depth, outcome.limits_reached) == (11, "finished", 2, [])
     outcome, _ = crawled(site, tmp_path / "default")
     assert [(one.limit, one.known_urls_not_fetched) for one in outcome.limits_reached] == [("depth", 2)]
     outcome, stored = crawled(site, tmp_path / "bytes", limits={"bytes": "5kB"}, politeness={"per_domain": 1})
@@ -256,7 +314,9 @@ def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_p
 
 
 def test_a_site_that_wants_a_cookie_back_is_told_with_its_name(loopback_site: "Site", tmp_path: Path) -> None:
-    """Whether a page redirects to itself, round by another or on and on, or two pages wait for each other; values are not shown."""
+    """Whether a page redirects to itself, round by another or on and on, or two pages wait for each other; values are
+    not shown.
+    """
     site = loopback_site
     site.page("/", links("/self", "/round", "/a", "/b", "/on?n=0", "/plain", "/held", "/dropped"))
     for path, target, cookie in (
@@ -279,8 +339,13 @@ def test_a_site_that_wants_a_cookie_back_is_told_with_its_name(loopback_site: "S
     assert said["/round"] == f"redirects in a circle, back to /round, {wanted % 'seen: …'}"
     assert said["/on?n=0"] == f"more than 20 redirects, {wanted % 'step: …'}"
     assert wanted % "first: …" in said["/a"]
-    assert said["/held"].endswith("and sets the cookie token anew: its value in politeness.cookies is not taken any more")
-    assert said["/plain"] == "redirects in a circle, back to /plain" and said["/dropped"] == "redirects in a circle, back to /dropped"
+    assert said["/held"].endswith(
+        "and sets the cookie token anew: its value in politeness.cookies is not taken any more"
+    )
+    assert (
+        said["/plain"] == "redirects in a circle, back to /plain"
+        and said["/dropped"] == "redirects in a circle, back to /dropped"
+    )
     assert not any(value in outcome.model_dump_json() for value in ("abc123", "xyz789", "lapsed"))
 
 
@@ -289,9 +354,26 @@ def test_collected_redirects_all_end(loopback_site: "Site", tmp_path: Path) -> N
     site = loopback_site
     for line in map(json.loads, (_REDIRECTS / "manifest.jsonl").read_text().splitlines()):
         body = (_REDIRECTS / line["file"]).read_bytes() if "file" in line else b""
-        site.page(line["path"], body, status=line["status"], headers={"Location": line["location"]} if "location" in line else {})
+        site.page(
+            line["path"],
+            body,
+            status=line["status"],
+            headers={"Location": line["location"]} if "location" in line else {},
+        )
     outcome, stored = crawled(site, tmp_path, ignore_parameters=["utm_*"])
-    assert stored == ["/", "/canonical-1", "/dup", "/dup/", "/final", "/frag", "/meta-loop", "/q?a=1&b=2", "/q?b=2&a=1", "/rel/end", "/canonical-2"]
+    assert stored == [
+        "/",
+        "/canonical-1",
+        "/dup",
+        "/dup/",
+        "/final",
+        "/frag",
+        "/meta-loop",
+        "/q?a=1&b=2",
+        "/q?b=2&a=1",
+        "/rel/end",
+        "/canonical-2",
+    ]
     assert {failure.url.removeprefix(site.base): failure.reason for failure in outcome.failures} == {
         "/loop-a": "error", "/self": "error", "/chain/0": "error", "/to-other-host": "off_site"
     }  # fmt: skip
@@ -304,7 +386,8 @@ def test_start_url_that_is_gone_means_no_records(loopback_site: "Site", tmp_path
 
 
 @pytest.mark.parametrize(
-    ("status", "manners", "error"), [(401, {}, CredentialRefused), (403, {"cookies": {"a": "b"}}, CredentialRefused), (403, {}, NoRecords)]
+    ("status", "manners", "error"),
+    [(401, {}, CredentialRefused), (403, {"cookies": {"a": "b"}}, CredentialRefused), (403, {}, NoRecords)],
 )
 def test_refused_credentials_are_told_from_a_page_that_is_not_there(
     loopback_site: "Site", tmp_path: Path, status: int, manners: dict[str, Any], error: type[Exception]
@@ -330,7 +413,9 @@ def test_robots_txt_holds_for_every_page_that_waits_for_it(loopback_site: "Site"
     site.page("/robots.txt", "User-agent: *\nDisallow: /no", content_type="text/plain", delay_s=0.3)
     for path in ("/yes", *(f"/no/{n}" for n in range(5))):
         site.page(path, "x")
-    outcome, stored = crawled(site, tmp_path, start_urls=[f"{site.base}{path}" for path in site.answers if path != "/robots.txt"])
+    outcome, stored = crawled(
+        site, tmp_path, start_urls=[f"{site.base}{path}" for path in site.answers if path != "/robots.txt"]
+    )
     assert (stored, outcome.pages.refused, site.asked["/robots.txt"]) == (["/yes"], 5, 1)
     assert not any(site.asked[f"/no/{n}"] for n in range(5))
 
@@ -361,10 +446,13 @@ def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site",
     outcome, stored = crawled(loopback_site, tmp_path, limits={"seconds": 2}, politeness={"per_domain": 2})
     assert outcome.finish == "seconds" and 1 < len(stored) < 60
     [cut] = outcome.limits_reached
-    assert (cut.limit, cut.known_urls_not_fetched + len(stored) + len(outcome.failures)) == ("seconds", 201)  # what was under way, too
+    # what was under way, too
+    assert (cut.limit, cut.known_urls_not_fetched + len(stored) + len(outcome.failures)) == ("seconds", 201)
 
 
-def test_a_crawl_that_is_cut_short_counts_what_it_knows_by_folder_also_from_the_last_one(loopback_site: "Site", tmp_path: Path) -> None:
+def test_a_crawl_that_is_cut_short_counts_what_it_knows_by_folder_also_from_the_last_one(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     rooms, events = [f"/rooms/{n}" for n in range(4)], [f"/events/{n}" for n in range(3)]
     site.page("/", links(*rooms, "/events"))
@@ -376,18 +464,30 @@ def test_a_crawl_that_is_cut_short_counts_what_it_knows_by_folder_also_from_the_
     again = crawl_site(source(site, limits={"pages": 2}), raw, "r2", previous=PreviousCrawls(concluded="r1"))
     [cut] = again.limits_reached
     # Of the events, no page has been read that leads there.
-    assert (cut.source, cut.limit, cut.known_urls_not_fetched, cut.folders) == ("s", "pages", 7, {"/events/": 3, "/rooms/": 3, "/": 1})
+    assert (cut.source, cut.limit, cut.known_urls_not_fetched, cut.folders) == (
+        "s",
+        "pages",
+        7,
+        {"/events/": 3, "/rooms/": 3, "/": 1},
+    )
     assert (again.kept, again.pages.vanished, len([*raw.pages("r2")])) == (7, 0, 9)
     # One page by name says nothing of the others, and denied pages are none that anybody wants.
     one = fetch_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"), only=[f"{site.base}/rooms/1"])
     assert one.limits_reached == again.limits_reached
-    denied = crawl_site(source(site, limits={"pages": 2}, follow={"deny": ["/events"]}), raw, "r4", previous=PreviousCrawls(concluded="r1"))
+    denied = crawl_site(
+        source(site, limits={"pages": 2}, follow={"deny": ["/events"]}),
+        raw,
+        "r4",
+        previous=PreviousCrawls(concluded="r1"),
+    )
     assert [one.folders for one in denied.limits_reached] == [{"/rooms/": 3}]
     whole = crawl_site(source(site, limits={"pages": 9}), raw, "r5", previous=PreviousCrawls(concluded="r2"))
     assert (whole.finish, whole.limits_reached, whole.kept) == ("finished", [], 0)
 
 
-def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crawl_without_an_outcome_is_a_failure(
+    loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loopback_site.page("/", "x")
     monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
     monkeypatch.setattr(crawl, "GRACE_S", -3599.9)  # the hard limit strikes before the process is ready
@@ -395,7 +495,9 @@ def test_crawl_without_an_outcome_is_a_failure(loopback_site: "Site", tmp_path: 
         crawled(loopback_site, tmp_path)
 
 
-def test_a_crash_of_a_library_says_where(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_of_a_library_says_where(
+    loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     loopback_site.page("/", "x", delay_s=30)
     monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
 
@@ -404,7 +506,8 @@ def test_a_crash_of_a_library_says_where(loopback_site: "Site", tmp_path: Path, 
             os.kill(crawls, signal.SIGSEGV)
 
     with pytest.raises(
-        OperationalError, match=r"(?s)ended with signal SIGSEGV and left no stats; its stderr: Fatal Python error: .*crawl_process\.py"
+        OperationalError,
+        match=r"(?s)ended with signal SIGSEGV and left no stats; its stderr: Fatal Python error: .*crawl_process\.py",
     ) as crashed:
         crawl_site(source(loopback_site), RawStore(tmp_path), "r1", on_page=crash)
     assert "Extension modules" not in str(crashed.value)
@@ -419,7 +522,9 @@ def test_of_a_crash_the_place_is_told_and_not_the_other_threads() -> None:
     assert crawl._telling("x" * 2000) == "x" * 1500
 
 
-def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_reported_and_an_exception_ends_the_process(
+    loopback_site: "Site", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
     loopback_site.page("/", links(*(f"/{n}" for n in range(50))))
     pids: list[int] = []
@@ -438,7 +543,9 @@ def test_progress_is_reported_and_an_exception_ends_the_process(loopback_site: "
     assert pids and not any(map(_is_running, pids))
 
 
-def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(loopback_site: "Site", tmp_path: Path) -> None:
+def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site = loopback_site
     site.page("/", links(*(f"/{n}" for n in range(40))))
     for n in range(40):
@@ -465,7 +572,8 @@ def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: P
     for n in range(500):
         loopback_site.page(f"/{n}", "x", delay_s=0.2)
     program = (
-        "import sys; from pathlib import Path; from almanac.schemas.declaration.source import SiteSource; from almanac.spiders.store.raw import RawStore;"
+        "import sys; from pathlib import Path; from almanac.schemas.declaration.source import SiteSource; from "
+        "almanac.spiders.store.raw import RawStore;"
         "from almanac.spiders.crawling.crawl import crawl_site;"
         "crawl_site(SiteSource.model_validate_json(sys.argv[1]), RawStore(Path(sys.argv[2])), 'r1')"
     )
@@ -488,7 +596,12 @@ def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> Non
         yields="records",
         match="/tours/",
         follow={"allow": ["/tours/"]},
-        listing={"match": "/tours$", "each": {"css": "li"}, "link": {"css": "a"}, "fields": {"date": {"css": "b", "required": True}}},
+        listing={
+            "match": "/tours$",
+            "each": {"css": "li"},
+            "link": {"css": "a"},
+            "fields": {"date": {"css": "b", "required": True}},
+        },
         fields={"name": {"css": "h1"}, "code": {"css": ".code"}},
     )
     item = inspect_url(declared, f"{site.base}/tours/a", "en")
@@ -502,10 +615,14 @@ def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> Non
     site.page("/", "<h1>Tours</h1>" + links("/tours"))
     begun = declared.model_copy(update={"match": None, "start_urls": [f"{site.base}/"]})
     home, detail = (inspect_url(begun, f"{site.base}{path}", "en") for path in ("/", "/tours/a"))
-    assert (home.role, home.items, detail.role) == ("other", [], "item"), "no card leads to the page that a crawl begins with"
+    assert (home.role, home.items, detail.role) == ("other", [], "item"), (
+        "no card leads to the page that a crawl begins with"
+    )
     with pytest.raises(NoRecords, match="no page arrived") as caught:
         inspect_url(declared, f"{site.base}/nowhere", "en")
-    assert caught.value.hint == f"is the address right? curl -I {site.base}/nowhere", "not the command that was just given"
+    assert caught.value.hint == f"is the address right? curl -I {site.base}/nowhere", (
+        "not the command that was just given"
+    )
 
 
 def _wait_for(is_true: Callable[[], bool]) -> None:
@@ -520,8 +637,14 @@ def _crawls_of(parent: int) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            state, ppid = (entry / "stat").read_text().rpartition(")")[2].split()[:2] if entry.name.isdigit() else ("", "")
-            if ppid == str(parent) and state != "Z" and b"almanac.spiders.crawling.crawl_process" in (entry / "cmdline").read_bytes():
+            state, ppid = (
+                (entry / "stat").read_text().rpartition(")")[2].split()[:2] if entry.name.isdigit() else ("", "")
+            )
+            if (
+                ppid == str(parent)
+                and state != "Z"
+                and b"almanac.spiders.crawling.crawl_process" in (entry / "cmdline").read_bytes()
+            ):
                 found.append(int(entry.name))
         except OSError:  # it has just ended
             continue
@@ -535,13 +658,19 @@ def _is_running(pid: int) -> bool:
         return False
 
 
-def test_links_of_start_pages_that_are_not_followed_are_counted_once_each(loopback_site: "Site", tmp_path: Path) -> None:
+def test_links_of_start_pages_that_are_not_followed_are_counted_once_each(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site = loopback_site
     site.page("/", links("/a", "/a#x", "/b", "/", "/shop", "/photo.jpg", "/login", "//elsewhere.test/", "/item/1"))
     site.page("/shop", "<li>" + links("/item/1") + "</li>" + links("/d") + "<a class=next href='/shop?page=2'>2</a>")
     site.page("/shop?page=2", "<li>" + links("/item/1") + "</li>" + links("/e"))
     site.page("/item/1", "An item.")
-    shop = {"start_urls": [f"{site.base}/", f"{site.base}/shop"], "follow": {"deny": ["login"]}, "pagination": {"next": {"css": ".next"}}}
+    shop = {
+        "start_urls": [f"{site.base}/", f"{site.base}/shop"],
+        "follow": {"deny": ["login"]},
+        "pagination": {"next": {"css": ".next"}},
+    }
     listing = {"match": "/shop", "each": {"css": "li"}, "link": {"css": "a"}}
     outcome, stored = crawled(site, tmp_path / "1", **shop, listing=listing)
     assert (sorted(stored), outcome.unfollowed) == (["/", "/item/1", "/shop", "/shop?page=2"], 3)  # /a, /b, /d

@@ -9,38 +9,70 @@ from hypothesis import strategies as st
 from almanac.spiders.reading.decode import _LANGUAGE, _known, decode_markup, decode_text, is_binary
 from tests.growth import assert_linear
 
-_RUSSIAN = "Все цены указаны в рублях. Туры отправляются каждую субботу, а деньги возвращаются в течение четырнадцати дней после отмены поездки."
-_GREEK = "Οι τιμές περιλαμβάνουν διαμονή και πρωινό. Τα χρήματα επιστρέφονται εντός δεκατεσσάρων ημερών από την ακύρωση της κράτησης."
+_RUSSIAN = (
+    "Все цены указаны в рублях. Туры отправляются каждую субботу, а деньги возвращаются в течение четырнадцати "
+    "дней после отмены поездки."
+)
+_GREEK = (
+    "Οι τιμές περιλαμβάνουν διαμονή και πρωινό. Τα χρήματα επιστρέφονται εντός δεκατεσσάρων ημερών από την "
+    "ακύρωση της κράτησης."
+)
 _HEBREW = "המחירים כוללים לינה וארוחת בוקר. הכסף יוחזר בתוך ארבעה עשר ימים מיום ביטול ההזמנה, ללא דמי ביטול."
 _ARABIC = "تشمل الأسعار الإقامة ووجبة الإفطار. يتم رد المبلغ خلال أربعة عشر يوما من إلغاء الحجز دون أي رسوم إضافية."
-_POLISH = "Ceny obejmują nocleg i śniadanie. Pieniądze zwracamy w ciągu czternastu dni od odwołania podróży, także w święta. Zażółć gęślą jaźń."
-_JAPANESE = "料金には宿泊と朝食が含まれています。予約を取り消した日から十四日以内に、お支払いいただいた金額をお返しします。"
+_POLISH = (
+    "Ceny obejmują nocleg i śniadanie. Pieniądze zwracamy w ciągu czternastu dni od odwołania podróży, także w "
+    "święta. Zażółć gęślą jaźń."
+)
+_JAPANESE = (
+    "料金には宿泊と朝食が含まれています。予約を取り消した日から十四日以内に、お支払いいただいた金額をお返しします。"
+)
 _CHINESE = "价格包括住宿和早餐。取消预订后十四天内退还全部款项，不收取任何手续费。请联系我们的客服中心了解详情。"
 _TAIWANESE = "價格包括住宿和早餐。取消預訂後十四天內退還全部款項，不收取任何手續費。請聯絡我們的客服中心瞭解詳情。"
 _KOREAN = "요금에는 숙박과 아침 식사가 포함되어 있습니다. 예약을 취소하면 십사 일 이내에 전액을 돌려 드립니다."
-_VIETNAMESE = "Giá đã bao gồm chỗ ở và bữa sáng. Tiền được hoàn lại trong vòng mười bốn ngày kể từ ngày hủy tour, không mất phí."
+_VIETNAMESE = (
+    "Giá đã bao gồm chỗ ở và bữa sáng. Tiền được hoàn lại trong vòng mười bốn ngày kể từ ngày hủy tour, không mất phí."
+)
 
 _LEGACY = [
-    (_RUSSIAN, "cp1251"), (_RUSSIAN, "koi8-r"), (_RUSSIAN, "iso-8859-5"), (_GREEK, "cp1253"), (_HEBREW, "cp1255"), (_ARABIC, "cp1256"),
-    (_POLISH, "cp1250"), (_POLISH, "iso-8859-2"), (_JAPANESE, "shift_jis"), (_JAPANESE, "euc-jp"), (_JAPANESE, "iso-2022-jp"),
+    (_RUSSIAN, "cp1251"), (_RUSSIAN, "koi8-r"), (_RUSSIAN, "iso-8859-5"), (_GREEK, "cp1253"), (_HEBREW, "cp1255"),
+    (_ARABIC, "cp1256"),
+    (_POLISH, "cp1250"), (_POLISH, "iso-8859-2"), (_JAPANESE, "shift_jis"), (_JAPANESE, "euc-jp"), (_JAPANESE,
+    "iso-2022-jp"),
     (_CHINESE, "gbk"), (_TAIWANESE, "big5"), (_KOREAN, "euc-kr"), (_VIETNAMESE, "cp1258"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("encoding", ["mac-roman", "cp850"])
-@pytest.mark.parametrize("text", ["nom;prix\nÉlève déjà inscrit;12\nChâteau à côté;5\n", "Œuvres déjà prêtes à être vues, près du château et de la forêt"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nom;prix\nÉlève déjà inscrit;12\nChâteau à côté;5\n",
+        "Œuvres déjà prêtes à être vues, près du château et de la forêt",
+    ],
+)
 def test_tables_of_old_spreadsheets_keep_their_accents(text: str, encoding: str) -> None:
     body = text.replace("Œ", "OE").encode(encoding)
     assert decode_text(body) == (encoding, text.replace("Œ", "OE"))
 
 
-@pytest.mark.parametrize("text", ["nom;prix\nCœur;12 €\nŒuvre à voir;5 €\n", "Le cœur de l'été coûte 12 €, déjà", "Prix : 12 €"])
+@pytest.mark.parametrize(
+    "text", ["nom;prix\nCœur;12 €\nŒuvre à voir;5 €\n", "Le cœur de l'été coûte 12 €, déjà", "Prix : 12 €"]
+)
 def test_latin_9_without_a_label_keeps_its_euros(text: str) -> None:
     assert decode_text(text.encode("iso-8859-15"))[1] == text
     assert decode_text(text.encode("cp1252"))[1] == text
 
 
-@pytest.mark.parametrize("text", ["Größe, Übung; schön", "España mañana, ¿qué?", "It’s a dog’s life", "São Paulo, coração; não", "Perché è già città"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Größe, Übung; schön",
+        "España mañana, ¿qué?",
+        "It’s a dog’s life",
+        "São Paulo, coração; não",
+        "Perché è già città",
+    ],
+)
 def test_what_a_mac_wrote_is_no_windows_page(text: str) -> None:
     assert decode_text(text.encode("mac-roman"))[1] == text
     assert decode_text(text.encode("cp1252"))[1] == text
@@ -64,15 +96,24 @@ def test_a_short_text_is_read_in_the_encoding_of_its_language(text: str, encodin
 
 
 _BY_LANGUAGE = [
-    ("pl", "Są tu łódki", "cp1250"), ("pl", "Są tu łódki", "iso-8859-2"), ("pl", "Wyspa Curaçao – większość gości", "cp1250"),
-    ("cs", "Kavárna je zavřená", "cp1250"), ("cs", "Vyhlídka u řeky, šest míst", "iso-8859-2"), ("sk", "Večer ľahká polievka", "cp1250"),
-    ("sk", "Posledný šťastný deň", "iso-8859-2"), ("sl", "Žičnica je zaprta", "cp1250"), ("hr", "Mračna soba, četiri kreveta, bez doručka", "cp1250"),
-    ("hr", "Saint Barthélemy i klasični ručak", "cp1250"), ("hu", "Hűvös őszi reggel", "cp1250"), ("ro", "Preţ şi mâncare", "cp1250"),
-    ("ro-RO", "Două camere, fără baie", "iso-8859-2"), ("lt", "Žąsis ir šūkis", "cp1257"), ("lv", "Jūrmalā ir ēdnīca", "cp1257"),
-    ("et", "Šokolaadi õunakook", "cp1257"), ("et", "Šokolaadi õunakook", "cp1252"), ("tr", "Işıklı oda, şömineli", "cp1254"),
-    ("de", "Öffnungszeiten: täglich", "cp1252"), ("de", "Öffnungszeiten: täglich außer Sonntag, für Gäste", "mac-roman"),
-    ("fr", "Espagnol d’Espagne, séjour à l’hôtel", "cp1252"), ("fr", "Élève déjà inscrit, château fermé", "cp850"), ("fi", "Tšekki ja Kääpiö", "cp1252"),
-    ("es", "Ñandú, pingüino y ¡más!", "cp1252"), ("pt", "Coração e São João", "cp1252"), ("sv", "Smörgås på Åland", "cp1252"),
+    ("pl", "Są tu łódki", "cp1250"), ("pl", "Są tu łódki", "iso-8859-2"), ("pl", "Wyspa Curaçao – większość gości",
+    "cp1250"),
+    ("cs", "Kavárna je zavřená", "cp1250"), ("cs", "Vyhlídka u řeky, šest míst", "iso-8859-2"), ("sk",
+    "Večer ľahká polievka", "cp1250"),
+    ("sk", "Posledný šťastný deň", "iso-8859-2"), ("sl", "Žičnica je zaprta", "cp1250"), ("hr",
+    "Mračna soba, četiri kreveta, bez doručka", "cp1250"),
+    ("hr", "Saint Barthélemy i klasični ručak", "cp1250"), ("hu", "Hűvös őszi reggel", "cp1250"), ("ro",
+    "Preţ şi mâncare", "cp1250"),
+    ("ro-RO", "Două camere, fără baie", "iso-8859-2"), ("lt", "Žąsis ir šūkis", "cp1257"), ("lv", "Jūrmalā ir ēdnīca",
+    "cp1257"),
+    ("et", "Šokolaadi õunakook", "cp1257"), ("et", "Šokolaadi õunakook", "cp1252"), ("tr", "Işıklı oda, şömineli",
+    "cp1254"),
+    ("de", "Öffnungszeiten: täglich", "cp1252"), ("de", "Öffnungszeiten: täglich außer Sonntag, für Gäste",
+    "mac-roman"),
+    ("fr", "Espagnol d’Espagne, séjour à l’hôtel", "cp1252"), ("fr", "Élève déjà inscrit, château fermé", "cp850"),
+    ("fi", "Tšekki ja Kääpiö", "cp1252"),
+    ("es", "Ñandú, pingüino y ¡más!", "cp1252"), ("pt", "Coração e São João", "cp1252"), ("sv", "Smörgås på Åland",
+    "cp1252"),
 ]  # fmt: skip
 
 
@@ -87,7 +128,10 @@ def test_a_few_words_are_read_by_the_alphabet_of_the_language(language: str, tex
     assert text in decode_markup(page, "text/html; charset=iso-8859-1", "el")[1]
 
 
-@pytest.mark.parametrize(("text", "encoding"), [*_LEGACY, ("Café à Orléans", "cp1252"), ("Price £51.77", "cp1252"), ("20 °C – “cold”", "cp1252")])
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [*_LEGACY, ("Café à Orléans", "cp1252"), ("Price £51.77", "cp1252"), ("20 °C – “cold”", "cp1252")],
+)
 @pytest.mark.parametrize("language", ["en", "de", "pl", "tr", "lv"])
 def test_a_page_in_another_language_than_it_says_is_detected(text: str, encoding: str, language: str) -> None:
     _, found = decode_markup(f'<html lang="{language}"><p>'.encode() + _encode(text, encoding))
@@ -96,7 +140,9 @@ def test_a_page_in_another_language_than_it_says_is_detected(text: str, encoding
 
 @pytest.mark.parametrize("piece", ["<html ", "<html lang", "<html\tlang =", " lang", "<html a='"])
 def test_the_language_of_a_page_is_looked_for_in_one_pass(piece: str) -> None:
-    assert_linear(lambda body: [_LANGUAGE.search(body) for _ in range(20)], lambda pieces: piece.encode() * pieces, 2000)
+    assert_linear(
+        lambda body: [_LANGUAGE.search(body) for _ in range(20)], lambda pieces: piece.encode() * pieces, 2000
+    )
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -113,7 +159,11 @@ def _encode(text: str, encoding: str) -> bytes:
 
 
 def _page(text: bytes) -> bytes:
-    return b'<!DOCTYPE html><html><head><link rel="stylesheet" href="/style.css"></head><body><a href="/">Home</a><p>' + text + b"</p></body></html>"
+    return (
+        b'<!DOCTYPE html><html><head><link rel="stylesheet" href="/style.css"></head><body><a href="/">Home</a><p>'
+        + text
+        + b"</p></body></html>"
+    )
 
 
 @pytest.mark.parametrize(("text", "encoding"), _LEGACY)
@@ -123,7 +173,19 @@ def test_an_encoding_that_is_unlabelled_or_mislabelled_is_detected(text: str, en
     assert text in unicodedata.normalize("NFC", found)
 
 
-@pytest.mark.parametrize("text", ["Café à Orléans", "Größe", "20 °C", "It’s a naïve café", "¿Qué es esto?", "Perché è così", "Smörgåsbord", "Price £51.77"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Café à Orléans",
+        "Größe",
+        "20 °C",
+        "It’s a naïve café",
+        "¿Qué es esto?",
+        "Perché è così",
+        "Smörgåsbord",
+        "Price £51.77",
+    ],
+)
 def test_a_short_western_title_needs_no_label(text: str) -> None:
     assert decode_text(text.encode("cp1252")) == ("cp1252", text)
     assert text in decode_markup(_page(text.encode("cp1252")))[1]
@@ -134,7 +196,11 @@ def test_a_short_western_title_needs_no_label(text: str) -> None:
     [
         ("Привет".encode("cp1251"), "text/html; charset=windows-1251", "Привет"),
         (b'<meta charset="koi8-r">' + "Да".encode("koi8-r"), "text/html", '<meta charset="koi8-r">Да'),
-        (b'<?xml version="1.0" encoding="iso-8859-2"?>' + "Łódź".encode("iso-8859-2"), "text/xml", '<?xml version="1.0" encoding="iso-8859-2"?>Łódź'),
+        (
+            b'<?xml version="1.0" encoding="iso-8859-2"?>' + "Łódź".encode("iso-8859-2"),
+            "text/xml",
+            '<?xml version="1.0" encoding="iso-8859-2"?>Łódź',
+        ),
         (b'<meta charset="utf-16">Caf\xc3\xa9', "text/html", '<meta charset="utf-16">Café'),
         ("é".encode("utf-16"), "text/html; charset=utf-8", "é"),
         (b"\xef\xbb\xbfCaf\xc3\xa9", "text/html; charset=iso-8859-1", "Café"),
@@ -181,14 +247,19 @@ def test_labels_that_only_browsers_know_are_believed(label: str, encoding: str, 
         assert found[0] == encoding and text in found[1]
 
 
-@pytest.mark.parametrize("label", ["base64", "punycode", "utf-7", "unicode_escape", "undefined", "idna", "rot13", "no such thing", "\0", "utf-16"])
+@pytest.mark.parametrize(
+    "label",
+    ["base64", "punycode", "utf-7", "unicode_escape", "undefined", "idna", "rot13", "no such thing", "\0", "utf-16"],
+)
 def test_a_label_that_is_no_encoding_of_pages_is_passed_over(label: str) -> None:
     assert decode_text("Café".encode("cp1252"), f"text/plain; charset={label}") == ("cp1252", "Café")
 
 
 def test_utf8_written_twice_is_read_twice() -> None:
     text = "Tiền được hoàn lại — 5.372.000 ₫"
-    twice = "".join(bytes([b]).decode("cp1252") if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(b) for b in text.encode()).encode()
+    twice = "".join(
+        bytes([b]).decode("cp1252") if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D) else chr(b) for b in text.encode()
+    ).encode()
     assert decode_text(twice)[1] == text
 
 
@@ -200,10 +271,19 @@ def test_a_text_about_such_errors_stays_as_it_is(text: str) -> None:
 @given(st.text())
 def test_every_text_survives_utf8(text: str) -> None:
     written = text.removeprefix("\ufeff").encode("utf-8", "replace")
-    assert decode_text(written, "text/plain; charset=utf-8")[1] == written.decode() or "\0" in text or "\x1b" in text or "Ã" in text or "Â" in text
+    assert (
+        decode_text(written, "text/plain; charset=utf-8")[1] == written.decode()
+        or "\0" in text
+        or "\x1b" in text
+        or "Ã" in text
+        or "Â" in text
+    )
 
 
-@given(st.binary(max_size=300), st.sampled_from(["", "text/html; charset=gbk", "text/html; charset=iso-2022-jp", "text/html; charset=utf-16"]))
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["", "text/html; charset=gbk", "text/html; charset=iso-2022-jp", "text/html; charset=utf-16"]),
+)
 def test_no_bytes_are_refused(body: bytes, content_type: str) -> None:
     assert isinstance(decode_markup(body, content_type)[1], str)
 
@@ -211,17 +291,25 @@ def test_no_bytes_are_refused(body: bytes, content_type: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("piece", "end", "count"),
-    [(b"a", b"\xe9", 1_000_000), (b"<!--", b"\xe9", 80_000), (b"<meta", b"\xe9", 50_000), ("Привет ".encode("cp1251"), b"", 80_000)],
+    [
+        (b"a", b"\xe9", 1_000_000),
+        (b"<!--", b"\xe9", 80_000),
+        (b"<meta", b"\xe9", 50_000),
+        ("Привет ".encode("cp1251"), b"", 80_000),
+    ],
 )
 def test_megabytes_take_linear_time(piece: bytes, end: bytes, count: int) -> None:
-    assert_linear(lambda body: decode_markup(body, "text/html; charset=iso-8859-1"), lambda pieces: piece * pieces + end, count)
+    assert_linear(
+        lambda body: decode_markup(body, "text/html; charset=iso-8859-1"), lambda pieces: piece * pieces + end, count
+    )
 
 
 @pytest.mark.parametrize(
     ("body", "binary"),
     [
         (b"\x89PNG\r\n\x1a\n....", True), (bytes(range(256)) * 20, True), (b"%PDF-1.7 ...", True),
-        (b"", False), (b"<p>a\0b</p>", False), ("Tiền".encode("utf-16"), False), (_JAPANESE.encode("iso-2022-jp"), False),
+        (b"", False), (b"<p>a\0b</p>", False), ("Tiền".encode("utf-16"), False), (_JAPANESE.encode("iso-2022-jp"),
+        False),
     ],
 )  # fmt: skip
 def test_what_is_no_text_is_told_from_what_is(body: bytes, binary: bool) -> None:

@@ -1,4 +1,6 @@
-"""Dialects of Markdown: what Obsidian, GitHub, Docusaurus, MkDocs, MyST, GitBook and kramdown add is read as their readers see it."""
+"""Dialects of Markdown: what Obsidian, GitHub, Docusaurus, MkDocs, MyST, GitBook and kramdown add is read as their
+readers see it.
+"""
 
 import pytest
 from hypothesis import given
@@ -25,13 +27,22 @@ def _draft(text: str, **keys: object) -> Draft:
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
-        ("See [[Page]], [[Page|shown]], [[Page#Section]], [[Page#^block]], [[#Here]], [[a/b|]].", "See Page, shown, Page > Section, Page, Here, a/b."),
+        (
+            "See [[Page]], [[Page|shown]], [[Page#Section]], [[Page#^block]], [[#Here]], [[a/b|]].",
+            "See Page, shown, Page > Section, Page, Here, a/b.",
+        ),
         ("[[Page]]s, l'[[Été]], 参见[[页面]]。[[A]][[B]]", "Pages, l'Été, 参见页面。AB"),
         ("| [[P\\|q]] | x |", "| q | x |"),
         ("a ![[x.png]] b ![[x.png|100]] c ![[x.jpg|A cat]] d", "a  b  c A cat d"),
         ("![[Note]] and ![[Note#Part|200x100]] and ![[f.pdf#page=3]]", "Note and Note > Part and f.pdf"),
-        ("10<sup>6</sup> cells, 10<SUP>-3</SUP>, H<sub>2</sub>O, the 5<sup>th</sup>, $12<sup>99</sup>", "10⁶ cells, 10⁻³, H₂O, the 5th, $12.99"),
-        ("`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>\n\n    10<sup>6</sup>", "`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>|10<sup>6</sup>"),
+        (
+            "10<sup>6</sup> cells, 10<SUP>-3</SUP>, H<sub>2</sub>O, the 5<sup>th</sup>, $12<sup>99</sup>",
+            "10⁶ cells, 10⁻³, H₂O, the 5th, $12.99",
+        ),
+        (
+            "`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>\n\n    10<sup>6</sup>",
+            "`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>|10<sup>6</sup>",
+        ),
         ("==marked [[A]]== 这是==重点==内容", "marked A 这是重点内容"),
         ("a %%hidden%% b\n%%\nhidden\n\n```\nhidden\n```\n%%\nc", "a  b|c"),
         ("Text. ^abc123\n- item ^quote-1\n\n^alone1\n", "Text.|- item"),
@@ -51,12 +62,30 @@ def _draft(text: str, **keys: object) -> Draft:
         ('=== "Linux"\n\n    apt\n\n=== "Mac"\n\n    brew\n', "Linux|apt|Mac|brew"),
         ('{% hint style="info" %}\nBody\n{% endhint %}\n{% tab title="Linux" %}\nx\n{% endtab %}', "Body|Linux|x"),
         ("* TOC\n{:toc}\n\nText.", "Text."),
-        ('![a](b.png){ width="300" } [x](y(1)){ .md-button } `c`{.py} f(x){n=1}', "![a](b.png) [x](y(1)) `c` f(x){n=1}"),
+        (
+            '![a](b.png){ width="300" } [x](y(1)){ .md-button } `c`{.py} f(x){n=1}',
+            "![a](b.png) [x](y(1)) `c` f(x){n=1}",
+        ),
         ('# A { #id .b }\n## C {data-x="y z"}\n### D {x} {{ y }}\ntext {.no}', "# A|## C|### D {x} {{ y }}|text {.no}"),
-        ('{{< tabs >}}\n{{% tab title="Linux" %}}\napt\n{{% /tab %}}\n{{< tab "Mac" >}}\nbrew\n{{< /tab >}}\n{{< /tabs >}}', "Linux|apt|Mac|brew"),
-        ('{{< callout type="warning" >}}\nHot\n{{< /callout >}}\n{{< hint info >}}\nx\n{{< /hint >}}\n{{< ref "a" >}}', 'Warning|Hot|Info|x|{{< ref "a" >}}'),
-        ('{{< note >}}\nBody\n{{< /note >}}\n{{% notice warning "Beware" %}}\nx\n{{% /notice %}}', "Note|Body|Beware|x"),
-        ('import Tabs from \'@theme/Tabs\';\n\n# T\n\n<Tabs>\n<TabItem value="a" label="Apple">\n\nBody\n\n</TabItem>\n</Tabs>', "# T|Apple|Body"),
+        (
+            '{{< tabs >}}\n{{% tab title="Linux" %}}\napt\n{{% /tab %}}\n{{< tab "Mac" >}}\nbrew\n{{< /tab >}}\n'
+            "{{< /tabs >}}",
+            "Linux|apt|Mac|brew",
+        ),
+        (
+            '{{< callout type="warning" >}}\nHot\n{{< /callout >}}\n{{< hint info >}}\nx\n{{< /hint >}}\n{{< ref '
+            '"a" >}}',
+            'Warning|Hot|Info|x|{{< ref "a" >}}',
+        ),
+        (
+            '{{< note >}}\nBody\n{{< /note >}}\n{{% notice warning "Beware" %}}\nx\n{{% /notice %}}',
+            "Note|Body|Beware|x",
+        ),
+        (
+            'import Tabs from \'@theme/Tabs\';\n\n# T\n\n<Tabs>\n<TabItem value="a" label="Apple">\n\nBody\n\n'
+            "</TabItem>\n</Tabs>",
+            "# T|Apple|Body",
+        ),
     ],
 )
 def test_what_a_dialect_adds_is_read_as_its_readers_see_it(written: str, shown: str) -> None:
@@ -65,7 +94,10 @@ def test_what_a_dialect_adds_is_read_as_its_readers_see_it(written: str, shown: 
 
 
 def test_imports_exports_and_components_of_mdx_are_left_out() -> None:
-    text = "import {\n  A,\n} from 'x'\n\nexport const a = {\n  b: 1\n}\n\n<Card\n  title=\"Title\"\n>\n\nBody {/* note */}\n\n</Card>\n\nimport x from 'y'\n"
+    text = (
+        "import {\n  A,\n} from 'x'\n\nexport const a = {\n  b: 1\n}\n\n<Card\n  title=\"Title\"\n>\n\nBody {/* "
+        "note */}\n\n</Card>\n\nimport x from 'y'\n"
+    )
     assert _squeezed(as_shown(text, is_mdx=True)) == "Title|Body"
     tab = "<Tabs>\n  <TabItem label='Apple'>\n\n    :::tip\n    Indented.\n    :::\n\n  </TabItem>\n</Tabs>\n"
     assert _squeezed(as_shown(tab, is_mdx=True)) == "Apple|Tip|Indented."  # MDX has no indented code
@@ -74,12 +106,17 @@ def test_imports_exports_and_components_of_mdx_are_left_out() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "if [[ -f x ]]; then", "[[1, 2], [3]] and [[1, 2]]", "df[['a', 'b']]", "[[[cog]]]", "[[1]](#ref) and [[x]][ref]", "\\[[no]] \\==no==", "[[a\nb]]",
-        "if a==b or c==d and x == y, z == w", "Heading\n====", "100%% and 50%%, %%time or %%timeit", "mc ^2 and x^2", "{:a => 1} {#not}",
+        "if [[ -f x ]]; then", "[[1, 2], [3]] and [[1, 2]]", "df[['a', 'b']]", "[[[cog]]]",
+        "[[1]](#ref) and [[x]][ref]", "\\[[no]] \\==no==", "[[a\nb]]",
+        "if a==b or c==d and x == y, z == w", "Heading\n====", "100%% and 50%%, %%time or %%timeit", "mc ^2 and x^2",
+        "{:a => 1} {#not}",
         "$[[e]]$ and $$\n[[x]]\n$$",
-        "`[[a]]` and ``b `==c==` d``", "```\n[[a]]\n> [!note]\n<!-- b -->\n```", "~~~~\n~~~\n[[a]]\n~~~~", "    [[a]]\n    > [!note]", "<pre>\n[[a]]\n</pre>",
-        "> ```\n> [[a]]\n> ```", "1. a\n\n    ```\n    [[a]]\n    ```", "::: unclosed\n[a]", "!!! wow this is great", "<!-- open", "Map<K, V> and List<String>",
-        "> quoted [text](x.md) ![alt](y.png)", "```{code-block} python\n[[a]]\n```", "<div align=\"center\">\n\n# T\n\n</div>",
+        "`[[a]]` and ``b `==c==` d``", "```\n[[a]]\n> [!note]\n<!-- b -->\n```", "~~~~\n~~~\n[[a]]\n~~~~",
+        "    [[a]]\n    > [!note]", "<pre>\n[[a]]\n</pre>",
+        "> ```\n> [[a]]\n> ```", "1. a\n\n    ```\n    [[a]]\n    ```", "::: unclosed\n[a]", "!!! wow this is great",
+        "<!-- open", "Map<K, V> and List<String>",
+        "> quoted [text](x.md) ![alt](y.png)", "```{code-block} python\n[[a]]\n```",
+        "<div align=\"center\">\n\n# T\n\n</div>",
     ],
 )  # fmt: skip
 def test_code_and_what_only_looks_like_a_dialect_stays(text: str) -> None:
@@ -93,11 +130,30 @@ def test_line_ends_stay_and_a_text_of_nothing_but_a_comment_is_kept() -> None:
 
 
 def test_bodies_fields_and_titles_have_the_text_that_is_shown() -> None:
-    text = '---\nup: "[[Home|Start]]"\ntags: ["[[A]]", b]\n---\n# About [[Hanoi]]\n\n> [!note] Visas\n> See [[Visa#Fees]].\n\n```sh\n[[ -f x ]] && [[y]]\n```\n'
+    text = (
+        '---\nup: "[[Home|Start]]"\ntags: ["[[A]]", b]\n---\n# About [[Hanoi]]\n\n> [!note] Visas\n> See '
+        "[[Visa#Fees]].\n\n```sh\n[[ -f x ]] && [[y]]\n```\n"
+    )
     assert _draft(text).fields == {"up": "Start", "tags": ["A", "b"]}
-    draft = _draft(text, fields={"first": {"css": "p"}, "code": {"css": "pre"}, "up": {"json": "up"}, "all": {"css": "body", "type": "html"}})
-    assert (draft.title, draft.fields["first"], draft.fields["code"], draft.fields["up"]) == ("About Hanoi", "Visas", "[[ -f x ]] && [[y]]", "Start")
-    assert draft.body is not None and _squeezed(draft.body) == "# About Hanoi|Visas|See Visa > Fees.|```sh|[[ -f x ]] && [[y]]|```"
+    draft = _draft(
+        text,
+        fields={
+            "first": {"css": "p"},
+            "code": {"css": "pre"},
+            "up": {"json": "up"},
+            "all": {"css": "body", "type": "html"},
+        },
+    )
+    assert (draft.title, draft.fields["first"], draft.fields["code"], draft.fields["up"]) == (
+        "About Hanoi",
+        "Visas",
+        "[[ -f x ]] && [[y]]",
+        "Start",
+    )
+    assert (
+        draft.body is not None
+        and _squeezed(draft.body) == "# About Hanoi|Visas|See Visa > Fees.|```sh|[[ -f x ]] && [[y]]|```"
+    )
     assert "See Visa > Fees." in draft.fields["all"]
 
 
@@ -136,7 +192,25 @@ def test_fenced_code_survives_any_text_above(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["`a` ", "a`b\n", "<!-- ", "%% ", "[[", "==a ", ":::a\n", "> [!note] a\n", "```\n", "!!! note\n    ", "{#a", "$a", "<pre>", " ^abc", "<A", "%%a\n"]
+    "piece",
+    [
+        "`a` ",
+        "a`b\n",
+        "<!-- ",
+        "%% ",
+        "[[",
+        "==a ",
+        ":::a\n",
+        "> [!note] a\n",
+        "```\n",
+        "!!! note\n    ",
+        "{#a",
+        "$a",
+        "<pre>",
+        " ^abc",
+        "<A",
+        "%%a\n",
+    ],
 )
 def test_long_texts_take_linear_time(piece: str) -> None:
     assert_linear(as_shown, lambda pieces: "[[a]]\n" + piece * pieces, 60_000 // len(piece))

@@ -1,4 +1,6 @@
-"""Documents: what each format gives, with its pages, slides and sheets, and what becomes of one that is hostile, locked or of another format."""
+"""Documents: what each format gives, with its pages, slides and sheets, and what becomes of one that is hostile, locked
+or of another format.
+"""
 
 import io
 import json
@@ -63,7 +65,8 @@ def _docx() -> bytes:
     made.add_paragraph("Short line")
     made.add_paragraph("Bring water", style="List Bullet")
     made.add_page_break()  # type: ignore[no-untyped-call]
-    made.add_heading("Prices", 2).runs[0]._r.insert(0, OxmlElement("w:lastRenderedPageBreak"))  # as Word notes where its pages ended
+    # as Word notes where its pages ended
+    made.add_heading("Prices", 2).runs[0]._r.insert(0, OxmlElement("w:lastRenderedPageBreak"))
     table = made.add_table(2, 2)
     for number, text in enumerate(("size", "a|b", "S", "")):
         table.cell(number // 2, number % 2).text = text
@@ -103,13 +106,19 @@ def _zipped(parts: Mapping[str, str | bytes]) -> bytes:
 
 
 def _epub(chapters: dict[str, str], prolog: str = "", title: str = "A book") -> bytes:
-    items = "".join(f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"/>' for n, name in enumerate(chapters))
+    items = "".join(
+        f'<item id="i{n}" href="{name}" media-type="application/xhtml+xml"/>' for n, name in enumerate(chapters)
+    )
     spine = "".join(f'<itemref idref="i{n}"/>' for n in reversed(range(len(chapters))))
     package = (
-        f'{prolog}<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title>'
+        f'{prolog}<package xmlns="http://www.idpf.org/2007/opf"><metadata '
+        f'xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title>'
         f"</metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"
     )
-    container = '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile full-path="in/o.opf"/></rootfiles></container>'
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles><rootfile '
+        'full-path="in/o.opf"/></rootfiles></container>'
+    )
     return _zipped(
         {
             "mimetype": "application/epub+zip",
@@ -122,7 +131,12 @@ def _epub(chapters: dict[str, str], prolog: str = "", title: str = "A book") -> 
 
 def _mail(*attached: tuple[str, bytes]) -> bytes:
     mail = EmailMessage()
-    mail["From"], mail["To"], mail["Subject"], mail["Date"] = "Ann <ann@x.test>", "bob@x.test", "Offer", "Mon, 02 Nov 2026 10:00:00 +0000"
+    mail["From"], mail["To"], mail["Subject"], mail["Date"] = (
+        "Ann <ann@x.test>",
+        "bob@x.test",
+        "Offer",
+        "Mon, 02 Nov 2026 10:00:00 +0000",
+    )
     mail.set_content("Plain words.")
     mail.add_alternative("<h2>Terms</h2><p>Rich words.</p>", subtype="html")
     for name, content in attached:
@@ -140,7 +154,11 @@ def _read(folder: Path, files: dict[str, bytes], **keys: Any) -> tuple[list[Draf
     outcome = read_files(source, folder, raw, "r1")
     found = list(map_pages(raw.pages("r1"), source, "en"))
     refused = {one.url: f"{one.reason}: {one.detail}" for one in outcome.failures}
-    return [draft for one in found for draft in one.drafts], [reject for one in found for reject in one.rejects], refused
+    return (
+        [draft for one in found for draft in one.drafts],
+        [reject for one in found for reject in one.rejects],
+        refused,
+    )
 
 
 def _chunks(folder: Path, files: dict[str, bytes], **keys: Any) -> list[tuple[dict[str, Any], str]]:
@@ -161,7 +179,10 @@ def test_a_docx_file_keeps_headings_lists_cells_and_pages(tmp_path: Path) -> Non
     """A short line is no heading; only what is styled as one is."""
     assert _chunks(tmp_path, {"a.docx": _docx()}) == [
         ({"section": "Handbook"} | _page(0, _docx()), "# Handbook\n\nShort line\n\n- Bring water"),
-        ({"section": "Handbook > Prices"} | _page(-1, _docx()), "## Prices\n\n| size | a\\|b |\n| --- | --- |\n| S | |"),
+        (
+            {"section": "Handbook > Prices"} | _page(-1, _docx()),
+            "## Prices\n\n| size | a\\|b |\n| --- | --- |\n| S | |",
+        ),
     ]
 
 
@@ -187,22 +208,32 @@ def _page(number: int, body: bytes) -> dict[str, Any]:
         ("xltm", "ms-excel.template.macroEnabled"),
     ],
 )
-def test_templates_shows_and_files_with_macros_are_read_as_their_plain_kin(suffix: str, kind: str, tmp_path: Path) -> None:
+def test_templates_shows_and_files_with_macros_are_read_as_their_plain_kin(
+    suffix: str, kind: str, tmp_path: Path
+) -> None:
     plain = {"d": _docx, "p": _pptx, "x": _xlsx}[suffix[0]]()
     with zipfile.ZipFile(io.BytesIO(plain)) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     types = parts["[Content_Types].xml"].decode()
-    mains = [f"{_OOXML}.{main}.main+xml" for main in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")]
+    mains = [
+        f"{_OOXML}.{main}.main+xml"
+        for main in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")
+    ]
     main = next(main for main in mains if main in types)
     packed = _zipped({**parts, "[Content_Types].xml": types.replace(main, f"application/vnd.{kind}.main+xml")})
     plain_suffix = {"d": "docx", "p": "pptx", "x": "xlsx"}[suffix[0]]
-    of_kin, of_plain = (_read(tmp_path / name, {f"a.{name}": body})[0] for name, body in ((suffix, packed), (plain_suffix, plain)))
+    of_kin, of_plain = (
+        _read(tmp_path / name, {f"a.{name}": body})[0] for name, body in ((suffix, packed), (plain_suffix, plain))
+    )
     assert [draft.body for draft in of_kin] == [draft.body for draft in of_plain] != []
 
 
 @pytest.mark.parametrize("name", ["page starts", PLACES])
 def test_a_field_that_is_called_like_the_places_of_pages_is_none_of_them(tmp_path: Path, name: str) -> None:
-    files = {"a.csv": f"title,{name},text\nT,7,Words.\n".encode(), "b.json": json.dumps({name: "x", "text": "More."}).encode()}
+    files = {
+        "a.csv": f"title,{name},text\nT,7,Words.\n".encode(),
+        "b.json": json.dumps({name: "x", "text": "More."}).encode(),
+    }
     chunks = _chunks(tmp_path, files, yields="documents", body="{text}")
     assert [text for _, text in chunks] == ["Words.", "More."] and all("page" not in metadata for metadata, _ in chunks)
 
@@ -210,7 +241,10 @@ def test_a_field_that_is_called_like_the_places_of_pages_is_none_of_them(tmp_pat
 def test_slides_are_numbered_and_their_notes_come_last(tmp_path: Path) -> None:
     assert _chunks(tmp_path, {"a.pptx": _pptx()}) == [
         ({"section": "Opening", "slide": 1}, "# Opening\n\nAbout the opening."),
-        ({"section": "Closing", "slide": 2}, "# Closing\n\nAbout the closing.\n\n| left | right |\n| --- | --- |\n\nSay goodbye."),
+        (
+            {"section": "Closing", "slide": 2},
+            "# Closing\n\nAbout the closing.\n\n| left | right |\n| --- | --- |\n\nSay goodbye.",
+        ),
     ]
 
 
@@ -219,31 +253,50 @@ def test_sheets_keep_every_cell_with_all_digits(tmp_path: Path) -> None:
     assert _chunks(tmp_path, {"a.xlsx": _xlsx()}) == [
         (
             {"section": "Rates", "sheet": "Rates"},
-            f"## Rates\n\n| name | rate | count |\n| --- | --- | --- |\n| x | {_PRICE} | 3 |\n| y | | 2 |\n\nA note by itself",
+            f"## Rates\n\n| name | rate | count |\n| --- | --- | --- |\n| x | {_PRICE} | 3 |\n| y | | 2 |\n\nA "
+            "note by itself",
         ),
         ({"section": "More", "sheet": "More"}, "## More\n\n| p | TRUE |\n| --- | --- |"),
     ]
 
 
 def test_a_book_is_read_in_the_order_of_its_spine() -> None:
-    book = read_document(_epub({"b.xhtml": "<h2>Second</h2><p>End.</p>", "a.xhtml": "<?xml version='1.0'?><html><body><h1>First</h1></body></html>"}), "epub")
-    assert (book.title, _texts(book), [one.level for one in book.elements]) == ("A book", ["First", "Second", "End."], [1, 2, 0])
+    book = read_document(
+        _epub(
+            {
+                "b.xhtml": "<h2>Second</h2><p>End.</p>",
+                "a.xhtml": "<?xml version='1.0'?><html><body><h1>First</h1></body></html>",
+            }
+        ),
+        "epub",
+    )
+    assert (book.title, _texts(book), [one.level for one in book.elements]) == (
+        "A book",
+        ["First", "Second", "End."],
+        [1, 2, 0],
+    )
 
 
 def test_a_chapter_that_the_spine_names_for_each_of_its_sections_is_read_once() -> None:
-    book = read_document(_epub({"b.xhtml#end": "", "a.xhtml#two": "", "b.xhtml": "<p>End.</p>", "a.xhtml": "<p>Begin.</p>"}), "epub")
+    book = read_document(
+        _epub({"b.xhtml#end": "", "a.xhtml#two": "", "b.xhtml": "<p>End.</p>", "a.xhtml": "<p>Begin.</p>"}), "epub"
+    )
     assert _texts(book) == ["Begin.", "End."]
 
 
 def test_a_book_is_read_as_its_package_means_it() -> None:
-    """The main title of several, a stand-in for a chapter that is no XHTML, a prefix that is not declared, a name that is escaped in the archive."""
+    """The main title of several, a stand-in for a chapter that is no XHTML, a prefix that is not declared, a name that
+    is escaped in the archive.
+    """
     package = """<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">
       <dc:title id="s">Short</dc:title><dc:title id="m" opf:x="y">The <i>main</i> title</dc:title>
       <meta refines="#m" property="title-type">main</meta></metadata>
       <manifest><item id="a" href="a.svg" media-type="image/svg+xml" fallback="b"/><item id="b" href="b%20c.html" media-type="text/plain"/>
-      <item id="d" href="d.svg" media-type="image/svg+xml" fallback="d"/></manifest><spine><itemref idref="d"/><itemref idref="a"/></spine></package>"""
+      <item id="d" href="d.svg" media-type="image/svg+xml" fallback="d"/></manifest><spine><itemref idref="d"/><itemref idref="a"/></spine></package>"""  # noqa: E501
     container = "<container><rootfiles><rootfile full-path='o.opf'/></rootfiles></container>"
-    book = read_document(_zipped({"META-INF/container.xml": container, "o.opf": package, "b%20c.html": "<p>Words.</p>"}), "epub")
+    book = read_document(
+        _zipped({"META-INF/container.xml": container, "o.opf": package, "b%20c.html": "<p>Words.</p>"}), "epub"
+    )
     assert (book.title, _texts(book)) == ("The main title", ["Words."])
 
 
@@ -253,27 +306,51 @@ def test_a_book_is_read_as_its_package_means_it() -> None:
         ("<figure><img alt=''/><figcaption>A map.</figcaption></figure>", ["A map."]),
         ("<figure><table><tr><td>a1</td><td>b1</td></tr></table></figure>", [[["a1", "b1"]]]),
         (
-            "<table><caption>Prices</caption><thead><tr><th>of<br/>what</th><th>wo<b>r</b>d</th></tr></thead><tfoot><tr><td>sum</td><td>3</td></tr></tfoot></table>",
+            "<table><caption>Prices</caption><thead><tr><th>of<br/>what</th><th>wo<b>r</b>d</th></tr></thead>"
+            "<tfoot><tr><td>sum</td><td>3</td></tr></tfoot></table>",
             ["Prices", [["of what", "word"], ["sum", "3"]]],
         ),
         (
-            "<table><tr><td rowspan='2'>both</td><td>x1</td></tr><tr><td>x2</td></tr><tr><td rowspan='99999999'>y</td></tr></table>",
+            "<table><tr><td rowspan='2'>both</td><td>x1</td></tr><tr><td>x2</td></tr><tr><td rowspan='99999999'>"
+            "y</td></tr></table>",
             [[["both", "x1"], ["both", "x2"], ["y"]]],
         ),
-        ("<details><summary>Why?</summary><p>Because.</p></details><form><p>Inside.</p></form>", ["Why?", "Because.", "Inside."]),
+        (
+            "<details><summary>Why?</summary><p>Because.</p></details><form><p>Inside.</p></form>",
+            ["Why?", "Because.", "Inside."],
+        ),
         ("<h2>I</h2><p>序</p><p>7</p><p>*</p>", ["I", "序", "7"]),
         ("<p>-5 °C</p><p>*a note</p><p>• a point</p>", ["-5 °C", "*a note", "a point"]),
-        ("<p>so <math><msup><mi>x</mi><mn>2</mn></msup></math> is</p><p>See <img src='i.png' alt='a whale'/> here</p>", ["so x² is", "See a whale here"]),
-        ("<p>it <span epub:type='pagebreak' id='p12'>12</span>goes <span role='doc-pagebreak'>13</span>on</p>", ["it goes on"]),
+        (
+            "<p>so <math><msup><mi>x</mi><mn>2</mn></msup></math> is</p><p>See <img src='i.png' alt='a whale'/> "
+            "here</p>",
+            ["so x² is", "See a whale here"],
+        ),
+        (
+            "<p>it <span epub:type='pagebreak' id='p12'>12</span>goes <span role='doc-pagebreak'>13</span>on</p>",
+            ["it goes on"],
+        ),
     ],
 )
 def test_what_unstructured_passes_over_in_a_book_is_read(markup: str, read: list[Any]) -> None:
-    assert _texts(read_document(_epub({"a.xhtml": f"<html xmlns='http://www.w3.org/1999/xhtml'><body>{markup}</body></html>"}), "epub")) == read
+    assert (
+        _texts(
+            read_document(
+                _epub({"a.xhtml": f"<html xmlns='http://www.w3.org/1999/xhtml'><body>{markup}</body></html>"}), "epub"
+            )
+        )
+        == read
+    )
 
 
-@pytest.mark.parametrize("hiding", ["hidden=''", "style='color:red; DISPLAY: none !important'", "style='visibility:hidden'"])
+@pytest.mark.parametrize(
+    "hiding", ["hidden=''", "style='color:red; DISPLAY: none !important'", "style='visibility:hidden'"]
+)
 def test_what_books_and_mails_hide_is_not_published(hiding: str) -> None:
-    markup = f"<p>Seen <span {hiding}>SECRET</span>here.</p><div {hiding}><p>SECRET</p></div><p style='display:nonesuch'>And here.</p>"
+    markup = (
+        f"<p>Seen <span {hiding}>SECRET</span>here.</p><div {hiding}><p>SECRET</p></div><p "
+        "style='display:nonesuch'>And here.</p>"
+    )
     mail = EmailMessage()
     mail["Subject"] = "s"
     mail.set_content(f"<html><body>{markup}</body></html>", subtype="html")
@@ -300,13 +377,19 @@ def test_code_of_a_book_keeps_its_lines_and_their_indentation(tmp_path: Path) ->
     book = _epub({"a.xhtml": "<h1>Loops</h1><pre>for x in y:\n\tprint(```)\n\n# done\n</pre>"})
     (element,) = read_document(book, "epub").elements[1:]
     assert (element.kind, element.text) == ("code", "for x in y:\n    print(```)\n\n# done")
-    assert _chunks(tmp_path, {"a.epub": book}) == [({"section": "Loops"}, "# Loops\n\n````\nfor x in y:\n    print(```)\n\n# done\n````")]
+    assert _chunks(tmp_path, {"a.epub": book}) == [
+        ({"section": "Loops"}, "# Loops\n\n````\nfor x in y:\n    print(```)\n\n# done\n````")
+    ]
 
 
 def test_attachments_are_items_of_their_own_and_a_broken_one_is_a_reject(tmp_path: Path) -> None:
     inner = _mail(("deep.txt", b"Deep words."))
     mail = _mail(
-        ("plan.docx", _docx()), ("plan.docx", pdf([column(["In the PDF."])])), ("bad.pdf", b"%PDF-1.7 and no more"), ("x.bin", bytes(99)), ("m.eml", inner)
+        ("plan.docx", _docx()),
+        ("plan.docx", pdf([column(["In the PDF."])])),
+        ("bad.pdf", b"%PDF-1.7 and no more"),
+        ("x.bin", bytes(99)),
+        ("m.eml", inner),
     )
     drafts, rejects, _ = _read(tmp_path, {"offer.eml": mail})
     assert [(draft.document_id, draft.title) for draft in drafts] == [
@@ -324,9 +407,17 @@ def test_attachments_are_items_of_their_own_and_a_broken_one_is_a_reject(tmp_pat
 
 
 def test_an_attached_file_has_a_text_and_a_language_of_its_own(tmp_path: Path) -> None:
-    german = "Die Versammlung findet am kommenden Donnerstag im großen Saal des Rathauses statt, und alle Bürger sind herzlich eingeladen."
-    english = "<p>The meeting of the board takes place on Thursday in the large hall, and everybody is invited to come along with us.</p>"
-    mail = MIMEMultipart("mixed", _subparts=[MIMEText(english, "html"), MIMEApplication(german.encode(), "octet-stream", name="a.txt")])
+    german = (
+        "Die Versammlung findet am kommenden Donnerstag im großen Saal des Rathauses statt, und alle Bürger sind "
+        "herzlich eingeladen."
+    )
+    english = (
+        "<p>The meeting of the board takes place on Thursday in the large hall, and everybody is invited to come "
+        "along with us.</p>"
+    )
+    mail = MIMEMultipart(
+        "mixed", _subparts=[MIMEText(english, "html"), MIMEApplication(german.encode(), "octet-stream", name="a.txt")]
+    )
     mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "The meeting of the board"
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "m.eml").write_bytes(mail.as_bytes())
@@ -334,12 +425,20 @@ def test_an_attached_file_has_a_text_and_a_language_of_its_own(tmp_path: Path) -
     raw = RawStore(tmp_path / "raw")
     read_files(source, tmp_path, raw, "r1")
     (found,) = map_pages(raw.pages("r1"), source, "auto")
-    assert [(draft.language, str(draft.body).strip()[:15]) for draft in found.drafts] == [("en", "<p>The meeting "), ("de", "Die Versammlung")]
+    assert [(draft.language, str(draft.body).strip()[:15]) for draft in found.drafts] == [
+        ("en", "<p>The meeting "),
+        ("de", "Die Versammlung"),
+    ]
 
 
 def test_a_declared_title_and_id_are_those_of_the_mail_and_attached_files_keep_their_own(tmp_path: Path) -> None:
     mail = _mail(("plan.docx", _docx()), ("a.txt", b"Words."))
-    keys = {"fields": {"by": {"css": "p", "pattern": "From: (\\S+)"}}, "title": "Mail of {by}", "id": "mail-{by}", "yields": "documents"}
+    keys = {
+        "fields": {"by": {"css": "p", "pattern": "From: (\\S+)"}},
+        "title": "Mail of {by}",
+        "id": "mail-{by}",
+        "yields": "documents",
+    }
     drafts, rejects, _ = _read(tmp_path, {"offer.eml": mail}, **keys)
     assert [(draft.document_id, draft.title, draft.url) for draft in drafts] == [
         ("mail-Ann", "Mail of Ann", "offer.eml"),
@@ -357,10 +456,18 @@ def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
         "file alone": lambda: scan,
         "footer": lambda: MIMEMultipart("mixed", _subparts=[MIMEMultipart("mixed", _subparts=[words, scan]), footer]),
         "signed": lambda: MIMEMultipart(
-            "signed", _subparts=[MIMEMultipart("mixed", _subparts=[words, scan]), MIMEApplication(b"x", "pgp-signature", name="signature.asc")]
+            "signed",
+            _subparts=[
+                MIMEMultipart("mixed", _subparts=[words, scan]),
+                MIMEApplication(b"x", "pgp-signature", name="signature.asc"),
+            ],
         ),
         "text around it": lambda: MIMEMultipart(
-            "alternative", _subparts=[MIMEText("Plain."), MIMEMultipart("mixed", _subparts=[rich, scan, MIMEText("<p>Footer.</p>", "html")])]
+            "alternative",
+            _subparts=[
+                MIMEText("Plain."),
+                MIMEMultipart("mixed", _subparts=[rich, scan, MIMEText("<p>Footer.</p>", "html")]),
+            ],
         ),
         "among pictures": lambda: MIMEMultipart("mixed", _subparts=[MIMEMultipart("related", _subparts=[rich, scan])]),
     }
@@ -369,7 +476,9 @@ def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
     found = read_document(mail.as_bytes(), "eml")
     shown = {"file alone": [], "footer": ["Words.", "Footer."], "text around it": ["Words.", "Footer."]}
     assert _texts(found)[2:] == shown.get(shape, ["Words."])
-    assert [(one.name, one.document and _texts(one.document)) for one in found.attachments] == [("scan.pdf", ["Scanned."])]
+    assert [(one.name, one.document and _texts(one.document)) for one in found.attachments] == [
+        ("scan.pdf", ["Scanned."])
+    ]
 
 
 # PDF
@@ -385,20 +494,29 @@ def test_columns_that_were_drawn_row_by_row_are_not_woven_together() -> None:
 
 def test_a_table_of_a_pdf_keeps_its_cells() -> None:
     rows = [["Size", "Width", "Price"], ["S", "10 cm", "1.50"], ["M", "", "2.50"], ["L", "30 cm", "3.50"]]
-    page = [(60.0 + 120 * m, 700.0 - 16 * n, 10.0, cell) for n, row in enumerate(rows) for m, cell in enumerate(row) if cell]
+    page = [
+        (60.0 + 120 * m, 700.0 - 16 * n, 10.0, cell) for n, row in enumerate(rows) for m, cell in enumerate(row) if cell
+    ]
     read = _texts(read_document(pdf([[(60.0, 750.0, 10.0, "What we have of each:"), *page]]), "pdf"))
     assert read == ["What we have of each:", rows]
 
 
 def test_a_list_of_a_pdf_is_no_table() -> None:
-    page = [(x, 700.0 - 16 * n, 10.0, text) for n, place in enumerate(("Dubai", "London", "Hanoi")) for x, text in ((60.0, "\u2022"), (90.0, place))]
+    page = [
+        (x, 700.0 - 16 * n, 10.0, text)
+        for n, place in enumerate(("Dubai", "London", "Hanoi"))
+        for x, text in ((60.0, "\u2022"), (90.0, place))
+    ]
     assert _texts(read_document(pdf([page]), "pdf")) == ["\u2022 Dubai\n\u2022 London\n\u2022 Hanoi"]
 
 
 # Names and contents
 
 
-@pytest.mark.parametrize(("name", "made"), [("a.zip", _docx), ("b", _pptx), ("c.dat", _xlsx), ("d.docx", lambda: pdf([column(["x"])])), ("e.bin", _mail)])
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [("a.zip", _docx), ("b", _pptx), ("c.dat", _xlsx), ("d.docx", lambda: pdf([column(["x"])])), ("e.bin", _mail)],
+)
 def test_a_document_is_known_by_its_content(tmp_path: Path, name: str, made: Any) -> None:
     drafts, rejects, refused = _read(tmp_path, {name: made()})
     assert (len(drafts), rejects, refused) == (1, [], {})
@@ -416,18 +534,29 @@ def test_a_text_that_looks_like_a_mail_stays_a_text() -> None:
         ("a.odt", b"PK", "ODT; save it as DOCX or PDF"),
         ("a.msg", b"x", "MSG, the format of Outlook; save it as EML"),
         ("a", b"{\\rtf1 x}", "RTF; save it as DOCX or PDF"),
-        ("a.zip", _zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": "<x/>"}), "ODS; save it as XLSX or CSV"),
+        (
+            "a.zip",
+            _zipped({"mimetype": "application/vnd.oasis.opendocument.spreadsheet", "content.xml": "<x/>"}),
+            "ODS; save it as XLSX or CSV",
+        ),
         ("a.exe", b"MZ", "unsupported format .exe"),
     ],
 )
-def test_other_formats_are_refused_by_name_with_the_way_out(tmp_path: Path, name: str, content: bytes, said: str) -> None:
+def test_other_formats_are_refused_by_name_with_the_way_out(
+    tmp_path: Path, name: str, content: bytes, said: str
+) -> None:
     drafts, rejects, refused = _read(tmp_path, {name: content, "z.md": b"# Fine"})
     assert ([draft.url for draft in drafts], rejects) == (["z.md"], []) and said in refused[name]
 
 
 @pytest.mark.parametrize(
     ("stream", "said"),
-    [("EncryptedPackage", "needs a password"), ("WordDocument", "DOC, the format of Word 97"), ("Workbook", "XLS, the format"), ("?", "old format")],
+    [
+        ("EncryptedPackage", "needs a password"),
+        ("WordDocument", "DOC, the format of Word 97"),
+        ("Workbook", "XLS, the format"),
+        ("?", "old format"),
+    ],
 )
 def test_an_old_or_locked_office_file_says_which(stream: str, said: str) -> None:
     body = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000) + stream.encode("utf-16-le")
@@ -478,7 +607,9 @@ def _with_paragraphs(count: int) -> bytes:
 
 def test_processor_time_and_elements_are_limited() -> None:
     body = _with_paragraphs(20_000)
-    with pytest.raises(Unreadable, match=r"more than 1 s of processor time: limits\.seconds_per_file; stopped at [0-9]"):
+    with pytest.raises(
+        Unreadable, match=r"more than 1 s of processor time: limits\.seconds_per_file; stopped at [0-9]"
+    ):
         read_document(body, "docx", ReadingLimits(seconds_per_file=1))
     with pytest.raises(Unreadable, match=r"more than 4 cells: limits\.elements_per_file"):
         read_document(_xlsx(), "xlsx", ReadingLimits(elements_per_file=4))
@@ -504,14 +635,26 @@ def test_processor_time_and_elements_are_limited() -> None:
     ],
 )
 def test_a_mail_is_read_in_the_encoding_that_it_is_in(content_type: str, text: str, encoding: str) -> None:
-    head = b"Subject: " + "Żółta gęś".encode() + b"\nFrom: a@x.test\n" + (f"Content-Type: {content_type}\n".encode() if content_type else b"")
+    head = (
+        b"Subject: "
+        + "Żółta gęś".encode()
+        + b"\nFrom: a@x.test\n"
+        + (f"Content-Type: {content_type}\n".encode() if content_type else b"")
+    )
     found = _texts(read_document(head + b"\n" + text.encode(encoding), "eml"))
     assert found == ["Żółta gęś", "From: a@x.test", re.sub("<[^>]+>", "", text)]
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "docx", "pptx", "xlsx", "epub", "eml"])
 def test_what_is_cut_short_or_empty_is_a_reject(suffix: str) -> None:
-    whole = {"pdf": pdf([column(["x"])]), "docx": _docx(), "pptx": _pptx(), "xlsx": _xlsx(), "epub": _epub({"a.xhtml": "x"}), "eml": b"\0"}[suffix]
+    whole = {
+        "pdf": pdf([column(["x"])]),
+        "docx": _docx(),
+        "pptx": _pptx(),
+        "xlsx": _xlsx(),
+        "epub": _epub({"a.xhtml": "x"}),
+        "eml": b"\0",
+    }[suffix]
     for body in (b"", bytes(5_000), whole[: len(whole) // 2] if suffix != "eml" else whole):
         with pytest.raises(Unreadable):
             read_document(body, suffix)
@@ -520,9 +663,14 @@ def test_what_is_cut_short_or_empty_is_a_reject(suffix: str) -> None:
 @pytest.mark.parametrize("suffix", ["docx", "pptx", "xlsx"])
 def test_a_file_in_the_strict_form_of_the_standard_is_read(suffix: str) -> None:
     usual = {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[suffix]()
-    names = re.compile(rb"http://schemas\.openxmlformats\.org/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawingml)/2006/")
+    names = re.compile(
+        rb"http://schemas\.openxmlformats\.org/(officeDocument|wordprocessingml|spreadsheetml|presentationml|drawi"
+        rb"ngml)/2006/"
+    )
     with zipfile.ZipFile(io.BytesIO(usual)) as parts:
-        strict = _zipped({name: names.sub(rb"http://purl.oclc.org/ooxml/\1/", parts.read(name)) for name in parts.namelist()})
+        strict = _zipped(
+            {name: names.sub(rb"http://purl.oclc.org/ooxml/\1/", parts.read(name)) for name in parts.namelist()}
+        )
     assert read_document(strict, suffix) == read_document(usual, suffix)
 
 
@@ -531,7 +679,9 @@ def test_a_damaged_or_locked_office_file_says_so_and_the_files_beside_it_are_rea
     whole = {"docx": _docx, "pptx": _pptx, "xlsx": _xlsx}[suffix]()
     with zipfile.ZipFile(io.BytesIO(whole)) as parts:
         contents = {name: parts.read(name) for name in parts.namelist()}
-    main = next(name for name in ("word/document.xml", "ppt/slides/slide1.xml", "xl/worksheets/sheet1.xml") if name in contents)
+    main = next(
+        name for name in ("word/document.xml", "ppt/slides/slide1.xml", "xl/worksheets/sheet1.xml") if name in contents
+    )
     locked = re.sub(rb"(PK\x03\x04..|PK\x01\x02....).", lambda part: part[1] + b"\1", whole, flags=re.DOTALL)
     files = {
         f"a.{suffix}": _zipped(contents | {main: b"<a><b>"}),
@@ -543,8 +693,12 @@ def test_a_damaged_or_locked_office_file_says_so_and_the_files_beside_it_are_rea
     }
     drafts, rejects, refused = _read(tmp_path, files)
     reasons = {reject.url: reject.reason for reject in rejects} | refused
-    assert [draft.url for draft in drafts] == [f"f.{suffix}"] and sorted(reasons) == sorted(set(files) - {f"f.{suffix}"})
-    assert all("damaged" in reasons[f"{name}.{suffix}"] for name in "abc") and all("password" in reasons[f"{name}.{suffix}"] for name in "de")
+    assert [draft.url for draft in drafts] == [f"f.{suffix}"] and sorted(reasons) == sorted(
+        set(files) - {f"f.{suffix}"}
+    )
+    assert all("damaged" in reasons[f"{name}.{suffix}"] for name in "abc") and all(
+        "password" in reasons[f"{name}.{suffix}"] for name in "de"
+    )
 
 
 @pytest.mark.parametrize(
@@ -650,6 +804,10 @@ def test_a_forked_process_has_a_child_of_its_own() -> None:
 def test_whoever_maps_pages_imports_no_reader() -> None:
     code = (
         "import sys, almanac.spiders.mapping.pages\n"
-        "print(sorted({'unstructured', 'docx', 'pptx', 'openpyxl', 'pypdfium2'} & {name.partition('.')[0] for name in sys.modules}))"
+        "print(sorted({'unstructured', 'docx', 'pptx', 'openpyxl', 'pypdfium2'} & {name.partition('.')[0] for "
+        "name in sys.modules}))"
     )
-    assert subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+        == "[]"
+    )

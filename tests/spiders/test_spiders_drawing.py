@@ -51,34 +51,52 @@ const put = (place, name) => { document.getElementById(place).innerHTML += `<p c
 const add = () => fetch("/api/more").then(() => { put("cards", "more " + ++clicked); if (clicked == 3) document.getElementById("more").remove() })
 const isAtEnd = () => innerHeight + scrollY >= document.body.scrollHeight - 2
 addEventListener("scroll", () => { if (isAtEnd() && scrolled < 2) setTimeout(() => put("end", "scrolled " + ++scrolled), 200) })
-</script>"""
+</script>"""  # noqa: E501
 
 
 def source_of(base: str, *, render: Any = True, **keys: Any) -> SiteSource:
     manners = {"allow_private": True, **keys.pop("politeness", {})}
-    return SiteSource.model_validate({"name": "shop", "kind": "site", "start_urls": [f"{base}/"], "render": render, "politeness": manners, **keys})
+    return SiteSource.model_validate(
+        {"name": "shop", "kind": "site", "start_urls": [f"{base}/"], "render": render, "politeness": manners, **keys}
+    )
 
 
-def crawl(folder: Path, source: SiteSource, run_id: str = "r1", **keys: Any) -> tuple[CrawlOutcome, dict[str, tuple[Entry, str]]]:
+def crawl(
+    folder: Path, source: SiteSource, run_id: str = "r1", **keys: Any
+) -> tuple[CrawlOutcome, dict[str, tuple[Entry, str]]]:
     """The outcome of a crawl, and its pages by their paths."""
     raw = RawStore(folder / "raw")
     outcome = fetch_site(source, raw, run_id, **keys)
     base = source.start_urls[0].rstrip("/")
-    return outcome, {entry.url.removeprefix(base): (entry, (raw.body(entry.sha256) or b"").decode()) for entry in raw.index(run_id).in_order()}
+    return outcome, {
+        entry.url.removeprefix(base): (entry, (raw.body(entry.sha256) or b"").decode())
+        for entry in raw.index(run_id).in_order()
+    }
 
 
 def test_what_scripts_put_in_is_stored_and_what_is_not_drawn_has_failed(loopback_site: Site, tmp_path: Path) -> None:
-    """One crawl over pages of many kinds: what is stored is the page as drawn, and whatever a page does, the rules of the crawl hold."""
+    """One crawl over pages of many kinds: what is stored is the page as drawn, and whatever a page does, the rules of
+    the crawl hold.
+    """
     site = loopback_site
-    links = "".join(f'<a href="{path}">{path}</a>' for path in ("/more", "/never", "/moved", "/refresh", "/away", "/barred", "/data.json", "/endless"))
+    links = "".join(
+        f'<a href="{path}">{path}</a>'
+        for path in ("/more", "/never", "/moved", "/refresh", "/away", "/barred", "/data.json", "/endless")
+    )
     site.page("/", _CARDS.format(title="Home", api="home", links=links), headers={"ETag": '"fixed"'})
     site.page("/more", _CARDS.format(title="More", api="home", links="") + _MORE)
-    site.page("/never", "<title>Never</title><div class='card' style='display: none'>a template</div><script>fetch('/api/secret')</script>")
+    site.page(
+        "/never",
+        "<title>Never</title><div class='card' style='display: none'>a template</div><script>"
+        "fetch('/api/secret')</script>",
+    )
     site.page("/moved", "<title>Moved</title><script>location.href = '/target'</script>")
     site.page("/target", _CARDS.format(title="Target", api="home", links=""))
     site.page("/refresh", "<title>Refresh</title><meta http-equiv='refresh' content='0; url=/forbidden/page'>")
     site.page("/away", "<title>Away</title><script>location = 'http://elsewhere.example/'</script>")
-    site.page("/barred", _CARDS.format(title="Barred", api="home", links="") + "<script>fetch('/forbidden/data')</script>")
+    site.page(
+        "/barred", _CARDS.format(title="Barred", api="home", links="") + "<script>fetch('/forbidden/data')</script>"
+    )
     site.page("/endless", "<title>Endless</title><script>while (true) {}</script>")
     site.page("/data.json", '{"a": 1}', content_type="application/json", headers={"ETag": '"data"'})
     site.page("/robots.txt", "User-agent: *\nDisallow: /forbidden/\nDisallow: /api/secret\n", content_type="text/plain")
@@ -94,7 +112,9 @@ def test_what_scripts_put_in_is_stored_and_what_is_not_drawn_has_failed(loopback
     assert '<p class="card">Lamp</p><p class="card">Chair</p>' in body
     assert entry.rendered.startswith("Chromium ") and "wait_for: css=.card" in entry.rendered
     assert (entry.etag, entry.content_type) == (None, "text/html; charset=utf-8")
-    assert pages["/data.json"][0].etag == '"data"' and not pages["/data.json"][0].rendered, "what is no page of HTML stays as it came"
+    assert pages["/data.json"][0].etag == '"data"' and not pages["/data.json"][0].rendered, (
+        "what is no page of HTML stays as it came"
+    )
     more = pages["/more"][1]
     assert "Agree" not in more and '<details id="fold" open="">' in more
     assert [name in more for name in ("more 3", "more 4", "scrolled 2")] == [True, False, True]
@@ -112,7 +132,11 @@ def test_what_scripts_put_in_is_stored_and_what_is_not_drawn_has_failed(loopback
 def test_documents_are_not_drawn_whatever_they_are_sent_as_and_pages_are(loopback_site: Site, tmp_path: Path) -> None:
     site = loopback_site
     body = report("the first line")
-    site.page("/", _CARDS.format(title="Home", api="home", links="<a href=/report>Report</a>"), headers={"Content-Disposition": "attachment; filename=a.html"})
+    site.page(
+        "/",
+        _CARDS.format(title="Home", api="home", links="<a href=/report>Report</a>"),
+        headers={"Content-Disposition": "attachment; filename=a.html"},
+    )
     site.page("/api/home", '["Lamp"]', content_type="application/json")
     site.page("/report", body, content_type="text/html")
     raw = RawStore(tmp_path / "raw")
@@ -123,7 +147,9 @@ def test_documents_are_not_drawn_whatever_they_are_sent_as_and_pages_are(loopbac
 
 
 def test_a_page_whose_document_has_not_changed_is_drawn_again(loopback_site: Site, tmp_path: Path) -> None:
-    """The validators are those of the document: what its scripts fetch may be another today. Where they fail, the page is kept."""
+    """The validators are those of the document: what its scripts fetch may be another today. Where they fail, the page
+    is kept.
+    """
     site = loopback_site
     site.page("/", _CARDS.format(title="Home", api="home", links=""), headers={"ETag": '"fixed"'})
     site.page("/api/home", '["Lamp"]', content_type="application/json")
@@ -133,13 +159,16 @@ def test_a_page_whose_document_has_not_changed_is_drawn_again(loopback_site: Sit
     outcome, pages = crawl(tmp_path, source, "r2", previous=PreviousCrawls(concluded="r1"))
     assert (outcome.pages.fetched, "Sofa" in pages["/"][1]) == (1, True)
     plain = source.model_copy(update={"render": None})
-    assert requester_fingerprint(plain) != requester_fingerprint(source), "pages as they were sent are not taken for drawn ones"
+    assert requester_fingerprint(plain) != requester_fingerprint(source), (
+        "pages as they were sent are not taken for drawn ones"
+    )
 
 
 @pytest.mark.parametrize("ends", ["the browser", "the crawl", "the crawl politely"])
 def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopback_site: Site, tmp_path: Path) -> None:
-    """A browser that is killed costs an attempt, and one that has drawn enough is followed by another. A crawl that is killed takes its browser with it, and
-    goes on where it was."""
+    """A browser that is killed costs an attempt, and one that has drawn enough is followed by another. A crawl that is
+    killed takes its browser with it, and goes on where it was.
+    """
     site, seen = loopback_site, threading.Event()
     links = "".join(f'<a href="/page/{number}">{number}</a>' for number in range(3))
     site.page("/", _CARDS.format(title="Home", api="0", links=links))
@@ -150,7 +179,11 @@ def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopbac
                 seen.set()
                 time.sleep(1)
             return Answer('["Lamp"]', content_type="application/json")
-        return Answer(_CARDS.format(title=path, api=path.removeprefix("/page/"), links="")) if path.startswith("/page/") else Answer("no", 404)
+        return (
+            Answer(_CARDS.format(title=path, api=path.removeprefix("/page/"), links=""))
+            if path.startswith("/page/")
+            else Answer("no", 404)
+        )
 
     site.otherwise = answer
     source = source_of(site.base, render={"wait_for": "css=.card", "timeout_s": 30})
@@ -190,11 +223,26 @@ def test_a_run_that_is_interrupted_leaves_no_browser_and_the_next_equals_one_tha
             drawn.release()
             time.sleep(0.3)
             return Answer(f'["Lamp {path}"]', content_type="application/json")
-        return Answer(_CARDS.format(title=path, api=path.removeprefix("/page/"), links="")) if path.startswith("/page/") else Answer("no", 404)
+        return (
+            Answer(_CARDS.format(title=path, api=path.removeprefix("/page/"), links=""))
+            if path.startswith("/page/")
+            else Answer("no", 404)
+        )
 
     site.otherwise = answer
-    source = {"name": "s", "kind": "site", "start_urls": [f"{site.base}/"], "yields": "documents", "body": "all", "render": {"wait_for": "css=.card"}}
-    declaration = {"name": "lamps", "sources": [{**source, "politeness": {"allow_private": True}}], "embed": {"provider": "local", "model": "all-MiniLM-L6-v2"}}
+    source = {
+        "name": "s",
+        "kind": "site",
+        "start_urls": [f"{site.base}/"],
+        "yields": "documents",
+        "body": "all",
+        "render": {"wait_for": "css=.card"},
+    }
+    declaration = {
+        "name": "lamps",
+        "sources": [{**source, "politeness": {"allow_private": True}}],
+        "embed": {"provider": "local", "model": "all-MiniLM-L6-v2"},
+    }
     declared = tmp_path / "lamps.yaml"
     declared.write_text(json.dumps(declaration), encoding="utf-8")
     digests = []
@@ -205,7 +253,9 @@ def test_a_run_that_is_interrupted_leaves_no_browser_and_the_next_equals_one_tha
                 pass
             command = [sys.executable, "-m", "almanac.cli.main", "run", str(declared), "--json"]
             environment = {**os.environ, **almanac_alone.environment, "ALMANAC_DATA": str(data)}
-            with subprocess.Popen(command, cwd=installation(), env=environment, stdout=subprocess.PIPE, start_new_session=True) as process:
+            with subprocess.Popen(
+                command, cwd=installation(), env=environment, stdout=subprocess.PIPE, start_new_session=True
+            ) as process:
                 assert all(drawn.acquire(timeout=PATIENCE_S) for _ in range(4))
                 below = processes_below(process.pid)
                 assert any("chrom" in _name(one) for one in below)
@@ -226,8 +276,14 @@ def _job(folder: Path, source: SiteSource, **told: Any) -> Iterator[subprocess.P
 
     declared = source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
     job = {"source": declared, "raw": str(folder / "raw"), "run_id": "r1"}
-    (folder / "job.json").write_text(json.dumps({"job": job, "public": [], "names": {}, "bare": False, "browser": {}, **told}), encoding="utf-8")
-    process = subprocess.Popen([sys.executable, "-m", "tests.spiders.drawn", str(folder / "job.json")], cwd=installation(), start_new_session=True)
+    (folder / "job.json").write_text(
+        json.dumps({"job": job, "public": [], "names": {}, "bare": False, "browser": {}, **told}), encoding="utf-8"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.spiders.drawn", str(folder / "job.json")],
+        cwd=installation(),
+        start_new_session=True,
+    )
     try:
         yield process
     finally:
@@ -305,28 +361,59 @@ def _six(port: int) -> list[socket.socket]:
 def test_no_page_reaches_a_private_address_by_any_means(
     is_allowed: bool, inside: tuple[int, int, list[str]], outside: Callable[..., str], tmp_path: Path
 ) -> None:
-    """A page tries whatever a browser has; without the scripts that take some of it away, so that the doors themselves are tried.
+    """A page tries whatever a browser has; without the scripts that take some of it away, so that the doors themselves
+    are tried.
 
     Where private addresses are allowed, the same page reaches them: its tries are good ones.
     """
     port, datagrams, hits = inside
-    pages: dict[str, Any] = {"/control": "reached", "/hop": f"http://127.0.0.1:{port}/hopped", "/service.js": f"fetch('http://127.0.0.1:{port}/service')"}
+    pages: dict[str, Any] = {
+        "/control": "reached",
+        "/hop": f"http://127.0.0.1:{port}/hopped",
+        "/service.js": f"fetch('http://127.0.0.1:{port}/service')",
+    }
     base = outside(pages)
     written = (Path(__file__).parent / "hostile.html").read_text(encoding="utf-8")
     pages["/"] = written.format(port=port, datagrams=datagrams, public=base.rpartition(":")[2])
-    names = {"inside.example": ["127.0.0.1"], "public.example": ["127.0.0.2"], "turning.example": ["127.0.0.2", "127.0.0.1"]}
+    names = {
+        "inside.example": ["127.0.0.1"],
+        "public.example": ["127.0.0.2"],
+        "turning.example": ["127.0.0.2", "127.0.0.1"],
+    }
     render = {"wait_for": "css=#done", "timeout_s": 60, "block": []}
-    source = source_of(base, render=render, limits={"pages": 1}, politeness={"allow_private": is_allowed, "robots": False})
+    source = source_of(
+        base, render=render, limits={"pages": 1}, politeness={"allow_private": is_allowed, "robots": False}
+    )
     with _job(tmp_path, source, public=["127.0.0.2"], names=names, bare=True) as process:
         assert process.wait(PATIENCE_S) == 0
     (page,) = RawStore(tmp_path / "raw").pages("r1")
     said = page.body.decode()
     assert "control: got reached" in said, "a public host is reached"
     if is_allowed:
-        assert {hit.split(" ")[1] for hit in hits if hit.startswith(("GET", "POST"))} >= {"/image", "/fetch", "/xhr", "/frame", "/socket", "/hopped", "/beacon"}
+        assert {hit.split(" ")[1] for hit in hits if hit.startswith(("GET", "POST"))} >= {
+            "/image",
+            "/fetch",
+            "/xhr",
+            "/frame",
+            "/socket",
+            "/hopped",
+            "/beacon",
+        }
     else:
         assert hits == []
-        ways = ("fetch", "hop", "xhr", "websocket", "websocket by name", "secure websocket", "eventsource", "worker", "webtransport", "file", "import")
+        ways = (
+            "fetch",
+            "hop",
+            "xhr",
+            "websocket",
+            "websocket by name",
+            "secure websocket",
+            "eventsource",
+            "worker",
+            "webtransport",
+            "file",
+            "import",
+        )
         assert [way for way in ways if f"<li>{way}: refused</li>" not in said] == []
 
 
@@ -349,7 +436,9 @@ def outside() -> Iterator[Callable[..., str]]:
                 self.send_response(302 if given.startswith("http") else 200 if given else 404)
                 if given.startswith("http"):
                     self.send_header("Location", given)
-                self.send_header("Content-Type", "text/javascript" if self.path.endswith(".js") else "text/html; charset=utf-8")
+                self.send_header(
+                    "Content-Type", "text/javascript" if self.path.endswith(".js") else "text/html; charset=utf-8"
+                )
                 self.send_header("Access-Control-Allow-Origin", "*")
                 self.end_headers()
                 self.wfile.write(given.encode())
@@ -371,9 +460,17 @@ def test_credentials_go_to_the_host_of_the_page_and_no_other(outside: Callable[.
     other = outside({"/elsewhere": "{}"}, asked)
     pages = {"/api": "{}", "/hop": f"{other}/elsewhere"}
     base = outside(pages, asked, "127.0.0.1")
-    tries = "Promise.allSettled([fetch('/api'), fetch('/hop')]).then(() => { document.body.innerHTML = '<p class=done>done</p>' })"
+    tries = (
+        "Promise.allSettled([fetch('/api'), fetch('/hop')]).then(() => { document.body.innerHTML = '<p class=done>"
+        "done</p>' })"
+    )
     pages["/"] = f"<title>Mine</title><body><script>{tries}</script>"
-    manners = {"cookies": {"session": "s3cret"}, "headers": {"X-Key": "k3y"}, "auth": {"user": "u", "password": "p"}, "robots": False}
+    manners = {
+        "cookies": {"session": "s3cret"},
+        "headers": {"X-Key": "k3y"},
+        "auth": {"user": "u", "password": "p"},
+        "robots": False,
+    }
     source = source_of(base, render={"wait_for": "css=.done", "timeout_s": 30}, limits={"pages": 1}, politeness=manners)
     outcome, _ = crawl(tmp_path, source)
     assert outcome.pages.fetched == 1

@@ -35,7 +35,8 @@ def script(text: str, name: str) -> Any:
         ("var data=[{a:1,},];", "data", [{"a": 1}]),
         ("const\tdata\n= {a: .5, b: 0x10, c: 'it\\'s', d: undefined, e: !0, f: NaN} // end", "var data",
          {"a": 0.5, "b": 16, "c": "it's", "d": None, "e": True, "f": None}),
-        ("window['__S__']={u:'http://x//y', \"k\": \"he said 'x'\"}", "__S__", {"u": "http://x//y", "k": "he said 'x'"}),
+        ("window['__S__']={u:'http://x//y', \"k\": \"he said 'x'\"}", "__S__", {"u": "http://x//y",
+        "k": "he said 'x'"}),
         ('window.__S__ = JSON.parse("{\\"a\\": \\"\\\\u00e9\\"}")', "window.__S__", {"a": "é"}),
         ("window.__S__ = JSON.parse('{\"a\":\"it\\'s\"}')", "__S__", {"a": "it's"}),
         ("app.state = {a:'\\x41'}", "app.state", {"a": "A"}),
@@ -100,24 +101,46 @@ def test_openings_that_each_may_hold_the_data_are_tried_up_to_a_limit(piece: str
     assert_comparable(lambda text: script(text, "data"), piece * 50_000, f"data = {entries};", times=400)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(), lambda t: st.lists(t) | st.dictionaries(st.text(), t), max_leaves=10))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text(),
+        lambda t: st.lists(t) | st.dictionaries(st.text(), t),
+        max_leaves=10,
+    )
+)
 def test_any_json_in_a_script_is_read_as_it_is(value: Any) -> None:
-    assert script(f"x = 1; var data = {json.dumps([value])}; y = 2;", "data") == json.loads(json.dumps([value]).encode("utf-8", "replace"))
+    assert script(f"x = 1; var data = {json.dumps([value])}; y = 2;", "data") == json.loads(
+        json.dumps([value]).encode("utf-8", "replace")
+    )
 
 
 def test_what_describes_the_site_comes_last_and_filters_search_all() -> None:
     content = page(
-        '<script type="application/ld+json">[{"@type": "Organization", "name": "Shop"}, {"@type": "Product", "name": "Anvil", "sku": "A"}]</script>'
+        '<script type="application/ld+json">[{"@type": "Organization", "name": "Shop"}, {"@type": "Product", '
+        '"name": "Anvil", "sku": "A"}]</script>'
         '<script type="application/ld+json">{"@type": "Product", "name": "Hammer", "sku": ""}</script>'
     )
     assert value_of(content, json="name", **{"from": "json-ld"}) == "Anvil"
     assert value_of(content, json="sku", **{"from": "json-ld"}) == "A"
-    assert value_of(content, json="""[?"@type"=='Product'].name""", many=True, **{"from": "json-ld"}) == ["Anvil", "Hammer"]
+    assert value_of(content, json="""[?"@type"=='Product'].name""", many=True, **{"from": "json-ld"}) == [
+        "Anvil",
+        "Hammer",
+    ]
     assert value_of(content, json="""[?"@type"=='Recipe'].name""", many=True, **{"from": "json-ld"}) == []
-    assert [node["name"] for node in find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))[0]] == ["Anvil", "Hammer"]
+    assert [
+        node["name"]
+        for node in find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))[0]
+    ] == ["Anvil", "Hammer"]
 
 
-SHOP = {"@type": "Organization", "@id": "#org", "name": "Smith's", "description": "Since 1890", "url": "https://x.test/", "brand": {"name": "own"}}
+SHOP = {
+    "@type": "Organization",
+    "@id": "#org",
+    "name": "Smith's",
+    "description": "Since 1890",
+    "url": "https://x.test/",
+    "brand": {"name": "own"},
+}
 CRUMBS = {"@type": "BreadcrumbList", "itemListElement": [{"@type": "ListItem", "name": "Tools"}]}
 ANVIL = {"@type": "Product", "@id": "#p", "name": "Anvil", "offers": {"@id": "#o"}}
 OFFER = {"@type": "Offer", "@id": "#o", "price": "39.00", "priceCurrency": "EUR"}
@@ -125,16 +148,34 @@ OFFER = {"@type": "Offer", "@id": "#o", "price": "39.00", "priceCurrency": "EUR"
 
 def readings_of(things: Any, **rules: str | dict[str, Any]) -> dict[str, FieldReading]:
     content = page(f"<script type='application/ld+json'>{json.dumps(things)}</script>")
-    declared = {name: {"from": "json-ld", **(rule if isinstance(rule, dict) else {"json": rule})} for name, rule in rules.items()}
-    return read_fields({name: FieldRule.model_validate(rule) for name, rule in declared.items()}, FieldScope(None, content, "en"))
+    declared = {
+        name: {"from": "json-ld", **(rule if isinstance(rule, dict) else {"json": rule})}
+        for name, rule in rules.items()
+    }
+    return read_fields(
+        {name: FieldRule.model_validate(rule) for name, rule in declared.items()}, FieldScope(None, content, "en")
+    )
 
 
-@pytest.mark.parametrize("hold", [lambda things: things, lambda things: {"@context": "https://schema.org", "@graph": things}])
+@pytest.mark.parametrize(
+    "hold", [lambda things: things, lambda things: {"@context": "https://schema.org", "@graph": things}]
+)
 @pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
 def test_fields_of_a_record_come_from_one_thing(order: tuple[int, ...], hold: Any) -> None:
     things = [SHOP, CRUMBS, ANVIL, OFFER]
-    read = readings_of(hold([things[at] for at in order]), name="name", price="offers.price", about="description", crumb="itemListElement[0].name")
-    assert {name: one.value for name, one in read.items()} == {"name": "Anvil", "price": "39.00", "about": None, "crumb": None}
+    read = readings_of(
+        hold([things[at] for at in order]),
+        name="name",
+        price="offers.price",
+        about="description",
+        crumb="itemListElement[0].name",
+    )
+    assert {name: one.value for name, one in read.items()} == {
+        "name": "Anvil",
+        "price": "39.00",
+        "about": None,
+        "crumb": None,
+    }
     assert read["name"].thing == read["price"].thing == f"Product, {1 + order.index(2)} of 4"
     told = "and {} has this one: where that is meant, write [?\"@type\"=='{}'] | [0] | {}"
     assert str(read["about"].note).endswith(told.format("Organization", "Organization", "description"))
@@ -149,15 +190,26 @@ def test_thing_with_the_required_fields_counts_before_one_with_more_fields() -> 
     offer = {"@type": "Product", "name": "Vice", "description": "Steel", "brand": {"name": "Voss"}}
     assert readings_of([offer, event], **fields, start="startDate")["name"].value == "Vice"
     assert readings_of([offer, event], **fields, start={"json": "startDate", "required": True})["name"].value == "Fair"
-    missing = readings_of([offer, SHOP], name="name", link={"json": "sameAs", "required": True}, url={"json": "url", "required": True})
-    assert (missing["name"].value, missing["url"].value, missing["link"].problem) == ("Smith's", "https://x.test/", "required field is missing")
+    missing = readings_of(
+        [offer, SHOP], name="name", link={"json": "sameAs", "required": True}, url={"json": "url", "required": True}
+    )
+    assert (missing["name"].value, missing["url"].value, missing["link"].problem) == (
+        "Smith's",
+        "https://x.test/",
+        "required field is missing",
+    )
 
 
 def test_objects_of_one_id_and_type_are_one_thing() -> None:
     rated = {"@type": "Product", "@id": "#p", "name": "other name", "aggregateRating": {"ratingValue": 4.5}}
     read = readings_of([ANVIL, OFFER, rated], name="name", price="offers.price", rating="aggregateRating.ratingValue")
     assert [one.value for one in read.values()] == ["Anvil", "39.00", 4.5]
-    assert readings_of([{"@type": "WebPage", "@id": "#p", "name": "Page"}, ANVIL], name="name", price="offers")["name"].value == "Anvil"
+    assert (
+        readings_of([{"@type": "WebPage", "@id": "#p", "name": "Page"}, ANVIL], name="name", price="offers")[
+            "name"
+        ].value
+        == "Anvil"
+    )
 
 
 def test_several_things_with_as_many_fields_are_told() -> None:
@@ -168,11 +220,16 @@ def test_several_things_with_as_many_fields_are_told() -> None:
 
 
 def test_nested_fields_come_from_the_thing_of_their_record() -> None:
-    things = [{"@type": "Review", "name": "Fine", "offers": None, "brand": {"name": "x"}}, {**ANVIL, "sku": "A", "brand": {"name": "Voss"}}]
+    things = [
+        {"@type": "Review", "name": "Fine", "offers": None, "brand": {"name": "x"}},
+        {**ANVIL, "sku": "A", "brand": {"name": "Voss"}},
+    ]
     nested = {"each": {"json": "brand", "from": "json-ld"}, "fields": {"name": {"json": "name"}}}
     content = page(f"<script type='application/ld+json'>{json.dumps(things)}</script>")
     rules = {"sku": {"json": "sku", "from": "json-ld"}, "name": {"json": "name", "from": "json-ld"}, "brand": nested}
-    read = read_fields({name: FieldRule.model_validate(rule) for name, rule in rules.items()}, FieldScope(None, content, "en"))
+    read = read_fields(
+        {name: FieldRule.model_validate(rule) for name, rule in rules.items()}, FieldScope(None, content, "en")
+    )
     assert [one.value for one in read.values()] == ["A", "Anvil", {"name": "Voss"}]
     assert read["brand"].thing == "Product, 2 of 2"
 
@@ -182,14 +239,17 @@ def test_item_that_is_a_thing_is_read_from_itself() -> None:
     offers = [{"@type": "Offer", "@id": f"#{name}", "price": price} for name, price in (("Anvil", 5), ("Vice", 6))]
     content = page(f"<script type='application/ld+json'>{json.dumps([*things, *offers])}</script>")
     (found,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
-    rules = {name: FieldRule.model_validate({"json": path, "from": "json-ld"}) for name, path in (("name", "name"), ("price", "offers.price"))}
+    rules = {
+        name: FieldRule.model_validate({"json": path, "from": "json-ld"})
+        for name, path in (("name", "name"), ("price", "offers.price"))
+    }
     read = [read_fields(rules, FieldScope(node, content, "en")) for node in found]
     assert [[one.value for one in fields.values()] for fields in read] == [["Anvil", 5], ["Vice", 6]]
 
 
 def test_microdata_of_two_things_is_not_mixed() -> None:
     markup = ("<div itemscope itemtype='https://schema.org/BreadcrumbList'><b itemprop=name>Tools</b></div>"
-              "<div itemscope itemtype='https://schema.org/Product'><b itemprop=name>Anvil</b><i itemprop=price>5</i></div>")  # fmt: skip
+              "<div itemscope itemtype='https://schema.org/Product'><b itemprop=name>Anvil</b><i " "itemprop=price>5</i></div>")  # fmt: skip  # noqa: E501
     rules = {name: FieldRule.model_validate({"json": name, "from": "microdata"}) for name in ("name", "price")}
     read = read_fields(rules, FieldScope(None, page(markup), "en"))
     assert [(one.value, one.thing) for one in read.values()] == [("Anvil", "Product, 2 of 2"), ("5", "Product, 2 of 2")]
@@ -204,7 +264,9 @@ def test_several_products_of_a_page_are_not_each_of_its_cards() -> None:
         rule = FieldRule.model_validate({"json": name, "from": "json-ld"})
         assert [read_field("f", rule, scope).value for scope in scopes] == values
         (read,) = read_fields({"f": rule}, scopes[1]).values()
-        assert (read.thing, read.note and "differ" in read.note) == ((None, True) if name == "name" else ("Product, 1 of 2", None))
+        assert (read.thing, read.note and "differ" in read.note) == (
+            (None, True) if name == "name" else ("Product, 1 of 2", None)
+        )
 
 
 def test_thousands_of_cards_beside_as_many_things_take_linear_time() -> None:
@@ -239,10 +301,23 @@ _PRODUCTS = [
         lambda thing: {"@type": "WebPage", "name": "Page", "mainEntity": [{"@id": "#other"}, thing]},
         lambda thing: {"@type": "WebPage", "name": "Page", "mainEntity": {"@type": "ItemPage", "mainEntity": thing}},
         lambda thing: {"@type": "Thing", "mainEntityOfPage": thing},
-        lambda thing: {"@graph": [{"@type": "WebSite", "name": "Shop"}, {"@type": "WebPage", "name": "Page", "mainEntity": {"@graph": [thing]}}]},
+        lambda thing: {
+            "@graph": [
+                {"@type": "WebSite", "name": "Shop"},
+                {"@type": "WebPage", "name": "Page", "mainEntity": {"@graph": [thing]}},
+            ]
+        },
         lambda thing: {"@graph": [{"@type": "WebSite", "name": "Shop"}, {"@graph": [{"@graph": [thing]}]}]},
-        lambda thing: {"@graph": [{"@type": "WebPage", "name": "Page", "mainEntity": {"@id": "#p"}}, {"@type": "Thing", "mainEntity": {**thing, "@id": "#p"}}]},
-        lambda thing: {**thing, "mainEntityOfPage": {"@type": "WebPage", "@id": "http://x.test/p", "sku": "of the page"}},
+        lambda thing: {
+            "@graph": [
+                {"@type": "WebPage", "name": "Page", "mainEntity": {"@id": "#p"}},
+                {"@type": "Thing", "mainEntity": {**thing, "@id": "#p"}},
+            ]
+        },
+        lambda thing: {
+            **thing,
+            "mainEntityOfPage": {"@type": "WebPage", "@id": "http://x.test/p", "sku": "of the page"},
+        },
     ],
 )
 def test_what_a_page_is_about_is_found_wherever_it_is_held(product: Any, hold: Any) -> None:
@@ -255,13 +330,17 @@ def test_what_a_page_is_about_is_found_wherever_it_is_held(product: Any, hold: A
 
 
 def test_what_a_page_says_of_itself_comes_before_what_it_is_about() -> None:
-    data = {"@type": "FAQPage", "name": "Fragen", "mainEntity": [{"@type": "Question", "name": "Wann?"}, {"@type": "Question", "name": "Wo?"}]}
+    data = {
+        "@type": "FAQPage",
+        "name": "Fragen",
+        "mainEntity": [{"@type": "Question", "name": "Wann?"}, {"@type": "Question", "name": "Wo?"}],
+    }
     content = page(f"<script type='application/ld+json'>{json.dumps(data)}</script><div class=card>x</div>")
     assert value_of(content, json="name", **{"from": "json-ld"}) == "Fragen"
     card = content.selector.css(".card")[0]
     assert find(content, Selector.model_validate({"json": "name", "from": "json-ld"}), card) == ["Fragen"]
     assert find(content, Selector.model_validate({"json": "acceptedAnswer", "from": "json-ld"}), card) == []
-    microdata = page("<div itemscope itemtype='https://schema.org/WebPage'><div itemprop=mainEntity itemscope itemtype='https://schema.org/Product'>"
+    microdata = page("<div itemscope itemtype='https://schema.org/WebPage'><div itemprop=mainEntity itemscope " "itemtype='https://schema.org/Product'>"
                      "<b itemprop=sku>L1</b></div></div>")  # fmt: skip
     assert value_of(microdata, json="sku", **{"from": "microdata"}) == "L1"
 
@@ -271,7 +350,8 @@ def test_page_without_such_data_has_no_match(origin: Any) -> None:
     for body in (
         "",
         "<p>text</p>",
-        "<script>data = {</script><script type='application/ld+json'>{</script><p itemscope itemref='x'><b id=x itemscope itemprop=y itemref='x'>",
+        "<script>data = {</script><script type='application/ld+json'>{</script><p itemscope itemref='x'><b id=x "
+        "itemscope itemprop=y itemref='x'>",
     ):
         assert value_of(page(body), json="name", default="none", **{"from": origin}) == "none"
 

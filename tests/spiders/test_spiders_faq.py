@@ -37,7 +37,8 @@ TWO_ON_PAYMENT = [("How do I pay?", "By card."), ("Can I return it?", "Yes.")]
         "**Q1: How do I pay?**\n\nA1: By card.\n\n**Q2: Can I return it?**\n\nA2: Yes.\n",
         "### Q. How do I pay?\nA. By card.\n\n### Q. Can I return it?\nA. Yes.\n",
         "Q: How do I pay?\nBy card.\n\nQ: Can I return it?\nYes.\n",
-        "<details><summary>How do I pay?</summary>\n\nBy card.\n\n</details>\n<details>\n<summary><b>Can I return it?</b></summary>\nYes.\n</details>\n",
+        "<details><summary>How do I pay?</summary>\n\nBy card.\n\n</details>\n<details>\n<summary><b>Can I return "
+        "it?</b></summary>\nYes.\n</details>\n",
         "How do I pay?\n\nBy card.\n\nCan I return it?\n\nYes.\n",
         "- [How do I pay?](#a)\n- [Can I return it?](#b)\n\n## How do I pay?\nBy card.\n## Can I return it?\nYes.\n",
     ],
@@ -50,10 +51,13 @@ def test_every_way_to_write_a_pair_in_markdown_gives_the_same_pairs(text: str) -
     "text",
     [
         "<dl><dt>How do I pay?<dd>By card.<dt>Can I return it?<dd>Yes.</dl>",
-        "<main><h3><button>How do I pay?</button></h3><div hidden><p>By card.</p></div><h3><button>Can I return it?</button></h3><div>Yes.</div></main>",
-        "<div><button>How do I pay?</button><div>By card.</div></div><div><button>Can I return it?</button><div>Yes.</div></div>",
+        "<main><h3><button>How do I pay?</button></h3><div hidden><p>By card.</p></div><h3><button>Can I return "
+        "it?</button></h3><div>Yes.</div></main>",
+        "<div><button>How do I pay?</button><div>By card.</div></div><div><button>Can I return it?</button><div>"
+        "Yes.</div></div>",
         "<p><b>How do I pay?</b><br>By card.</p><p><strong>Can I return it?</strong> Yes.</p>",
-        "<nav><h2>Questions?</h2><p>menu</p></nav><h2>How do I pay?</h2><p>By card.</p><h2>Can I return it?</h2><p>Yes.</p><footer><h2>Help?</h2>call</footer>",
+        "<nav><h2>Questions?</h2><p>menu</p></nav><h2>How do I pay?</h2><p>By card.</p><h2>Can I return it?</h2>"
+        "<p>Yes.</p><footer><h2>Help?</h2>call</footer>",
     ],
 )
 def test_every_way_to_write_a_pair_in_html_gives_the_same_pairs(text: str) -> None:
@@ -63,15 +67,19 @@ def test_every_way_to_write_a_pair_in_html_gives_the_same_pairs(text: str) -> No
 @pytest.mark.parametrize(
     ("text", "pairs"),
     [
-        ("**Q : Comment réserver ?**\n\nR : Par mail.\n\n**Q : Et annuler ?**\n\nR : Oui.", [("Comment réserver ?", "Par mail."), ("Et annuler ?", "Oui.")]),
-        ("Câu hỏi 1: Giá vé?\nTrả lời: 5 ₫.\n\nCâu hỏi 2: Mấy giờ?\nTrả lời: 8 giờ.", [("Giá vé?", "5 ₫."), ("Mấy giờ?", "8 giờ.")]),
-        ("**Hỏi:** Giá vé?\n**Đáp:** 5 ₫.\n\n**Hỏi:** Mấy giờ?\n**Đáp:** 8 giờ.", [("Giá vé?", "5 ₫."), ("Mấy giờ?", "8 giờ.")]),
+        ("**Q : Comment réserver ?**\n\nR : Par mail.\n\n**Q : Et annuler ?**\n\nR : Oui.", [("Comment réserver ?",
+        "Par mail."), ("Et annuler ?", "Oui.")]),
+        ("Câu hỏi 1: Giá vé?\nTrả lời: 5 ₫.\n\nCâu hỏi 2: Mấy giờ?\nTrả lời: 8 giờ.", [("Giá vé?", "5 ₫."), ("Mấy giờ?",
+        "8 giờ.")]),
+        ("**Hỏi:** Giá vé?\n**Đáp:** 5 ₫.\n\n**Hỏi:** Mấy giờ?\n**Đáp:** 8 giờ.", [("Giá vé?", "5 ₫."), ("Mấy giờ?",
+        "8 giờ.")]),
         ("### Giá vé?\n5 ₫.\n### Mấy giờ?\n8 giờ.", [("Giá vé?", "5 ₫."), ("Mấy giờ?", "8 giờ.")]),
         ("ש: כמה עולה?\nת: חינם.\n\nש: מתי?\nת: היום.", [("כמה עולה?", "חינם."), ("מתי?", "היום.")]),
         ("## כמה עולה?\nחינם.\n## מתי?\nהיום.", [("כמה עולה?", "חינם."), ("מתי?", "היום.")]),
-        ("**P: ¿Cuánto cuesta?**\nR: Nada.\n\n**P: ¿Cuándo?**\nR: Hoy.", [("¿Cuánto cuesta?", "Nada."), ("¿Cuándo?", "Hoy.")]),
+        ("**P: ¿Cuánto cuesta?**\nR: Nada.\n\n**P: ¿Cuándo?**\nR: Hoy.", [("¿Cuánto cuesta?", "Nada."), ("¿Cuándo?",
+        "Hoy.")]),
         ("## 多少钱？\n免费。\n## 什么时候？\n今天。", [("多少钱？", "免费。"), ("什么时候？", "今天。")]),
-        ("### Q1. いくらですか。\nA. 無料。\n### Q2. いつですか。\nA. 今日。", [("いくらですか。", "無料。"), ("いつですか。", "今日。")]),
+        ("### Q1. いくらですか。\nA. 無料。\n### Q2. いつですか。\nA. 今日。", [("いくらですか。", "無料。"), ("いつですか。", "今日。")]),  # noqa: E501
         ("## كم السعر؟\nمجاني.\n## متى؟\nاليوم.", [("كم السعر؟", "مجاني."), ("متى؟", "اليوم.")]),
     ],
 )  # fmt: skip
@@ -80,7 +88,10 @@ def test_languages_have_their_own_marks(text: str, pairs: list[tuple[str, str]])
 
 
 def test_headings_above_the_questions_are_sections() -> None:
-    pairs = markdown_pairs("# Help\nHello.\n## Orders\n### How?\nOnline.\n#### By phone\nToo.\n## Payment\nAll about it.\n### Which cards?\nAll.\n")
+    pairs = markdown_pairs(
+        "# Help\nHello.\n## Orders\n### How?\nOnline.\n#### By phone\nToo.\n## Payment\nAll about it.\n### Which "
+        "cards?\nAll.\n"
+    )
     assert [(pair.section, pair.question, pair.answer) for pair in pairs] == [
         ("Orders", "How?", "Online.\n\nBy phone\n\nToo."),
         ("Payment", "Which cards?", "All."),
@@ -88,12 +99,21 @@ def test_headings_above_the_questions_are_sections() -> None:
 
 
 def test_without_question_marks_the_deepest_headings_with_text_ask() -> None:
-    assert shown(markdown_pairs("# Manual\n## Setup\n### Reset\nPress.\n### Mail\nGo there.\n")) == [("Reset", "Press."), ("Mail", "Go there.")]
+    assert shown(markdown_pairs("# Manual\n## Setup\n### Reset\nPress.\n### Mail\nGo there.\n")) == [
+        ("Reset", "Press."),
+        ("Mail", "Go there."),
+    ]
 
 
 def test_what_is_folded_or_bold_inside_an_answer_belongs_to_it() -> None:
-    text = "## Why A?\nSo.\n\n**Really?**\nYes.\n\n<details><summary>Code</summary>\n\n```py\nx  = 1\n```\n\n</details>\n\n## Why B?\nWell.\n"
-    assert shown(markdown_pairs(text)) == [("Why A?", "So.\n\nReally? Yes.\n\nCode\n\n```py\nx  = 1\n```"), ("Why B?", "Well.")]
+    text = (
+        "## Why A?\nSo.\n\n**Really?**\nYes.\n\n<details><summary>Code</summary>\n\n```py\nx  = 1\n```\n\n"
+        "</details>\n\n## Why B?\nWell.\n"
+    )
+    assert shown(markdown_pairs(text)) == [
+        ("Why A?", "So.\n\nReally? Yes.\n\nCode\n\n```py\nx  = 1\n```"),
+        ("Why B?", "Well."),
+    ]
     folded = "<details><summary>About {}</summary>\n\n**How?**\\\nOnline.\n\n**When?**\\\nNow.\n\n</details>\n"
     text = folded.format("tickets") + folded.format("food")
     assert [question for question, _ in shown(markdown_pairs(text))] == ["About tickets", "About food"]
@@ -104,13 +124,18 @@ def test_code_that_holds_a_fence_stands_between_longer_ones() -> None:
 
 
 def test_folded_sections_that_hold_questions_are_sections() -> None:
-    pairs = markdown_pairs("<details><summary>Orders</summary>\n<details><summary>How?</summary>\nSo.\n</details>\n</details>")
+    pairs = markdown_pairs(
+        "<details><summary>Orders</summary>\n<details><summary>How?</summary>\nSo.\n</details>\n</details>"
+    )
     assert [(pair.section, pair.question, pair.answer) for pair in pairs] == [("Orders", "How?", "So.")]
 
 
 def test_answers_keep_lists_and_tables() -> None:
     text = "## Who?\nThese:\n\n1. one\n2. two\n   - inner\n\n   more\n\n## What?\n| a | b |\n|---|---|\n| 1 | 2 |\n"
-    assert shown(markdown_pairs(text)) == [("Who?", "These:\n\n1. one\n2. two\n  - inner\n   more"), ("What?", "a | b\n1 | 2")]
+    assert shown(markdown_pairs(text)) == [
+        ("Who?", "These:\n\n1. one\n2. two\n  - inner\n   more"),
+        ("What?", "a | b\n1 | 2"),
+    ]
 
 
 def test_anchors_are_the_questions_and_their_own() -> None:
@@ -125,7 +150,9 @@ def test_schema_org_pairs_are_taken_as_they_are() -> None:
     assert shown(pairs_of_structured_data([{"@graph": [page]}])) == [("How?", "So & so.\n\nOr not.")]
 
 
-@pytest.mark.parametrize(("name", "question"), [("A &amp; B?", "A & B?"), ("<b>Why</b> me?", "Why me?"), ("What is <br>?", "What is <br>?")])
+@pytest.mark.parametrize(
+    ("name", "question"), [("A &amp; B?", "A & B?"), ("<b>Why</b> me?", "Why me?"), ("What is <br>?", "What is <br>?")]
+)
 def test_names_in_structured_data_are_text(name: str, question: str) -> None:
     node = {"@type": "Question", "name": name, "acceptedAnswer": {"text": "So."}}
     assert shown(pairs_of_structured_data([node])) == [(question, "So.")]
@@ -154,9 +181,16 @@ def test_hostile_pages_take_linear_time(piece: str, end: str, count: int) -> Non
 
 def test_what_is_no_pair_is_told_in_linear_time_whatever_the_order_of_the_pairs() -> None:
     def page(count: int) -> tuple[list[Line], list[Pair]]:
-        pairs = [Pair(f"What is {number}?", f"It is the number {number}.\nAnd so on.", "", number, "") for number in range(count)]
+        pairs = [
+            Pair(f"What is {number}?", f"It is the number {number}.\nAnd so on.", "", number, "")
+            for number in range(count)
+        ]
         told = [f"Note {number}" for number in range(count)]
-        return [Line(text) for pair, note in zip(pairs, told, strict=True) for text in (pair.question, *pair.answer.split("\n"), note)], pairs
+        return [
+            Line(text)
+            for pair, note in zip(pairs, told, strict=True)
+            for text in (pair.question, *pair.answer.split("\n"), note)
+        ], pairs
 
     lines, pairs = page(2_000)
     assert list(unpaired(lines, pairs[::-1])) == [f"Note {number}" for number in range(2_000)]

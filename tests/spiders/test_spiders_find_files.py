@@ -101,7 +101,12 @@ def test_what_lies_outside_the_root_is_read_only_where_that_is_declared(tmp_path
     assert str(tmp_path / "notes" / "d.md") in told and str(tmp_path / "docs") in told and "follow_links: true" in told
     assert outcome.pages.refused == 2
     followed = read_files(files("docs/**/*.md", follow_links=True), tmp_path, raw, "r2")
-    assert [page.url for page in raw.pages("r2")] == ["a.md", "d.md", "more/b.md", "more/deep/c.md"] and followed.failures == []
+    assert [page.url for page in raw.pages("r2")] == [
+        "a.md",
+        "d.md",
+        "more/b.md",
+        "more/deep/c.md",
+    ] and followed.failures == []
 
 
 def test_the_root_itself_and_a_file_that_is_named_may_be_links(tmp_path: Path) -> None:
@@ -137,7 +142,9 @@ def test_nothing_but_files_is_opened_and_everything_the_glob_names_is_accounted_
         read_files(files("docs/pipe.md"), tmp_path, RawStore(tmp_path / "raw"), "r2")
 
 
-def test_a_file_that_becomes_a_fifo_or_goes_while_files_are_read_does_not_stop_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_becomes_a_fifo_or_goes_while_files_are_read_does_not_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tree(tmp_path / "docs", "a.md", "b.md", "c.md")
     really_open = os.open
 
@@ -157,7 +164,9 @@ def test_a_file_that_becomes_a_fifo_or_goes_while_files_are_read_does_not_stop_t
     assert sorted(page.url for page in raw.pages("r2")) == ["a.md", "c.md"]  # what failed keeps its place
 
 
-def test_a_folder_that_cannot_be_looked_into_is_reported_though_nothing_of_it_was_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_looked_into_is_reported_though_nothing_of_it_was_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tree(tmp_path, "docs/a.md", "docs/shut/b.md")
     really_scan = os.scandir
 
@@ -184,7 +193,9 @@ _NAMES = st.sampled_from(["a", "b", "c", ".h", "a.md", "b.md", ".h.md", "[x].md"
 _PARTS = st.sampled_from(["**", "*", "a", "b", "?", "[ab]", "*.md", ".*", "[!a]*", "b.md", "[[]x].md"])
 
 
-@given(st.sets(st.lists(_NAMES, min_size=1, max_size=4).map(tuple), max_size=12), st.lists(_PARTS, min_size=1, max_size=4))
+@given(
+    st.sets(st.lists(_NAMES, min_size=1, max_size=4).map(tuple), max_size=12), st.lists(_PARTS, min_size=1, max_size=4)
+)
 @example({("a",)}, ["a", "**"])
 def test_without_links_a_pattern_matches_what_pythons_glob_matches(
     tmp_path_factory: pytest.TempPathFactory, paths: set[tuple[str, ...]], parts: list[str]
@@ -197,7 +208,8 @@ def test_without_links_a_pattern_matches_what_pythons_glob_matches(
             place.write_text("x")
     pattern = "/".join(parts)
     found = glob.glob(pattern, root_dir=root, recursive=True)  # noqa: PTH207
-    expected = {name for name in found if (root / name).is_file() and not name.endswith("/")}  # Python gives a file `a` for `a/**`, as `a/`
+    # Python gives a file `a` for `a/**`, as `a/`
+    expected = {name for name in found if (root / name).is_file() and not name.endswith("/")}
     every = [path.relative_to(root).parts for path in root.rglob("*") if path.is_file()]
     assert {"/".join(path) for path in every if GlobPattern(pattern).matches(path)} == expected
 

@@ -62,7 +62,9 @@ def one(found: tuple[list[Draft], list[Reject]]) -> Draft:
 )  # fmt: skip
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_dialects_and_encodings_of_a_table_give_the_same_rows(tmp_path: Path, content: str, encoding: str) -> None:
-    drafts, rejects = read(tmp_path, {"menu.csv": content.encode(encoding)}, yields="records", id="{code}", title="{name}")
+    drafts, rejects = read(
+        tmp_path, {"menu.csv": content.encode(encoding)}, yields="records", id="{code}", title="{name}"
+    )
     assert [(d.url, d.document_id, d.title, d.fields) for d in drafts] == [
         ("menu.csv#1", "1", "Phở", {"code": "1", "name": "Phở", "note": None}),
         ("menu.csv#2", "2", "Bún", {"code": "2", "name": "Bún", "note": "a, b\nc"}),
@@ -71,12 +73,19 @@ def test_dialects_and_encodings_of_a_table_give_the_same_rows(tmp_path: Path, co
 
 
 def test_western_tables_without_unicode_are_read(tmp_path: Path) -> None:
-    drafts, _ = read(tmp_path, {"a.csv": "id;libellé;prix\n1;Crème brûlée;4,50 €\n2;Forêt-noire à partager;12 €\n".encode("cp1252")}, yields="records")
+    drafts, _ = read(
+        tmp_path,
+        {"a.csv": "id;libellé;prix\n1;Crème brûlée;4,50 €\n2;Forêt-noire à partager;12 €\n".encode("cp1252")},
+        yields="records",
+    )
     assert [draft.fields["libellé"] for draft in drafts] == ["Crème brûlée", "Forêt-noire à partager"]
 
 
 def test_a_tab_separated_file_is_no_comma_separated_one(tmp_path: Path) -> None:
-    assert one(read(tmp_path, {"a.tsv": "name, first\tage\nDoe, Jane\t4\n"}, yields="records")).fields == {"name, first": "Doe, Jane", "age": "4"}
+    assert one(read(tmp_path, {"a.tsv": "name, first\tage\nDoe, Jane\t4\n"}, yields="records")).fields == {
+        "name, first": "Doe, Jane",
+        "age": "4",
+    }
 
 
 def test_columns_are_read_by_their_headers(tmp_path: Path) -> None:
@@ -113,7 +122,9 @@ def test_a_quote_that_is_never_closed_swallows_no_row(tmp_path: Path, row: str) 
 
 @pytest.mark.parametrize("closing", ['1003,again"', '1003,"again'])
 def test_a_quote_that_another_one_closes_far_below_swallows_no_row(closing: str) -> None:
-    rows = list(read_rows("id,t\n1,a\n" + '2,"open\n' + "".join(f"{n},row\n" for n in range(3, 1003)) + f"{closing}\n1004,b\n"))
+    rows = list(
+        read_rows("id,t\n1,a\n" + '2,"open\n' + "".join(f"{n},row\n" for n in range(3, 1003)) + f"{closing}\n1004,b\n")
+    )
     assert len(rows) == 1004
     assert [row.line for row in rows if row.problem] == ([3] if closing.endswith('"') else [3, 1004])
 
@@ -144,37 +155,62 @@ def test_rows_without_an_id_are_told_apart_by_their_line(tmp_path: Path) -> None
     assert [draft.document_id for draft in drafts] == ["a.csv#7", "a.csv#L3", "a.csv#L4"]
 
 
-@pytest.mark.parametrize(("name", "content"), [("a.csv", "id,n\n7,a\n"), ("a.json", '[{"id": 7, "n": "a"}]'), ("a.jsonl", '{"id": 7, "n": "a"}\n')])
-def test_a_row_that_has_an_id_keeps_it_whether_or_not_fields_are_declared(tmp_path: Path, name: str, content: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.csv", "id,n\n7,a\n"), ("a.json", '[{"id": 7, "n": "a"}]'), ("a.jsonl", '{"id": 7, "n": "a"}\n')],
+)
+def test_a_row_that_has_an_id_keeps_it_whether_or_not_fields_are_declared(
+    tmp_path: Path, name: str, content: str
+) -> None:
     assert one(read(tmp_path, {name: content}, yields="records")).document_id == f"{name}#7"
-    assert one(read(tmp_path, {name: content}, yields="records", fields={"n": {"json": "n"}})).document_id == f"{name}#7"
+    assert (
+        one(read(tmp_path, {name: content}, yields="records", fields={"n": {"json": "n"}})).document_id == f"{name}#7"
+    )
 
 
 def test_a_second_row_with_a_declared_id_says_its_line(tmp_path: Path) -> None:
     drafts, _ = read(tmp_path, {"a.csv": "sku,n\nA6,a\nB,b\nA6,c\n"}, yields="records", id="{sku}")
-    assert [(draft.document_id, draft.url) for draft in drafts] == [("A6", "a.csv#A6"), ("B", "a.csv#B"), ("A6", "a.csv#L4")]
+    assert [(draft.document_id, draft.url) for draft in drafts] == [
+        ("A6", "a.csv#A6"),
+        ("B", "a.csv#B"),
+        ("A6", "a.csv#L4"),
+    ]
 
 
 # JSON
 
 
 def test_entries_of_an_array_are_items(tmp_path: Path) -> None:
-    drafts, rejects = read(tmp_path, {"a.json": '[{"id": "x", "title": "X", "n": [1]}, {"title": 7}, "text"]'}, yields="records")
-    assert [(d.url, d.title, d.fields) for d in drafts] == [("a.json#x", "X", {"id": "x", "title": "X", "n": [1]}), ("a.json#2", "7", {"title": 7})]
+    drafts, rejects = read(
+        tmp_path, {"a.json": '[{"id": "x", "title": "X", "n": [1]}, {"title": 7}, "text"]'}, yields="records"
+    )
+    assert [(d.url, d.title, d.fields) for d in drafts] == [
+        ("a.json#x", "X", {"id": "x", "title": "X", "n": [1]}),
+        ("a.json#2", "7", {"title": 7}),
+    ]
     assert [(reject.url, reject.reason) for reject in rejects] == [("a.json#3", "entry 3 is a text, not a JSON object")]
 
 
 def test_an_object_is_one_item_or_holds_several(tmp_path: Path) -> None:
     content = '{"kind": "list", "rows": [{"name": "A"}, {"name": "B"}]}'
     assert one(read(tmp_path, {"a.json": content}, yields="records")).url == "a.json"
-    drafts, _ = read(tmp_path, {"a.json": content}, yields="records", each={"json": "rows"}, fields={"name": {"json": "name"}}, id="{name}")
+    drafts, _ = read(
+        tmp_path,
+        {"a.json": content},
+        yields="records",
+        each={"json": "rows"},
+        fields={"name": {"json": "name"}},
+        id="{name}",
+    )
     assert [(draft.url, draft.fields) for draft in drafts] == [("a.json#A", {"name": "A"}), ("a.json#B", {"name": "B"})]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "cp1252"])
 def test_json_in_other_encodings_is_read(tmp_path: Path, encoding: str) -> None:
     content = '[{"id": "x", "t": "Crème brûlée à partager, déjà prête"}]'.encode(encoding)
-    assert one(read(tmp_path, {"a.json": content}, yields="records")).fields["t"] == "Crème brûlée à partager, déjà prête"
+    assert (
+        one(read(tmp_path, {"a.json": content}, yields="records")).fields["t"] == "Crème brûlée à partager, déjà prête"
+    )
 
 
 def test_json_lines_account_for_every_line(tmp_path: Path) -> None:
@@ -182,7 +218,9 @@ def test_json_lines_account_for_every_line(tmp_path: Path) -> None:
     drafts, rejects = read(tmp_path, {"a.jsonl": lines}, yields="records")
     assert [(draft.url, draft.fields["t"]) for draft in drafts] == [("a.jsonl#1", "a"), ("a.jsonl#3", "\u2028")]
     assert [reject.url for reject in rejects] == ["a.jsonl#L3", "a.jsonl#L4", "a.jsonl#L5"]
-    assert rejects[0].reason == "line 3 is a list, not a JSON object" and rejects[1].reason.startswith("line 4 is not JSON")
+    assert rejects[0].reason == "line 3 is a list, not a JSON object" and rejects[1].reason.startswith(
+        "line 4 is not JSON"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
@@ -195,7 +233,12 @@ def test_a_bad_first_line_costs_one_line(tmp_path: Path, encoding: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "reason"),
-    [("1e400", "1e400 is too large a number"), ("9" * 5000, "a number of 5000 digits is too large"), ("\xe9", "is not UTF-8"), ("NaN", "NaN is not JSON")],
+    [
+        ("1e400", "1e400 is too large a number"),
+        ("9" * 5000, "a number of 5000 digits is too large"),
+        ("\xe9", "is not UTF-8"),
+        ("NaN", "NaN is not JSON"),
+    ],
 )
 def test_what_no_json_is_says_so_in_plain_words(tmp_path: Path, line: str, reason: str) -> None:
     _, rejects = read(tmp_path, {"a.jsonl": f'{{"n": {line}}}\n{{}}'.encode("latin-1")}, yields="records", id="{n}")
@@ -220,29 +263,61 @@ def test_a_table_among_notes_is_quarantined_and_the_notes_are_read(tmp_path: Pat
 def test_front_matter_gives_the_fields_and_is_no_text(tmp_path: Path) -> None:
     head = "---\ntitle: Notes on Đà Nẵng\nupdated: 2024-05-03\ntags: [a, b]\nby: {name: Linh}\nurl: /notes/\n---\n"
     draft = one(read(tmp_path, {"n.md": f"{head}# Another title\n\nText.\n"}))
-    assert (draft.title, draft.body, draft.markup, draft.url) == ("Notes on Đà Nẵng", "# Another title\n\nText.\n", "markdown", "n.md")
-    assert draft.fields == {"title": "Notes on Đà Nẵng", "updated": "2024-05-03", "tags": ["a", "b"], "by": {"name": "Linh"}, "url": "/notes/"}
+    assert (draft.title, draft.body, draft.markup, draft.url) == (
+        "Notes on Đà Nẵng",
+        "# Another title\n\nText.\n",
+        "markdown",
+        "n.md",
+    )
+    assert draft.fields == {
+        "title": "Notes on Đà Nẵng",
+        "updated": "2024-05-03",
+        "tags": ["a", "b"],
+        "by": {"name": "Linh"},
+        "url": "/notes/",
+    }
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
 def test_front_matter_is_read_whatever_ends_its_lines(tmp_path: Path, end: str) -> None:
-    draft = one(read(tmp_path, {"n.md": "---\ntitle: Notes\ntags: [a, b]\n---\n\n[[Page|Shown]].\n\n```\n[[ code ]]\n```\n".replace("\n", end)}))
+    draft = one(
+        read(
+            tmp_path,
+            {
+                "n.md": "---\ntitle: Notes\ntags: [a, b]\n---\n\n[[Page|Shown]].\n\n```\n[[ code ]]\n```\n".replace(
+                    "\n", end
+                )
+            },
+        )
+    )
     assert draft.fields == {"title": "Notes", "tags": ["a", "b"]}
     assert (draft.body or "").split() == ["Shown.", "```", "[[", "code", "]]", "```"]
 
 
 def test_declared_rules_read_front_matter_and_the_rendered_text(tmp_path: Path) -> None:
-    text = "---\nsku: A-1\n---\n# Lamp\n\n**Price**: 12,50 €\n\n## Sizes\n\n| size | cm |\n|---|---|\n| S | 10 |\n| L | 20 |\n\n~~old~~\n"
+    text = (
+        "---\nsku: A-1\n---\n# Lamp\n\n**Price**: 12,50 €\n\n## Sizes\n\n| size | cm |\n|---|---|\n| S | 10 |\n| "
+        "L | 20 |\n\n~~old~~\n"
+    )
     fields = {
         "sku": {"json": "sku", "required": True},
         "name": {"css": "h1"},
         "price": {"xpath": "//p[strong='Price']", "pattern": ":(.*)", "type": "price"},
-        "sizes": {"each": {"css": "tbody tr"}, "many": True, "fields": {"size": {"css": "td"}, "cm": {"css": "td:nth-child(2)", "type": "integer"}}},
+        "sizes": {
+            "each": {"css": "tbody tr"},
+            "many": True,
+            "fields": {"size": {"css": "td"}, "cm": {"css": "td:nth-child(2)", "type": "integer"}},
+        },
         "old": {"css": "s"},
     }
     draft = one(read(tmp_path, {"a.md": text}, yields="records", fields=fields, id="{sku}"))
     assert draft.fields["sizes"] == [{"size": "S", "cm": 10}, {"size": "L", "cm": 20}]
-    assert (draft.fields["sku"], draft.fields["name"], draft.fields["price"]["amount"], draft.fields["old"]) == ("A-1", "Lamp", "12.50", "old")
+    assert (draft.fields["sku"], draft.fields["name"], draft.fields["price"]["amount"], draft.fields["old"]) == (
+        "A-1",
+        "Lamp",
+        "12.50",
+        "old",
+    )
 
 
 def test_a_title_in_front_matter_is_the_title_unless_another_is_declared(tmp_path: Path) -> None:
@@ -253,8 +328,17 @@ def test_a_title_in_front_matter_is_the_title_unless_another_is_declared(tmp_pat
 
 def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path: Path) -> None:
     fields = {"name": {"css": "li strong, strong"}, "place": {"json": "place"}}
-    drafts, _ = read(tmp_path, {"a.md": "---\nplace: Huế\n---\n- **A**: x\n- **B**: y\n"}, yields="records", each={"css": "li"}, fields=fields)
-    assert [(draft.url, draft.fields) for draft in drafts] == [("a.md#1", {"name": "A", "place": "Huế"}), ("a.md#2", {"name": "B", "place": "Huế"})]
+    drafts, _ = read(
+        tmp_path,
+        {"a.md": "---\nplace: Huế\n---\n- **A**: x\n- **B**: y\n"},
+        yields="records",
+        each={"css": "li"},
+        fields=fields,
+    )
+    assert [(draft.url, draft.fields) for draft in drafts] == [
+        ("a.md#1", {"name": "A", "place": "Huế"}),
+        ("a.md#2", {"name": "B", "place": "Huế"}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -262,10 +346,19 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
     [
         ("+++\ntitle = 'T'\nday = 2024-05-03\n+++\nx", {"title": "T", "day": "2024-05-03"}, "x"),
         ("---\r\ntitle: x\r\n---\r\nbody\r\n", {"title": "x"}, "body\r\n"),
-        ("---\ntitle: Ajax: an intro\ntags: [a]\nby:\n  - me\n---\nx", {"title": "Ajax: an intro", "tags": ["a"], "by": ["me"]}, "x"),  # no YAML
+        # no YAML
+        (
+            "---\ntitle: Ajax: an intro\ntags: [a]\nby:\n  - me\n---\nx",
+            {"title": "Ajax: an intro", "tags": ["a"], "by": ["me"]},
+            "x",
+        ),
         ("\n\n---\na: 1\n---\nx", {}, "\n\n---\na: 1\n---\nx"),  # only from the first line on
         ("---\n@tags: a\nname:b\n---\nx", {"@tags": "a", "name": "b"}, "x"),
-        ("---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx", {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2}, "x"),
+        (
+            "---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx",
+            {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2},
+            "x",
+        ),
         ("---\ntitle:foo\nlayout:post\n---\nx", {"title": "foo", "layout": "post"}, "x"),
         ("---\n10:30 start\n11:30 end\n---\nx", {}, "---\n10:30 start\n11:30 end\n---\nx"),
         ("---\nA line of prose\n---\nx", {}, "---\nA line of prose\n---\nx"),
@@ -304,7 +397,10 @@ _ALIASES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in r
         ("---\na: 1\nb: 2\na: 3\n---\nx", "line 4: `a` is there twice, first in line 2"),
         ("---\r\ntitle: x\r\nno key\r\n---\r\nx", "line 3: 'no key' is no `key: value`"),
         ("---\ntitle: x\n  sub: y\n---\nx", "line 3: 'sub: y' is indented under a key that has a value"),
-        ("---\ntitle: x\n\n# Heading\n\ntext\n\n---\n\nx", "line 6: 'text' is no `key: value`; is the line --- above it missing"),
+        (
+            "---\ntitle: x\n\n# Heading\n\ntext\n\n---\n\nx",
+            "line 6: 'text' is no `key: value`; is the line --- above it missing",
+        ),
         ("---\ntitle: x\ntags: [a]\n\nProse.\n", "line 1: the block is opened and not closed: end it with a line ---"),
         ("+++\ntitle = 'x'\n\nProse.\n", r"line 1: .*end it with a line \+\+\+"),
         ("+++\nday = 2024-05-03\ntitle = x\n+++\nx", "line 3: no TOML: Invalid value"),
@@ -312,7 +408,9 @@ _ALIASES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in r
         (f"---\na: {'x' * 70_000}\n---\nx", "not closed within 65,536 characters"),
     ],
 )
-def test_broken_front_matter_is_a_reject_with_its_line_and_the_files_beside_it_are_read(tmp_path: Path, text: str, finding: str) -> None:
+def test_broken_front_matter_is_a_reject_with_its_line_and_the_files_beside_it_are_read(
+    tmp_path: Path, text: str, finding: str
+) -> None:
     drafts, rejects = read(tmp_path, {"a.md": "---\ntitle: A\n---\nx", "b.md": text, "c.md": "# C\n"})
     assert [draft.title for draft in drafts] == ["A", "C"]
     assert [(reject.url, reject.stage) for reject in rejects] == [("b.md", "read")]
@@ -330,14 +428,22 @@ def test_any_front_matter_is_read_or_refused(block: str, mark: str) -> None:
 
 
 def test_plain_text_is_read_in_paragraphs(tmp_path: Path) -> None:
-    draft = one(read(tmp_path, {"a.txt": "First <b>\nparagraph.\n\n\nSecond & last."}, fields={"second": {"css": "p:nth-of-type(2)"}}))
+    draft = one(
+        read(
+            tmp_path,
+            {"a.txt": "First <b>\nparagraph.\n\n\nSecond & last."},
+            fields={"second": {"css": "p:nth-of-type(2)"}},
+        )
+    )
     assert (draft.title, draft.fields["second"], draft.markup) == ("a", "Second & last.", "plain")
 
 
 def test_records_of_text_need_declared_fields(tmp_path: Path) -> None:
     drafts, rejects = read(tmp_path, {"a.md": "---\nsku: A\n---\nx", "b.txt": "prose"}, yields="records")
     assert [draft.fields for draft in drafts] == [{"sku": "A"}]
-    assert [(reject.url, reject.reason) for reject in rejects] == [("b.txt", "a record has fields, and plain names none: declare fields, or yields: documents")]
+    assert [(reject.url, reject.reason) for reject in rejects] == [
+        ("b.txt", "a record has fields, and plain names none: declare fields, or yields: documents")
+    ]
 
 
 def test_an_id_that_no_column_has_says_what_there_is(tmp_path: Path) -> None:
@@ -350,39 +456,50 @@ def test_an_id_that_no_column_has_says_what_there_is(tmp_path: Path) -> None:
 
 def test_html_files_are_read_like_pages_and_named_like_files(tmp_path: Path) -> None:
     drafts, _ = read(
-        tmp_path, {"a.html": "<title>T</title><p>x</p>", "b.HTM": "<p>only text</p>", "c.xhtml": "<html xmlns='http://www.w3.org/1999/xhtml'><h1>X</h1></html>"}
+        tmp_path,
+        {
+            "a.html": "<title>T</title><p>x</p>",
+            "b.HTM": "<p>only text</p>",
+            "c.xhtml": "<html xmlns='http://www.w3.org/1999/xhtml'><h1>X</h1></html>",
+        },
     )
     assert [(draft.title, draft.markup) for draft in drafts] == [("T", "html"), ("b", "html"), ("X", "html")]
 
 
 def test_a_pdf_is_read_in_paragraphs(tmp_path: Path) -> None:
     page = column([
-        "A walk in the woods is a fine thing to do on a long sum-", "mer day, when the light is low and the well-known paths", "are dry.", "",
+        "A walk in the woods is a fine thing to do on a long sum-",
+        "mer day, when the light is low and the well-known paths", "are dry.", "",
         "**Where to walk", "Bring these, for there is nothing to be had on the way:", "\u2022 water", "\u2022 bread",
         "In spring the ways are wet. They go on for miles and no", "one walks on them before",
     ])  # fmt: skip
     rest = column(["the month of May. Then", "all do."])
     draft = one(read(tmp_path, {"walks.pdf": pdf([page, rest], title="Walks and woods")}))
     assert draft.body is not None and draft.body.split("\n\n") == [
-        f"{PAGE_BREAK}page=1\nA walk in the woods is a fine thing to do on a long summer day, when the light is low and the well-known paths are dry.",
+        f"{PAGE_BREAK}page=1\nA walk in the woods is a fine thing to do on a long summer day, when the light is "
+        "low and the well-known paths are dry.",
         "Where to walk",
         "Bring these, for there is nothing to be had on the way:",
         "\u2022 water\n\u2022 bread",
-        "In spring the ways are wet. They go on for miles and no one walks on them before the month of May. Then all do.",
+        "In spring the ways are wet. They go on for miles and no one walks on them before the month of May. Then "
+        "all do.",
     ]
     assert (draft.title, draft.markup) == ("Walks and woods", "paged")
 
 
 def test_numbers_and_letters_inside_a_sentence_begin_no_list(tmp_path: Path) -> None:
     page = column([
-        "The large basin is two metres deep and the small one 1,80", "m. Both are open to everybody who can swim well, until the",
+        "The large basin is two metres deep and the small one 1,80",
+        "m. Both are open to everybody who can swim well, until the",
         "12. March of the year and not a day longer than that.", "",
-        "You need all of these to be let in on a normal day, sir:", "a. a ticket for the day that you are here on, whatever it", "cost",
+        "You need all of these to be let in on a normal day, sir:",
+        "a. a ticket for the day that you are here on, whatever it", "cost",
         "b. a cap", "c. a towel",
     ])  # fmt: skip
     body = one(read(tmp_path, {"a.pdf": pdf([page])})).body
     assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
-        "The large basin is two metres deep and the small one 1,80 m. Both are open to everybody who can swim well, until the 12. March of the year"
+        "The large basin is two metres deep and the small one 1,80 m. Both are open to everybody who can swim "
+        "well, until the 12. March of the year"
         " and not a day longer than that.",
         "You need all of these to be let in on a normal day, sir:",
         "a. a ticket for the day that you are here on, whatever it cost\nb. a cap\nc. a towel",
@@ -400,37 +517,74 @@ def test_letters_of_one_glyph_keep_their_order_in_a_pdf(tmp_path: Path) -> None:
 
 def test_a_pdf_that_is_read_from_right_to_left_is_read_in_paragraphs(tmp_path: Path) -> None:
     lines = [
-        *("يمنع الركض على حافة المسبح ويجب الاستحمام قبل دخول الماء", "الدافئ.", "الأطفال دون سن العاشرة يدخلون برفقة شخص بالغ يعرف السباحة", "وينتظر معهم"),
+        *(
+            "يمنع الركض على حافة المسبح ويجب الاستحمام قبل دخول الماء",
+            "الدافئ.",
+            "الأطفال دون سن العاشرة يدخلون برفقة شخص بالغ يعرف السباحة",
+            "وينتظر معهم",
+        ),
         *("", "ساعات العمل", "من السبت إلى الخميس"),
     ]
     made = arabic_pdf([(520, 700 - 14 * number, _glyphs(line)) for number, line in enumerate(lines) if line])
     body = one(read(tmp_path, {"a.pdf": made})).body
-    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [" ".join(lines[:2]), " ".join(lines[2:4]), *lines[5:]]
+    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
+        " ".join(lines[:2]),
+        " ".join(lines[2:4]),
+        *lines[5:],
+    ]
 
 
 def test_columns_from_right_to_left_are_read_one_after_the_other(tmp_path: Path) -> None:
-    first = ["يمنع الركض على حافة المسبح وفي", "الممرات كلها ويجب الاستحمام قبل", "دخول الماء ولا يسمح بإدخال الطعام", "إلى منطقة السباحة في أي وقت كان."]
-    second = ["الأطفال دون سن العاشرة يدخلون مع", "شخص بالغ يعرف السباحة وينتظرهم", "عند الحافة طوال الوقت ولا يتركهم", "وحدهم في الماء ولو مدة قصيرة."]
+    first = [
+        "يمنع الركض على حافة المسبح وفي",
+        "الممرات كلها ويجب الاستحمام قبل",
+        "دخول الماء ولا يسمح بإدخال الطعام",
+        "إلى منطقة السباحة في أي وقت كان.",
+    ]
+    second = [
+        "الأطفال دون سن العاشرة يدخلون مع",
+        "شخص بالغ يعرف السباحة وينتظرهم",
+        "عند الحافة طوال الوقت ولا يتركهم",
+        "وحدهم في الماء ولو مدة قصيرة.",
+    ]
     rows = enumerate(zip(first, second, strict=True))
-    lines = [(right, 700 - 14 * number, _glyphs(line)) for number, row in rows for right, line in zip((540, 270), row, strict=True)]
+    lines = [
+        (right, 700 - 14 * number, _glyphs(line))
+        for number, row in rows
+        for right, line in zip((540, 270), row, strict=True)
+    ]
     body = one(read(tmp_path, {"a.pdf": arabic_pdf(lines)})).body
-    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [" ".join(first), " ".join(second)]
+    assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
+        " ".join(first),
+        " ".join(second),
+    ]
 
 
 def test_page_numbers_of_a_pdf_are_left_out_and_running_titles_stay(tmp_path: Path) -> None:
     words = ("one", "two", "three", "four")
     pages = [
-        [(250, 800, 9, "Annual report"), (72, 700, 11, f"What chapter {word} says."), (290, 30, 9, f"Page {number} of 4")]
+        [
+            (250, 800, 9, "Annual report"),
+            (72, 700, 11, f"What chapter {word} says."),
+            (290, 30, 9, f"Page {number} of 4"),
+        ]
         for number, word in enumerate(words, start=1)
     ]
     draft = one(read(tmp_path, {"a.pdf": pdf(pages)}))
-    assert draft.body == "\n".join(f"{PAGE_BREAK}page={page}\nAnnual report\n\nWhat chapter {word} says." for page, word in enumerate(words, start=1))
+    assert draft.body == "\n".join(
+        f"{PAGE_BREAK}page={page}\nAnnual report\n\nWhat chapter {word} says."
+        for page, word in enumerate(words, start=1)
+    )
 
 
 @pytest.mark.parametrize(
     ("lines", "named", "title"),
     [
-        ([(72, 760, 24, "The big title"), *column(["Text below it."] * 4, top=700)], "Brochure of the year", "The big title"),
+        (
+            [(72, 760, 24, "The big title"), *column(["Text below it."] * 4, top=700)],
+            "Brochure of the year",
+            "The big title",
+        ),
         (column(["A short first line", "", "Text below it that is long enough."]), "Review", "A short first line"),
         (column(["Some text of one size."] * 3), "Named by hand", "Named by hand"),
         (column(["First."]), "Microsoft Word - a.docx", "First."),
@@ -464,7 +618,10 @@ def _bomb() -> bytes:
 
 
 def _locked_pdf() -> bytes:
-    keys = b"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b> >> /ID [<00><00>] /Root" % (b"11" * 32, b"22" * 32)
+    keys = b"/Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%b> /U <%b> >> /ID [<00><00>] /Root" % (
+        b"11" * 32,
+        b"22" * 32,
+    )
     return pdf([column(["secret"])]).replace(b"/Root", keys)
 
 
@@ -487,7 +644,9 @@ def _locked_pdf() -> bytes:
         ("a.md", bytes(range(256)) * 20, "not text"),
     ],
 )  # fmt: skip
-def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(tmp_path: Path, name: str, content: bytes | str, reason: str) -> None:
+def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(
+    tmp_path: Path, name: str, content: bytes | str, reason: str
+) -> None:
     drafts, rejects = read(tmp_path, {name: content, "z.md": "# Fine"}, body="{title}")
     assert [draft.url for draft in drafts] == ["z.md"]
     assert [(reject.url, reject.stage) for reject in rejects] == [(name, "read")] and reason in rejects[0].reason
@@ -533,32 +692,47 @@ def test_pairs_are_items_with_addresses_of_their_own(tmp_path: Path) -> None:
         ("b.html#quand", "b.html#quand", "Quand ?", {"question": "Quand ?", "answer": "Demain."}),
         ("c.docx#why", "c.docx#why", "Why?", {"question": "Why?", "answer": "So."}),
     ]
-    assert [(reject.url, reject.reason[:40]) for reject in rejects] == [("d.md", "no question with an answer found: headin")]
+    assert [(reject.url, reject.reason[:40]) for reject in rejects] == [
+        ("d.md", "no question with an answer found: headin")
+    ]
 
 
 def test_pairs_as_documents_and_by_declared_rules(tmp_path: Path) -> None:
     text = "# FAQ\n## Tickets\n### How?\nOnline.\n### Why?\nSo.\n"
-    drafts, _ = read(tmp_path, {"a.md": text}, format="faq", fields={"at": {"json": "number"}, "part": {"json": "section"}})
+    drafts, _ = read(
+        tmp_path, {"a.md": text}, format="faq", fields={"at": {"json": "number"}, "part": {"json": "section"}}
+    )
     assert [(draft.body, draft.title, draft.fields) for draft in drafts] == [
         ("How?\n\nOnline.", "How?", {"at": 1, "part": "Tickets"}),
         ("Why?\n\nSo.", "Why?", {"at": 2, "part": "Tickets"}),
     ]
 
 
-@pytest.mark.parametrize("page", ["<dl><dt>How?<dd>Online.</dl>", "<details><summary>How?</summary>Online.</details>", "<h2>How?</h2><p>Online."])
+@pytest.mark.parametrize(
+    "page",
+    ["<dl><dt>How?<dd>Online.</dl>", "<details><summary>How?</summary>Online.</details>", "<h2>How?</h2><p>Online."],
+)
 def test_pairs_of_a_page_are_read_by_rules_on_json_alone(tmp_path: Path, page: str) -> None:
     rules = {"q": {"json": "question", "required": True}, "a": {"json": "answer", "required": True}}
-    assert one(read(tmp_path, {"a.html": page}, format="faq", yields="records", fields=rules)).fields == {"q": "How?", "a": "Online."}
+    assert one(read(tmp_path, {"a.html": page}, format="faq", yields="records", fields=rules)).fields == {
+        "q": "How?",
+        "a": "Online.",
+    }
 
 
 def test_pairs_of_a_page_leave_it_whole_for_declared_rules(tmp_path: Path) -> None:
     page = "<details><summary>Why <b>me</b>?</summary><p>So.</p></details>"
-    assert one(read(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})).fields == {"s": "Why me?"}
+    assert one(read(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})).fields == {
+        "s": "Why me?"
+    }
 
 
 @pytest.mark.parametrize("kind", ["application/ld+json; charset=utf-8", "application/LD+JSON"])
 def test_pairs_in_structured_data_are_read_as_shops_write_it(tmp_path: Path, kind: str) -> None:
-    data = '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Why?", "acceptedAnswer": {"text": "So."}},]}'
+    data = (
+        '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Why?", "acceptedAnswer": {"text": '
+        '"So."}},]}'
+    )
     draft = one(read(tmp_path, {"a.html": f'<script type="{kind}">{data}</script>'}, format="faq"))
     assert draft.body == "Why?\n\nSo."
 

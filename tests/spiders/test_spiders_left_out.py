@@ -12,8 +12,14 @@ from almanac.spiders.mapping.pages import map_pages
 from almanac.transforms.mapped import Mapped, clean_extraction
 
 URL = "http://x.test/"
-_STORY = "The ferry to the island leaves at nine in the morning from the northern pier, and the crossing takes forty minutes in calm weather."
-_ASIDE = "Our newsletter tells you once a month what the harbour office has decided, and what the crews have seen on their trips to the islands."
+_STORY = (
+    "The ferry to the island leaves at nine in the morning from the northern pier, and the crossing takes forty "
+    "minutes in calm weather."
+)
+_ASIDE = (
+    "Our newsletter tells you once a month what the harbour office has decided, and what the crews have seen on "
+    "their trips to the islands."
+)
 
 
 def source(**keys: Any) -> SiteSource:
@@ -22,7 +28,9 @@ def source(**keys: Any) -> SiteSource:
 
 def mapped(markup: str, **keys: Any) -> Mapped:
     declared = source(**keys)
-    (extraction,) = map_pages([Page(url=URL, body=markup.encode(), content_type="text/html; charset=utf-8")], declared, "en")
+    (extraction,) = map_pages(
+        [Page(url=URL, body=markup.encode(), content_type="text/html; charset=utf-8")], declared, "en"
+    )
     return clean_extraction(extraction, declared, "standard", language="en", workspace=None)
 
 
@@ -38,32 +46,48 @@ def counted(reason: str, *texts: str) -> LeftOut:
     ("hidden", "texts"),
     [
         ("<p hidden>Not <b>yet</b>, please.</p>", ["Not yet, please."]),
-        ("<div style='display:none'><p>One.</p><p hidden>Two.</p></div><p style='font-size:0'>Three.</p>", ["One. Two.", "Three."]),
+        (
+            "<div style='display:none'><p>One.</p><p hidden>Two.</p></div><p style='font-size:0'>Three.</p>",
+            ["One. Two.", "Three."],
+        ),
         ("<div style='visibility:hidden'>Out <b style='visibility:visible'>In</b> again</div>", ["Out again"]),
-        ("<style>.slide{display:none}.slide.on{display:block}</style><div class='slide on'>Here</div><div class=slide>There</div>", ["There"]),
+        (
+            "<style>.slide{display:none}.slide.on{display:block}</style><div class='slide on'>Here</div><div "
+            "class=slide>There</div>",
+            ["There"],
+        ),
         ("<template><p>Filled in by scripts.</p></template>", ["Filled in by scripts."]),
         ("<p style='opacity:0;transform:none'>Fades in.</p>", []),
     ],
 )
 def test_hidden_text_of_a_document_is_tallied_once(hidden: str, texts: list[str], body: str) -> None:
-    found = mapped(f"<title>T</title><main><h1>Ferry</h1><p>{_STORY}</p>{hidden}<p>{_STORY[::-1]}</p></main>", body=body)
+    found = mapped(
+        f"<title>T</title><main><h1>Ferry</h1><p>{_STORY}</p>{hidden}<p>{_STORY[::-1]}</p></main>", body=body
+    )
     assert found.left_out == counted("hidden", *texts)
 
 
 def test_what_is_read_of_a_hidden_body_is_not_left_out() -> None:
-    assert mapped(f"<main><p hidden>{_STORY}</p><p>Seen.</p></main>", body={"css": "main", "hidden": True}).left_out == {}
+    assert (
+        mapped(f"<main><p hidden>{_STORY}</p><p>Seen.</p></main>", body={"css": "main", "hidden": True}).left_out == {}
+    )
 
 
 def test_hidden_text_of_records_is_tallied_where_rules_look() -> None:
     card = "<li class=card><h2>Lamp <span hidden>new in</span></h2><p>12 euros</p></li>"
-    keys = {"each": {"css": ".card"}, "fields": {"name": {"css": "h2"}, "twice": {"css": "h2"}, "tags": {"css": ".tag", "many": True}}}
+    keys = {
+        "each": {"css": ".card"},
+        "fields": {"name": {"css": "h2"}, "twice": {"css": "h2"}, "tags": {"css": ".tag", "many": True}},
+    }
     page = f"<p hidden>A menu for phones.</p><ul>{card}<li class=card hidden><h2>Bed</h2></li></ul>"
     assert mapped(page, yields="records", id="{name}", **keys).left_out == counted("hidden", "new in", "Bed")
 
 
 def test_struck_prices_are_tallied() -> None:
     page = "<h1>Lamp</h1><p class=price><del>20 euros</del> <ins>12 euros</ins></p>"
-    assert mapped(page, yields="records", fields={"price": {"css": ".price"}}).left_out == counted("struck_prices", "20 euros")
+    assert mapped(page, yields="records", fields={"price": {"css": ".price"}}).left_out == counted(
+        "struck_prices", "20 euros"
+    )
     both = {"price": {"css": ".price *", "type": "price", "many": True}}
     assert mapped(page, yields="records", fields=both).left_out == counted("struck_prices", "20 euros")
 
@@ -80,12 +104,18 @@ def test_what_surrounds_a_main_text_adds_up_with_it() -> None:
     found = mapped(f"<title>T</title>{menu}{box}<footer><p>Legal notes</p></footer>", body="main")
     assert found.left_out == {**counted("page_furniture", *around[:2]), **counted("prose_beside", _ASIDE)}
     shown = ["Ferry", *[_STORY] * 4, *around]
-    assert abs(found.characters + sum(amount["characters"] for amount in found.left_out.values()) - sum(map(len, shown))) < 20
+    assert (
+        abs(found.characters + sum(amount["characters"] for amount in found.left_out.values()) - sum(map(len, shown)))
+        < 20
+    )
 
 
 def test_a_box_that_asks_for_consent_and_a_wall_are_tallied() -> None:
     asked = "We use cookies to count visits. Do you agree?"
-    box = f"<div class=cookie-banner><style>p {{ margin: 0 }}</style><script>let shown = 1</script><p>{asked}</p><button>Accept</button></div>"
+    box = (
+        f"<div class=cookie-banner><style>p {{ margin: 0 }}</style><script>let shown = 1</script><p>{asked}</p>"
+        "<button>Accept</button></div>"
+    )
     found = mapped(f"<title>T</title>{box}<main><h1>Ferry</h1>{f'<p>{_STORY}</p>' * 4}</main>", body="main")
     assert found.left_out == counted("consent", f"{asked} Accept")
     wall = mapped(f"<title>T</title><body>{box}</body>", body="main")
@@ -93,14 +123,20 @@ def test_a_box_that_asks_for_consent_and_a_wall_are_tallied() -> None:
 
 
 def test_a_feed_is_tallied_by_what_it_is() -> None:
-    feed = "<rss version='2.0'><channel><title>News</title><item><title>One</title><link>http://x.test/1</link></item></channel></rss>"
+    feed = (
+        "<rss version='2.0'><channel><title>News</title><item><title>One</title><link>http://x.test/1</link>"
+        "</item></channel></rss>"
+    )
     declared = source()
     (extraction,) = map_pages([Page(url=URL, body=feed.encode(), content_type="application/rss+xml")], declared, "en")
     assert (extraction.drafts, list(extraction.left_out)) == ([], ["feed"])
 
 
 def test_what_is_no_pair_of_a_faq_is_tallied() -> None:
-    text = "# Boats\n\nAsk us anything.\n\n## When do they leave?\n\nAt nine.\n\n- From the *north* pier\n\n## May dogs come?\n\n## Where is it?\n\nHere.\n"
+    text = (
+        "# Boats\n\nAsk us anything.\n\n## When do they leave?\n\nAt nine.\n\n- From the *north* pier\n\n## May "
+        "dogs come?\n\n## Where is it?\n\nHere.\n"
+    )
     declared = FilesSource.model_validate({"name": "s", "kind": "files", "glob": "*.md", "format": "faq"})
     (extraction,) = map_pages([Page(url="a.md", body=text.encode(), content_type="text/markdown")], declared, "en")
     assert [draft.title for draft in extraction.drafts] == ["When do they leave?", "Where is it?"]
@@ -109,9 +145,13 @@ def test_what_is_no_pair_of_a_faq_is_tallied() -> None:
 
 def test_a_page_report_has_the_tally() -> None:
     page = Page(url=URL, body=f"<main><p>{_STORY}</p><p hidden>Later.</p></main>".encode(), content_type="text/html")
-    assert report_page(page, source(), URL, "en").model_dump(mode="json")["left_out"] == {"hidden": {"blocks": 1, "characters": 6}}
+    assert report_page(page, source(), URL, "en").model_dump(mode="json")["left_out"] == {
+        "hidden": {"blocks": 1, "characters": 6}
+    }
 
 
 def test_more_than_a_tenth_is_much_but_for_what_nobody_misses() -> None:
-    left = LeftOut({name: {"blocks": 1, "characters": 112} for name in ("hidden", "page_furniture", "struck_prices", "duplicates")})
+    left = LeftOut(
+        {name: {"blocks": 1, "characters": 112} for name in ("hidden", "page_furniture", "struck_prices", "duplicates")}
+    )
     assert left.much(1000) == {"hidden": pytest.approx(0.1007, abs=0.001)} and left.much(2000) == {}

@@ -64,10 +64,21 @@ def test_card_fields_are_carried_to_the_page_that_the_card_links_to() -> None:
     """The detail page's own value wins unless it is empty; a page that no card links to yields nothing."""
     pages = [
         html("http://x.test/about", "<h1>About</h1>"),
-        html("http://x.test/tours", "<li><a href='/tours/a#top'>A</a><b class=d>05/06/2025</b><i class=p>Huế</i></li><a class=next href='?page=2'>more</a>"),
+        html(
+            "http://x.test/tours",
+            "<li><a href='/tours/a#top'>A</a><b class=d>05/06/2025</b><i class=p>Huế</i></li><a class=next "
+            "href='?page=2'>more</a>",
+        ),
         html("http://x.test/tours/a", "<h1>Tour A</h1><p class=place></p>"),
-        html("http://x.test/tours/b-new", "<h1>Tour B</h1><p class=place>Đà Lạt</p>", requested_url="http://x.test/tours/b"),
-        html("http://x.test/tours?page=2", "<li><a href='/tours/b'>B</a><b class=d>06/06/2025</b><i class=p>elsewhere</i></li>"),
+        html(
+            "http://x.test/tours/b-new",
+            "<h1>Tour B</h1><p class=place>Đà Lạt</p>",
+            requested_url="http://x.test/tours/b",
+        ),
+        html(
+            "http://x.test/tours?page=2",
+            "<li><a href='/tours/b'>B</a><b class=d>06/06/2025</b><i class=p>elsewhere</i></li>",
+        ),
     ]
     drafts = [draft for extraction in map_pages(pages, TOURS, "vi") for draft in extraction.drafts]
     assert [draft.fields for draft in drafts] == [
@@ -77,24 +88,44 @@ def test_card_fields_are_carried_to_the_page_that_the_card_links_to() -> None:
 
 
 def test_page_order_does_not_matter_to_cards() -> None:
-    pages = [html("http://x.test/a", "<h1>A</h1>"), html("http://x.test/tours", "<li><a href=/a>A</a><b class=d>05/06/2025</b></li>")]
+    pages = [
+        html("http://x.test/a", "<h1>A</h1>"),
+        html("http://x.test/tours", "<li><a href=/a>A</a><b class=d>05/06/2025</b></li>"),
+    ]
     both = [[d.fields for e in map_pages(order, TOURS, "en") for d in e.drafts] for order in (pages, pages[::-1])]
     assert both[0] == both[1] == [[{"date": "2025-06-05", "place": None, "name": "A"}]][0]
 
 
 def test_hidden_copy_of_a_card_does_not_stand_in_for_the_visible_one() -> None:
-    """A stale card that a script left behind, and one in a template, are on many pages. A hidden card leads to its page, and nothing in it is read."""
+    """A stale card that a script left behind, and one in a template, are on many pages. A hidden card leads to its
+    page, and nothing in it is read.
+    """
     stale = "<div style='display:none'><li><a href=/a>A</a><b class=d>01/01/2020</b><i class=p>old</i></li></div>"
     form = "<template><li><a href='/{id}'>x</a></li></template>"
-    shown = "<li><a href=/a>A</a><b class=d>05/06/2025</b></li><li hidden><a href=/b>B</a><b class=d>07/06/2025</b></li>"
-    pages = [html("http://x.test/tours", stale + form + shown), html("http://x.test/a", "<h1>A</h1>"), html("http://x.test/b", "<h1>B</h1>")]
+    shown = (
+        "<li><a href=/a>A</a><b class=d>05/06/2025</b></li><li hidden><a href=/b>B</a><b class=d>07/06/2025</b></li>"
+    )
+    pages = [
+        html("http://x.test/tours", stale + form + shown),
+        html("http://x.test/a", "<h1>A</h1>"),
+        html("http://x.test/b", "<h1>B</h1>"),
+    ]
     drafts = [draft for extraction in map_pages(pages, TOURS, "en") for draft in extraction.drafts]
-    assert [d.fields for d in drafts] == [{"date": "2025-06-05", "place": None, "name": "A"}, {"date": None, "place": None, "name": "B"}]
+    assert [d.fields for d in drafts] == [
+        {"date": "2025-06-05", "place": None, "name": "A"},
+        {"date": None, "place": None, "name": "B"},
+    ]
 
 
 def test_an_address_is_where_the_page_says_and_a_list_of_texts_is_one_text() -> None:
-    source = site(each={"css": "li"}, yields="records", fields={"url": {"css": "a", "attr": "href"}, "name": {"css": "b ::text, a ::text"}})
-    extraction = only(list(map_pages([html("http://x.test/all/", "<li><a href='p/1'>Tour <i>one</i> day</a></li>")], source, "en")))
+    source = site(
+        each={"css": "li"},
+        yields="records",
+        fields={"url": {"css": "a", "attr": "href"}, "name": {"css": "b ::text, a ::text"}},
+    )
+    extraction = only(
+        list(map_pages([html("http://x.test/all/", "<li><a href='p/1'>Tour <i>one</i> day</a></li>")], source, "en"))
+    )
     assert [(d.url, d.document_id, d.fields) for d in extraction.drafts] == [
         ("http://x.test/all/p/1", "http://x.test/all/p/1", {"url": "http://x.test/all/p/1", "name": "Tour one day"})
     ]
@@ -103,8 +134,16 @@ def test_an_address_is_where_the_page_says_and_a_list_of_texts_is_one_text() -> 
 @pytest.mark.slow
 def test_pattern_without_end_costs_its_item_a_second() -> None:
     """The rest of the page goes on."""
-    source = site(each={"css": "p"}, yields="records", fields={"code": {"css": "b", "pattern": "^(a|aa)+$"}, "name": {"css": "i"}})
-    extraction = only(list(map_pages([html("http://x.test/", f"<p><b>{'a' * 60}b</b><i>1</i></p><p><b>aa</b><i>2</i></p>")], source, "en")))
+    source = site(
+        each={"css": "p"}, yields="records", fields={"code": {"css": "b", "pattern": "^(a|aa)+$"}, "name": {"css": "i"}}
+    )
+    extraction = only(
+        list(
+            map_pages(
+                [html("http://x.test/", f"<p><b>{'a' * 60}b</b><i>1</i></p><p><b>aa</b><i>2</i></p>")], source, "en"
+            )
+        )
+    )
     assert [d.fields["name"] for d in extraction.drafts] == ["2"]
     assert "pattern took longer than 1 s" in extraction.rejects[0].reason
     slow_url = site(yields="records", fields={"code": {"url": "(a|aa)+$"}})
@@ -120,17 +159,27 @@ def test_match_selects_the_pages_that_yield_items() -> None:
 def test_markdown_and_text_files_are_documents_of_their_own() -> None:
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*"})
     pages = [
-        Page(url="a/faq.md", body="\ufeff---\n# not a heading\n---\n```\n# nor this\n```\n# Questions #\ntext".encode(), content_type="text/markdown"),
+        Page(
+            url="a/faq.md",
+            body="\ufeff---\n# not a heading\n---\n```\n# nor this\n```\n# Questions #\ntext".encode(),
+            content_type="text/markdown",
+        ),
         Page(url="b.md", body=b"no heading", content_type="text/markdown"),
         Page(url="c.txt", body="Café à la crème, déjà vu, forêt et garçon".encode("cp1252"), content_type="text/plain"),
     ]
     drafts = [draft for extraction in map_pages(pages, source, "en") for draft in extraction.drafts]
-    assert [(d.title, d.markup, d.document_id) for d in drafts] == [("Questions", "markdown", "a/faq.md"), ("b", "markdown", "b.md"), ("c", "plain", "c.txt")]
+    assert [(d.title, d.markup, d.document_id) for d in drafts] == [
+        ("Questions", "markdown", "a/faq.md"),
+        ("b", "markdown", "b.md"),
+        ("c", "plain", "c.txt"),
+    ]
     assert drafts[2].body == "Café à la crème, déjà vu, forêt et garçon"
     assert drafts[0].body is not None and drafts[0].body.startswith("---")
 
 
-_PROSE = "Running text of a note that has eighty letters and more stands here, above whatever comes below it in the file."
+_PROSE = (
+    "Running text of a note that has eighty letters and more stands here, above whatever comes below it in the file."
+)
 
 
 @pytest.mark.parametrize(
@@ -140,20 +189,28 @@ _PROSE = "Running text of a note that has eighty letters and more stands here, a
         ("- item\n---\n", ""),
         ("## Installation\n\ntext\n\n## Use\n", ""),
         ("Installation\n---\n\ntext", ""),
-        ("# Guide [to](x.md) `it` :-) \U0001f600 {#guide .top}\r\n\r\n## Installation\r\n", "Guide to it :-) \U0001f600"),
+        (
+            "# Guide [to](x.md) `it` :-) \U0001f600 {#guide .top}\r\n\r\n## Installation\r\n",
+            "Guide to it :-) \U0001f600",
+        ),
         ("```\n# no\n```\n    # nor this\n\n- # nor this\n\n> # nor this\n\n<!--\n# nor this\n-->\n#nor-this\n", ""),
         ("~~~~\n~~~\n# no\n~~~~\n# Yes\n", "Yes"),
         (f"{_PROSE}\n\n## Section\n\n# The only one\n", "The only one"),
         (f"# First\n\n{_PROSE}\n\n# Second\n", "First"),
         (
-            "2024-05-03 12:00\nTags: #a #b, and further ones that make this line a long one, longer than a byline has to be\n\n# First\n\n# References\n",
+            "2024-05-03 12:00\nTags: #a #b, and further ones that make this line a long one, longer than a byline "
+            "has to be\n\n# First\n\n# References\n",
             "First",
         ),
         (f"{_PROSE}\n\n# Background\n\n# Method\n", ""),  # sections
         ("## Summary\n\n# Background\n\n# Method\n", ""),
         ("# \n\n# Second\n", "Second"),
         ("# ![Logo of Almanac](logo.svg)\n", "Logo of Almanac"),
-        ('<div align="center">\n  <h1 align="center"><img src="x.png"> The <em>Tool</em></h1>\n</div>\n\n## Installation\n', "The Tool"),
+        (
+            '<div align="center">\n  <h1 align="center"><img src="x.png"> The <em>Tool</em></h1>\n</div>\n\n## '
+            "Installation\n",
+            "The Tool",
+        ),
         ("<h1>\n\n**Two** parts\n\n</h1>\n", "Two parts"),
         ("[![badge](a.svg)](b)\n\n# Tool\n\n# API\n", "Tool"),
     ],
@@ -183,8 +240,16 @@ def test_without_a_first_level_heading_the_title_is_the_name_of_the_file(url: st
 
 
 def test_json_body_needs_to_say_which_field_is_the_text() -> None:
-    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"text": {"json": "text"}}})
-    extraction = only(list(map_pages([Page(url="a.jsonl", body=b'{"text": "x"}\n' * 3, content_type="application/jsonl")], source, "en")))
+    source = FilesSource.model_validate(
+        {"name": "f", "kind": "files", "glob": "*", "fields": {"text": {"json": "text"}}}
+    )
+    extraction = only(
+        list(
+            map_pages(
+                [Page(url="a.jsonl", body=b'{"text": "x"}\n' * 3, content_type="application/jsonl")], source, "en"
+            )
+        )
+    )
     assert [(reject.url, reject.field) for reject in extraction.rejects] == [("a.jsonl", "body")]
 
 
@@ -196,14 +261,19 @@ def test_page_that_should_be_json_and_is_not_is_a_reject() -> None:
 
 def test_a_file_without_the_json_that_each_reads_is_a_reject() -> None:
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "each": {"json": "sections"}})
-    pages = [Page(url="b.txt", body=b"text", content_type="text/plain"), Page(url="c.html", body=b"<h1>Three</h1>", content_type="text/html")]
+    pages = [
+        Page(url="b.txt", body=b"text", content_type="text/plain"),
+        Page(url="c.html", body=b"<h1>Three</h1>", content_type="text/html"),
+    ]
     rejects = [reject for extraction in map_pages(pages, source, "en") for reject in extraction.rejects]
     assert [(reject.url, reject.reason[:8]) for reject in rejects] == [("b.txt", "not JSON"), ("c.html", "not JSON")]
 
 
 def test_rules_for_front_matter_are_empty_on_the_other_files_of_a_folder() -> None:
     """The text of documents is the files' own, so that no file needs to be JSON."""
-    source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "fields": {"tags": {"json": "tags", "many": True}}})
+    source = FilesSource.model_validate(
+        {"name": "f", "kind": "files", "glob": "*", "fields": {"tags": {"json": "tags", "many": True}}}
+    )
     pages = [
         Page(url="a.md", body=b"---\ntags: [x]\n---\nOne text.\n", content_type="text/markdown"),
         Page(url="b.txt", body="Žluťoučký kůň.\n".encode("cp1250"), content_type="text/plain"),
@@ -211,13 +281,24 @@ def test_rules_for_front_matter_are_empty_on_the_other_files_of_a_folder() -> No
         Page(url="d.txt", body=bytes(range(1, 32)) * 9, content_type="text/plain"),
     ]
     extractions = list(map_pages(pages, source, "cs"))
-    assert [[draft.fields["tags"] for draft in extraction.drafts] for extraction in extractions[:3]] == [[["x"]], [[]], [[]]]
+    assert [[draft.fields["tags"] for draft in extraction.drafts] for extraction in extractions[:3]] == [
+        [["x"]],
+        [[]],
+        [[]],
+    ]
     assert [reject.reason[:9] for extraction in extractions for reject in extraction.rejects] == ["not text:"]
 
 
 def test_items_from_a_script_need_no_json_page() -> None:
-    source = site(each={"json": "rows", "from": {"script": "window.data"}}, yields="records", fields={"name": {"json": "name", "required": True}})
-    pages = [html("http://x.test/1", "<script>data = {rows: [{name: 'One'}]}</script>"), html("http://x.test/2", "<h1>no data</h1>")]
+    source = site(
+        each={"json": "rows", "from": {"script": "window.data"}},
+        yields="records",
+        fields={"name": {"json": "name", "required": True}},
+    )
+    pages = [
+        html("http://x.test/1", "<script>data = {rows: [{name: 'One'}]}</script>"),
+        html("http://x.test/2", "<h1>no data</h1>"),
+    ]
     extractions = list(map_pages(pages, source, "en"))
     assert [[d.fields["name"] for d in e.drafts] for e in extractions] == [["One"], []]
     assert [e.rejects for e in extractions] == [[], []]
@@ -251,7 +332,9 @@ def test_pages_without_any_item_mean_no_records() -> None:
         ("//dt/@id | //dd", "d", ["d", "12 m", "9 h"]),
     ],
 )
-def test_a_rule_that_matches_texts_and_elements_reads_both_beside_hidden_parts(xpath: str, first: str, all_of_them: list[str], many: bool) -> None:
+def test_a_rule_that_matches_texts_and_elements_reads_both_beside_hidden_parts(
+    xpath: str, first: str, all_of_them: list[str], many: bool
+) -> None:
     listed = "<dl><dt id=d>Deep water<dd>12 m<dt>Tide<dd>9 h<dd hidden>never</dl><p style='display:none'>hidden</p>"
     source = site(yields="records", fields={"value": {"xpath": xpath, "many": many}})
     (draft,) = only(list(map_pages([html("http://x.test/", listed)], source, "en"))).drafts
@@ -267,7 +350,15 @@ def test_a_defect_in_one_rule_costs_its_item_and_names_page_and_rule(monkeypatch
     converted = convert
     monkeypatch.setattr(fields, "convert", broken)
     rows = Page(url="rows.jsonl", body=b'{"n": 12}\n{"n": 13}\n{"n": 14}\n', content_type="application/jsonl")
-    declared = {"name": "s", "kind": "files", "glob": "*", "yields": "records", "id": "{n}", "fields": {"n": {"json": "n", "type": "number"}}, "text": "{n}"}
+    declared = {
+        "name": "s",
+        "kind": "files",
+        "glob": "*",
+        "yields": "records",
+        "id": "{n}",
+        "fields": {"n": {"json": "n", "type": "number"}},
+        "text": "{n}",
+    }
     found = only(list(map_pages([rows], FilesSource.model_validate(declared), "en")))
     (reject,) = found.rejects
     assert [draft.fields["n"] for draft in found.drafts] == [12, 14]

@@ -52,14 +52,22 @@ def test_text_of_broken_markup_is_kept(markup: str) -> None:
 
 @pytest.mark.parametrize(
     ("piece", "start", "count"),
-    [('<a b="', "", 50_000), ("<a b='", "<div>" * 3000, 50_000), ("<!--", "", 200_000), ("<script>", "", 100_000), ("<?php ", "", 100_000)],
+    [
+        ('<a b="', "", 50_000),
+        ("<a b='", "<div>" * 3000, 50_000),
+        ("<!--", "", 200_000),
+        ("<script>", "", 100_000),
+        ("<?php ", "", 100_000),
+    ],
 )
 def test_what_is_never_closed_takes_linear_time(piece: str, start: str, count: int) -> None:
     assert_linear(parse_markup, lambda pieces: start + piece * pieces, count)
 
 
 def test_what_follows_a_deep_nest_is_still_there() -> None:
-    page = parse_markup("<p>before</p>" + "<div>" * 5000 + "<h2 class=x>deep</h2>" + "</div>" * 5000 + "<p class=y>after</p>")
+    page = parse_markup(
+        "<p>before</p>" + "<div>" * 5000 + "<h2 class=x>deep</h2>" + "</div>" * 5000 + "<p class=y>after</p>"
+    )
     assert page.css("p.y::text").get() == "after"
     assert "before" in element_text(page.root)
     assert "deep" in element_text(page.root)
@@ -73,14 +81,19 @@ def test_the_first_attributes_of_a_tag_count() -> None:
 
 
 @pytest.mark.parametrize("form", ["html", "xml"])
-@pytest.mark.parametrize("text", ["", "  ", "<!-- only -->", "no markup", "<a>" * 5000 + "deep", "\x01\ufffe", "<?xml version='1.0'?>"])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "<!-- only -->", "no markup", "<a>" * 5000 + "deep", "\x01\ufffe", "<?xml version='1.0'?>"]
+)
 def test_there_is_always_a_tree(text: str, form: str) -> None:
     assert isinstance(element_text(parse_markup(text, form).root), str)
 
 
 def test_xml_keeps_cdata_and_resolves_no_entities() -> None:
     assert element_text(parse_markup("<r><![CDATA[a<b]]></r>", "xml").root) == "a<b"
-    bomb = '<!DOCTYPE r [<!ENTITY a "xxxxxxxxxx"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]><r>&b;&c;</r>'
+    bomb = (
+        '<!DOCTYPE r [<!ENTITY a "xxxxxxxxxx"><!ENTITY b "&a;&a;&a;&a;"><!ENTITY c SYSTEM "file:///etc/passwd">]>'
+        "<r>&b;&c;</r>"
+    )
     assert "root:" not in element_text(parse_markup(bomb, "xml").root)
 
 

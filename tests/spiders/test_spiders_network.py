@@ -1,4 +1,6 @@
-"""What leaves this machine and what does not: addresses, credentials, pace and second attempts, against real servers on loopback."""
+"""What leaves this machine and what does not: addresses, credentials, pace and second attempts, against real servers on
+loopback.
+"""
 
 import json
 import os
@@ -47,7 +49,9 @@ class Asked:
 
 @dataclass
 class Host:
-    """A server. `answers` maps a path to what it gives in turn, the last one for ever: (status, headers, body); status 0 is none."""
+    """A server. `answers` maps a path to what it gives in turn, the last one for ever: (status, headers, body); status
+    0 is none.
+    """
 
     base: str
     answers: dict[str, list[tuple[int, dict[str, str], bytes]]] = field(default_factory=dict)
@@ -56,7 +60,9 @@ class Host:
 
     def gives(self, path: str, *statuses: int, body: bytes = b"<p>page</p>", **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answers[path] = [(status, named if status != 200 or "Connection" in headers else {}, body) for status in statuses or (200,)]
+        self.answers[path] = [
+            (status, named if status != 200 or "Connection" in headers else {}, body) for status in statuses or (200,)
+        ]
 
     def times(self, path: str) -> list[float]:
         return [asked.at for asked in self.asked if asked.path == path]
@@ -98,7 +104,9 @@ def _server(address: str, tls: Path | None) -> ThreadingHTTPServer:
             host.connections += 1
 
         def do_GET(self) -> None:
-            host.asked.append(Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, time.monotonic()))
+            host.asked.append(
+                Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, time.monotonic())
+            )
             left = host.answers.get(self.path, [(404, {}, b"")])
             status, headers, body = left.pop(0) if len(left) > 1 else left[0]
             if not status:
@@ -136,7 +144,12 @@ class Probed:
 
 
 def probe(
-    folder: Path, *urls: str, public: tuple[str, ...] = (), settings: dict[str, Any] | None = None, env: dict[str, str] | None = None, **keys: Any
+    folder: Path,
+    *urls: str,
+    public: tuple[str, ...] = (),
+    settings: dict[str, Any] | None = None,
+    env: dict[str, str] | None = None,
+    **keys: Any,
 ) -> Probed:
     """What became of each URL; `keys` are those of the source."""
     source = {"name": "s", "kind": "site", "start_urls": [urls[0]], **keys}
@@ -144,7 +157,9 @@ def probe(
     job.write_text(json.dumps({"source": source, "urls": urls, "public": public, "settings": settings or {}}))
     began = time.monotonic()
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with Forked([sys.executable, "-m", "tests.spiders.probe", str(job)], env={**os.environ, **(env or {})}, text=True, **pipes) as process:
+    with Forked(
+        [sys.executable, "-m", "tests.spiders.probe", str(job)], env={**os.environ, **(env or {})}, text=True, **pipes
+    ) as process:
         stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 0, stderr
     lines = [json.loads(line) for line in stdout.splitlines()]
@@ -201,36 +216,78 @@ def test_every_form_of_address_is_told(address: str, kind: str | None) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "LOCALHOST.", "shop.localhost", "127.1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "[::ffff:127.0.0.1]", "[::1]", "10.0.0.1"],
+    [
+        "localhost",
+        "LOCALHOST.",
+        "shop.localhost",
+        "127.1",
+        "2130706433",
+        "0x7f.1",
+        "0x7f000001",
+        "0177.0.0.1",
+        "[::ffff:127.0.0.1]",
+        "[::1]",
+        "10.0.0.1",
+    ],
 )
 def test_odd_spellings_of_private_hosts_are_read(host: str) -> None:
     assert private_host(host)
 
 
-@pytest.mark.parametrize("host", ["example.org", "localhost.example.org", "mylocalhost", "8.8.8.8", "[2606:4700::1111]", "10.example.org", "1e100.net", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "example.org",
+        "localhost.example.org",
+        "mylocalhost",
+        "8.8.8.8",
+        "[2606:4700::1111]",
+        "10.example.org",
+        "1e100.net",
+        "",
+    ],
+)
 def test_public_hosts_are_left_to_the_resolver(host: str) -> None:
     assert private_host(host) is None
 
 
 @pytest.mark.parametrize("key", ["start_urls", "sitemaps"])
-def test_declared_private_host_ends_a_run_before_its_first_request_and_says_the_way_out(tmp_path: Path, key: str) -> None:
+def test_declared_private_host_ends_a_run_before_its_first_request_and_says_the_way_out(
+    tmp_path: Path, key: str
+) -> None:
     source = {"name": "s", "kind": "site", key: ["https://example.org/", "http://127.1:8000/"]}
     with pytest.raises(DeclarationError) as caught:
         crawl_site(SiteSource.model_validate(source), RawStore(tmp_path), "r1")
-    assert caught.value.message == f"{key}[1]: 127.1 is 127.0.0.1, a loopback address; declare politeness: {{allow_private: true}} to fetch from it"
+    assert caught.value.message == (
+        f"{key}[1]: 127.1 is 127.0.0.1, a loopback address; declare politeness: {{allow_private: true}} to "
+        "fetch from it"
+    )
     assert SiteSource.model_validate({**source, "politeness": {"allow_private": True}}).private_start is None
 
 
 @pytest.mark.slow
 def test_what_is_connected_to_is_what_was_checked(serve: Serve, tmp_path: Path) -> None:
-    """A name that resolves to this machine, and every spelling of its addresses: not one connection is opened, nothing is retried."""
+    """A name that resolves to this machine, and every spelling of its addresses: not one connection is opened, nothing
+    is retried.
+    """
     host = serve()
     port = host.base.rpartition(":")[2]
-    names = [socket.gethostname(), "localhost", "127.0.0.1", "127.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "0.0.0.0"]
+    names = [
+        socket.gethostname(),
+        "localhost",
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f.1",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+    ]
     urls = [f"http://{name}:{port}/" for name in names]
     done = probe(tmp_path, *urls, politeness={"allow_private": False})
     assert {url: found["reason"] for url, found in done.found.items()} == dict.fromkeys(urls, "private_address")
-    assert done.found[urls[0]]["detail"].endswith(", a loopback address; declare politeness: {allow_private: true} to fetch from it")
+    assert done.found[urls[0]]["detail"].endswith(
+        ", a loopback address; declare politeness: {allow_private: true} to fetch from it"
+    )
     assert host.connections == 0
 
 
@@ -249,12 +306,19 @@ def test_redirects_and_robots_txt_lead_to_no_private_address(serve: Serve, tmp_p
     inside, outside = serve("127.0.0.2"), serve("127.0.0.1")
     port = inside.base.rpartition(":")[2]
     outside.gives("/robots.txt", 302, Location=f"http://127.0.0.2:{port}/robots.txt")
-    targets = {f"/{n}": f"http://{name}:{port}/x" for n, name in enumerate(["127.0.0.2", "127.2", "0x7f000002", "2130706434", "[::ffff:127.0.0.2]"])}
+    targets = {
+        f"/{n}": f"http://{name}:{port}/x"
+        for n, name in enumerate(["127.0.0.2", "127.2", "0x7f000002", "2130706434", "[::ffff:127.0.0.2]"])
+    }
     for path, target in targets.items():
         outside.gives(path, 302, Location=target)
     domains = ["127.0.0.1", "127.0.0.2", "127.2", "0x7f000002", "2130706434", "::ffff:127.0.0.2"]
     done = probe(
-        tmp_path, *(outside.base + path for path in targets), public=("127.0.0.1",), allowed_domains=domains, politeness={"allow_private": False, "delay_s": 0}
+        tmp_path,
+        *(outside.base + path for path in targets),
+        public=("127.0.0.1",),
+        allowed_domains=domains,
+        politeness={"allow_private": False, "delay_s": 0},
     )
     assert {found["reason"] for found in done.found.values()} == {"private_address"}
     assert inside.connections == 0
@@ -267,7 +331,13 @@ def test_a_proxy_of_the_environment_is_no_way_around(serve: Serve, tmp_path: Pat
     site, proxy = serve("127.0.0.2"), serve()
     site.gives("/x")
     manners = {"allow_private": False, "delay_s": 0}
-    done = probe(tmp_path, f"{site.base}/x", public=("127.0.0.2",), politeness=manners, env={"http_proxy": proxy.base, "no_proxy": ""})
+    done = probe(
+        tmp_path,
+        f"{site.base}/x",
+        public=("127.0.0.2",),
+        politeness=manners,
+        env={"http_proxy": proxy.base, "no_proxy": ""},
+    )
     assert done.found[f"{site.base}/x"]["status"] == 200
     assert proxy.connections == 0
 
@@ -285,17 +355,25 @@ def test_a_proxy_of_the_environment_is_no_way_around(serve: Serve, tmp_path: Pat
         ("de", {"accept-language": "de-AT"}, ""),
     ],
 )
-def test_the_language_that_sites_are_asked_for_is_the_declared_one(language: str, headers: dict[str, str], sent: str) -> None:
+def test_the_language_that_sites_are_asked_for_is_the_declared_one(
+    language: str, headers: dict[str, str], sent: str
+) -> None:
     site = {"name": "s", "kind": "site", "start_urls": ["https://a.test/"], "politeness": {"headers": headers}}
     source = Declaration.model_validate({"name": "kb", "language": language, "sources": [site]}).sources[0]
     other = SiteSource.model_validate(site)
     assert isinstance(source, SiteSource) and source.accept_language == sent
     is_same = sent == other.accept_language
-    assert (fetching_of(source) == fetching_of(other)) is is_same is (requester_fingerprint(source) == requester_fingerprint(other))
+    assert (
+        (fetching_of(source) == fetching_of(other))
+        is is_same
+        is (requester_fingerprint(source) == requester_fingerprint(other))
+    )
 
 
 def test_the_language_goes_with_all_that_a_crawl_asks_for(serve: Serve, tmp_path: Path) -> None:
-    """Robots.txt, sitemaps, pages, what is made up, and what was asked before; a page of another language is not taken for the same."""
+    """Robots.txt, sitemaps, pages, what is made up, and what was asked before; a page of another language is not taken
+    for the same.
+    """
     host = serve()
     host.gives("/map.xml", 200, body=f"<urlset><url><loc>{host.base}/a</loc></url></urlset>".encode())
     for path in ("/", "/a"):
@@ -304,24 +382,40 @@ def test_the_language_goes_with_all_that_a_crawl_asks_for(serve: Serve, tmp_path
     for run_id, language in (("r1", "fr-CA"), ("r2", "auto"), ("r3", "de")):
         headers = {"Accept-Language": "de-AT"} if language == "de" else {}
         manners = {"allow_private": True, "headers": headers}
-        site = {"name": "s", "kind": "site", "start_urls": [f"{host.base}/"], "sitemaps": [f"{host.base}/map.xml"], "politeness": manners}
+        site = {
+            "name": "s",
+            "kind": "site",
+            "start_urls": [f"{host.base}/"],
+            "sitemaps": [f"{host.base}/map.xml"],
+            "politeness": manners,
+        }
         source = Declaration.model_validate({"name": "kb", "language": language, "sources": [site]}).sources[0]
         assert isinstance(source, SiteSource)
         host.asked.clear()
         assert crawl_site(source, raw, run_id, previous=previous).pages.fetched == 2
         assert {"/robots.txt", "/map.xml", "/", "/a"} < set(host.paths())
-        assert {asked.headers.get("accept-language") for asked in host.asked} == {{"fr-CA": "fr-CA,fr;q=0.9", "auto": None, "de": "de-AT"}[language]}
+        assert {asked.headers.get("accept-language") for asked in host.asked} == {
+            {"fr-CA": "fr-CA,fr;q=0.9", "auto": None, "de": "de-AT"}[language]
+        }
         assert not any("if-none-match" in asked.headers for asked in host.asked)
         previous = PreviousCrawls(concluded=run_id)
 
 
 # Credentials
 
-_SECRETS = {"headers": {"X-Api-Key": "key-3141"}, "cookies": {"session": "cookie-5926", "lang": "vi"}, "auth": {"user": "ann", "password": "pass-5358"}}
+_SECRETS = {
+    "headers": {"X-Api-Key": "key-3141"},
+    "cookies": {"session": "cookie-5926", "lang": "vi"},
+    "auth": {"user": "ann", "password": "pass-5358"},
+}
 
 
 def _has_credentials(asked: Asked) -> bool:
-    return asked.headers.get("x-api-key") == "key-3141" and asked.headers.get("cookie") == "session=cookie-5926; lang=vi" and "authorization" in asked.headers
+    return (
+        asked.headers.get("x-api-key") == "key-3141"
+        and asked.headers.get("cookie") == "session=cookie-5926; lang=vi"
+        and "authorization" in asked.headers
+    )
 
 
 def _has_any(asked: Asked) -> bool:
@@ -330,7 +424,9 @@ def _has_any(asked: Asked) -> bool:
 
 @pytest.mark.slow
 def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp_path: Path) -> None:
-    """Neither with a redirect of a page or of robots.txt, nor to another port of the host; a retry and a redirect at home keep them."""
+    """Neither with a redirect of a page or of robots.txt, nor to another port of the host; a retry and a redirect at
+    home keep them.
+    """
     own, other, port = serve("127.0.0.1"), serve("127.0.0.2"), serve("127.0.0.1")
     own.gives("/robots.txt", 302, Location=f"{other.base}/robots.txt")
     own.gives("/page", 500, 200)
@@ -338,30 +434,52 @@ def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp
     own.gives("/port", 302, Location=f"{port.base}/x")
     port.gives("/x")
     done = probe(
-        tmp_path, f"{own.base}/page", f"{own.base}/moved", f"{own.base}/port", f"{other.base}/direct", politeness=_SECRETS, settings={"LOG_LEVEL": "DEBUG"}
+        tmp_path,
+        f"{own.base}/page",
+        f"{own.base}/moved",
+        f"{own.base}/port",
+        f"{other.base}/direct",
+        politeness=_SECRETS,
+        settings={"LOG_LEVEL": "DEBUG"},
     )
     assert own.asked and all(_has_credentials(asked) for asked in own.asked)
     assert other.paths() and port.paths() == ["/robots.txt", "/x"]
     assert not any(_has_any(asked) for asked in [*other.asked, *port.asked])
     assert done.found[f"{own.base}/port"]["status"] == 200
-    assert "/page" in done.stderr and not any(secret in done.stderr for secret in ("key-3141", "cookie-5926", "pass-5358", "YW5uOnBhc3M"))
+    assert "/page" in done.stderr and not any(
+        secret in done.stderr for secret in ("key-3141", "cookie-5926", "pass-5358", "YW5uOnBhc3M")
+    )
     assert own.asked[0].headers["authorization"] == "Basic YW5uOnBhc3MtNTM1OA=="
 
 
 @pytest.mark.slow
-def test_a_crawl_behind_a_password_leaves_no_trace_of_it(serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crawl_behind_a_password_leaves_no_trace_of_it(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even while it goes on, should it be killed."""
     jobs = tmp_path / "jobs"
     jobs.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(jobs))
     host = serve()
     host.gives("/")
-    source = SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [f"{host.base}/"], "politeness": {**_SECRETS, "allow_private": True}})
+    source = SiteSource.model_validate(
+        {
+            "name": "s",
+            "kind": "site",
+            "start_urls": [f"{host.base}/"],
+            "politeness": {**_SECRETS, "allow_private": True},
+        }
+    )
     left: list[Path] = []
     outcome = crawl_site(source, RawStore(tmp_path), "r1", on_page=lambda *_: left.extend(jobs.iterdir()))
     assert left == [] and outcome.pages.fetched == 1 and all(_has_credentials(asked) for asked in host.asked)
-    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()) + outcome.model_dump_json().encode()
-    assert written and not any(secret in written for secret in (b"key-3141", b"cookie-5926", b"pass-5358", b"YW5uOnBhc3M"))
+    written = (
+        b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+        + outcome.model_dump_json().encode()
+    )
+    assert written and not any(
+        secret in written for secret in (b"key-3141", b"cookie-5926", b"pass-5358", b"YW5uOnBhc3M")
+    )
 
 
 @pytest.mark.parametrize(
@@ -380,13 +498,20 @@ def test_a_crawl_behind_a_password_leaves_no_trace_of_it(serve: Serve, tmp_path:
     ],
 )
 def test_who_may_see_credentials(start: str, url: str, *, may: bool) -> None:
-    source = SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": [start], "allowed_domains": ["a.test", "b.test"]})
+    source = SiteSource.model_validate(
+        {"name": "s", "kind": "site", "start_urls": [start], "allowed_domains": ["a.test", "b.test"]}
+    )
     assert may_see_credentials(source, url) is may
 
 
 def test_secrets_are_masked_wherever_a_declaration_is_written() -> None:
     one, two = (_with_password(password) for password in ("pass-5358", "another"))
-    for written in (repr(one), str(one.model_dump()), one.model_dump_json(), one.model_dump_json(by_alias=True, exclude_defaults=True)):
+    for written in (
+        repr(one),
+        str(one.model_dump()),
+        one.model_dump_json(),
+        one.model_dump_json(by_alias=True, exclude_defaults=True),
+    ):
         assert not any(secret in written for secret in ("key-3141", "cookie-5926", "pass-5358", "ann"))
     assert one.model_dump_json() == two.model_dump_json()
     revealed = one.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
@@ -395,7 +520,9 @@ def test_secrets_are_masked_wherever_a_declaration_is_written() -> None:
 
 def _with_password(password: str) -> SiteSource:
     manners = {**_SECRETS, "auth": {"user": "ann", "password": password}}
-    return SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["https://shop.test/"], "politeness": manners})
+    return SiteSource.model_validate(
+        {"name": "s", "kind": "site", "start_urls": ["https://shop.test/"], "politeness": manners}
+    )
 
 
 @pytest.mark.parametrize(
@@ -417,7 +544,10 @@ def _with_password(password: str) -> SiteSource:
 )
 def test_credentials_that_cannot_be_sent_are_errors_that_show_no_value(tmp_path: Path, manners: str, told: str) -> None:
     declared = tmp_path / "kb.yaml"
-    declared.write_text(f"name: kb\nsources:\n  - {{name: s, kind: site, start_urls: ['https://shop.test/'], politeness: {{{manners}}}}}\n")
+    declared.write_text(
+        f"name: kb\nsources:\n  - {{name: s, kind: site, start_urls: ['https://shop.test/'], politeness: "
+        f"{{{manners}}}}}\n"
+    )
     with pytest.raises(DeclarationError) as caught:
         load_declaration(str(declared))
     assert told in caught.value.message
@@ -427,7 +557,9 @@ def test_credentials_that_cannot_be_sent_are_errors_that_show_no_value(tmp_path:
 
 def test_a_url_with_a_password_is_refused_without_showing_it(tmp_path: Path) -> None:
     declared = tmp_path / "kb.yaml"
-    declared.write_text("name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['https://ann:s3cret@shop.test/']}\n")
+    declared.write_text(
+        "name: kb\nsources:\n  - {name: s, kind: site, start_urls: ['https://ann:s3cret@shop.test/']}\n"
+    )
     with pytest.raises(DeclarationError, match=r"politeness: \{auth:") as caught:
         load_declaration(str(declared))
     assert "s3cret" not in f"{caught.value} {caught.value.__cause__}"
@@ -445,11 +577,17 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
         for n in range(4):
             host.gives(f"/{n}")
     urls = [f"{host.base}/{n}" for n in range(4) for host in (slow, quick)]
-    throttle = {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_START_DELAY": 0.01}  # as beyond loopback; it must not quicken the pace
+    # as beyond loopback; it must not quicken the pace
+    throttle = {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_START_DELAY": 0.01}
     probe(tmp_path, *urls, politeness={"user_agent": "almanac (+mailto:a@b.test)"}, settings=throttle)
     times = [asked.at for asked in slow.asked]
-    # The first request may be late, for it has to connect; on a busy machine any other may, too, and then the next one seems to follow it closely.
-    assert len(times) == 5 and times[1] - times[0] >= 0.3 and all(at - times[1] >= 0.37 * number for number, at in enumerate(times[1:]))
+    # The first request may be late, for it has to connect; on a busy machine any other may, too, and then the next one
+    # seems to follow it closely.
+    assert (
+        len(times) == 5
+        and times[1] - times[0] >= 0.3
+        and all(at - times[1] >= 0.37 * number for number, at in enumerate(times[1:]))
+    )
     pages = [asked.at for asked in quick.asked]
     assert max(pages) - min(pages) < times[-1] - times[0]
 
@@ -476,7 +614,15 @@ def test_retry_after_rests_the_host_and_no_other(serve: Serve, tmp_path: Path) -
     ("value", "seconds"),
     [
         *[("5", 5), (" 7 ", 7), ("0", 0), ("1.5", 1.5), ("100000", RETRY_AFTER_MAX_S), ("9" * 5000, RETRY_AFTER_MAX_S)],
-        *[("-3", 0), ("inf", RETRY_AFTER_MAX_S), ("nan", 0), ("soon", 0), ("", 0), ("1e9", RETRY_AFTER_MAX_S), ("٣", 0)],
+        *[
+            ("-3", 0),
+            ("inf", RETRY_AFTER_MAX_S),
+            ("nan", 0),
+            ("soon", 0),
+            ("", 0),
+            ("1e9", RETRY_AFTER_MAX_S),
+            ("٣", 0),
+        ],
         *[("Wed, 99 Foo 2026 99:99:99 GMT", 0), ("Fri, 31 Dec 99999 23:59:59 GMT", 0)],
     ],
 )
@@ -537,8 +683,12 @@ def test_time_is_up_for_those_that_wait(serve: Serve, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "trusted"), [("IP:127.0.0.1", False), ("DNS:other.test", True)])
-def test_a_certificate_that_cannot_be_trusted_is_final(serve: Serve, tmp_path: Path, name: str, *, trusted: bool) -> None:
-    """Signed by nobody who is known, or made out to another host: nothing is asked over such a connection, and nothing a second time."""
+def test_a_certificate_that_cannot_be_trusted_is_final(
+    serve: Serve, tmp_path: Path, name: str, *, trusted: bool
+) -> None:
+    """Signed by nobody who is known, or made out to another host: nothing is asked over such a connection, and nothing
+    a second time.
+    """
     certificate = _certificate(tmp_path, name)
     host = serve(tls=certificate)
     host.gives("/x")
@@ -549,7 +699,9 @@ def test_a_certificate_that_cannot_be_trusted_is_final(serve: Serve, tmp_path: P
     assert (host.asked, host.connections) == ([], 1)
     plain = serve()
     plain.gives("/old", 301, Location=f"{host.base}/x")
-    led = probe(tmp_path, f"{plain.base}/old", politeness={"robots": False}, env=known, allowed_domains=["127.0.0.1"]).found[f"{plain.base}/old"]
+    led = probe(
+        tmp_path, f"{plain.base}/old", politeness={"robots": False}, env=known, allowed_domains=["127.0.0.1"]
+    ).found[f"{plain.base}/old"]
     assert led["detail"].startswith(f"the certificate of {host.base}/x, to which it redirects, is not trusted")
 
 
@@ -558,14 +710,34 @@ def test_a_certificate_that_is_trusted_is_no_problem(serve: Serve, tmp_path: Pat
     certificate = _certificate(tmp_path, "IP:127.0.0.1")
     host = serve(tls=certificate)
     host.gives("/x")
-    assert probe(tmp_path, f"{host.base}/x", env={"SSL_CERT_FILE": str(certificate)}).found[f"{host.base}/x"]["status"] == 200
+    assert (
+        probe(tmp_path, f"{host.base}/x", env={"SSL_CERT_FILE": str(certificate)}).found[f"{host.base}/x"]["status"]
+        == 200
+    )
 
 
 def _certificate(folder: Path, name: str) -> Path:
     """A file with a key and a certificate that signs itself."""
     path = folder / "server.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=x", "-addext", f"subjectAltName={name}"]
-    subprocess.run([*command, "-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")], check=True, capture_output=True)
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=x",
+        "-addext",
+        f"subjectAltName={name}",
+    ]
+    subprocess.run(
+        [*command, "-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")],
+        check=True,
+        capture_output=True,
+    )
     path.write_bytes((folder / "key.pem").read_bytes() + (folder / "cert.pem").read_bytes())
     return path
 
@@ -589,7 +761,9 @@ def test_a_long_robots_txt_counts_up_to_500_kib(serve: Serve, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("hops", "allowed"), [(5, False), (6, True)])
-def test_robots_txt_is_followed_through_five_redirects(serve: Serve, tmp_path: Path, hops: int, *, allowed: bool) -> None:
+def test_robots_txt_is_followed_through_five_redirects(
+    serve: Serve, tmp_path: Path, hops: int, *, allowed: bool
+) -> None:
     host = serve()
     for hop in range(hops):
         host.gives("/robots.txt" if hop == 0 else f"/hop{hop}", 301, Location=f"/hop{hop + 1}")
@@ -618,7 +792,14 @@ def test_no_unsafe_default_of_scrapy_is_left() -> None:
     source = SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["https://shop.test/"]})
     settings = Settings()
     settings.setdict(settings_for(source), priority="project")
-    for name in ("TELNETCONSOLE_ENABLED", "REMOTE_CONTROL_ENABLED", "COOKIES_ENABLED", "METAREFRESH_ENABLED", "HTTPPROXY_ENABLED", "ALLOW_PRIVATE"):
+    for name in (
+        "TELNETCONSOLE_ENABLED",
+        "REMOTE_CONTROL_ENABLED",
+        "COOKIES_ENABLED",
+        "METAREFRESH_ENABLED",
+        "HTTPPROXY_ENABLED",
+        "ALLOW_PRIVATE",
+    ):
         assert settings.getbool(name) is False, name
     for name in ("DOWNLOAD_VERIFY_CERTIFICATES", "ROBOTSTXT_OBEY", "AUTOTHROTTLE_ENABLED"):
         assert settings.getbool(name) is True, name

@@ -1,4 +1,6 @@
-"""DOCX files: notes, text boxes and symbols are read, once and where they belong; hidden text, comments, headers and footers are not."""
+"""DOCX files: notes, text boxes and symbols are read, once and where they belong; hidden text, comments, headers and
+footers are not.
+"""
 
 import io
 import zipfile
@@ -14,9 +16,12 @@ from almanac.spiders.reading.office import read_docx
 from tests.spiders.files import docx, paragraph, table
 
 _NAMESPACES = (
-    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape" '
-    'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
-    'xmlns:v="urn:schemas-microsoft-com:vml" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" '
+    'xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape" '
+    'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:v="urn:schemas-microsoft-com:vml" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
 )
 _W = W.strip("{}")
 
@@ -30,7 +35,10 @@ def _p(*inner: str) -> str:
 
 
 def _shown(body: bytes) -> list[Any]:
-    return [list(map(list, element.rows)) if element.kind == "table" else element.text for element in read_docx(body).elements]
+    return [
+        list(map(list, element.rows)) if element.kind == "table" else element.text
+        for element in read_docx(body).elements
+    ]
 
 
 def _read(body: str, **parts: str) -> list[Any]:
@@ -54,25 +62,42 @@ def test_notes_follow_the_paragraph_that_refers_to_them() -> None:
     mark = "<w:r><w:footnoteRef/></w:r>"
     foot = _notes(
         "footnote",
-        _note("footnote", 1, _p('<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>', mark, _run(" Members only."))),
+        _note(
+            "footnote", 1, _p('<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>', mark, _run(" Members only."))
+        ),
         _note("footnote", 2, _p(_run("Twice")), _p(f'<w:hyperlink r:id="rId9">{_run("a link")}</w:hyperlink>')),
         _note("footnote", 3, _p(_run("NOBODY REFERS TO IT"))),
     )
-    end = _notes("endnote", _note("endnote", 1, _p(_run("As of "), f'<w:ins w:id="1">{_run("2024")}</w:ins>', f'<w:del w:id="2">{_run("GONE")}</w:del>')))
-    body = _p(_run("The fee is 500 euro"), _ref("footnote", 1), _run(" a year"), _ref("endnote", 1), _run(".")) + _p(_run("More."), _ref("footnote", 2))
+    end = _notes(
+        "endnote",
+        _note(
+            "endnote",
+            1,
+            _p(_run("As of "), f'<w:ins w:id="1">{_run("2024")}</w:ins>', f'<w:del w:id="2">{_run("GONE")}</w:del>'),
+        ),
+    )
+    body = _p(_run("The fee is 500 euro"), _ref("footnote", 1), _run(" a year"), _ref("endnote", 1), _run(".")) + _p(
+        _run("More."), _ref("footnote", 2)
+    )
     read = _read(body, **{"word__footnotes.xml": foot, "word__endnotes.xml": end})
     assert read == ["The fee is 500 euro a year.", "Members only.", "As of 2024", "More.", "Twice", "a link"]
 
 
 def test_a_note_of_a_table_follows_the_table_and_one_of_a_list_item_is_no_item() -> None:
-    cell = f"<w:tbl><w:tr><w:tc>{_p(_run('500'), _ref('footnote', 1))}</w:tc><w:tc>{paragraph('b')}</w:tc></w:tr></w:tbl>"
+    cell = (
+        f"<w:tbl><w:tr><w:tc>{_p(_run('500'), _ref('footnote', 1))}</w:tc><w:tc>{paragraph('b')}</w:tc></w:tr></w:tbl>"
+    )
     foot = _notes("footnote", _note("footnote", 1, _p(_run("Without tax."))))
     assert _read(cell, **{"word__footnotes.xml": foot}) == [[["500", "b"]], "Without tax."]
 
 
 def test_a_note_whose_reference_is_deleted_or_hidden_is_left_out() -> None:
     foot = _notes("footnote", _note("footnote", 1, _p(_run("GONE"))), _note("footnote", 2, _p(_run("GONE"))))
-    body = _p(_run("Kept."), f'<w:del w:id="1">{_ref("footnote", 1)}</w:del>', "<w:r><w:rPr><w:vanish/></w:rPr><w:footnoteReference w:id='2'/></w:r>")
+    body = _p(
+        _run("Kept."),
+        f'<w:del w:id="1">{_ref("footnote", 1)}</w:del>',
+        "<w:r><w:rPr><w:vanish/></w:rPr><w:footnoteReference w:id='2'/></w:r>",
+    )
     assert _read(body, **{"word__footnotes.xml": foot}) == ["Kept."]
 
 
@@ -86,7 +111,8 @@ def test_a_damaged_part_of_notes_costs_no_text(notes: str) -> None:
     [
         ("<w:vanish/>", ["Seen."]), ('<w:vanish w:val="1"/>', ["Seen."]), ('<w:vanish w:val="0"/>', ["Seen. secret"]),
         ('<w:rStyle w:val="Hid"/>', ["Seen."]), ('<w:rStyle w:val="Base"/>', ["Seen."]),
-        ('<w:rStyle w:val="Hid"/><w:vanish w:val="false"/>', ["Seen. secret"]), ('<w:rStyle w:val="Shown"/>', ["Seen. secret"]),
+        ('<w:rStyle w:val="Hid"/><w:vanish w:val="false"/>', ["Seen. secret"]), ('<w:rStyle w:val="Shown"/>',
+        ["Seen. secret"]),
         ("<w:webHidden/>", ["Seen. secret"]), ("", ["Seen. secret"]),
     ],
 )  # fmt: skip
@@ -99,20 +125,29 @@ def _with_styles(body: str) -> bytes:
     styles = (
         f'<w:style w:type="character" w:styleId="Hid"><w:name w:val="hid"/>{hidden}</w:style>'
         '<w:style w:type="character" w:styleId="Base"><w:name w:val="based"/><w:basedOn w:val="Hid"/></w:style>'
-        '<w:style w:type="character" w:styleId="Shown"><w:name w:val="shown"/><w:basedOn w:val="Hid"/><w:rPr><w:vanish w:val="0"/></w:rPr></w:style>'
+        '<w:style w:type="character" w:styleId="Shown"><w:name w:val="shown"/><w:basedOn w:val="Hid"/><w:rPr>'
+        '<w:vanish w:val="0"/></w:rPr></w:style>'
         f'<w:style w:type="paragraph" w:styleId="HidP"><w:name w:val="hidp"/>{hidden}</w:style>'
         '<w:style w:type="paragraph" w:styleId="Ring"><w:name w:val="ring"/><w:basedOn w:val="Ring"/></w:style>'
     )
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(docx(body))) as parts, zipfile.ZipFile(out, "w") as archive:
         for name in parts.namelist():
-            archive.writestr(name, f'<w:styles xmlns:w="{_W}">{styles}</w:styles>' if name == "word/styles.xml" else parts.read(name))
+            archive.writestr(
+                name, f'<w:styles xmlns:w="{_W}">{styles}</w:styles>' if name == "word/styles.xml" else parts.read(name)
+            )
     return out.getvalue()
 
 
 def test_a_paragraph_whose_style_is_hidden_is_not_published() -> None:
     styled = '<w:pPr><w:pStyle w:val="HidP"/></w:pPr>'
-    assert _shown(_with_styles(_p(styled, _run("secret")) + _p(styled, _run("Seen.", '<w:rStyle w:val="Hid"/>')) + paragraph("Plain.", "Ring"))) == [
+    assert _shown(
+        _with_styles(
+            _p(styled, _run("secret"))
+            + _p(styled, _run("Seen.", '<w:rStyle w:val="Hid"/>'))
+            + paragraph("Plain.", "Ring")
+        )
+    ) == [
         "Seen.",
         "Plain.",
     ]
@@ -127,19 +162,25 @@ def test_hidden_rows_are_not_published() -> None:
 
 def test_styles_that_hide_are_those_of_the_file() -> None:
     assert hiding_styles(b"<broken vanish") == hiding_styles(b"<w:styles/>") == Hiding()
-    usual = f'<w:styles xmlns:w="{_W}"><w:style w:type="paragraph" w:default="1" w:styleId="N"><w:rPr><w:vanish/></w:rPr></w:style></w:styles>'
+    usual = (
+        f'<w:styles xmlns:w="{_W}"><w:style w:type="paragraph" w:default="1" w:styleId="N"><w:rPr><w:vanish/>'
+        "</w:rPr></w:style></w:styles>"
+    )
     assert hiding_styles(usual.encode()) == Hiding(frozenset({"N"}), frozenset(), usual=True)
 
 
 @pytest.mark.parametrize(
     ("inner", "text"),
     [
-        ('<w:r><w:sym w:font="Wingdings" w:char="F0FC"/></w:r>', "✓"), ('<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>', "α"),
-        ('<w:r><w:sym w:font="Segoe UI Symbol" w:char="2611"/></w:r>', "☑"), ('<w:r><w:sym w:font="Nobody knows" w:char="F041"/></w:r>', ""),
+        ('<w:r><w:sym w:font="Wingdings" w:char="F0FC"/></w:r>', "✓"),
+        ('<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>', "α"),
+        ('<w:r><w:sym w:font="Segoe UI Symbol" w:char="2611"/></w:r>', "☑"),
+        ('<w:r><w:sym w:font="Nobody knows" w:char="F041"/></w:r>', ""),
         ('<w:r><w:sym w:font="Wingdings" w:char="?"/></w:r>', ""),
         (_run("\uf0b3", '<w:rFonts w:ascii="Symbol"/>'), "≥"), ("<w:r><w:noBreakHyphen/></w:r>", "-"),
-        ("<w:r><w:softHyphen/></w:r>", ""), ("<w:r><w:tab/></w:r>", " "), ("<w:r><w:br/></w:r>", "\n"), ("<w:r><w:cr/></w:r>", "\n"),
-        (f'<w:r {_NAMESPACES}><mc:AlternateContent><mc:Choice Requires="w16se"><w16se:symEx xmlns:w16se="x"/></mc:Choice>'
+        ("<w:r><w:softHyphen/></w:r>", ""), ("<w:r><w:tab/></w:r>", " "), ("<w:r><w:br/></w:r>", "\n"),
+        ("<w:r><w:cr/></w:r>", "\n"),
+        (f'<w:r {_NAMESPACES}><mc:AlternateContent><mc:Choice Requires="w16se"><w16se:symEx xmlns:w16se="x"/>' '</mc:Choice>'  # noqa: E501
          "<mc:Fallback><w:t>😊</w:t></mc:Fallback></mc:AlternateContent></w:r>", "😊"),
     ],
 )  # fmt: skip
@@ -152,7 +193,10 @@ def _box(*blocks: str, place: str = "anchor") -> str:
     shape = f"<a:graphic><a:graphicData><wps:wsp><wps:txbx>{inside}</wps:txbx></wps:wsp></a:graphicData></a:graphic>"
     drawing = f"<w:drawing><wp:{place}>{shape}</wp:{place}></w:drawing>"
     fallback = f"<w:pict><v:shape><v:textbox>{inside}</v:textbox></v:shape></w:pict>"
-    choice = f'<mc:AlternateContent><mc:Choice Requires="wps">{drawing}</mc:Choice><mc:Fallback>{fallback}</mc:Fallback></mc:AlternateContent>'
+    choice = (
+        f'<mc:AlternateContent><mc:Choice Requires="wps">{drawing}</mc:Choice><mc:Fallback>'
+        f"{fallback}</mc:Fallback></mc:AlternateContent>"
+    )
     return f"<w:r {_NAMESPACES}>{choice}</w:r>"
 
 
@@ -168,7 +212,10 @@ def test_a_text_box_is_read_once_behind_its_paragraph(place: str) -> None:
 
 
 def test_a_text_box_of_an_older_word_is_read() -> None:
-    old = f"<w:r {_NAMESPACES}><w:pict><v:shape><v:textbox><w:txbxContent>{paragraph('Old.')}</w:txbxContent></v:textbox></v:shape></w:pict></w:r>"
+    old = (
+        f"<w:r {_NAMESPACES}><w:pict><v:shape><v:textbox><w:txbxContent>{paragraph('Old.')}</w:txbxContent>"
+        "</v:textbox></v:shape></w:pict></w:r>"
+    )
     assert _read(_p(old)) == ["Old."]
     assert _read(f"<w:tbl><w:tr><w:tc>{_p(_run('cell'), old)}</w:tc></w:tr></w:tbl>") == [[["cell Old."]]]
 

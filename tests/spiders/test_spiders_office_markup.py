@@ -1,4 +1,6 @@
-"""DOCX files as offices write them: tracked changes, content controls, fields, formulas and merged cells, with every word that Word shows."""
+"""DOCX files as offices write them: tracked changes, content controls, fields, formulas and merged cells, with every
+word that Word shows.
+"""
 
 import io
 import time
@@ -32,7 +34,10 @@ def _in(tag: str, *inner: str) -> str:
 
 
 def _sdt(*inner: str, properties: str = "") -> str:
-    return f'<w:sdt><w:sdtPr><w:alias w:val="alias"/>{properties}</w:sdtPr><w:sdtContent>{"".join(inner)}</w:sdtContent></w:sdt>'
+    return (
+        f'<w:sdt><w:sdtPr><w:alias w:val="alias"/>{properties}</w:sdtPr><w:sdtContent>'
+        f"{''.join(inner)}</w:sdtContent></w:sdt>"
+    )
 
 
 def _math(*inner: str) -> str:
@@ -52,7 +57,10 @@ def _tbl(*rows: str) -> str:
 
 
 def _read(body: str) -> list[object]:
-    return [list(map(list, element.rows)) if element.kind == "table" else element.text for element in read_docx(docx(body)).elements]
+    return [
+        list(map(list, element.rows)) if element.kind == "table" else element.text
+        for element in read_docx(docx(body)).elements
+    ]
 
 
 _MARK_GONE = f"<w:pPr><w:rPr>{_in('del')}</w:rPr></w:pPr>"
@@ -62,7 +70,10 @@ _GONE = _in("del", "<w:r><w:delText>GONE</w:delText></w:r>")
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        (_p(_run("The fee is "), _in("ins", _run("500 euro")), _GONE, _run(" a year.")), ["The fee is 500 euro a year."]),
+        (
+            _p(_run("The fee is "), _in("ins", _run("500 euro")), _GONE, _run(" a year.")),
+            ["The fee is 500 euro a year."],
+        ),
         (_p(f"<w:pPr><w:rPr>{_in('ins')}</w:rPr></w:pPr>", _in("ins", _run("A new paragraph."))), ["A new paragraph."]),
         (_p(_in("moveFrom", _run("GONE"))) + _p(_run("x "), _in("moveTo", _run("moved"))), ["x moved"]),
         (_p(_in("ins", _run("kept"), _in("del", _run("GONE")))), ["kept"]),
@@ -78,7 +89,16 @@ _GONE = _in("del", "<w:r><w:delText>GONE</w:delText></w:r>")
         (_p(_run("In "), f'<w:smartTag w:uri="u" w:element="City">{_run("Bonn")}</w:smartTag>'), ["In Bonn"]),
         (_p(f'<w:hyperlink w:anchor="x">{_in("ins", _run("a link"))}</w:hyperlink>'), ["a link"]),
         (_p(f'<w:customXml w:element="x">{_run("custom")}</w:customXml>'), ["custom"]),
-        (_p("<w:r><w:ruby><w:rt>" + _run("かんじ") + "</w:rt><w:rubyBase>" + _run("漢字") + "</w:rubyBase></w:ruby></w:r>"), ["漢字"]),
+        (
+            _p(
+                "<w:r><w:ruby><w:rt>"
+                + _run("かんじ")
+                + "</w:rt><w:rubyBase>"
+                + _run("漢字")
+                + "</w:rubyBase></w:ruby></w:r>"
+            ),
+            ["漢字"],
+        ),
     ],
 )
 def test_what_word_shows_is_read_and_what_is_deleted_is_not(body: str, shown: list[object]) -> None:
@@ -92,12 +112,16 @@ def test_a_paragraph_whose_end_is_deleted_goes_on_in_the_next() -> None:
 
 def test_deleted_rows_and_cells_are_left_out() -> None:
     gone = f"<w:trPr>{_in('del')}</w:trPr>{_cell('GONE')}{_cell('GONE')}"
-    assert _read(_tbl(_cell("a") + _cell("b"), gone, _cell("c") + _cell("GONE", _in("cellDel")) + _cell("d"))) == [[["a", "b"], ["c", "d"]]]
+    assert _read(_tbl(_cell("a") + _cell("b"), gone, _cell("c") + _cell("GONE", _in("cellDel")) + _cell("d"))) == [
+        [["a", "b"], ["c", "d"]]
+    ]
 
 
 def test_a_list_number_before_a_tracked_change_makes_no_list_item() -> None:
     was = _in("pPrChange", '<w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr>')
-    assert [element.kind for element in read_docx(docx(_p(f"<w:pPr>{was}</w:pPr>", _run("Plain text now.")))).elements] == ["text"]
+    assert [
+        element.kind for element in read_docx(docx(_p(f"<w:pPr>{was}</w:pPr>", _run("Plain text now.")))).elements
+    ] == ["text"]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +130,23 @@ def test_a_list_number_before_a_tracked_change_makes_no_list_item() -> None:
         (_mr("E=m") + f"<m:sSup><m:e>{_mr('c')}</m:e><m:sup>{_mr('2')}</m:sup></m:sSup>", "E = mc²"),
         (f"<m:f><m:num>{_mr('a+1')}</m:num><m:den>{_mr('2')}</m:den></m:f>", "(a+1)/2"),
         (f'<m:rad><m:radPr><m:degHide m:val="1"/></m:radPr><m:deg/><m:e>{_mr("a+b")}</m:e></m:rad>', "√(a+b)"),
-        (f'<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub>{_mr("i=1")}</m:sub><m:sup>{_mr("n")}</m:sup><m:e>{_mr("i")}</m:e></m:nary>', "∑ᵢ₌₁ⁿ i"),
+        (
+            f'<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub>{_mr("i=1")}</m:sub><m:sup>{_mr("n")}</m:sup>'
+            f"<m:e>{_mr('i')}</m:e></m:nary>",
+            "∑ᵢ₌₁ⁿ i",
+        ),
         (f"<m:func><m:fName>{_mr('sin')}</m:fName><m:e><m:d><m:e>{_mr('x')}</m:e></m:d></m:e></m:func>", "sin(x)"),
-        (f"<m:m><m:mr><m:e>{_mr('1')}</m:e><m:e>{_mr('2')}</m:e></m:mr><m:mr><m:e>{_mr('3')}</m:e><m:e>{_mr('4')}</m:e></m:mr></m:m>", "1 2; 3 4"),
-        (f"<m:sSub><m:e>{_mr('x')}</m:e><m:sub>{_mr('0')}</m:sub></m:sSub>" + _in("del", _mr("GONE")) + _in("ins", _mr("+1")), "x₀+1"),
+        (
+            f"<m:m><m:mr><m:e>{_mr('1')}</m:e><m:e>{_mr('2')}</m:e></m:mr><m:mr><m:e>{_mr('3')}</m:e><m:e>"
+            f"{_mr('4')}</m:e></m:mr></m:m>",
+            "1 2; 3 4",
+        ),
+        (
+            f"<m:sSub><m:e>{_mr('x')}</m:e><m:sub>{_mr('0')}</m:sub></m:sSub>"
+            + _in("del", _mr("GONE"))
+            + _in("ins", _mr("+1")),
+            "x₀+1",
+        ),
     ],
 )
 def test_a_formula_is_written_on_one_line(math: str, text: str) -> None:
@@ -124,11 +161,29 @@ def test_a_formula_nested_beyond_reason_keeps_its_text() -> None:
 
 
 def test_pages_end_where_they_did() -> None:
-    """A table of contents that Word made is left out, its pages count; so does a page that ends within a tracked change."""
+    """A table of contents that Word made is left out, its pages count; so does a page that ends within a tracked
+    change.
+    """
     end = "<w:r><w:lastRenderedPageBreak/></w:r>"
-    contents = _sdt(_p(_run("Fees 3")), _p(end, _run("Terms 4")), properties='<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>')
-    body = paragraph("One.") + contents + paragraph("Two.") + _p(_in("del", end)) + paragraph("Three.") + _p(_in("ins", end, _run("Four.")))
-    assert [(element.text, element.place) for element in read_docx(docx(body)).elements] == [("One.", 1), ("Two.", 2), ("Three.", 3), ("Four.", 4)]
+    contents = _sdt(
+        _p(_run("Fees 3")),
+        _p(end, _run("Terms 4")),
+        properties='<w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj>',
+    )
+    body = (
+        paragraph("One.")
+        + contents
+        + paragraph("Two.")
+        + _p(_in("del", end))
+        + paragraph("Three.")
+        + _p(_in("ins", end, _run("Four.")))
+    )
+    assert [(element.text, element.place) for element in read_docx(docx(body)).elements] == [
+        ("One.", 1),
+        ("Two.", 2),
+        ("Three.", 3),
+        ("Four.", 4),
+    ]
 
 
 _DOWN, _ON = '<w:vMerge w:val="restart"/>', "<w:vMerge/>"
@@ -138,13 +193,23 @@ def test_a_cell_merged_downwards_stands_in_each_of_its_rows() -> None:
     head = "".join(map(_cell, ("Region", "Product", "Price")))
     north = [_cell("North", _DOWN) + _cell("Lamp") + _cell("10"), _cell("", _ON) + _cell("Table") + _cell("20")]
     last = [_cell("South") + _cell("Chair") + _cell("30", _DOWN), _cell("East") + _cell("Bed") + _cell("", _ON)]
-    expected = [["Region", "Product", "Price"], ["North", "Lamp", "10"], ["North", "Table", "20"], ["South", "Chair", "30"], ["East", "Bed", "30"]]
+    expected = [
+        ["Region", "Product", "Price"],
+        ["North", "Lamp", "10"],
+        ["North", "Table", "20"],
+        ["South", "Chair", "30"],
+        ["East", "Bed", "30"],
+    ]
     assert _read(_tbl(head, *north, *last)) == [expected]
 
 
 def test_a_cell_merged_to_the_right_takes_its_columns() -> None:
     wide = '<w:gridSpan w:val="2"/>'
-    rows = ["".join(map(_cell, ("Item", "2023", "2024"))), _cell("Wide", wide) + _cell("77"), _cell("Item") + _cell("Both", wide)]
+    rows = [
+        "".join(map(_cell, ("Item", "2023", "2024"))),
+        _cell("Wide", wide) + _cell("77"),
+        _cell("Item") + _cell("Both", wide),
+    ]
     assert _read(_tbl(*rows)) == [[["Item", "2023", "2024"], ["Wide", "", "77"], ["Item", "Both", ""]]]
     both = [_cell("Block", wide + _DOWN) + _cell("1"), _cell("", wide + _ON) + _cell("2"), "".join(map(_cell, "abc"))]
     assert _read(_tbl(*both)) == [[["Block", "", "1"], ["Block", "", "2"], ["a", "b", "c"]]]
@@ -196,7 +261,9 @@ def test_entities_stay_unread_and_other_parts_untouched() -> None:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(made)) as parts, zipfile.ZipFile(out, "w") as archive:
         for name in parts.namelist():
-            doctype = b'<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/hostname">]>' if name == "word/document.xml" else b""
+            doctype = (
+                b'<!DOCTYPE x [<!ENTITY secret SYSTEM "file:///etc/hostname">]>' if name == "word/document.xml" else b""
+            )
             archive.writestr(name, doctype + parts.read(name))
     body = out.getvalue()
     assert [element.text for element in read_docx(body).elements] == ["kept"]
@@ -214,13 +281,32 @@ _LOWERED = '<w:vertAlign w:val="subscript"/>'
 @pytest.mark.parametrize(
     ("body", "shown"),
     [
-        (_p(_run("2.4 × 10"), _raised("6"), _run(" cells, 25 m"), _raised("2 "), _run("wide")), ["2.4 × 10⁶ cells, 25 m² wide"]),
+        (
+            _p(_run("2.4 × 10"), _raised("6"), _run(" cells, 25 m"), _raised("2 "), _run("wide")),
+            ["2.4 × 10⁶ cells, 25 m² wide"],
+        ),
         (_p(_run("5 × 10"), _raised("-"), _raised("3"), _run(" per day")), ["5 × 10⁻³ per day"]),
-        (_p(_run("10"), '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:noBreakHyphen/><w:t>3</w:t></w:r>'), ["10⁻³"]),
+        (
+            _p(
+                _run("10"), '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:noBreakHyphen/><w:t>3</w:t></w:r>'
+            ),
+            ["10⁻³"],
+        ),
         (_p(_run("H"), _raised("2", _LOWERED), _run("O and CO"), _raised("2", _LOWERED)), ["H₂O and CO₂"]),
         (_p(_run("In 2019"), _raised("4"), _run(" the 5"), _raised("th"), _run(" rose.")), ["In 2019⁴ the 5th rose."]),
         (_p(_run("$12"), _raised("99"), _run(" or 1.299"), _raised("50"), _run(" €")), ["$12.99 or 1.299,50 €"]),
-        (_p(_raised("1"), _run("/"), _raised("2", _LOWERED), _run(" cup, 2"), _raised("1"), _run("/"), _raised("3", _LOWERED)), ["1/2 cup, 2 1/3"]),
+        (
+            _p(
+                _raised("1"),
+                _run("/"),
+                _raised("2", _LOWERED),
+                _run(" cup, 2"),
+                _raised("1"),
+                _run("/"),
+                _raised("3", _LOWERED),
+            ),
+            ["1/2 cup, 2 1/3"],
+        ),
         (_p(_run("plain "), _raised("6", '<w:vertAlign w:val="baseline"/>')), ["plain 6"]),
         (_tbl(_cell("a") + f"<w:tc>{_p(_run('10'), _raised('8'))}</w:tc>") + "<w:p/>", [[["a", "10⁸"]]]),
         (_p(_run("10"), _in("ins", _raised("7"))), ["10⁷"]),
@@ -239,7 +325,11 @@ def test_runs_are_raised_by_their_styles() -> None:
             ("Flat", '<w:basedOn w:val="Power"/><w:rPr><w:vertAlign w:val="baseline"/></w:rPr>'),
         )
     )
-    body = _p(_run("10"), *(_raised("6", f'<w:rStyle w:val="{name}"/>') + _run(" 10") for name in ("Power", "Small", "Flat")), _run("."))
+    body = _p(
+        _run("10"),
+        *(_raised("6", f'<w:rStyle w:val="{name}"/>') + _run(" 10") for name in ("Power", "Small", "Flat")),
+        _run("."),
+    )
     sheet = f'<w:styles xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">{styles}</w:styles>'
     made = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(docx(body))) as parts, zipfile.ZipFile(made, "w") as archive:
@@ -249,12 +339,16 @@ def test_runs_are_raised_by_their_styles() -> None:
 
 
 def test_text_behind_an_entity_stays_and_what_it_names_is_not_read() -> None:
-    declared = '<!DOCTYPE x [<!ENTITY far SYSTEM "file:///etc/hostname"><!ENTITY near "inner"><!ENTITY deep "a &near; b">]>'
+    declared = (
+        '<!DOCTYPE x [<!ENTITY far SYSTEM "file:///etc/hostname"><!ENTITY near "inner"><!ENTITY deep "a &near; b">]>'
+    )
     made = io.BytesIO()
     body = _p(_run("Before &far; after &near; and &deep; end.")) + paragraph("Second.")
     with zipfile.ZipFile(io.BytesIO(docx(body))) as parts, zipfile.ZipFile(made, "w") as archive:
         for name in parts.namelist():
-            archive.writestr(name, declared.encode() + parts.read(name) if name == "word/document.xml" else parts.read(name))
+            archive.writestr(
+                name, declared.encode() + parts.read(name) if name == "word/document.xml" else parts.read(name)
+            )
     document = read_docx(made.getvalue())
     assert [element.text for element in document.elements] == ["Before after inner and end.", "Second."]
     assert document.left_out == {"entities": {"blocks": 2, "characters": len("&far;") + len("&deep;")}}

@@ -1,4 +1,6 @@
-"""Which pages keep their place although a crawl did not get them, which lose it, and why: decided over journals, and seen on real sites."""
+"""Which pages keep their place although a crawl did not get them, which lose it, and why: decided over journals, and
+seen on real sites.
+"""
 
 import json
 import re
@@ -49,7 +51,14 @@ class Crawls:
         self.last: str | None = None
         self.number = 0
 
-    def __call__(self, *paths: str, failed: dict[str, str] | None = None, requester: str = "s", forgotten: tuple[str, ...] = (), **told: Any) -> dict[str, str]:
+    def __call__(
+        self,
+        *paths: str,
+        failed: dict[str, str] | None = None,
+        requester: str = "s",
+        forgotten: tuple[str, ...] = (),
+        **told: Any,
+    ) -> dict[str, str]:
         """One more crawl, which got `paths`; returns why the others that are still there keep their place."""
         self.number += 1
         run_id = f"r{self.number}"
@@ -58,13 +67,31 @@ class Crawls:
         with self.raw.journal(run_id, Head(requester)) as journal:
             for path in paths:
                 asked, _, landed = path.partition("→")
-                journal.add(Page(url=url(landed or asked), requested_url=url(asked), body=path.encode(), etag='"e"', fetched_at="2026-01-01T00:00:00+00:00"))
+                journal.add(
+                    Page(
+                        url=url(landed or asked),
+                        requested_url=url(asked),
+                        body=path.encode(),
+                        etag='"e"',
+                        fetched_at="2026-01-01T00:00:00+00:00",
+                    )
+                )
         if self.last is not None:
-            carry_over_pages(self.source, self.raw, run_id, self.last, read_stats(self.raw, self.last), self.stats, map(url, forgotten))
+            carry_over_pages(
+                self.source,
+                self.raw,
+                run_id,
+                self.last,
+                read_stats(self.raw, self.last),
+                self.stats,
+                map(url, forgotten),
+            )
         self.raw.stats_path(run_id).write_text(self.stats.model_dump_json())
         self.last = run_id
         kept = {entry.url.removeprefix(_HOST): entry.kept for entry in self.raw.index(run_id).in_order() if entry.kept}
-        assert self.stats.kept == len(kept) == self.raw.index(run_id).kept and self.stats.pages.vanished == len(self.stats.vanished)
+        assert self.stats.kept == len(kept) == self.raw.index(run_id).kept and self.stats.pages.vanished == len(
+            self.stats.vanished
+        )
         return kept
 
     @property
@@ -83,7 +110,10 @@ def test_a_page_that_failed_keeps_its_place_however_often(tmp_path: Path, reason
     assert crawls("/", "/2") == {} and crawls.vanished == ["/1"]
 
 
-@pytest.mark.parametrize("reason", ["gone", "refused_by_robots", "off_site", "denied", "too_large", "not_text", "private_address", "forgotten"])
+@pytest.mark.parametrize(
+    "reason",
+    ["gone", "refused_by_robots", "off_site", "denied", "too_large", "not_text", "private_address", "forgotten"],
+)
 def test_a_page_that_is_gone_or_refused_loses_its_place_and_has_not_vanished(tmp_path: Path, reason: str) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1")
@@ -106,15 +136,22 @@ def test_a_page_vanishes_after_the_declared_number_of_misses_in_a_row(tmp_path: 
     assert crawls("/", "/2") == {} and crawls.vanished == ["/1"]
 
 
-@pytest.mark.parametrize("told", [{"finish": "pages"}, {"finish": "seconds"}, {"finish": "bytes"}, {"finish": "partial"}, {"unqueued": 3}])
+@pytest.mark.parametrize(
+    "told", [{"finish": "pages"}, {"finish": "seconds"}, {"finish": "bytes"}, {"finish": "partial"}, {"unqueued": 3}]
+)
 def test_a_crawl_that_was_cut_short_purges_only_what_it_saw_go(tmp_path: Path, told: dict[str, Any]) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/2", "/3")
-    assert crawls("/", failed={"/1": "gone", "/2": "server_error"}, fallbacks_used=[url("/2")], **told) == {"/2": "server_error", "/3": "not_asked"}
+    assert crawls("/", failed={"/1": "gone", "/2": "server_error"}, fallbacks_used=[url("/2")], **told) == {
+        "/2": "server_error",
+        "/3": "not_asked",
+    }
 
 
 def test_a_failure_that_may_hide_pages_lets_none_vanish(tmp_path: Path) -> None:
-    """A page that was never had, and failed before too, hides nothing that is known; one that was had and whose links nobody could follow does."""
+    """A page that was never had, and failed before too, hides nothing that is known; one that was had and whose links
+    nobody could follow does.
+    """
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/2")
     assert crawls("/", "/1", failed={"/new": "server_error"}) == {"/2": "not_asked"}
@@ -124,27 +161,46 @@ def test_a_failure_that_may_hide_pages_lets_none_vanish(tmp_path: Path) -> None:
     crawls("/", "/1", "/2")
     for _ in range(2):
         assert crawls("/", failed={"/1": "server_error"}) == {"/1": "server_error", "/2": "not_asked"}
-    assert crawls("/", failed={"/1": "server_error"}, fallbacks_used=[url("/1")]) == {"/1": "server_error"} and crawls.vanished == ["/2"]
-    assert crawls("/", failed={"/1": "server_error", "/cart": "refused_by_robots"}, fallbacks_used=[url("/1")]) == {"/1": "server_error"}
+    assert crawls("/", failed={"/1": "server_error"}, fallbacks_used=[url("/1")]) == {
+        "/1": "server_error"
+    } and crawls.vanished == ["/2"]
+    assert crawls("/", failed={"/1": "server_error", "/cart": "refused_by_robots"}, fallbacks_used=[url("/1")]) == {
+        "/1": "server_error"
+    }
 
 
-@pytest.mark.parametrize(("reason", "status", "hides"), [("server_error", 500, True), ("timeout", None, True), ("error", 404, False)])
-def test_a_sitemap_that_fails_hides_its_pages_and_one_that_is_gone_for_good_does_not(tmp_path: Path, reason: str, status: int | None, hides: bool) -> None:
-    """Also where single pages were fetched in between, which asks no sitemap; and one that never was there hides nothing."""
+@pytest.mark.parametrize(
+    ("reason", "status", "hides"), [("server_error", 500, True), ("timeout", None, True), ("error", 404, False)]
+)
+def test_a_sitemap_that_fails_hides_its_pages_and_one_that_is_gone_for_good_does_not(
+    tmp_path: Path, reason: str, status: int | None, hides: bool
+) -> None:
+    """Also where single pages were fetched in between, which asks no sitemap; and one that never was there hides
+    nothing.
+    """
     crawls, sitemap, never = Crawls(tmp_path), url("/sitemap.xml"), url("/never.xml")
     broken = FailedPage(url=never, reason="error", status=200, detail="sitemap: none")
     failures = [FailedPage(url=sitemap, reason=reason, status=status, detail="sitemap: down"), broken]
     crawls("/", "/1", "/2", sitemaps=[sitemap], failures=[broken], sitemaps_failed=[never])
     assert crawls("/", finish="partial") == {"/1": "not_asked", "/2": "not_asked"}
     assert crawls("/", failures=failures, sitemaps_failed=[sitemap, never]) == {"/1": "not_asked", "/2": "not_asked"}
-    assert crawls("/", failures=failures, sitemaps_failed=[sitemap, never]) == ({"/1": "not_asked", "/2": "not_asked"} if hides else {})
+    assert crawls("/", failures=failures, sitemaps_failed=[sitemap, never]) == (
+        {"/1": "not_asked", "/2": "not_asked"} if hides else {}
+    )
     assert crawls("/", "/1", failures=[broken], sitemaps=[sitemap], sitemaps_failed=[never]) == {}
 
 
-def test_a_page_that_redirects_elsewhere_has_moved_and_one_whose_redirect_leads_nowhere_has_failed(tmp_path: Path) -> None:
+def test_a_page_that_redirects_elsewhere_has_moved_and_one_whose_redirect_leads_nowhere_has_failed(
+    tmp_path: Path,
+) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/old→/2", "/3", "/4")
-    kept = crawls("/", "/1→/one", failed={"/old": "server_error", "/new": "timeout"}, landed={url("/3"): url("/new"), url("/2"): url("/old")})
+    kept = crawls(
+        "/",
+        "/1→/one",
+        failed={"/old": "server_error", "/new": "timeout"},
+        landed={url("/3"): url("/new"), url("/2"): url("/old")},
+    )
     assert kept == {"/2": "server_error", "/3": "timeout", "/4": "not_asked"} and crawls.vanished == []
     assert crawls("/", "/one", failed={"/old": "gone"}) == {} and crawls.vanished == ["/3", "/4"]
 
@@ -165,7 +221,10 @@ def test_what_was_taken_down_is_never_carried_on(tmp_path: Path) -> None:
 def test_numbers_that_a_pagination_no_longer_has_go_also_in_a_crawl_that_was_cut_short(tmp_path: Path) -> None:
     crawls = Crawls(tmp_path, pagination={"parameter": "page"})
     crawls("/", "/?page=2", "/?page=3", "/1")
-    assert crawls("/?page=1", finish="pages", ended=[url("/?page=2")]) == {"/?page=3": "not_asked", "/1": "not_asked"} and crawls.vanished == ["/?page=2"]
+    assert crawls("/?page=1", finish="pages", ended=[url("/?page=2")]) == {
+        "/?page=3": "not_asked",
+        "/1": "not_asked",
+    } and crawls.vanished == ["/?page=2"]
     assert crawls("/", "/1") == {} and crawls.vanished == ["/?page=3"]
 
 
@@ -223,7 +282,9 @@ def serve_shop(site: "Site", pages: int = 4, per_page: int = 5) -> None:
     for number in range(1, pages + 1):
         cards = "".join(f"<li><a href=/i/{number}-{n}>x</a><b>{number}.{n}</b></li>" for n in range(per_page))
         site.page("/list" if number == 1 else f"/list?page={number}", f"<ul>{cards}</ul>")
-    site.otherwise = lambda path: Answer(f"<h1>{path}</h1>", headers={"ETag": f'"{path}"'}) if path.startswith("/i/") else Answer("", 403)
+    site.otherwise = lambda path: (
+        Answer(f"<h1>{path}</h1>", headers={"ETag": f'"{path}"'}) if path.startswith("/i/") else Answer("", 403)
+    )
 
 
 def prices(raw: RawStore, run_id: str, shop: Any) -> dict[str, str]:
@@ -232,11 +293,16 @@ def prices(raw: RawStore, run_id: str, shop: Any) -> dict[str, str]:
 
 
 def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_site: "Site", tmp_path: Path) -> None:
-    """Numbered pages and cards: two pages of the listing down, one item gone, one no longer listed; then all is well again."""
+    """Numbered pages and cards: two pages of the listing down, one item gone, one no longer listed; then all is well
+    again.
+    """
     site, raw = loopback_site, RawStore(tmp_path)
     serve_shop(site)
     shop = source(site, start_urls=[f"{site.base}/list"], **_SHOP)
-    listings, details = ["/list", *(f"/list?page={n}" for n in (2, 3, 4))], [f"/i/{number}-{n}" for number in range(1, 5) for n in range(5)]
+    listings, details = (
+        ["/list", *(f"/list?page={n}" for n in (2, 3, 4))],
+        [f"/i/{number}-{n}" for number in range(1, 5) for n in range(5)],
+    )
     had(site, raw, shop, *listings, *details)
     items = prices(raw, "r1", shop)
     assert len(items) == 20
@@ -251,7 +317,11 @@ def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_sit
     assert json.loads(raw.stats_path("r2").read_text()).items() >= second.model_dump().items()
     assert prices(raw, "r2", shop) == {name: price for name, price in items.items() if name not in ("/i/1-0", "/i/4-0")}
     card = raw.index("r2").find(f"{site.base}/i/2-0").card  # type: ignore[union-attr]
-    assert card == [f"{site.base}/list?page=2", raw.index("r1").find(f"{site.base}/list?page=2").sha256, "text/html; charset=utf-8"]  # type: ignore[union-attr]
+    assert card == [
+        f"{site.base}/list?page=2",
+        raw.index("r1").find(f"{site.base}/list?page=2").sha256,  # type: ignore[union-attr]
+        "text/html; charset=utf-8",
+    ]
     serve_shop(site)
     del site.answers["/i/1-0"]
     site.answers["/list"] = first
@@ -262,7 +332,9 @@ def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_sit
 
 
 @pytest.mark.parametrize(("gone", "kept"), [([], 3), ([403], 1), ([401, 403], 0), ([401, 403, 451], 0)])
-def test_pages_that_a_site_withdraws_are_gone_where_that_is_declared(loopback_site: "Site", tmp_path: Path, gone: list[int], kept: int) -> None:
+def test_pages_that_a_site_withdraws_are_gone_where_that_is_declared(
+    loopback_site: "Site", tmp_path: Path, gone: list[int], kept: int
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links(*(f"/{n}" for n in range(6))))
     for n in range(6):
@@ -285,7 +357,9 @@ def test_a_site_that_turns_everybody_away_is_not_gone(loopback_site: "Site", tmp
         crawl_site(source(loopback_site, gone=[401, 403]), RawStore(tmp_path), "r1")
 
 
-def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_all_it_had(loopback_site: "Site", tmp_path: Path) -> None:
+def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_all_it_had(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links(*(f"/{n}" for n in range(20))))
     for n in range(20):
@@ -308,8 +382,16 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
     [
         ('{"rows": [{"name": "2-', "application/json", "not JSON: "),
         ("<h1>Back soon</h1>", "text/html", "not JSON: "),
-        ('{"error": {"code": 1, "text": "später"}}', "application/json", 'an error in place of rows: {"code": 1, "text": "später"}'),
-        ('{"rows": [], "errors": ["too many"], "next": null}', "application/json", 'an error in place of rows: ["too many"]'),
+        (
+            '{"error": {"code": 1, "text": "später"}}',
+            "application/json",
+            'an error in place of rows: {"code": 1, "text": "später"}',
+        ),
+        (
+            '{"rows": [], "errors": ["too many"], "next": null}',
+            "application/json",
+            'an error in place of rows: ["too many"]',
+        ),
     ],
 )
 @pytest.mark.parametrize("pagination", [{"json": "next", "parameter": "page"}, {"parameter": "page"}])
@@ -318,50 +400,92 @@ def test_an_api_page_that_is_no_json_or_tells_an_error_costs_no_item(
 ) -> None:
     """It has failed: its items stay, and those of the pages that only it leads to, run after run."""
     site, raw = loopback_site, RawStore(tmp_path)
-    keys: dict[str, Any] = {"pagination": pagination, "each": {"json": "rows"}, "yields": "records", "fields": {"name": {"json": "name", "required": True}}}
+    keys: dict[str, Any] = {
+        "pagination": pagination,
+        "each": {"json": "rows"},
+        "yields": "records",
+        "fields": {"name": {"json": "name", "required": True}},
+    }
     api, paths = source(site, **keys), ["/", "/?page=2", "/?page=3", "/?page=4"]
     for number, path in enumerate(paths, start=1):
-        body = {"rows": [{"name": f"{number}-{n}"} for n in range(2)], "next": number + 1 if number < len(paths) else None}
+        body = {
+            "rows": [{"name": f"{number}-{n}"} for n in range(2)],
+            "next": number + 1 if number < len(paths) else None,
+        }
         site.page(path, json.dumps(body), content_type="application/json")
     crawl_site(api, raw, "r1")
-    names = [draft.fields["name"] for extraction in map_pages(raw.pages("r1"), api, "en") for draft in extraction.drafts]
+    names = [
+        draft.fields["name"] for extraction in map_pages(raw.pages("r1"), api, "en") for draft in extraction.drafts
+    ]
     site.page("/?page=2", broken, content_type=kind)
     for number in (2, 3):
         outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert (outcome.pages.failed, outcome.pages.vanished, outcome.kept) == (1, 0, 1)
         assert [(failure.reason, failure.detail[: len(told)]) for failure in outcome.failures] == [("not_json", told)]
-        again = [draft.fields["name"] for extraction in map_pages(raw.pages(f"r{number}"), api, "en") for draft in extraction.drafts]
+        again = [
+            draft.fields["name"]
+            for extraction in map_pages(raw.pages(f"r{number}"), api, "en")
+            for draft in extraction.drafts
+        ]
         assert sorted(again) == sorted(names) and len(names) == 8
 
 
 def test_an_api_that_tells_of_errors_beside_its_items_has_them(loopback_site: "Site", tmp_path: Path) -> None:
     site = loopback_site
     for number in (1, 2):
-        body = {"rows": [{"name": str(number)}], "errors": ["one row is hidden"], "error": None, "next": 2 if number == 1 else None}
+        body = {
+            "rows": [{"name": str(number)}],
+            "errors": ["one row is hidden"],
+            "error": None,
+            "next": 2 if number == 1 else None,
+        }
         site.page("/" if number == 1 else f"/?page={number}", json.dumps(body), content_type="application/json")
     site.page("/?page=3", '{"error": null, "errors": [], "rows": []}', content_type="application/json")
-    api = source(site, pagination={"json": "next", "parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+    api = source(
+        site,
+        pagination={"json": "next", "parameter": "page"},
+        each={"json": "rows"},
+        yields="records",
+        fields={"name": {"json": "name"}},
+    )
     outcome = crawl_site(api, RawStore(tmp_path), "r1")
     assert (outcome.pages, outcome.failures) == (PageCounts(fetched=2), [])
 
 
-def test_cards_that_are_an_error_have_failed_and_a_detail_that_tells_of_one_has_not(loopback_site: "Site", tmp_path: Path) -> None:
+def test_cards_that_are_an_error_have_failed_and_a_detail_that_tells_of_one_has_not(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     listing = {"match": "/api", "each": {"json": "rows"}, "link": {"json": "url"}}
-    declared = source(site, start_urls=[f"{site.base}/api"], listing=listing, yields="records", fields={"name": {"json": "name"}})
-    cards, error = json.dumps({"rows": [{"url": f"/{n}"} for n in range(3)], "errors": ["hidden: 1"]}), '{"error": "too many requests"}'
+    declared = source(
+        site, start_urls=[f"{site.base}/api"], listing=listing, yields="records", fields={"name": {"json": "name"}}
+    )
+    cards, error = (
+        json.dumps({"rows": [{"url": f"/{n}"} for n in range(3)], "errors": ["hidden: 1"]}),
+        '{"error": "too many requests"}',
+    )
     for n in range(3):
         site.page(f"/{n}", json.dumps({"name": str(n), "errors": ["no picture"]}), content_type="application/json")
     for number, body in enumerate([cards, error], start=1):
         site.page("/api", body, content_type="application/json")
-        outcome = crawl_site(declared, raw, f"r{number}", previous=PreviousCrawls(concluded="r1" if number > 1 else None))
-        assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api", "not_json")] * (number - 1)
+        outcome = crawl_site(
+            declared, raw, f"r{number}", previous=PreviousCrawls(concluded="r1" if number > 1 else None)
+        )
+        assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api", "not_json")] * (
+            number - 1
+        )
         assert (outcome.pages.present, outcome.pages.vanished) == (4 if number == 1 else 3, 0)
-        assert sorted(draft.fields["name"] for found in map_pages(raw.pages(f"r{number}"), declared, "en") for draft in found.drafts) == ["0", "1", "2"]
+        assert sorted(
+            draft.fields["name"]
+            for found in map_pages(raw.pages(f"r{number}"), declared, "en")
+            for draft in found.drafts
+        ) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize("body", ['{"name": "1', "No such thing today"])
-def test_an_api_that_answers_nothing_but_no_json_is_worth_another_try(loopback_site: "Site", tmp_path: Path, body: str) -> None:
+def test_an_api_that_answers_nothing_but_no_json_is_worth_another_try(
+    loopback_site: "Site", tmp_path: Path, body: str
+) -> None:
     site = loopback_site
     site.page("/", body, content_type="application/json")
     with pytest.raises(Unreachable, match="not_json") as caught:
@@ -370,12 +494,22 @@ def test_an_api_that_answers_nothing_but_no_json_is_worth_another_try(loopback_s
 
 
 @pytest.mark.parametrize("beyond", ["", "<p>no more</p>", '{"error": "no such page"}'])
-def test_an_api_that_answers_without_json_beyond_its_end_has_no_failed_page(loopback_site: "Site", tmp_path: Path, beyond: str) -> None:
+def test_an_api_that_answers_without_json_beyond_its_end_has_no_failed_page(
+    loopback_site: "Site", tmp_path: Path, beyond: str
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", '{"rows": [{"name": "1"}]}', content_type="application/json")
-    site.otherwise = lambda _: Answer(beyond, content_type="text/html" if beyond.startswith("<") else "application/json")
+    site.otherwise = lambda _: Answer(
+        beyond, content_type="text/html" if beyond.startswith("<") else "application/json"
+    )
     site.unknown = site.otherwise
-    api = source(site, pagination={"parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+    api = source(
+        site,
+        pagination={"parameter": "page"},
+        each={"json": "rows"},
+        yields="records",
+        fields={"name": {"json": "name"}},
+    )
     outcome = crawl_site(api, raw, "r1")
     assert (outcome.pages, outcome.failures) == (PageCounts(fetched=1), [])
 
@@ -384,13 +518,30 @@ def numbered_api(site: "Site", pages: int, cut: int | None = None) -> SiteSource
     """An API of `pages` numbered pages with a row each, of which one may be cut short."""
     for number in range(1, pages + 1):
         body = json.dumps({"rows": [{"name": str(number)}]})
-        site.page("/" if number == 1 else f"/?page={number}", body[:20] if number == cut else body, content_type="application/json")
-    return source(site, pagination={"parameter": "page"}, each={"json": "rows"}, yields="records", fields={"name": {"json": "name"}})
+        site.page(
+            "/" if number == 1 else f"/?page={number}",
+            body[:20] if number == cut else body,
+            content_type="application/json",
+        )
+    return source(
+        site,
+        pagination={"parameter": "page"},
+        each={"json": "rows"},
+        yields="records",
+        fields={"name": {"json": "name"}},
+    )
 
 
-@pytest.mark.parametrize(("beyond", "kind"), [("<p>no more</p>", "text/html"), ("No results", "application/json"), ('{"error": "beyond"}', "application/json")])
-def test_an_api_that_shrinks_loses_the_pages_beyond_its_end(loopback_site: "Site", tmp_path: Path, beyond: str, kind: str) -> None:
-    """Whatever it says there, if no later number is a page, a number that was one before is beyond the end, and does not fail run after run."""
+@pytest.mark.parametrize(
+    ("beyond", "kind"),
+    [("<p>no more</p>", "text/html"), ("No results", "application/json"), ('{"error": "beyond"}', "application/json")],
+)
+def test_an_api_that_shrinks_loses_the_pages_beyond_its_end(
+    loopback_site: "Site", tmp_path: Path, beyond: str, kind: str
+) -> None:
+    """Whatever it says there, if no later number is a page, a number that was one before is beyond the end, and does
+    not fail run after run.
+    """
     site, raw = loopback_site, RawStore(tmp_path)
     api = numbered_api(site, 4)
     crawl_site(api, raw, "r1")
@@ -416,16 +567,22 @@ def test_without_its_first_page_nothing_shows_where_an_api_ends(loopback_site: "
 
 
 @pytest.mark.parametrize("cut", [2, 3])
-def test_a_numbered_page_that_is_cut_short_has_failed_also_where_it_is_new_and_the_last(loopback_site: "Site", tmp_path: Path, cut: int) -> None:
+def test_a_numbered_page_that_is_cut_short_has_failed_also_where_it_is_new_and_the_last(
+    loopback_site: "Site", tmp_path: Path, cut: int
+) -> None:
     site = loopback_site
     outcome = crawl_site(numbered_api(site, 3, cut), RawStore(tmp_path), "r1")
     assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/?page={cut}", "not_json")]
 
 
-def test_a_listing_in_json_that_is_html_now_hides_no_page_whatever_the_rules_of_its_details(loopback_site: "Site", tmp_path: Path) -> None:
+def test_a_listing_in_json_that_is_html_now_hides_no_page_whatever_the_rules_of_its_details(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     listing = {"match": "/api", "each": {"json": "rows"}, "link": {"json": "url"}}
-    declared = source(site, start_urls=[f"{site.base}/api"], listing=listing, yields="records", fields={"name": {"css": "h1"}})
+    declared = source(
+        site, start_urls=[f"{site.base}/api"], listing=listing, yields="records", fields={"name": {"css": "h1"}}
+    )
     site.page("/api", json.dumps({"rows": [{"url": f"/{n}"} for n in range(3)]}), content_type="application/json")
     for n in range(3):
         site.page(f"/{n}", f"<h1>{n}</h1>")
@@ -439,26 +596,41 @@ def test_a_listing_in_json_that_is_html_now_hides_no_page_whatever_the_rules_of_
 
 @pytest.mark.parametrize("fields", [{"name": {"json": "name"}}, {"name": {"json": "name"}, "note": {"css": "h2"}}])
 @pytest.mark.parametrize("is_redirect", [True, False])
-def test_an_api_that_shows_a_page_to_log_in_has_failed(loopback_site: "Site", tmp_path: Path, fields: dict[str, Any], is_redirect: bool) -> None:
+def test_an_api_that_shows_a_page_to_log_in_has_failed(
+    loopback_site: "Site", tmp_path: Path, fields: dict[str, Any], is_redirect: bool
+) -> None:
     """Also behind a redirect to a page that yields no item, and where CSS rules read more."""
     site, raw = loopback_site, RawStore(tmp_path)
-    api = source(site, start_urls=[f"{site.base}/api/{n}" for n in (1, 2)], match="/api/", yields="records", fields=fields)
+    api = source(
+        site, start_urls=[f"{site.base}/api/{n}" for n in (1, 2)], match="/api/", yields="records", fields=fields
+    )
     for n in (1, 2):
         site.page(f"/api/{n}", json.dumps({"name": str(n)}), content_type="application/json")
     crawl_site(api, raw, "r1")
     site.page("/login", "<h1>Log in</h1>")
-    site.page("/api/1", "" if is_redirect else "<h1>Log in</h1>", status=302 if is_redirect else 200, headers={"Location": "/login"} if is_redirect else {})
+    site.page(
+        "/api/1",
+        "" if is_redirect else "<h1>Log in</h1>",
+        status=302 if is_redirect else 200,
+        headers={"Location": "/login"} if is_redirect else {},
+    )
     for number in (2, 3):
         outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api/1", "not_json")]
-        assert sorted(draft.fields["name"] for found in map_pages(raw.pages(f"r{number}"), api, "en") for draft in found.drafts) == ["1", "2"]
+        assert sorted(
+            draft.fields["name"] for found in map_pages(raw.pages(f"r{number}"), api, "en") for draft in found.drafts
+        ) == ["1", "2"]
 
 
 def test_where_items_are_data_in_pages_nothing_needs_to_be_json(loopback_site: "Site", tmp_path: Path) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", '<script type="application/ld+json">{"@type": "Product", "name": "1"}</script>' + links("/data"))
     site.page("/data", "// no data", content_type="application/json")
-    keys: dict[str, Any] = {"each": {"json": "@", "from": "json-ld"}, "yields": "records", "fields": {"name": {"json": "name"}}}
+    keys: dict[str, Any] = {
+        "each": {"json": "@", "from": "json-ld"},
+        "yields": "records",
+        "fields": {"name": {"json": "name"}},
+    }
     outcome = crawl_site(source(site, **keys), raw, "r1")
     assert (outcome.pages, outcome.failures) == (PageCounts(fetched=2), [])
 
@@ -472,7 +644,9 @@ def test_an_html_page_that_leads_to_json_is_no_failed_page(loopback_site: "Site"
 
 
 def test_what_a_forbidden_listing_led_to_is_still_had(loopback_site: "Site", tmp_path: Path) -> None:
-    """robots.txt shuts the listing: it loses its place, and nothing that it led to seems to have vanished, run after run."""
+    """robots.txt shuts the listing: it loses its place, and nothing that it led to seems to have vanished, run after
+    run.
+    """
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links("/list/1", "/about"))
     site.page("/about", "x")
@@ -504,12 +678,22 @@ def test_one_page_alone_is_fetched_and_all_else_stays(loopback_site: "Site", tmp
     site.page("/1", "changed" + links("/3"))
     site.page("/2", status=404)
     site.asked.clear()
-    outcome = fetch_site(source(site), raw, "r2", previous=PreviousCrawls(interrupted=["r1"], concluded="r1"), only=[f"{site.base}/1#top", f"{site.base}/2"])
+    outcome = fetch_site(
+        source(site),
+        raw,
+        "r2",
+        previous=PreviousCrawls(interrupted=["r1"], concluded="r1"),
+        only=[f"{site.base}/1#top", f"{site.base}/2"],
+    )
     assert (outcome.pages, outcome.finish, outcome.kept) == (PageCounts(fetched=1, gone=1), "partial", 1)
     assert set(site.asked) == {"/robots.txt", "/1", "/2"}
     assert [page.body[:7] for page in raw.pages("r2")] == [links("/1", "/2").encode()[:7], b"changed"]
     narrow = source(site, follow={"deny": ["/private"]})
-    for bad, finding in (("http://elsewhere.test/", "none of the source's hosts"), (f"{site.base}/private", "follow.deny"), ("mailto:x", "no http")):
+    for bad, finding in (
+        ("http://elsewhere.test/", "none of the source's hosts"),
+        (f"{site.base}/private", "follow.deny"),
+        ("mailto:x", "no http"),
+    ):
         with pytest.raises(UsageError, match=finding):
             fetch_site(narrow, raw, "r3", previous=PreviousCrawls(concluded="r2"), only=[bad])
     site.page("/1", status=404)

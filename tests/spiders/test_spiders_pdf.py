@@ -53,7 +53,9 @@ def _read(body: bytes) -> str:
 )
 def test_page_numbers_go_with_their_lines_and_are_counted(texts: list[str], y: float) -> None:
     found = read_pdf(_with(texts, y))
-    assert [line for line in _text(found).splitlines() if any(text in line.split() or line == text for text in texts)] == []
+    assert [
+        line for line in _text(found).splitlines() if any(text in line.split() or line == text for text in texts)
+    ] == []
     assert all(body in _text(found) for body in _ALL)
     assert found.left_out == {"repeated_lines": {"blocks": 5, "characters": sum(map(len, texts))}}
 
@@ -64,19 +66,27 @@ def test_rows_of_many_numbers_stay_and_are_noted_once() -> None:
 
 
 def test_what_goes_is_counted_across_the_process_that_reads() -> None:
-    assert read_document(_with([f"{n}" for n in range(1, 6)], _BOTTOM), "pdf").left_out == {"repeated_lines": {"blocks": 5, "characters": 5}}
+    assert read_document(_with([f"{n}" for n in range(1, 6)], _BOTTOM), "pdf").left_out == {
+        "repeated_lines": {"blocks": 5, "characters": 5}
+    }
 
 
 def test_a_page_number_apart_from_words_goes_with_those_that_other_pages_have_there() -> None:
     heads = ["Setup", "Setup", "Use", "Use", "Index"]
-    pages = [[(60.0, _TOP, 9.0, head), (500.0, _TOP, 9.0, f"{n}"), *column(_BODIES[n - 1], x=60, top=700)] for n, head in enumerate(heads, start=1)]
+    pages = [
+        [(60.0, _TOP, 9.0, head), (500.0, _TOP, 9.0, f"{n}"), *column(_BODIES[n - 1], x=60, top=700)]
+        for n, head in enumerate(heads, start=1)
+    ]
     found = read_pdf(pdf(pages))
     assert found.left_out["repeated_lines"] == {"blocks": 4, "characters": 2 * len("Setup 1") + 2 * len("Use 1")}
     assert "Index" in _text(found) and "Setup" not in _text(found)
 
 
 def test_a_number_near_its_words_is_none_of_the_page() -> None:
-    pages = [[(60.0, _TOP, 11.0, "Question"), (130.0, _TOP, 11.0, f"{n}"), *column(_BODIES[n - 1], x=60, top=700)] for n in range(1, 6)]
+    pages = [
+        [(60.0, _TOP, 11.0, "Question"), (130.0, _TOP, 11.0, f"{n}"), *column(_BODIES[n - 1], x=60, top=700)]
+        for n in range(1, 6)
+    ]
     found = read_pdf(pdf(pages))
     assert [f"Question {n}" in _text(found) for n in range(1, 6)] == [True] * 5
 
@@ -125,23 +135,41 @@ def test_the_first_and_last_rows_of_a_table_over_pages_stay() -> None:
 
 def test_single_figures_far_from_their_row_stay_in_it() -> None:
     rows = [[f"0{n}:10", f"0{n}:15", f"{n}"] for n in range(1, 7)]
-    page = [(60.0 + 140 * m, 780.0 - 17 * y, 10.0, cell) for y, row in enumerate([["Leaves", "Arrives", "Pier"], *rows]) for m, cell in enumerate(row)]
-    assert [row for element in read_pdf(pdf([page])).elements for row in element.rows] == [["Leaves", "Arrives", "Pier"], *rows]
+    page = [
+        (60.0 + 140 * m, 780.0 - 17 * y, 10.0, cell)
+        for y, row in enumerate([["Leaves", "Arrives", "Pier"], *rows])
+        for m, cell in enumerate(row)
+    ]
+    assert [row for element in read_pdf(pdf([page])).elements for row in element.rows] == [
+        ["Leaves", "Arrives", "Pier"],
+        *rows,
+    ]
 
 
 def test_page_labels_of_the_file_tell_numbers_that_stand_alone_but_make_no_page_number_of_words() -> None:
     catalog = "/PageLabels << /Nums [0 << /S /D /St 137 >>] >>"
     for text, stays in (("{}", False), ("Day {}", True)):
-        content = [f"BT /F1 11 Tf 1 0 0 1 60 {_TOP} Tm ({text.format(137 + n)}) Tj 1 0 0 1 60 700 Tm ({_ALL[n]}) Tj ET" for n in range(5)]
+        content = [
+            f"BT /F1 11 Tf 1 0 0 1 60 {_TOP} Tm ({text.format(137 + n)}) Tj 1 0 0 1 60 700 Tm ({_ALL[n]}) Tj ET"
+            for n in range(5)
+        ]
         assert ("141" in _read(drawn_pdf(content, catalog=catalog))) is stays
 
 
 def test_of_what_the_file_calls_no_content_the_first_stays_and_page_numbers_go() -> None:
-    head = "/Artifact BMC BT /F1 9 Tf 1 0 0 1 60 800 Tm (Rules of the pier) Tj ET BT /F1 9 Tf 1 0 0 1 60 788 Tm (Page {}) Tj ET EMC "
-    found = read_pdf(drawn_pdf([head.format(n + 1) + f"BT /F1 11 Tf 1 0 0 1 60 700 Tm ({_ALL[n]}) Tj ET" for n in range(5)]))
+    head = (
+        "/Artifact BMC BT /F1 9 Tf 1 0 0 1 60 800 Tm (Rules of the pier) Tj ET BT /F1 9 Tf 1 0 0 1 60 788 Tm "
+        "(Page {}) Tj ET EMC "
+    )
+    found = read_pdf(
+        drawn_pdf([head.format(n + 1) + f"BT /F1 11 Tf 1 0 0 1 60 700 Tm ({_ALL[n]}) Tj ET" for n in range(5)])
+    )
     assert _text(found).count("Rules of the pier") == 1
     assert "Page" not in _text(found)
-    assert found.left_out["repeated_lines"] == {"blocks": 9, "characters": 4 * len("Rules of the pier") + 5 * len("Page 1")}
+    assert found.left_out["repeated_lines"] == {
+        "blocks": 9,
+        "characters": 4 * len("Rules of the pier") + 5 * len("Page 1"),
+    }
 
 
 def test_pages_that_are_all_alike_are_read() -> None:
@@ -153,13 +181,19 @@ def test_a_paragraph_goes_on_past_lines_that_repeat() -> None:
     pages = [
         [
             (60.0, _TOP, 9.0, "Rules of the pier"),
-            *column([f"begins here on page {n} and is told to", f"its end on the page {n} that comes then and"], x=60, top=700),
+            *column(
+                [f"begins here on page {n} and is told to", f"its end on the page {n} that comes then and"],
+                x=60,
+                top=700,
+            ),
             (60.0, _BOTTOM, 9.0, "In force"),
         ]
         for n in range(3)
     ]
     found = read_pdf(pdf(pages))
-    whole = " ".join(f"begins here on page {n} and is told to its end on the page {n} that comes then and" for n in range(3))
+    whole = " ".join(
+        f"begins here on page {n} and is told to its end on the page {n} that comes then and" for n in range(3)
+    )
     assert [element.text for element in found.elements if "begins" in element.text] == [whole]
     assert _text(found).count("Rules of the pier") == _text(found).count("In force") == 3
 
@@ -168,7 +202,8 @@ def test_a_paragraph_goes_on_past_lines_that_repeat() -> None:
 
 
 _LABELS = (
-    "BT /F1 11 Tf 1 0 0 1 60 700 Tm (Boat name:) Tj 1 0 0 1 60 600 Tm (Crew, in short) Tj 1 0 0 1 80 500 Tm (Licensed) Tj 1 0 0 1 60 400 Tm (Harbour) Tj ET"
+    "BT /F1 11 Tf 1 0 0 1 60 700 Tm (Boat name:) Tj 1 0 0 1 60 600 Tm (Crew, in short) Tj 1 0 0 1 80 500 Tm "
+    "(Licensed) Tj 1 0 0 1 60 400 Tm (Harbour) Tj ET"
 )
 
 
@@ -195,14 +230,18 @@ def test_boxes_that_are_not_ticked_say_so() -> None:
 
 @pytest.mark.parametrize("hidden", ["/F 2", "/F 32", "/Ff 8192", "/V ()"])
 def test_hidden_fields_and_passwords_are_not_read(hidden: str) -> None:
-    field = f"/FT /Tx /V (secret) /Rect [300 695 400 713] {hidden}".replace("/V (secret)", "" if "/V" in hidden else "/V (secret)")
+    field = f"/FT /Tx /V (secret) /Rect [300 695 400 713] {hidden}".replace(
+        "/V (secret)", "" if "/V" in hidden else "/V (secret)"
+    )
     assert _read(drawn_pdf([_LABELS], [field])) == _read(drawn_pdf([_LABELS]))
 
 
 def test_a_grid_of_fields_is_a_table() -> None:
     cells = [["Ann", "captain"], ["Bob", "cook"]]
     fields = [
-        f"/FT /Tx /V ({cell}) /Rect [{60 + 200 * m} {670 - 24 * n} {200 + 200 * m} {688 - 24 * n}]" for n, row in enumerate(cells) for m, cell in enumerate(row)
+        f"/FT /Tx /V ({cell}) /Rect [{60 + 200 * m} {670 - 24 * n} {200 + 200 * m} {688 - 24 * n}]"
+        for n, row in enumerate(cells)
+        for m, cell in enumerate(row)
     ]
     found = read_pdf(drawn_pdf(["BT /F1 11 Tf 1 0 0 1 60 700 Tm (Name) Tj 1 0 0 1 260 700 Tm (Role) Tj ET"], fields))
     assert [element.rows for element in found.elements] == [[["Name", "Role"], *cells]]
@@ -211,7 +250,10 @@ def test_a_grid_of_fields_is_a_table() -> None:
 # Headings and titles
 
 
-_PROSE = "".join(f"1 0 0 1 60 {600 - 14 * n} Tm (The harbour has walls that were mended many times in line {n}) Tj " for n in range(20))
+_PROSE = "".join(
+    f"1 0 0 1 60 {600 - 14 * n} Tm (The harbour has walls that were mended many times in line {n}) Tj "
+    for n in range(20)
+)
 
 
 @pytest.mark.parametrize(
@@ -243,12 +285,20 @@ def test_an_initial_joins_its_word(is_last: bool) -> None:
 
 
 def test_an_initial_that_is_a_word_stays_one() -> None:
-    lines = [(60.0, 680.0, 34.0, "A"), (86.0, 694.0, 11.0, "harbour has walls that were mended many"), (86.0, 680.0, 11.0, "times, as a harbour must.")]
+    lines = [
+        (60.0, 680.0, 34.0, "A"),
+        (86.0, 694.0, 11.0, "harbour has walls that were mended many"),
+        (86.0, 680.0, 11.0, "times, as a harbour must."),
+    ]
     assert _read(pdf([lines])).startswith("A harbour has")
 
 
 def test_large_bullets_make_no_heading_and_no_title() -> None:
-    items = [piece for n in range(3) for piece in ((60.0, 500.0 - 20 * n, 16.0, "\u2022"), (75.0, 500.0 - 20 * n, 11.0, f"Keep left at buoy {n}"))]
+    items = [
+        piece
+        for n in range(3)
+        for piece in ((60.0, 500.0 - 20 * n, 16.0, "\u2022"), (75.0, 500.0 - 20 * n, 11.0, f"Keep left at buoy {n}"))
+    ]
     found = read_pdf(pdf([[*column(["What is asked of everybody in the harbour:"], x=60, top=540), *items]]))
     assert found.title == "What is asked of everybody in the harbour:"
     assert found.elements[-1].text == "\n".join(f"\u2022 Keep left at buoy {n}" for n in range(3))
@@ -267,15 +317,28 @@ def test_a_page_that_was_set_sideways_is_read_as_it_is_held() -> None:
 @pytest.mark.parametrize(
     ("drawn", "read"),
     [
-        ("(The dose was 2.4 \xd7 10) Tj /F1 7 Tf 4 Ts (6) Tj 0 Ts /F1 11 Tf ( cells of it) Tj", "The dose was 2.4 \xd7 10\u2076 cells of it"),
-        ("(a rate of 5 \xd7 10) Tj /F1 8 Tf 5 Ts (-3) Tj 0 Ts /F1 11 Tf ( per day) Tj", "a rate of 5 \xd7 10\u207b\xb3 per day"),
+        (
+            "(The dose was 2.4 \xd7 10) Tj /F1 7 Tf 4 Ts (6) Tj 0 Ts /F1 11 Tf ( cells of it) Tj",
+            "The dose was 2.4 \xd7 10\u2076 cells of it",
+        ),
+        (
+            "(a rate of 5 \xd7 10) Tj /F1 8 Tf 5 Ts (-3) Tj 0 Ts /F1 11 Tf ( per day) Tj",
+            "a rate of 5 \xd7 10\u207b\xb3 per day",
+        ),
         ("(It is 25 m) Tj /F1 7 Tf 4 Ts (2) Tj 0 Ts /F1 11 Tf (, and it is deep) Tj", "It is 25 m\xb2, and it is deep"),
-        ("(The tower was built in 1684) Tj /F1 7 Tf 4 Ts (3) Tj 0 Ts /F1 11 Tf ( and burnt) Tj", "The tower was built in 1684\xb3 and burnt"),
+        (
+            "(The tower was built in 1684) Tj /F1 7 Tf 4 Ts (3) Tj 0 Ts /F1 11 Tf ( and burnt) Tj",
+            "The tower was built in 1684\xb3 and burnt",
+        ),
         ("(Water is H) Tj /F1 7 Tf -2 Ts (2) Tj 0 Ts /F1 11 Tf (O here) Tj", "Water is H\u2082O here"),
         ("(On the 1) Tj /F1 7 Tf 4 Ts (st) Tj 0 Ts /F1 11 Tf ( of May) Tj", "On the 1st of May"),
         ("(It costs $12) Tj /F1 7 Tf 4 Ts (99) Tj 0 Ts /F1 11 Tf ( a day) Tj", "It costs $12.99 a day"),
         ("(Of them 14) Tj /F1 7 Tf 4 Ts (50) Tj 0 Ts /F1 11 Tf ( are here) Tj", "Of them 14\u2075\u2070 are here"),
-        ("(Half is 2) Tj /F1 7 Tf 4 Ts (1) Tj 0 Ts /F1 11 Tf (/) Tj /F1 7 Tf -2 Ts (2) Tj 0 Ts /F1 11 Tf ( hours) Tj", "Half is 2 1/2 hours"),
+        (
+            "(Half is 2) Tj /F1 7 Tf 4 Ts (1) Tj 0 Ts /F1 11 Tf (/) Tj /F1 7 Tf -2 Ts (2) Tj 0 Ts /F1 11 Tf ( "
+            "hours) Tj",
+            "Half is 2 1/2 hours",
+        ),
         ("/F1 7 Tf 4 Ts (4) Tj 0 Ts /F1 11 Tf ( See the archive) Tj", "\u2074 See the archive"),
     ],
 )
@@ -297,16 +360,40 @@ def test_raised_glyphs_in_a_cell_are_written_as_such() -> None:
 @pytest.mark.parametrize(
     ("first", "second", "read"),
     [
-        ("Tide tables lie at https://harbour.example/tide-tables/north-", "pier/2024.pdf", "https://harbour.example/tide-tables/north-pier/2024.pdf"),
-        ("They lie at https://harbour.example/tide-tables/north/", "pier/2024.pdf", "https://harbour.example/tide-tables/north/pier/2024.pdf"),
-        ("Write to the officer of the day at duty-officer@north-", "harbour.example", "duty-officer@north-harbour.example"),
+        (
+            "Tide tables lie at https://harbour.example/tide-tables/north-",
+            "pier/2024.pdf",
+            "https://harbour.example/tide-tables/north-pier/2024.pdf",
+        ),
+        (
+            "They lie at https://harbour.example/tide-tables/north/",
+            "pier/2024.pdf",
+            "https://harbour.example/tide-tables/north/pier/2024.pdf",
+        ),
+        (
+            "Write to the officer of the day at duty-officer@north-",
+            "harbour.example",
+            "duty-officer@north-harbour.example",
+        ),
         ("The plan of the pier is in the file that is called north-", "pier.pdf", "north-pier.pdf"),
         ("The office of the harbour may be called at +44-20-7946-", "0000", "+44-20-7946-0000"),
         ("The committee of the harbour says that it will co-", "operate", "cooperate"),
-        ("It lies at ftp://one.example/plans/", "ftp://two.example/plans/", "ftp://one.example/plans/ ftp://two.example/plans/"),
+        (
+            "It lies at ftp://one.example/plans/",
+            "ftp://two.example/plans/",
+            "ftp://one.example/plans/ ftp://two.example/plans/",
+        ),
         ("Go with it to the folder of north-1.2/", "north-1.2.tar.gz", "north-1.2/ north-1.2.tar.gz"),
-        ("All of it lies at https://harbour.example/plans/", "and at home", "https://harbour.example/plans/ and at home"),
+        (
+            "All of it lies at https://harbour.example/plans/",
+            "and at home",
+            "https://harbour.example/plans/ and at home",
+        ),
     ],
 )
 def test_hyphens_of_addresses_and_numbers_survive_the_end_of_a_line(first: str, second: str, read: str) -> None:
-    assert _read(pdf([column([first, f"{second} for everybody who asks for it"])])).partition(" for everybody")[0].endswith(read)
+    assert (
+        _read(pdf([column([first, f"{second} for everybody who asks for it"])]))
+        .partition(" for everybody")[0]
+        .endswith(read)
+    )

@@ -45,9 +45,16 @@ def serve_pages(site: "Site", delay_s: float = 0.02, **keys: Any) -> None:
 
 def kill_when(pages: int, declared: SiteSource, raw: RawStore, run_id: str, previous: PreviousCrawls) -> None:
     """Crawls in a process group of its own, and kills it once so many pages are stored."""
-    job = Job(source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True), raw=raw.root, run_id=run_id, previous=previous)
+    job = Job(
+        source=declared.model_dump(by_alias=True, mode="json", exclude_defaults=True),
+        raw=raw.root,
+        run_id=run_id,
+        previous=previous,
+    )
     command = [sys.executable, "-m", "almanac.spiders.crawling.crawl_process"]
-    with subprocess.Popen(command, cwd=installation(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True) as process:
+    with subprocess.Popen(
+        command, cwd=installation(), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, start_new_session=True
+    ) as process:
         tell_job(process, job.model_dump_json())
         deadline = time.monotonic() + PATIENCE_S
         while len(list(raw.index(run_id).in_order())) < pages:
@@ -65,7 +72,9 @@ def stored(raw: RawStore, run_id: str) -> dict[str, bytes]:
 
 
 def test_a_crawl_killed_anywhere_goes_on_in_the_next_run(loopback_site: "Site", tmp_path: Path) -> None:
-    """Killed in three runs one after another; no page that was stored is asked for again, and the end is as if never killed."""
+    """Killed in three runs one after another; no page that was stored is asked for again, and the end is as if never
+    killed.
+    """
     site = loopback_site
     serve_pages(site)
     declared = source(site, politeness={"per_domain": 4})
@@ -121,7 +130,9 @@ def test_an_old_page_that_a_young_crawl_took_over_is_asked_for_again(loopback_si
 
 
 def test_pages_of_a_run_that_failed_are_asked_for_with_their_validators(loopback_site: "Site", tmp_path: Path) -> None:
-    """It may have failed over another source, night after night; and what it did not come to, the last one that counts knows."""
+    """It may have failed over another source, night after night; and what it did not come to, the last one that counts
+    knows.
+    """
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links("/1", "/2"), headers={"ETag": '"a"'})
     site.page("/1", "x", headers={"ETag": '"b"'})
@@ -154,44 +165,81 @@ def test_pages_that_no_way_leads_to_any_more_are_counted(loopback_site: "Site", 
 
 
 def test_pages_that_redirect_to_each_other_have_failed_and_are_kept(loopback_site: "Site", tmp_path: Path) -> None:
-    """Also those whose redirect leads into the circle, or to a page that failed: each waited for one that never came."""
+    """Also those whose redirect leads into the circle, or to a page that failed: each waited for one that never
+    came.
+    """
     site, raw = loopback_site, RawStore(tmp_path)
     names = ("a", "b", "c", "into", "fine", "to-fine", "down", "to-down", "gone", "to-gone")
     site.page("/", links(*(f"/{name}" for name in names)))
     for name in names:
         site.page(f"/{name}", f"<h1>{name}</h1>")
     assert crawl_site(source(site), raw, "r1").pages == PageCounts(fetched=11)
-    for name, target in {"a": "b", "b": "c", "c": "a", "into": "a", "to-fine": "fine", "to-down": "down", "to-gone": "gone"}.items():
+    for name, target in {
+        "a": "b",
+        "b": "c",
+        "c": "a",
+        "into": "a",
+        "to-fine": "fine",
+        "to-down": "down",
+        "to-gone": "gone",
+    }.items():
         site.page(f"/{name}", status=302, headers={"Location": f"/{target}"})
     site.page("/down", status=500)
     site.page("/gone", status=410)
     crawled = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    found = {one.url.removeprefix(f"{site.base}/"): (one.reason, one.detail.replace(site.base, "")) for one in crawled.failures}
+    found = {
+        one.url.removeprefix(f"{site.base}/"): (one.reason, one.detail.replace(site.base, ""))
+        for one in crawled.failures
+    }
     assert {name: reason for name, (reason, _) in found.items()} == {
-        **dict.fromkeys(("a", "b", "c", "into"), "error"), "down": "server_error", "to-down": "server_error", "gone": "gone", "to-gone": "gone",
+        **dict.fromkeys(("a", "b", "c", "into"), "error"), "down": "server_error", "to-down": "server_error",
+        "gone": "gone", "to-gone": "gone",
     }  # fmt: skip
     assert "redirects in a circle" in found["a"][1] and found["to-down"][1] == "redirects to /down: server_error"
     assert crawled.pages == PageCounts(fetched=2, failed=6, gone=2)
-    assert {page.url.removeprefix(f"{site.base}/") for page in raw.pages("r2")} == {"", "fine", "a", "b", "c", "into", "down", "to-down"}
+    assert {page.url.removeprefix(f"{site.base}/") for page in raw.pages("r2")} == {
+        "",
+        "fine",
+        "a",
+        "b",
+        "c",
+        "into",
+        "down",
+        "to-down",
+    }
 
 
 def test_crawls_are_told_apart_by_their_runs_and_their_age(tmp_path: Path) -> None:
     raw = RawStore(tmp_path)
     now = datetime.now(UTC)
     for run_id, hours in (("r1", 30), ("r2", 25), ("r3", 20), ("r4", 30), ("r5", 1)):
-        line = {"url": "http://x.test/", "requested_url": "", "status": 200, "content_type": "", "etag": None, "last_modified": None, "sha256": "0"}
+        line = {
+            "url": "http://x.test/",
+            "requested_url": "",
+            "status": 200,
+            "content_type": "",
+            "etag": None,
+            "last_modified": None,
+            "sha256": "0",
+        }
         raw.journal_path(run_id).parent.mkdir(exist_ok=True)
         head = json.dumps({"format": 1}) + "\n"
-        raw.journal_path(run_id).write_text(head + json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n")
+        raw.journal_path(run_id).write_text(
+            head + json.dumps({**line, "fetched_at": (now - timedelta(hours=hours)).isoformat()}) + "\n"
+        )
     raw.journal_path("r6").touch()
     endings: dict[str, Ending] = {"r2": "concluded"}
-    assert find_previous_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == PreviousCrawls(interrupted=["r5", "r3"], concluded="r2")
+    assert find_previous_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == PreviousCrawls(
+        interrupted=["r5", "r3"], concluded="r2"
+    )
     endings |= {"r1": "failed", "r3": "failed", "r4": "failed"}
     for run_id in ("r1", "r4"):
         raw.stats_path(run_id).touch()
     # r3's run told that it failed; its crawl was cut off all the same.
     assert find_previous_crawls(raw, "r4", endings.__getitem__) == PreviousCrawls(interrupted=["r3"], concluded="r2")
-    assert find_previous_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == PreviousCrawls(interrupted=["r5"], failed="r4", concluded="r2")
+    assert find_previous_crawls(raw, "r7", lambda run_id: endings.get(run_id, "cut off")) == PreviousCrawls(
+        interrupted=["r5"], failed="r4", concluded="r2"
+    )
     endings |= {"r4": "concluded"}
     assert find_previous_crawls(raw, "r5", endings.__getitem__) == PreviousCrawls(concluded="r4")
     assert find_previous_crawls(RawStore(tmp_path / "none"), "r1", never) == PreviousCrawls()
@@ -205,11 +253,15 @@ def test_a_clock_that_was_set_right_in_mid_crawl_makes_no_page_young(tmp_path: P
         with raw.journal("r1") as journal:
             for path, at in (("early", before), ("late", now)):
                 address = f"http://x.test/{path}"
-                journal.add(Page(url=address, requested_url=address, body=b"x", fetched_at=at.isoformat(timespec="seconds")))
+                journal.add(
+                    Page(url=address, requested_url=address, body=b"x", fetched_at=at.isoformat(timespec="seconds"))
+                )
         previous = find_previous_crawls(raw, "r2", never)
         assert previous == PreviousCrawls(interrupted=["r1"] if name == "forward" else [])
         pages = PreviousPages(raw, "r2", previous, "")
-        assert pages.arrived("http://x.test/early") is None and (pages.arrived("http://x.test/late") is not None) is (name == "forward")
+        assert pages.arrived("http://x.test/early") is None and (pages.arrived("http://x.test/late") is not None) is (
+            name == "forward"
+        )
 
 
 def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site: "Site", tmp_path: Path) -> None:
@@ -228,7 +280,11 @@ def test_unchanged_pages_are_not_sent_again_and_stay_as_they_were(loopback_site:
     # Pages 7 and 8 no longer lead to those below them.
     assert outcome.pages == PageCounts(fetched=1, unchanged=2 * _PAGES + 3 - 4, gone=1, vanished=2)
     assert set(site.sent) == {"/7", "/8", "/old", "/robots.txt"}
-    assert pages["/7"].body == b"<h1>changed</h1>" and pages["/9"].fetched_at.startswith("2001") and pages["/9"].content_type == "text/html; charset=utf-8"
+    assert (
+        pages["/7"].body == b"<h1>changed</h1>"
+        and pages["/9"].fetched_at.startswith("2001")
+        and pages["/9"].content_type == "text/html; charset=utf-8"
+    )
     assert (pages["/new"].requested_url, pages["/9"].status) == (f"{site.base}/old", 200)
     assert {entry.url for entry in raw.index("r2").in_order() if not entry.unchanged} == {f"{site.base}/7"}
     third = crawl_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"))
@@ -249,7 +305,9 @@ def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_s
     assert (outcome.pages, site.asked.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
 
 
-def test_a_page_that_fails_once_more_keeps_no_other_from_vanishing_after_a_cut(loopback_site: "Site", tmp_path: Path) -> None:
+def test_a_page_that_fails_once_more_keeps_no_other_from_vanishing_after_a_cut(
+    loopback_site: "Site", tmp_path: Path
+) -> None:
     """No page need arrive for it: the failed one's copy leads to nothing that was not asked for."""
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links("/1", "/2", "/3"))
@@ -259,7 +317,9 @@ def test_a_page_that_fails_once_more_keeps_no_other_from_vanishing_after_a_cut(l
     site.page("/", links("/1", "/2"))
     site.page("/2", status=500)
     for run_id, interrupted in (("r2", []), ("r3", ["r2"])):
-        outcome = crawl_site(source(site), raw, run_id, previous=PreviousCrawls(interrupted=interrupted, concluded="r1"))
+        outcome = crawl_site(
+            source(site), raw, run_id, previous=PreviousCrawls(interrupted=interrupted, concluded="r1")
+        )
         assert (outcome.vanished, outcome.kept) == ([f"{site.base}/3"], 1)
 
 
@@ -270,14 +330,22 @@ def test_pages_that_were_sent_to_somebody_else_are_asked_for_anew(loopback_site:
     site.page("/1", "<h1>1</h1>", headers={"ETag": '"b"'})
     ann, bob = (source(site, politeness={"cookies": {"session": session}}) for session in ("ann", "bob"))
     crawl_site(ann, raw, "r1")
-    assert crawl_site(bob, raw, "r2", previous=PreviousCrawls(interrupted=["r1"], concluded="r1")).pages == PageCounts(fetched=2)
+    assert crawl_site(bob, raw, "r2", previous=PreviousCrawls(interrupted=["r1"], concluded="r1")).pages == PageCounts(
+        fetched=2
+    )
     assert site.sent["/1"] == 2
-    assert crawl_site(ann, raw, "r3", previous=PreviousCrawls(interrupted=["r2"], concluded="r1")).pages == PageCounts(unchanged=2)
+    assert crawl_site(ann, raw, "r3", previous=PreviousCrawls(interrupted=["r2"], concluded="r1")).pages == PageCounts(
+        unchanged=2
+    )
 
 
 def test_a_seal_is_of_all_that_is_sent_and_of_nothing_else() -> None:
     def fingerprint_of(**manners: Any) -> str:
-        return requester_fingerprint(SiteSource.model_validate({"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "politeness": manners}))
+        return requester_fingerprint(
+            SiteSource.model_validate(
+                {"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "politeness": manners}
+            )
+        )
 
     auths: list[dict[str, Any]] = [{"auth": {"user": "u", "password": password}} for password in "pq"]
     cookies: list[dict[str, Any]] = [{"cookies": {"a": value}} for value in "bc"]
@@ -305,7 +373,9 @@ def test_unchanged_page_without_its_body_is_asked_for_again(loopback_site: "Site
 
 
 def test_validators_belong_to_one_url_and_304_unasked_is_an_error(loopback_site: "Site", tmp_path: Path) -> None:
-    """/a now redirects to /b, which never saw the ETag that /a had; and /c claims to be unchanged although nothing was sent."""
+    """/a now redirects to /b, which never saw the ETag that /a had; and /c claims to be unchanged although nothing was
+    sent.
+    """
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links("/a", "/c"))
     site.page("/a", "old", headers={"ETag": '"a"'})
@@ -326,8 +396,14 @@ def test_a_stored_page_that_is_larger_than_a_new_limit_is_refused(loopback_site:
     site.page("/large", "x" * 5000, headers={"ETag": '"b"'})
     site.page("/small", "x", headers={"ETag": '"c"'})
     crawl_site(source(site), raw, "r1")
-    outcome = crawl_site(source(site, limits={"bytes_per_page": 4000}), raw, "r2", previous=PreviousCrawls(concluded="r1"))
+    outcome = crawl_site(
+        source(site, limits={"bytes_per_page": 4000}), raw, "r2", previous=PreviousCrawls(concluded="r1")
+    )
     assert outcome.pages == PageCounts(unchanged=2, refused=1)
-    assert [(failure.url.removeprefix(site.base), failure.reason) for failure in outcome.failures] == [("/large", "too_large")]
-    again = crawl_site(source(site, limits={"bytes_per_page": 4000}), raw, "r3", previous=PreviousCrawls(interrupted=["r1"]))
+    assert [(failure.url.removeprefix(site.base), failure.reason) for failure in outcome.failures] == [
+        ("/large", "too_large")
+    ]
+    again = crawl_site(
+        source(site, limits={"bytes_per_page": 4000}), raw, "r3", previous=PreviousCrawls(interrupted=["r1"])
+    )
     assert again.pages == PageCounts(fetched=2, refused=1)

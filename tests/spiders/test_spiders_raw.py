@@ -16,7 +16,14 @@ from almanac.spiders.store.raw import RawStore
 
 
 def page(url: str, body: bytes = b"body") -> Page:
-    return Page(url=url, body=body, content_type="text/html", fetched_at="2026-01-01T00:00:00+00:00", requested_url=url, etag='"e"')
+    return Page(
+        url=url,
+        body=body,
+        content_type="text/html",
+        fetched_at="2026-01-01T00:00:00+00:00",
+        requested_url=url,
+        etag='"e"',
+    )
 
 
 def test_pages_come_back_whole_and_sorted(tmp_path: Path) -> None:
@@ -105,16 +112,29 @@ def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes)
 
 def test_the_head_of_a_journal_keeps_its_names() -> None:
     """A head that is read otherwise than it was written makes the next crawl fetch everything anew."""
-    assert Head("who asked", "what for", 7).line() == b'{"format": 1, "seal": "who asked", "fetching": "what for", "number": 7, "crc32": "fea74118"}\n'
+    assert (
+        Head("who asked", "what for", 7).line()
+        == b'{"format": 1, "seal": "who asked", "fetching": "what for", "number": 7, "crc32": "fea74118"}\n'
+    )
 
 
 def test_crawls_are_in_the_order_in_which_their_journals_were_begun(tmp_path: Path) -> None:
     """Whatever their names say. A journal without a number was written before all that have one."""
     raw = RawStore(tmp_path)
-    for run_id in ("20310101T000000-000000", "20261122T000000-ffffff", "20261122T000000-000000", "19700101T000000-000000"):
+    for run_id in (
+        "20310101T000000-000000",
+        "20261122T000000-ffffff",
+        "20261122T000000-000000",
+        "19700101T000000-000000",
+    ):
         stored(raw, run_id, a=b"a")
     stored(raw, "20310101T000000-000000", b=b"b")  # goes on
-    assert raw.crawls() == ["20310101T000000-000000", "20261122T000000-ffffff", "20261122T000000-000000", "19700101T000000-000000"]
+    assert raw.crawls() == [
+        "20310101T000000-000000",
+        "20261122T000000-ffffff",
+        "20261122T000000-000000",
+        "19700101T000000-000000",
+    ]
     old = raw.journal_path("20400101T000000-000000")
     old.write_bytes(b'{"format": 1, "seal": "", "fetching": ""}\n')
     assert raw.crawls()[0] == old.stem
@@ -141,7 +161,9 @@ def test_the_fingerprint_of_a_crawl_is_that_of_its_content(tmp_path: Path) -> No
     stored(raw, "r1", a=b"a", b=b"b")
     with raw.journal("r2") as journal:
         for name in "ba":
-            one = replace(page(f"http://x.test/{name}", name.encode()), fetched_at="2027-01-01T00:00:00+00:00", etag=None)
+            one = replace(
+                page(f"http://x.test/{name}", name.encode()), fetched_at="2027-01-01T00:00:00+00:00", etag=None
+            )
             journal.add(one)
     stored(raw, "r3", a=b"a", b=b"c")
     stored(raw, "r4", a=b"a", b=b"b")
@@ -161,9 +183,19 @@ def test_forgetting_takes_every_trace_of_a_page_and_nothing_else(tmp_path: Path)
             journal.add(replace(page("http://x.test/copy", b"copy"), canonical=secret))
             journal.add(page("http://x.test/hop", b"hop"), redirects=[secret])
             journal.alias(secret, "http://x.test/a")
-            journal.add(page("http://x.test/b", b"b"), card=[secret, page("", f"secret of {run_id}".encode()).sha256, "text/html"])
-    failures = [{"url": secret, "reason": "gone"}, {"url": "http://x.test/b", "reason": "denied", "detail": f"redirects to {secret}"}]
-    raw.stats_path("r1").write_text(json.dumps({"failures": failures, "vanished": [secret, "http://x.test/c"], "landed": {secret: "x", "y": secret}}))
+            journal.add(
+                page("http://x.test/b", b"b"),
+                card=[secret, page("", f"secret of {run_id}".encode()).sha256, "text/html"],
+            )
+    failures = [
+        {"url": secret, "reason": "gone"},
+        {"url": "http://x.test/b", "reason": "denied", "detail": f"redirects to {secret}"},
+    ]
+    raw.stats_path("r1").write_text(
+        json.dumps(
+            {"failures": failures, "vanished": [secret, "http://x.test/c"], "landed": {secret: "x", "y": secret}}
+        )
+    )
     assert raw.forget([secret]) == 4
     assert [one.url for one in raw.pages("r1")] == ["http://x.test/a", "http://x.test/b", "http://x.test/twin"]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"/secret" in path.read_bytes()]
@@ -177,7 +209,9 @@ def test_pruning_leaves_what_a_crawl_or_a_version_needs(tmp_path: Path) -> None:
     stored(raw, "r1", a=b"a", old=b"old", older=b"older", needed=b"needed")
     stored(raw, "r2", a=b"a", new=b"new")
     with raw.journal("r2") as journal:
-        journal.repeat(Entry.of(page("http://x.test/b", b"a"), [], ["http://x.test/old", page("", b"old").sha256, "text/html"]))
+        journal.repeat(
+            Entry.of(page("http://x.test/b", b"a"), [], ["http://x.test/old", page("", b"old").sha256, "text/html"])
+        )
     raw.stats_path("r1").write_text("{}")
     stray = next(tmp_path.glob("bodies/*/*.gz")).parent / ".x.gz.1.tmp"
     stray.touch()

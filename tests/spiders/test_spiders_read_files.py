@@ -38,7 +38,13 @@ def test_urls_are_paths_below_the_fixed_part_of_the_glob(tmp_path: Path) -> None
         (tmp_path / name).write_text(name)
     raw = RawStore(tmp_path / "raw")
     calls: list[tuple[int, int]] = []
-    outcome = read_files(files("../notes/**/*.md"), tmp_path / "knowledge", raw, "r1", on_page=lambda done, seen: calls.append((done, seen)))
+    outcome = read_files(
+        files("../notes/**/*.md"),
+        tmp_path / "knowledge",
+        raw,
+        "r1",
+        on_page=lambda done, seen: calls.append((done, seen)),
+    )
     assert [(page.url, page.body, page.content_type) for page in raw.pages("r1")] == [
         ("b.md", b"notes/b.md", "text/markdown"),
         ("deep/a.md", b"notes/deep/a.md", "text/markdown"),
@@ -108,7 +114,11 @@ def test_an_unchanged_file_stays_as_old_as_it_was_and_a_lost_one_vanishes(tmp_pa
     (tmp_path / "b.txt").write_text("changed")
     (tmp_path / "c.txt").unlink()
     outcome = read_files(files("*.txt"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    assert (outcome.crawl, outcome.pages, outcome.vanished) == ("r2", PageCounts(fetched=1, unchanged=1, vanished=1), ["c.txt"])
+    assert (outcome.crawl, outcome.pages, outcome.vanished) == (
+        "r2",
+        PageCounts(fetched=1, unchanged=1, vanished=1),
+        ["c.txt"],
+    )
     first_seen = {page.url: page.fetched_at[:2] for page in raw.pages("r2")}
     assert first_seen == {"a.txt": "19", "b.txt": "20"}
     narrow = files("*.txt", limits={"bytes_per_file": 3})
@@ -134,9 +144,13 @@ def test_a_file_that_cannot_be_read_keeps_its_place(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "scandir", shut)
     (tmp_path / "shut" / "c.txt").rename(tmp_path / "elsewhere")  # what is in a folder that is shut is not found
     for number in (2, 3):
-        outcome = read_files(files("**/*.txt"), tmp_path, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
+        outcome = read_files(
+            files("**/*.txt"), tmp_path, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}")
+        )
         assert (outcome.pages, outcome.kept) == (PageCounts(unchanged=1, failed=2), 2)
-    assert {page.url: page.body for page in raw.pages("r3")} == {name: name.encode() for name in ("a.txt", "b.txt", "shut/c.txt")}
+    assert {page.url: page.body for page in raw.pages("r3")} == {
+        name: name.encode() for name in ("a.txt", "b.txt", "shut/c.txt")
+    }
     (tmp_path / "b.txt").unlink()
     with pytest.raises(StorageError, match="none of 1 files can be read"):
         read_files(files("**/*.txt"), tmp_path, raw, "r4", previous=PreviousCrawls(concluded="r3"))
@@ -152,7 +166,9 @@ def test_one_file_alone_is_read_and_all_others_stay(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("changed")
     for name in "bc":
         (tmp_path / f"{name}.txt").unlink()
-    outcome = read_files(files("*.txt"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"), only=["a.txt", "b.txt"])
+    outcome = read_files(
+        files("*.txt"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"), only=["a.txt", "b.txt"]
+    )
     assert (outcome.finish, outcome.pages, outcome.kept) == ("partial", PageCounts(fetched=1, vanished=1), 1)
     assert {page.url: page.body for page in raw.pages("r2")} == {"a.txt": b"changed", "c.txt": b"c"}
     with pytest.raises(UsageError, match="no file is called x"):

@@ -37,14 +37,21 @@ def test_true_stands_for_the_defaults_and_a_string_for_one_click() -> None:
     assert source_of(render=False).render is source_of().render is None
     render = source_of(render={"click": ["css=.a", {"on": "xpath=//b[1]", "times": 3}]}).render
     assert render is not None and render.click == [Click(on="css=.a"), Click(on="xpath=//b[1]", times=3)]
-    assert [_DRAWS in settings_for(one)["DOWNLOADER_MIDDLEWARES"] for one in (source_of(), source_of(render=True))] == [False, True]
+    assert [_DRAWS in settings_for(one)["DOWNLOADER_MIDDLEWARES"] for one in (source_of(), source_of(render=True))] == [
+        False,
+        True,
+    ]
     assert len({fetching_of(source_of(render=one)) for one in (False, True, {"scroll": 1})}) == 3
 
 
 def test_another_waiting_time_makes_no_other_page() -> None:
-    short, long, further = (source_of(render={"timeout_s": seconds, "scroll": scroll}) for seconds, scroll in ((10, 0), (20, 0), (10, 1)))
+    short, long, further = (
+        source_of(render={"timeout_s": seconds, "scroll": scroll}) for seconds, scroll in ((10, 0), (20, 0), (10, 1))
+    )
     assert requester_fingerprint(short) == requester_fingerprint(long) != requester_fingerprint(further)
-    assert len({mapping_of(source, "en") for source in (short, long, further, source_of())}) == 1, "pages that are the same are mapped once"
+    assert len({mapping_of(source, "en") for source in (short, long, further, source_of())}) == 1, (
+        "pages that are the same are mapped once"
+    )
     assert fetching_of(short) != fetching_of(long), "a page that came too late may come now"
 
 
@@ -69,51 +76,89 @@ def test_another_waiting_time_makes_no_other_page() -> None:
 )
 def test_nonsense_is_refused_with_its_line(render: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "shop.yaml"
-    path.write_text(f"name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    render: {render}\n", encoding="utf-8")
+    path.write_text(
+        f"name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    render: {render}\n",
+        encoding="utf-8",
+    )
     with pytest.raises(DeclarationError) as refused:
         load_declaration(str(path))
     assert f"{path}:6" in str(refused.value)
     assert says in str(refused.value)
 
 
-def test_without_chromium_a_crawl_ends_before_it_begins_and_doctor_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_chromium_a_crawl_ends_before_it_begins_and_doctor_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "knowledge").mkdir()
-    declared = "name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    yields: documents\n"
+    declared = (
+        "name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    yields: documents\n"
+    )
     (tmp_path / "knowledge" / "shop.yaml").write_text(declared, encoding="utf-8")
     assert _chromium(tmp_path).state == "note"
     (tmp_path / "knowledge" / "shop.yaml").write_text(f"{declared}    render: true\n", encoding="utf-8")
     check = _chromium(tmp_path)
-    assert (check.state, "declared by shop" in check.found, "apt install chromium" in check.hint) == ("wrong", True, True)
-    with pytest.raises(UsageError, match=r"sources\.shop\.render: pages are drawn by Chromium, and there is none on PATH") as refused:
+    assert (check.state, "declared by shop" in check.found, "apt install chromium" in check.hint) == (
+        "wrong",
+        True,
+        True,
+    )
+    with pytest.raises(
+        UsageError, match=r"sources\.shop\.render: pages are drawn by Chromium, and there is none on PATH"
+    ) as refused:
         fetch_site(source_of(render=True), RawStore(tmp_path / "raw"), "r1")
     assert refused.value.exit_code == 2
     assert not (tmp_path / "raw").exists()
 
 
 @pytest.mark.slow
-def test_a_chromium_that_gets_no_sandbox_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loopback_site: Site) -> None:
-    """Where users may make no namespaces and there is no setuid helper; root has none either way, so one that says so stands in for it."""
-    (tmp_path / "chromium").write_text("#!/bin/sh\necho 'ERROR: No usable sandbox! If this is a Debian system, …' >&2\nexit 1\n", encoding="utf-8")
+def test_a_chromium_that_gets_no_sandbox_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loopback_site: Site
+) -> None:
+    """Where users may make no namespaces and there is no setuid helper; root has none either way, so one that says so
+    stands in for it.
+    """
+    (tmp_path / "chromium").write_text(
+        "#!/bin/sh\necho 'ERROR: No usable sandbox! If this is a Debian system, …' >&2\nexit 1\n", encoding="utf-8"
+    )
     (tmp_path / "chromium").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "knowledge").mkdir()
-    declared = "name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    yields: documents\n    render: true\n"
+    declared = (
+        "name: shop\nsources:\n  - name: s\n    kind: site\n    start_urls: [http://x.test/]\n    yields: "
+        "documents\n    render: true\n"
+    )
     (tmp_path / "knowledge" / "shop.yaml").write_text(declared, encoding="utf-8")
     check = _chromium(tmp_path)
-    assert (check.state, "no sandbox for it; declared by shop" in check.found, "apt install chromium-sandbox" in check.hint) == ("wrong", True, True)
+    assert (
+        check.state,
+        "no sandbox for it; declared by shop" in check.found,
+        "apt install chromium-sandbox" in check.hint,
+    ) == ("wrong", True, True)
     loopback_site.page("/", "<p>x</p>")
-    monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked: a fork of the tests' threads crashed here once
-    with pytest.raises(OperationalError, match=rf"Chromium does not start: this system gives user {os.geteuid()} no sandbox for it") as failed:
-        fetch_site(source_of(loopback_site.base, render=True, politeness={"allow_private": True}), RawStore(tmp_path / "raw"), "r1")
+    # started, not forked: a fork of the tests' threads crashed here once
+    monkeypatch.setattr(start, "subprocess", subprocess)
+    with pytest.raises(
+        OperationalError, match=rf"Chromium does not start: this system gives user {os.geteuid()} no sandbox for it"
+    ) as failed:
+        fetch_site(
+            source_of(loopback_site.base, render=True, politeness={"allow_private": True}),
+            RawStore(tmp_path / "raw"),
+            "r1",
+        )
     assert "apt install chromium-sandbox" in str(failed.value.hint)
 
 
 def _chromium(folder: Path) -> checks.Check:
-    return next(check for check in checks.examine(Project(folder), DataDir(folder / "data")) if check.name == "chromium")
+    return next(
+        check for check in checks.examine(Project(folder), DataDir(folder / "data")) if check.name == "chromium"
+    )
 
 
-@pytest.mark.parametrize("script", ["<script>var d = [{a: 1}]</script>", "<script>fetch('/api/tours')</script>", "<script src='/app.js'></script>"])
+@pytest.mark.parametrize(
+    "script",
+    ["<script>var d = [{a: 1}]</script>", "<script>fetch('/api/tours')</script>", "<script src='/app.js'></script>"],
+)
 @pytest.mark.parametrize(
     ("rules", "proposes"),
     [

@@ -27,7 +27,14 @@ def crawled(root: Path, source: SiteSource, hours: float = 1, finish: str = "fin
     at = (datetime.now(UTC) - timedelta(hours=hours)).isoformat(timespec="seconds")
     with raw.journal("r1", Head(requester_fingerprint(source), fetching_of(source))) as journal:
         for path in ("", "a", "b"):
-            journal.add(Page(url=f"http://x.test/{path}", body=path.encode() * 10, fetched_at=at, requested_url=f"http://x.test/{path}"))
+            journal.add(
+                Page(
+                    url=f"http://x.test/{path}",
+                    body=path.encode() * 10,
+                    fetched_at=at,
+                    requested_url=f"http://x.test/{path}",
+                )
+            )
     raw.stats_path("r1").write_text(CrawlStats(source="s", finish=finish).model_dump_json())
     return raw
 
@@ -40,7 +47,13 @@ def test_a_young_whole_crawl_is_read_again_when_only_the_mapping_changed(tmp_pat
     mapped = site(yields="records", fields={"name": {"css": "h1"}}, title="{name}", match="/a")
     assert reusable_crawl(mapped, raw, _BASE) == "r1"
     outcome = pages_of(mapped, raw, "r1")
-    assert (outcome.crawl, outcome.finish, outcome.pages, outcome.kept, outcome.bytes) == ("r1", "reused", PageCounts(unchanged=3), 0, 20)
+    assert (outcome.crawl, outcome.finish, outcome.pages, outcome.kept, outcome.bytes) == (
+        "r1",
+        "reused",
+        PageCounts(unchanged=3),
+        0,
+        20,
+    )
 
 
 def test_links_that_an_earlier_crawl_did_not_follow_count_while_the_rules_are_the_same(tmp_path: Path) -> None:
@@ -52,17 +65,34 @@ def test_links_that_an_earlier_crawl_did_not_follow_count_while_the_rules_are_th
 
 
 @pytest.mark.parametrize(
-    "other", [{"start_urls": ["http://x.test/b"]}, {"limits": {"pages": 5}}, {"politeness": {"user_agent": "b"}}, {"politeness": {"robots": False}}]
+    "other",
+    [
+        {"start_urls": ["http://x.test/b"]},
+        {"limits": {"pages": 5}},
+        {"politeness": {"user_agent": "b"}},
+        {"politeness": {"robots": False}},
+    ],
 )
 def test_what_would_be_asked_otherwise_is_asked(tmp_path: Path, other: dict[str, Any]) -> None:
     assert reusable_crawl(site(**other), crawled(tmp_path, site()), _BASE) is None
 
 
-@pytest.mark.parametrize("lack", ["old", "from the future", "cut", "a page", "a sitemap", "no stats", "no body", "no crawl", "never"])
+@pytest.mark.parametrize(
+    "lack", ["old", "from the future", "cut", "a page", "a sitemap", "no stats", "no body", "no crawl", "never"]
+)
 def test_a_crawl_that_is_not_whole_or_not_young_is_made_anew(tmp_path: Path, lack: str) -> None:
-    raw = crawled(tmp_path, site(), hours={"old": 25, "from the future": -50_000}.get(lack, 1), finish="pages" if lack == "cut" else "finished")
+    raw = crawled(
+        tmp_path,
+        site(),
+        hours={"old": 25, "from the future": -50_000}.get(lack, 1),
+        finish="pages" if lack == "cut" else "finished",
+    )
     if lack in ("a page", "a sitemap"):
-        failed = {"pages": PageCounts(fetched=3, failed=1)} if lack == "a page" else {"sitemaps_failed": ["http://x.test/sitemap.xml"]}
+        failed = (
+            {"pages": PageCounts(fetched=3, failed=1)}
+            if lack == "a page"
+            else {"sitemaps_failed": ["http://x.test/sitemap.xml"]}
+        )
         raw.stats_path("r1").write_text(CrawlStats.model_validate({"source": "s", **failed}).model_dump_json())
     elif lack == "no stats":
         raw.stats_path("r1").unlink()
@@ -91,7 +121,16 @@ def test_fetching_is_all_that_decides_which_pages_there_are_and_no_more() -> Non
     for one, other in same:
         assert fetching_of(site(**one)) == fetching_of(site(**other)), other
     # Where a pagination ends depends on what a page adds: the items on it, or its text where it may be one.
-    differ = [({}, paged), (paged, {**paged, "match": "/x"}), (paged, {**paged, "each": {"css": "p"}}), ({}, {"follow": {"deny": ["x"]}})]
-    differ += [({"listing": card}, {"listing": {**card, "link": {"css": "b"}}}), ({}, {"limits": {"depth": 1}}), ({}, {"sitemaps": ["http://x.test/s.xml"]})]
+    differ = [
+        ({}, paged),
+        (paged, {**paged, "match": "/x"}),
+        (paged, {**paged, "each": {"css": "p"}}),
+        ({}, {"follow": {"deny": ["x"]}}),
+    ]
+    differ += [
+        ({"listing": card}, {"listing": {**card, "link": {"css": "b"}}}),
+        ({}, {"limits": {"depth": 1}}),
+        ({}, {"sitemaps": ["http://x.test/s.xml"]}),
+    ]
     for one, other in differ:
         assert fetching_of(site(**one)) != fetching_of(site(**other)), other

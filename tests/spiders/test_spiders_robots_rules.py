@@ -11,8 +11,12 @@ from almanac.spiders.reading.robots_rules import RobotsRules, robots_rules
 _NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
 
-def rules(body: str = "", header: str = "", content_type: str = "text/html", agent: str = "almanac (+mailto:us@x.test)") -> RobotsRules:
-    return robots_rules(Content(Page("http://x.test/", body.encode(), content_type=content_type, robots=header)), agent, _NOW)
+def rules(
+    body: str = "", header: str = "", content_type: str = "text/html", agent: str = "almanac (+mailto:us@x.test)"
+) -> RobotsRules:
+    return robots_rules(
+        Content(Page("http://x.test/", body.encode(), content_type=content_type, robots=header)), agent, _NOW
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +45,10 @@ def test_meta_tags_are_read_in_any_case_and_add_up(head: str, noindex: bool, nof
 
 @pytest.mark.parametrize("content_type", ["application/xhtml+xml", "application/xml", "text/html"])
 def test_xhtml_is_read_as_html_is(content_type: str) -> None:
-    page = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><meta name="robots" content="noindex"/></head><body/></html>'
+    page = (
+        '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><meta name="robots" '
+        'content="noindex"/></head><body/></html>'
+    )
     assert rules(page, content_type=content_type).noindex == '<meta name="robots">: noindex'
 
 

@@ -26,7 +26,9 @@ def declared(folder: Path, *urls: str, key: str = "start_urls", more: str = "") 
     project.knowledge.mkdir(parents=True, exist_ok=True)
     listed = "\n".join(f"      - {json.dumps(url)}" for url in urls)
     manners = "    politeness: {allow_private: true, delay_s: 0}\n"
-    (project.knowledge / "kb.yaml").write_text(f"name: kb\nsources:\n  - name: s\n    kind: site\n    {key}:\n{listed}\n{manners}{more}", "utf-8")
+    (project.knowledge / "kb.yaml").write_text(
+        f"name: kb\nsources:\n  - name: s\n    kind: site\n    {key}:\n{listed}\n{manners}{more}", "utf-8"
+    )
     source = load_declaration("kb", project=project).sources[0]
     assert isinstance(source, SiteSource)
     return source
@@ -36,7 +38,11 @@ def declared(folder: Path, *urls: str, key: str = "start_urls", more: str = "") 
     ("url", "plain", "sent"),
     [
         ("https://a.test/x?key=${K}", "https://a.test/x", "https://a.test/x?key=k1"),
-        ("https://a.test/x?p=2&key=${K}&q=7#end", "https://a.test/x?p=2&q=7#end", "https://a.test/x?p=2&q=7&key=k1#end"),
+        (
+            "https://a.test/x?p=2&key=${K}&q=7#end",
+            "https://a.test/x?p=2&q=7#end",
+            "https://a.test/x?p=2&q=7&key=k1#end",
+        ),
         ("https://a.test/x?sig=v1-${K}.${K}", "https://a.test/x", "https://a.test/x?sig=v1-k1.k1"),
         ("https://a.test/x?${K}", "https://a.test/x", "https://a.test/x?k1"),
         ("https://a.test/x?${PAIRS}&n=1", "https://a.test/x?n=1", "https://a.test/x?n=1&a=1&key=k1"),
@@ -46,23 +52,31 @@ def declared(folder: Path, *urls: str, key: str = "start_urls", more: str = "") 
         ("https://a.test/x?key=k1", "https://a.test/x?key=k1", "https://a.test/x?key=k1"),
     ],
 )
-def test_what_a_variable_fills_in_a_query_is_no_part_of_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, plain: str, sent: str) -> None:
+def test_what_a_variable_fills_in_a_query_is_no_part_of_the_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, plain: str, sent: str
+) -> None:
     for name, value in {"K": "k1", "PAIRS": "a=1&key=k1", "HASH": "a#b", "WHOLE": "https://a.test/y?key=k1"}.items():
         monkeypatch.setenv(name, value)
     source = declared(tmp_path, url)
     assert source.start_urls == [plain]
     assert source.secret_parameters.added(plain) == sent
     assert source.secret_parameters.without(sent) == plain
-    assert "k1" not in repr(source.secret_parameters) and source.model_copy().secret_parameters is source.secret_parameters
+    assert (
+        "k1" not in repr(source.secret_parameters) and source.model_copy().secret_parameters is source.secret_parameters
+    )
 
 
 def test_one_parameter_of_a_host_has_one_secret_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONE", "v-one")
     monkeypatch.setenv("TWO", "v-two")
     for second in ("${TWO}", "public"):
-        with pytest.raises(DeclarationError, match=r"sources\[0\]\.start_urls\[1\]: a parameter of its query has another value") as refused:
+        with pytest.raises(
+            DeclarationError, match=r"sources\[0\]\.start_urls\[1\]: a parameter of its query has another value"
+        ) as refused:
             declared(tmp_path, "https://a.test/?key=${ONE}", f"https://a.test/x?key={second}")
-        assert "default" in str(refused.value.hint) and not any(value in str(refused.value) for value in ("v-one", "v-two"))
+        assert "default" in str(refused.value.hint) and not any(
+            value in str(refused.value) for value in ("v-one", "v-two")
+        )
     both = declared(tmp_path, "https://a.test/?key=${ONE}", "https://b.test/?key=${TWO}", "https://a.test/x?key=${ONE}")
     assert [both.secret_parameters.added(url) for url in both.start_urls] == [
         "https://a.test/?key=v-one",
@@ -70,7 +84,10 @@ def test_one_parameter_of_a_host_has_one_secret_value(tmp_path: Path, monkeypatc
         "https://a.test/x?key=v-one",
     ]
     assert both.secret_parameters.added("https://c.test/") == "https://c.test/"
-    assert declared(tmp_path, "https://a.test/?c=${ONE:-x}", "https://a.test/?c=${TWO:-x}").start_urls == ["https://a.test/?c=v-one", "https://a.test/?c=v-two"]
+    assert declared(tmp_path, "https://a.test/?c=${ONE:-x}", "https://a.test/?c=${TWO:-x}").start_urls == [
+        "https://a.test/?c=v-one",
+        "https://a.test/?c=v-two",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +107,12 @@ def test_what_a_server_repeats_is_masked(text: str) -> None:
     assert secrets.masked("S3CR3T of the trade, key=other") == "S3CR3T of the trade, key=other"
 
 
-def test_a_key_in_a_query_is_sent_and_left_nowhere(loopback_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither in the journal, bodies and stats, nor in what test-url shows, also where the server repeats it in links, redirects and errors."""
+def test_a_key_in_a_query_is_sent_and_left_nowhere(
+    loopback_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither in the journal, bodies and stats, nor in what test-url shows, also where the server repeats it in links,
+    redirects and errors.
+    """
     monkeypatch.setenv("KEY", _KEY)
     sent = "key=S3CR3T/4+x="
     for number, following in ((1, f"/items?key={_KEY}&page=2"), (2, "/items?page=3"), (3, None)):
@@ -104,13 +125,20 @@ def test_a_key_in_a_query_is_sent_and_left_nowhere(loopback_site: Site, tmp_path
     loopback_site.page(f"/broken?{sent}", status=302, headers={"Location": f"/broken?{sent}"})
     fields = "    yields: records\n    each: {json: items}\n    fields: {n: {json: n}, self: {json: self}}\n"
     rules = f"{fields}    pagination: {{json: next}}\n    follow: {{allow: ['/']}}\n"
-    source = declared(tmp_path, f"{loopback_site.base}/items?key=${{KEY}}&kind=a", f"{loopback_site.base}/list?key=${{KEY}}", more=rules)
+    source = declared(
+        tmp_path,
+        f"{loopback_site.base}/items?key=${{KEY}}&kind=a",
+        f"{loopback_site.base}/list?key=${{KEY}}",
+        more=rules,
+    )
     raw = RawStore(tmp_path / "raw")
     outcome = crawl_site(source, raw, "r1")
     stored = {page.url.removeprefix(loopback_site.base): page.body for page in raw.pages("r1")}
     assert stored.keys() >= {"/items?kind=a", "/items?page=2", "/items?page=3", "/list", "/moved?again=1"}
     assert [failure.url for failure in outcome.failures] == [f"{loopback_site.base}/broken"]
-    assert loopback_site.asked["/robots.txt"] == 1 and all(sent in path for path in loopback_site.asked if path != "/robots.txt")
+    assert loopback_site.asked["/robots.txt"] == 1 and all(
+        sent in path for path in loopback_site.asked if path != "/robots.txt"
+    )
     report = inspect_url(source, f"{loopback_site.base}/items?kind=a&{sent}", "en")
     written = [path.read_bytes() for path in raw.root.rglob("*") if path.is_file()]
     shown = [outcome.model_dump_json(), report.model_dump_json(), repr(source), source.model_dump_json()]
@@ -122,7 +150,9 @@ def test_a_key_in_a_query_is_sent_and_left_nowhere(loopback_site: Site, tmp_path
     assert requester_fingerprint(other) != requester_fingerprint(source)
 
 
-def test_a_refused_key_is_a_refused_credential(loopback_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_key_is_a_refused_credential(
+    loopback_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KEY", "S3CR3T")
     loopback_site.page("/list?key=S3CR3T", "no", status=403)
     with pytest.raises(CredentialRefused, match="/list: error") as refused:
@@ -130,9 +160,15 @@ def test_a_refused_key_is_a_refused_credential(loopback_site: Site, tmp_path: Pa
     assert "S3CR3T" not in str(refused.value)
 
 
-def test_the_key_of_a_sitemap_goes_with_it_and_its_pages(loopback_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_of_a_sitemap_goes_with_it_and_its_pages(
+    loopback_site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KEY", "S3CR3T")
-    loopback_site.page("/map.xml?key=S3CR3T", f"<urlset><url><loc>{loopback_site.base}/a?key=S3CR3T</loc></url></urlset>", content_type="text/xml")
+    loopback_site.page(
+        "/map.xml?key=S3CR3T",
+        f"<urlset><url><loc>{loopback_site.base}/a?key=S3CR3T</loc></url></urlset>",
+        content_type="text/xml",
+    )
     loopback_site.page("/a?key=S3CR3T", "<p>a page</p>")
     raw = RawStore(tmp_path / "raw")
     crawl_site(declared(tmp_path, f"{loopback_site.base}/map.xml?key=${{KEY}}", key="sitemaps"), raw, "r1")

@@ -60,10 +60,13 @@ def _freeze(where: str) -> Change:
         ([[None, None, "Prices"], _LETTERS], _merging(), ["Prices"], _LETTERS),
         ([["Prices"], [None], _LETTERS], _merging("A1:C2"), ["Prices"], _LETTERS),
         # notes
-        ([["Report:", "Sales"], ["Date:", dt.date(2024, 1, 5)], _LETTERS], _merging(), ["Report: Sales", "Date: 2024-01-05"], _LETTERS),
+        ([["Report:", "Sales"], ["Date:", dt.date(2024, 1, 5)], _LETTERS], _merging(), ["Report: Sales",
+        "Date: 2024-01-05"], _LETTERS),
         # names of two rows and three
-        ([["Product", 2024, None, 2025, None], [None, "Q1", "Q2", "Q1", "Q2"]], _merging("A1:A2", "B1:C1", "D1:E1"), [], _QUARTERS),
-        ([["Sales"], ["Product", 2024, None, 2025, None], [None, "Q1", "Q2", "Q1", "Q2"]], _merging("A1:E1", "B2:C2", "D2:E2"), ["Sales"], _QUARTERS),
+        ([["Product", 2024, None, 2025, None], [None, "Q1", "Q2", "Q1", "Q2"]], _merging("A1:A2", "B1:C1", "D1:E1"), [],
+        _QUARTERS),
+        ([["Sales"], ["Product", 2024, None, 2025, None], [None, "Q1", "Q2", "Q1", "Q2"]], _merging("A1:E1", "B2:C2",
+        "D2:E2"), ["Sales"], _QUARTERS),
         ([[None, "2024", None, "2025", None], ["Product", "Q1", "Q2", "Q1", "Q2"]], _merging(), [], _QUARTERS),
         ([["Product", 2024, None, 2025, None], [None, "Q1", "Q2", "Q1", "Q2"]], _merging(), [], _QUARTERS),
         (
@@ -78,9 +81,11 @@ def _freeze(where: str) -> Change:
             [],
             ["P", "2024 H1 Q1", "2024 H1 Q2", "2024 H2 Q3", "2024 H2 Q4"],
         ),
-        ([["P", "Mass", "Length", "Price", "Tax"], [None, "kg", "m", "EUR", "%"]], _merging(), [], ["P", "Mass kg", "Length m", "Price EUR", "Tax %"]),
+        ([["P", "Mass", "Length", "Price", "Tax"], [None, "kg", "m", "EUR", "%"]], _merging(), [], ["P", "Mass kg",
+        "Length m", "Price EUR", "Tax %"]),
         # names that are no words
-        ([["P", *(dt.datetime(2024, month, 1) for month in range(1, 5))]], _merging(), [], ["P", "2024-01-01", "2024-02-01", "2024-03-01", "2024-04-01"]),
+        ([["P", *(dt.datetime(2024, month, 1) for month in range(1, 5))]], _merging(), [], ["P", "2024-01-01",
+        "2024-02-01", "2024-03-01", "2024-04-01"]),
         ([["P", 2021, 2022, 2023, 2024]], _merging(), [], ["P", "2021", "2022", "2023", "2024"]),
         ([["Size", 36, 38, 40, 42]], _merging(), [], ["Size", "36", "38", "40", "42"]),
         # nothing names the columns
@@ -88,7 +93,9 @@ def _freeze(where: str) -> Change:
         ([["Sales 2024"]], _merging("A1:E1"), ["Sales 2024"], [""] * 5),
     ],
 )  # fmt: skip
-def test_names_stand_in_the_first_row_and_titles_above(heads: list[list[Any]], change: Change, above: list[str], names: list[str]) -> None:
+def test_names_stand_in_the_first_row_and_titles_above(
+    heads: list[list[Any]], change: Change, above: list[str], names: list[str]
+) -> None:
     values = [[str(value) for value in row] for row in _VALUES]
     assert _read([*heads, *_VALUES], change) == (above, names, values)
 
@@ -117,7 +124,13 @@ def test_words_below_groups_are_names_where_they_say_the_same_of_each() -> None:
         ["B0", "8:00", "18:00", "9:00", "12:00"],
         ["B1", "9:00", "", "", ""],
     ]
-    assert _read(rows, _merging("B1:C1", "D1:E1"))[1] == ["Branch Code", "Weekday from", "Weekday to", "Saturday from", "Saturday to"]
+    assert _read(rows, _merging("B1:C1", "D1:E1"))[1] == [
+        "Branch Code",
+        "Weekday from",
+        "Weekday to",
+        "Saturday from",
+        "Saturday to",
+    ]
 
 
 def test_a_row_that_may_be_values_is_kept_as_one() -> None:

@@ -34,7 +34,11 @@ def _zipped(content: bytes) -> bytes:
 
 
 def urlset(*urls: str, attributes: str = _NS) -> str:
-    return f"<?xml version='1.0' encoding='UTF-8'?><urlset {attributes}>" + "".join(f"<url><loc>{url}</loc></url>" for url in urls) + "</urlset>"
+    return (
+        f"<?xml version='1.0' encoding='UTF-8'?><urlset {attributes}>"
+        + "".join(f"<url><loc>{url}</loc></url>" for url in urls)
+        + "</urlset>"
+    )
 
 
 def index(*urls: str) -> str:
@@ -55,12 +59,22 @@ def pages(body: str | bytes) -> list[str]:
         (urlset("<![CDATA[http://x.test/?a=1&b=2]]>"), ["http://x.test/?a=1&b=2"]),
         (urlset("/path", "nothing of the kind"), ["http://x.test/path"]),
         (urlset("http://x.test/1", attributes="xmlns='http://wrong.test/'"), ["http://x.test/1"]),
-        ("<s:urlset xmlns:s='http://s.test/'><s:url><s:loc>http://x.test/1</s:loc></s:url></s:urlset>", ["http://x.test/1"]),
+        (
+            "<s:urlset xmlns:s='http://s.test/'><s:url><s:loc>http://x.test/1</s:loc></s:url></s:urlset>",
+            ["http://x.test/1"],
+        ),
         ("<s:urlset><s:url><s:loc>http://x.test/1</s:loc></s:url></s:urlset>", ["http://x.test/1"]),
         ("\ufeff\n \n" + urlset("http://x.test/1"), ["http://x.test/1"]),
         (urlset("http://x.test/1", "http://x.test/2")[:-21], ["http://x.test/1"]),  # the other one may go on
-        ("<urlset><url><loc>http://x.test/1</loc></ur><url><loc>http://x.test/2</loc></url></urlset>", ["http://x.test/1", "http://x.test/2"]),
-        ("<urlset><url><image:image><image:loc>http://x.test/i.jpg</image:loc></image:image><loc>http://x.test/1</loc></url></urlset>", ["http://x.test/1"]),
+        (
+            "<urlset><url><loc>http://x.test/1</loc></ur><url><loc>http://x.test/2</loc></url></urlset>",
+            ["http://x.test/1", "http://x.test/2"],
+        ),
+        (
+            "<urlset><url><image:image><image:loc>http://x.test/i.jpg</image:loc></image:image><loc>"
+            "http://x.test/1</loc></url></urlset>",
+            ["http://x.test/1"],
+        ),
         ("<urlset><!-- <url><loc>http://x.test/0</loc></url> --><url><lastmod>2020</lastmod></url></urlset>", []),
         ("\ufeffhttp://x.test/1\r\nhttp://x.test/2\r\n\r\n# no URL\r\n", ["http://x.test/1", "http://x.test/2"]),
         (_zipped(urlset("http://x.test/1").encode()), ["http://x.test/1"]),
@@ -68,23 +82,34 @@ def pages(body: str | bytes) -> list[str]:
         (_zipped(b"http://x.test/1\n") + _zipped(b"http://x.test/2"), ["http://x.test/1", "http://x.test/2"]),
         (_zipped(b"http://x.test/1\n" * 3)[:-8], ["http://x.test/1"] * 3),
         (urlset("http://x.test/é").replace("UTF-8", "UTF-16").encode("utf-16"), ["http://x.test/é"]),
-        ("<rss><channel><link>http://x.test/</link><item><title>A</title><link>http://x.test/1</link></item></channel></rss>", ["http://x.test/1"]),
         (
-            "<rss><item><guid>http://x.test/g</guid><link>http://x.test/1</link></item><item><guid>http://x.test/2</guid></item></rss>",
+            "<rss><channel><link>http://x.test/</link><item><title>A</title><link>http://x.test/1</link></item>"
+            "</channel></rss>",
+            ["http://x.test/1"],
+        ),
+        (
+            "<rss><item><guid>http://x.test/g</guid><link>http://x.test/1</link></item><item><guid>"
+            "http://x.test/2</guid></item></rss>",
             ["http://x.test/1", "http://x.test/2"],
         ),
         ("<rss><item><guid isPermaLink='false'>http://x.test/g</guid></item></rss>", []),
         (
-            "<feed xmlns='http://www.w3.org/2005/Atom'><link href='http://x.test/'/><entry><link rel='edit' href='http://x.test/e'/>"
+            "<feed xmlns='http://www.w3.org/2005/Atom'><link href='http://x.test/'/><entry><link rel='edit' "
+            "href='http://x.test/e'/>"
             "<link href='http://x.test/1'/><link rel='alternate' href='http://x.test/1.html'/></entry></feed>",
             ["http://x.test/1"],
         ),
         (
-            "<feed xmlns='http://www.w3.org/2005/Atom' xml:base='http://x.test/base/'><entry><link href='../p/1'/></entry>"
-            "<entry xml:base='sub/'><link href='2'/></entry><entry><link href='mailto:a@x.test'/><link href='?n=3'/></entry></feed>",
+            "<feed xmlns='http://www.w3.org/2005/Atom' xml:base='http://x.test/base/'><entry><link href='../p/1'/>"
+            "</entry>"
+            "<entry xml:base='sub/'><link href='2'/></entry><entry><link href='mailto:a@x.test'/><link "
+            "href='?n=3'/></entry></feed>",
             ["http://x.test/p/1", "http://x.test/base/sub/2", "http://x.test/base/?n=3"],
         ),
-        ("<feed><entry><link href='p/1'/></entry><entry><link href='http://[bad'/></entry></feed>", ["http://x.test/p/1"]),
+        (
+            "<feed><entry><link href='p/1'/></entry><entry><link href='http://[bad'/></entry></feed>",
+            ["http://x.test/p/1"],
+        ),
         ("<rss><item><link>p/1</link></item><item><guid>17</guid></item></rss>", ["http://x.test/p/1"]),
     ],
 )
@@ -93,11 +118,27 @@ def test_each_form_gives_its_pages(body: str | bytes, named: list[str]) -> None:
 
 
 def test_an_index_names_sitemaps_even_without_loc() -> None:
-    found = read_sitemap(f"<sitemapindex><sitemap>\n{_BASE}?a=1&amp;b=2\n</sitemap><sitemap><loc>/b.xml</loc></sitemap></sitemapindex>".encode(), _BASE)
+    found = read_sitemap(
+        (
+            f"<sitemapindex><sitemap>\n{_BASE}?a=1&amp;b=2\n</sitemap><sitemap><loc>/b.xml</loc></sitemap>"
+            "</sitemapindex>"
+        ).encode(),
+        _BASE,
+    )
     assert (found.sitemaps, found.pages) == ([f"{_BASE}?a=1&b=2", "http://x.test/b.xml"], [])
 
 
-@pytest.mark.parametrize("body", [b"", b"hello", b"<html><body><a href='/x'>x</a></body></html>", b"<", b"\x1f\x8b\x08\x00garbage", b"\x89PNG\r\n\x1a\n\0\0"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"hello",
+        b"<html><body><a href='/x'>x</a></body></html>",
+        b"<",
+        b"\x1f\x8b\x08\x00garbage",
+        b"\x89PNG\r\n\x1a\n\0\0",
+    ],
+)
 def test_what_is_no_sitemap_is_said(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"sitemap|gzip"):
         pages(body)
@@ -120,27 +161,41 @@ def test_xml_without_its_end_is_cut(end: str) -> None:
     assert not read_sitemap(whole.encode(), _BASE).is_cut and not read_sitemap(b"<urlset/>", _BASE).is_cut
     assert not read_sitemap(whole.replace("urlset", "s:urlset").encode() + b"\n<!-- made in 3 s -->", _BASE).is_cut
     found = read_sitemap(whole.replace("</urlset>", end).encode(), _BASE)
-    assert found.is_cut and "http://x.test/1" in found.pages and {*found.pages} <= {"http://x.test/1", "http://x.test/2"}
+    assert (
+        found.is_cut and "http://x.test/1" in found.pages and {*found.pages} <= {"http://x.test/1", "http://x.test/2"}
+    )
 
 
-@pytest.mark.parametrize("end", ["</urlset xmlns='http://s.test/'>", "</sitemapindex>", "</urlset_>\n", "</x:urlset\n>"])
+@pytest.mark.parametrize(
+    "end", ["</urlset xmlns='http://s.test/'>", "</sitemapindex>", "</urlset_>\n", "</x:urlset\n>"]
+)
 def test_xml_that_is_closed_with_another_end_tag_is_whole(end: str) -> None:
     found = read_sitemap(urlset("http://x.test/1", "http://x.test/2").replace("</urlset>", end).encode(), _BASE)
     assert (found.is_cut, found.pages) == (False, ["http://x.test/1", "http://x.test/2"])
 
 
 def test_feeds_without_their_end_are_cut() -> None:
-    """In RSS 1.0, elements whose names begin as the root's prefix are none of its ends; RSS 2.0 is often left open behind its channel."""
+    """In RSS 1.0, elements whose names begin as the root's prefix are none of its ends; RSS 2.0 is often left open
+    behind its channel.
+    """
     sequence = "<channel><items><rdf:Seq><rdf:li rdf:resource='http://x.test/1'/></rdf:Seq></items></channel>"
-    rdf = f"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://purl.org/rss/1.0/'>{sequence}"
+    rdf = (
+        f"<rdf:RDF xmlns:rdf='http://www.w3.org/1999/02/22-rdf-syntax-ns#' xmlns='http://purl.org/rss/1.0/'>{sequence}"
+    )
     rdf += "<item rdf:about='http://x.test/1'><link>http://x.test/1</link></item>"
-    assert [read_sitemap((rdf + end).encode(), _BASE).is_cut for end in ("</rdf:RDF>", "", "<item><link>http://x.test/ha")] == [False, True, True]
+    assert [
+        read_sitemap((rdf + end).encode(), _BASE).is_cut for end in ("</rdf:RDF>", "", "<item><link>http://x.test/ha")
+    ] == [False, True, True]
     rss = "<rss><channel><item><link>http://x.test/1</link></item>"
-    assert [read_sitemap((rss + end).encode(), _BASE).is_cut for end in ("</channel>", "", "</chan", "<item><link>x</link>")] == [False, True, True, True]
+    assert [
+        read_sitemap((rss + end).encode(), _BASE).is_cut for end in ("</channel>", "", "</chan", "<item><link>x</link>")
+    ] == [False, True, True, True]
 
 
 @pytest.mark.parametrize("is_packed", [True, False])
-def test_a_sitemap_that_is_cut_short_lets_no_page_vanish(loopback_site: "Site", tmp_path: Path, is_packed: bool) -> None:
+def test_a_sitemap_that_is_cut_short_lets_no_page_vanish(
+    loopback_site: "Site", tmp_path: Path, is_packed: bool
+) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     paths = [f"/{n}" for n in range(30)]
     for path in paths:
@@ -155,11 +210,15 @@ def test_a_sitemap_that_is_cut_short_lets_no_page_vanish(loopback_site: "Site", 
     for number in (2, 3):
         outcome = crawl_site(declared, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert outcome.pages.vanished == 0 and 0 < outcome.kept < 30 and outcome.pages.fetched + outcome.kept == 30
-        assert [(failure.reason, failure.detail.partition(",")[0]) for failure in outcome.failures] == [("error", "sitemap: it is cut short")]
+        assert [(failure.reason, failure.detail.partition(",")[0]) for failure in outcome.failures] == [
+            ("error", "sitemap: it is cut short")
+        ]
 
 
 @pytest.mark.parametrize("is_packed", [True, False])
-def test_a_sitemap_that_is_cut_short_in_each_crawl_lets_no_page_vanish(loopback_site: "Site", tmp_path: Path, is_packed: bool) -> None:
+def test_a_sitemap_that_is_cut_short_in_each_crawl_lets_no_page_vanish(
+    loopback_site: "Site", tmp_path: Path, is_packed: bool
+) -> None:
     """What a crawl read of it before its cut are pages that the next one may not come to."""
     site, raw = loopback_site, RawStore(tmp_path)
     declared, paths = source(site, start_urls=[], sitemaps=[f"{site.base}/s.xml"]), [f"/{n}" for n in range(20)]
@@ -169,7 +228,11 @@ def test_a_sitemap_that_is_cut_short_in_each_crawl_lets_no_page_vanish(loopback_
     for number, named in enumerate((20, 10, 5), 1):
         written = urlset(*(site.base + path for path in paths[:named])).removesuffix("</urlset>").encode()
         packed = gzip.compress(written, 0)[:-10]
-        site.page("/s.xml", packed if is_packed else written, content_type="application/gzip" if is_packed else "application/xml")
+        site.page(
+            "/s.xml",
+            packed if is_packed else written,
+            content_type="application/gzip" if is_packed else "application/xml",
+        )
         outcome = crawl_site(declared, raw, f"r{number}", previous=previous)
         previous = PreviousCrawls(concluded=f"r{number}")
         assert outcome.pages.vanished == 0
@@ -181,7 +244,10 @@ def test_entities_are_neither_expanded_nor_read_from_elsewhere(tmp_path: Path) -
     secret.write_text("http://x.test/secret")
     laughs = "".join(f"<!ENTITY l{n} '{f'&l{n - 1};' * 10}'>" for n in range(1, 10))
     head = f"<!DOCTYPE urlset [<!ENTITY l0 'lol'>{laughs}<!ENTITY file SYSTEM '{secret.as_uri()}'>]>"
-    named = pages(f"{head}<urlset><url><loc>http://x.test/&l9;</loc></url><url><loc>&file;</loc></url><url><loc>http://x.test/1</loc></url></urlset>")
+    named = pages(
+        f"{head}<urlset><url><loc>http://x.test/&l9;</loc></url><url><loc>&file;</loc></url><url><loc>"
+        "http://x.test/1</loc></url></urlset>"
+    )
     assert named == ["http://x.test/&l9;", "http://x.test/1"]
 
 
@@ -191,14 +257,19 @@ def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         pages(gzip.compress(b"<urlset>" + b" " * (4 << 20)))
     for module in (sitemaps, link_lists):
         monkeypatch.setattr(module, "MAX_URLS", 2)
-    for body in (urlset("http://x.test/1", "http://x.test/2", "http://x.test/3"), "http://x.test/1\nhttp://x.test/2\nhttp://x.test/3"):
+    for body in (
+        urlset("http://x.test/1", "http://x.test/2", "http://x.test/3"),
+        "http://x.test/1\nhttp://x.test/2\nhttp://x.test/3",
+    ):
         found = read_sitemap(body.encode(), _BASE)
         assert (found.pages, found.left) == (["http://x.test/1", "http://x.test/2"], 1)
 
 
 @pytest.mark.slow
 def test_what_is_too_deep_too_much_or_too_many_is_refused_and_told() -> None:
-    frontier = Frontier(UrlPolicy(SiteSource.model_validate({"name": "s", "kind": "site", "sitemaps": [_BASE], "limits": {"pages": 1}})))
+    frontier = Frontier(
+        UrlPolicy(SiteSource.model_validate({"name": "s", "kind": "site", "sitemaps": [_BASE], "limits": {"pages": 1}}))
+    )
     assert [frontier.add_sitemap(f"{_BASE}?{n}", depth) for n, depth in enumerate([0, 3, 4])] == [True, True, False]
     assert sum(frontier.add_sitemap(f"{_BASE}?n={n}") for n in range(1200)) == sitemaps.MAX_SITEMAPS - 2
     for n in range(12_000):
@@ -208,12 +279,27 @@ def test_what_is_too_deep_too_much_or_too_many_is_refused_and_told() -> None:
 
 @pytest.mark.skipif(not _COLLECTED.is_dir(), reason=f"collected sitemaps are not at {_COLLECTED}")
 def test_collected_sitemaps_give_as_much_as_other_readers_find() -> None:
-    """The numbers are those that the tests of crawler-commons state for these files, where they state one, and else a count by hand."""
+    """The numbers are those that the tests of crawler-commons state for these files, where they state one, and else a
+    count by hand.
+    """
     found = {path.name: read_sitemap(path.read_bytes(), _BASE) for path in _COLLECTED.rglob("*.*")}
     counts = Counter({name: len(one.pages) + len(one.sitemaps) for name, one in found.items()})
     assert counts["atom.xml"] == counts["sitemap-images.xml"] == counts["sitemap-videos-tvshow.xml"] == 1
-    assert counts["sitemap.ns.xml"] == counts["sitemap.badns.xml"] == counts["sitemap.txt"] == counts["sitemap-with-bom.txt"] == counts["sitemap-news.xml"] == 2
-    assert counts["sitemap-mobile.xml"] == counts["sitemap-links.xml"] == counts["sitemap-videos.xml"] == counts["shinpaideshou-news-sitemap.xml"] == 3
+    assert (
+        counts["sitemap.ns.xml"]
+        == counts["sitemap.badns.xml"]
+        == counts["sitemap.txt"]
+        == counts["sitemap-with-bom.txt"]
+        == counts["sitemap-news.xml"]
+        == 2
+    )
+    assert (
+        counts["sitemap-mobile.xml"]
+        == counts["sitemap-links.xml"]
+        == counts["sitemap-videos.xml"]
+        == counts["shinpaideshou-news-sitemap.xml"]
+        == 3
+    )
     assert (counts["xmlSitemap.gz"], counts["sitemap.txt.gz"], len(found["sitemap.index.xml"].sitemaps)) == (5, 5, 15)
     assert not any(url.endswith((".jpg", ".jpeg")) for one in found.values() for url in one.pages)
 
@@ -223,21 +309,46 @@ def test_a_declared_sitemap_is_the_whole_road(loopback_site: "Site", tmp_path: P
     site = loopback_site
     base = site.base
     site.page("/robots.txt", "User-agent: *\nDisallow: /private\n", content_type="text/plain")
-    site.page("/sitemap.xml", index(f"{base}/a.xml.gz", f"{base}/moved.xml", f"{base}/sitemap.xml", "http://127.0.0.2:9/c.xml", f"{base}/gone.xml"))
+    site.page(
+        "/sitemap.xml",
+        index(
+            f"{base}/a.xml.gz",
+            f"{base}/moved.xml",
+            f"{base}/sitemap.xml",
+            "http://127.0.0.2:9/c.xml",
+            f"{base}/gone.xml",
+        ),
+    )
     site.page(
         "/a.xml.gz",
-        gzip.compress(urlset(f"{base}/1", f"{base}/2#top", f"{base}/login", "http://127.0.0.2:9/", f"{base}/p.pdf").encode()),
+        gzip.compress(
+            urlset(f"{base}/1", f"{base}/2#top", f"{base}/login", "http://127.0.0.2:9/", f"{base}/p.pdf").encode()
+        ),
         content_type="application/gzip",
     )
     site.page("/moved.xml", status=301, headers={"Location": "/b.txt"})
     site.page("/b.txt", f"{base}/2\n{base}/3\n{base}/private/4\n{base}/gone\n", content_type="text/plain")
     for path in ("/1", "/2", "/3", "/login", "/linked"):
         site.page(path, links("/linked", "/sitemap.xml"))
-    outcome, stored = crawled(site, tmp_path, start_urls=[], sitemaps=[f"{base}/sitemap.xml"], follow={"deny": ["login"]})
+    outcome, stored = crawled(
+        site, tmp_path, start_urls=[], sitemaps=[f"{base}/sitemap.xml"], follow={"deny": ["login"]}
+    )
     assert stored == ["/1", "/2", "/3"]
-    assert outcome.pages.model_dump() == {"fetched": 3, "unchanged": 0, "failed": 1, "gone": 1, "vanished": 0, "refused": 2}
+    assert outcome.pages.model_dump() == {
+        "fetched": 3,
+        "unchanged": 0,
+        "failed": 1,
+        "gone": 1,
+        "vanished": 0,
+        "refused": 2,
+    }
     reasons = {failure.url.removeprefix(base): failure.reason for failure in outcome.failures}
-    assert reasons == {"/gone.xml": "error", "/gone": "gone", "/private/4": "refused_by_robots", "http://127.0.0.2:9/c.xml": "off_site"}
+    assert reasons == {
+        "/gone.xml": "error",
+        "/gone": "gone",
+        "/private/4": "refused_by_robots",
+        "http://127.0.0.2:9/c.xml": "off_site",
+    }
     assert site.asked["/sitemap.xml"] == site.asked["/2"] == 1
     assert (outcome.finish, site.asked["/linked"], site.asked["/p.pdf"]) == ("finished", 0, 0)
 
@@ -260,7 +371,9 @@ def test_a_sitemap_beside_start_urls_adds_to_a_free_crawl(loopback_site: "Site",
     site.page("/deep.xml", index(f"{site.base}/deep.xml?1"))
     for n in range(1, 6):
         site.page(f"/deep.xml?{n}", index(f"{site.base}/deep.xml?{n + 1}"))
-    outcome, stored = crawled(site, tmp_path, sitemaps=[f"{site.base}/s.xml", f"{site.base}/none.xml", f"{site.base}/deep.xml"])
+    outcome, stored = crawled(
+        site, tmp_path, sitemaps=[f"{site.base}/s.xml", f"{site.base}/none.xml", f"{site.base}/deep.xml"]
+    )
     assert stored == ["/", "/1", "/orphan"]
     assert [failure.url.removeprefix(site.base) for failure in outcome.failures] == ["/none.xml", "/deep.xml?4"]
 

@@ -13,8 +13,10 @@ from almanac.spiders.reading.document import Unreadable
 from almanac.spiders.reading.slides import read_pptx
 
 _NAMESPACES = (
-    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
-    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:a14="http://schemas.microsoft.com/office/drawing/2010/main" '
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main" '
+    'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" '
+    'xmlns:a14="http://schemas.microsoft.com/office/drawing/2010/main" '
     'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 )
 
@@ -39,7 +41,10 @@ def _box(shapes: Any, text: str, left: float, top: float) -> Any:
 
 def _shown(deck: Any) -> list[tuple[Any, Any]]:
     elements = read_pptx(_saved(deck)).elements
-    return [(element.place, list(map(list, element.rows)) if element.kind == "table" else element.text) for element in elements]
+    return [
+        (element.place, list(map(list, element.rows)) if element.kind == "table" else element.text)
+        for element in elements
+    ]
 
 
 def _texts(deck: Any) -> list[Any]:
@@ -96,12 +101,17 @@ def test_a_group_that_was_moved_and_enlarged_has_its_texts_where_they_are_seen()
 def test_merged_cells_stand_in_each_of_their_rows_and_in_the_first_of_their_columns() -> None:
     deck = pptx.Presentation()
     table = _slide(deck).shapes.add_table(5, 3, Inches(1), Inches(2), Inches(6), Inches(2)).table
-    for row, texts in enumerate((("Region", "Both", ""), ("North", "a", "1"), ("", "b\nc", "2"), ("Wide\v!", "", "3"), ("", "", ""))):
+    for row, texts in enumerate(
+        (("Region", "Both", ""), ("North", "a", "1"), ("", "b\nc", "2"), ("Wide\v!", "", "3"), ("", "", ""))
+    ):
         for column, text in enumerate(texts):
             table.cell(row, column).text = text
     for first, last in (((0, 1), (0, 2)), ((1, 0), (2, 0)), ((3, 0), (4, 1)), ((3, 2), (4, 2))):
         table.cell(*first).merge(table.cell(*last))
-    assert _texts(deck) == ["Title", [["Region", "Both", ""], ["North", "a", "1"], ["North", "b c", "2"], ["Wide !", "", "3"]]]
+    assert _texts(deck) == [
+        "Title",
+        [["Region", "Both", ""], ["North", "a", "1"], ["North", "b c", "2"], ["Wide !", "", "3"]],
+    ]
 
 
 def test_an_empty_table_is_none() -> None:
@@ -118,7 +128,9 @@ def test_titles_items_and_texts() -> None:
     frame.text = "A text."
     item = frame.add_paragraph()
     item.text, item.level = "An item.", 2
-    etree.SubElement(item._p.get_or_add_pPr(), "{http://schemas.openxmlformats.org/drawingml/2006/main}buChar").set("char", "•")
+    etree.SubElement(item._p.get_or_add_pPr(), "{http://schemas.openxmlformats.org/drawingml/2006/main}buChar").set(
+        "char", "•"
+    )
     read = read_pptx(_saved(deck))
     assert [(element.kind, element.text, element.level) for element in read.elements] == [
         ("title", "Annual", 1), ("title", "Report", 2), ("text", "A text.", 0), ("item", "An item.", 2),
@@ -140,8 +152,12 @@ def test_a_shape_with_a_formula_is_read_once() -> None:
     shape = _box(slide.shapes, "So ", 1, 3)._element
     math = "<m:f><m:num><m:r><m:t>a+1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
     paragraph = shape.txBody.p_lst[0]
-    paragraph.append(etree.fromstring(f"<a14:m {_NAMESPACES}><m:oMathPara><m:oMath>{math}</m:oMath></m:oMathPara></a14:m>"))
-    both = etree.fromstring(f'<mc:AlternateContent {_NAMESPACES}><mc:Choice Requires="a14"/><mc:Fallback/></mc:AlternateContent>')
+    paragraph.append(
+        etree.fromstring(f"<a14:m {_NAMESPACES}><m:oMathPara><m:oMath>{math}</m:oMath></m:oMathPara></a14:m>")
+    )
+    both = etree.fromstring(
+        f'<mc:AlternateContent {_NAMESPACES}><mc:Choice Requires="a14"/><mc:Fallback/></mc:AlternateContent>'
+    )
     shape.addprevious(both)
     both[0].append(shape)
     fallback = _box(slide.shapes, "PICTURE", 1, 3)._element
@@ -171,7 +187,14 @@ def test_raised_and_lowered_runs_are_characters() -> None:
     deck = pptx.Presentation()
     slide = _slide(deck, "Title")
     _standing(
-        _box(slide.shapes, "", 1, 3).text_frame, ("2.4 × 10", 0), ("-", 30000), ("6", 30000), (" of H", 0), ("2", -25000), ("O on the 5", 0), ("th", 30000)
+        _box(slide.shapes, "", 1, 3).text_frame,
+        ("2.4 × 10", 0),
+        ("-", 30000),
+        ("6", 30000),
+        (" of H", 0),
+        ("2", -25000),
+        ("O on the 5", 0),
+        ("th", 30000),
     )
     cell = slide.shapes.add_table(1, 2, Inches(1), Inches(4), Inches(4), Inches(1)).table.cell(0, 1)
     _standing(cell.text_frame, ("10", 0), ("8", 30000))

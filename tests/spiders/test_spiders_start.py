@@ -1,4 +1,6 @@
-"""The process of a crawl that is started ahead: the next crawl takes it, and nobody finds it running once the command has ended."""
+"""The process of a crawl that is started ahead: the next crawl takes it, and nobody finds it running once the command
+has ended.
+"""
 
 import subprocess
 import sys
@@ -24,7 +26,9 @@ def _ended(process: "subprocess.Popen[str]") -> None:
     start._close(process)
 
 
-def test_the_next_crawl_takes_the_process_that_was_started_ahead_and_the_one_after_it_another(waiting: list["subprocess.Popen[str]"]) -> None:
+def test_the_next_crawl_takes_the_process_that_was_started_ahead_and_the_one_after_it_another(
+    waiting: list["subprocess.Popen[str]"],
+) -> None:
     start.start_ahead()
     start.start_ahead()
     [ahead] = waiting
@@ -48,7 +52,10 @@ def test_one_that_has_died_is_not_taken(waiting: list["subprocess.Popen[str]"]) 
 
 @pytest.mark.parametrize("end", ["", "; os.kill(os.getpid(), 9)"], ids=["by itself", "killed"])
 def test_one_that_no_crawl_takes_ends_with_the_command(end: str) -> None:
-    code = f"import os; from almanac.spiders.crawling import start; start.start_ahead(); print(start._waiting[0].pid, flush=True){end}"
+    code = (
+        "import os; from almanac.spiders.crawling import start; start.start_ahead(); "
+        f"print(start._waiting[0].pid, flush=True){end}"
+    )
     told = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     place, until = Path("/proc", told.communicate()[0].strip()), time.monotonic() + PATIENCE_S
     while place.exists() and "State:\tZ" not in (place / "status").read_text():

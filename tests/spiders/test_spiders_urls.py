@@ -38,7 +38,9 @@ def test_dots_and_escapes_settle_at_once(parts: list[str]) -> None:
     assert canonical_url(once) == once
 
 
-@pytest.mark.parametrize("url", ["mailto:a@b.test", "javascript:void(0)", "/relative", "http://", "http://x.test:port/"])
+@pytest.mark.parametrize(
+    "url", ["mailto:a@b.test", "javascript:void(0)", "/relative", "http://", "http://x.test:port/"]
+)
 def test_what_is_no_web_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError):
         canonical_url(url)
@@ -64,4 +66,6 @@ def test_patterns_match_urls_as_they_are_read_and_as_they_are_sent(pattern: str,
 
 def test_hosts_are_told_apart_by_name() -> None:
     assert is_on_domains("http://www.x.test/", ["x.test"]) and not is_on_domains("http://notx.test/", ["x.test"])
-    assert is_loopback("127.0.0.5") and is_loopback("[::1]") and is_loopback("localhost") and not is_loopback("10.0.0.1")
+    assert (
+        is_loopback("127.0.0.5") and is_loopback("[::1]") and is_loopback("localhost") and not is_loopback("10.0.0.1")
+    )

@@ -186,7 +186,12 @@ from almanac.spiders.reading.content import Content
         ("05/06/2025 2:30 PM", "datetime", "en", "2025-05-06T14:30:00"),
         ("<p>a<p>b", "html", "en", "a\n\nb"),
         ("Intro<dl><dt>Size</dt><dd>XL</dd></dl>Outro", "html", "en", "Intro\nSize\nXL\nOutro"),
-        ("<details><summary>S</summary>D</details><fieldset><legend>L</legend>F</fieldset>", "html", "en", "S\nD\nL\nF"),
+        (
+            "<details><summary>S</summary>D</details><fieldset><legend>L</legend>F</fieldset>",
+            "html",
+            "en",
+            "S\nD\nL\nF",
+        ),
         ("<ul><li>x<ol start=3><li>y</li><li>z</li></ol></li></ul>", "html", "en", "* x\n  3. y\n  4. z"),
         ("<table><tr><td>x<table><tr><td>in</td></tr></table></td><td>y</td></tr></table>", "html", "en", "x | y\nin"),
         ("<xmp><b> &amp;</xmp>", "html", "en", "<b> &amp;"),
@@ -365,7 +370,8 @@ def test_price_is_read_as_shops_write_it(text: Any, language: str, amount: str, 
 @pytest.mark.parametrize(
     "text",
     [
-        *("12k", "1.5 million", "1.5 triệu", "15 - 20 triệu/tháng", "5 for 10", "1.2.3 €"),  # thousands and millions of what?
+        # thousands and millions of what?
+        *("12k", "1.5 million", "1.5 triệu", "15 - 20 triệu/tháng", "5 for 10", "1.2.3 €"),
         *(
             "20 mil €",
             "T€ 5",
@@ -390,10 +396,13 @@ def test_a_billion_is_refused_where_it_may_be_a_million_millions() -> None:
 
 @pytest.mark.parametrize(
     ("text", "kind"),
-    [("yesterday", "date"), ("in 2 days", "datetime"), ("March 2024", "date"), ("31/02/2024", "date"), ("2024-03-01T24:30", "datetime"),
+    [("yesterday", "date"), ("in 2 days", "datetime"), ("March 2024", "date"), ("31/02/2024", "date"),
+    ("2024-03-01T24:30", "datetime"),
      ("9999-12-31T24:00", "datetime"), ("1714824000", "date"), ("maybe", "boolean"),
-     ("2 of 3", "integer"), ("1.2.3", "number"), ("9" * 5000, "integer"), ("1e999", "number"), ("NaN", "number"), ("Infinity", "price"),
-     ("1.5", "integer"), ("3½ rooms", "integer"), ("⅓ litre", "number"), ("none", "number"), ("on request", "price"), ("/a", "url")],
+     ("2 of 3", "integer"), ("1.2.3", "number"), ("9" * 5000, "integer"), ("1e999", "number"), ("NaN", "number"),
+     ("Infinity", "price"),
+     ("1.5", "integer"), ("3½ rooms", "integer"), ("⅓ litre", "number"), ("none", "number"), ("on request", "price"),
+     ("/a", "url")],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_and_shown(text: str, kind: FieldType) -> None:
     with pytest.raises(ValueError, match=text.split()[0][:50]):
@@ -403,8 +412,10 @@ def test_what_cannot_be_read_is_refused_and_shown(text: str, kind: FieldType) ->
 @pytest.mark.parametrize(
     ("value", "kind", "read"),
     [
-        (1.989e30, "number", 1.989e30), (1.989e30, "integer", 1989 * 10**27), ("1.989e30", "number", 1.989e30), (10**29, "number", 1e29),
-        (10**320, "integer", 10**320), ("9" * 40, "integer", int("9" * 40)), (10**320, "price", {"amount": "1" + "0" * 320, "currency": None}),
+        (1.989e30, "number", 1.989e30), (1.989e30, "integer", 1989 * 10**27), ("1.989e30", "number", 1.989e30), (10**29,
+        "number", 1e29),
+        (10**320, "integer", 10**320), ("9" * 40, "integer", int("9" * 40)), (10**320, "price",
+        {"amount": "1" + "0" * 320, "currency": None}),
         (1.989e30, "price", {"amount": "1989" + "0" * 27, "currency": None}),
         ("€ 1,000,000,000,000,000,000,000,000,000,000", "price", {"amount": "1" + "0" * 30, "currency": "€"}),
         ({"price": 10**40, "priceCurrency": "EUR"}, "price", {"amount": "1" + "0" * 40, "currency": "EUR"}),
@@ -420,13 +431,18 @@ def test_a_number_that_no_float_holds_is_refused(value: float) -> None:
         convert(value, "number")
 
 
-@pytest.mark.parametrize("text", ["1402/12/30", "1402/07/31", "02/12/11", "1445/08/20 قمری", "1650/01/01", "۱۱ اسفند", "1402121"])
+@pytest.mark.parametrize(
+    "text", ["1402/12/30", "1402/07/31", "02/12/11", "1445/08/20 قمری", "1650/01/01", "۱۱ اسفند", "1402121"]
+)
 def test_persian_date_that_would_be_a_guess_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a date|year"):
         convert(text, "date", language="fa")
 
 
-@pytest.mark.parametrize("text", ["In stock: no", "В наличии нет", "Na skladě není", "स्टॉक में अभी नहीं है", "موجود در انبار نیست", "stokta var değil"])
+@pytest.mark.parametrize(
+    "text",
+    ["In stock: no", "В наличии нет", "Na skladě není", "स्टॉक में अभी नहीं है", "موجود در انبار نیست", "stokta var değil"],
+)
 def test_availability_that_is_denied_after_it_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="neither yes nor no"):
         convert(text, "boolean")
@@ -434,7 +450,12 @@ def test_availability_that_is_denied_after_it_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "language"),
-    [("1. März 2024, 6 Uhr abends", "de"), ("1. März 2024, 18–20 Uhr", "de"), ("1. März 2024, 25 Uhr", "de"), ("1 mars 2024 kl. 18-20", "sv")],
+    [
+        ("1. März 2024, 6 Uhr abends", "de"),
+        ("1. März 2024, 18–20 Uhr", "de"),
+        ("1. März 2024, 25 Uhr", "de"),
+        ("1 mars 2024 kl. 18-20", "sv"),
+    ],
 )
 def test_time_that_would_be_read_in_part_is_refused(text: str, language: str) -> None:
     with pytest.raises(ValueError, match="not a date"):
@@ -500,7 +521,10 @@ def test_what_is_no_unix_time_is_refused_with_what_to_declare(value: Any, unit: 
 def test_format_takes_month_names_of_the_language() -> None:
     texts = {"fr": "12 févr. 2024", "he": "12 בפברואר 2024", "pl": "12 lutego 2024", "en": "12 February 2024"}
     for language, text in texts.items():
-        assert convert(text, "date", language=language, date_format="%d %b %Y" if language == "fr" else "%d %B %Y") == "2024-02-12"
+        assert (
+            convert(text, "date", language=language, date_format="%d %b %Y" if language == "fr" else "%d %B %Y")
+            == "2024-02-12"
+        )
     with pytest.raises(ValueError, match="not a date of the form"):
         convert("février 12 2024", "date", language="fr", date_format="%d %B %Y")
 
@@ -519,14 +543,21 @@ def test_integers_survive_grouping(number: int) -> None:
     assert convert(f"{number:,}".replace(",", "\u202f"), "integer", language="fr") == number
 
 
-@given(st.integers(min_value=0, max_value=10**9), st.sampled_from(["£{}", "{} €", "USD {}", "{} zł"]), st.sampled_from([",", ".", " ", "'"]))
+@given(
+    st.integers(min_value=0, max_value=10**9),
+    st.sampled_from(["£{}", "{} €", "USD {}", "{} zł"]),
+    st.sampled_from([",", ".", " ", "'"]),
+)
 def test_grouped_prices_keep_every_digit(cents: int, form: str, mark: str) -> None:
     decimal = "," if mark == "." else "."
     text = form.format(f"{cents // 100:,}".replace(",", mark) + f"{decimal}{cents % 100:02}")
     assert convert(text, "price", language="fr")["amount"] == f"{cents // 100}.{cents % 100:02}"
 
 
-@given(st.decimals(0, 9999, places=2), st.sampled_from([("K", 3), ("m", 6), (" Mio.", 6), ("bn", 9), (" triệu", 6), ("万", 4), (" lakh", 5)]))
+@given(
+    st.decimals(0, 9999, places=2),
+    st.sampled_from([("K", 3), ("m", 6), (" Mio.", 6), ("bn", 9), (" triệu", 6), ("万", 4), (" lakh", 5)]),
+)
 def test_rounded_prices_are_written_in_full(number: Decimal, unit: tuple[str, int]) -> None:
     word, power = unit
     assert Decimal(convert(f"${number}{word}", "price")["amount"]) == number * 10**power
@@ -535,7 +566,9 @@ def test_rounded_prices_are_written_in_full(number: Decimal, unit: tuple[str, in
 @given(
     st.text()
     | st.text("0123456789.,'-−() €$kmRs/:")
-    | st.lists(st.sampled_from(["1", "2.5", "90,000", "$", "€", "K", " Mio.", "万", "億", " to ", "–", " tỷ "])).map("".join),
+    | st.lists(st.sampled_from(["1", "2.5", "90,000", "$", "€", "K", " Mio.", "万", "億", " to ", "–", " tỷ "])).map(
+        "".join
+    ),
     st.sampled_from(["integer", "number", "price", "boolean", "date", "datetime", "url", "html", "text"]),
     st.sampled_from(["en", "fr", "vi", "he", "und", "zh-Hant-TW", "not a tag"]),
 )
@@ -550,8 +583,16 @@ def test_any_text_is_read_or_refused(text: str, kind: FieldType, language: str) 
     ("markup", "declared", "expected"),
     [
         ("<time datetime='2026-05-03'>3 May</time>", {"css": "time", "type": "date"}, "2026-05-03"),
-        ("<p><time datetime='2026-05-03T19:30:00+02:00'> yesterday </time></p>", {"css": "p", "type": "datetime"}, "2026-05-03T19:30:00+02:00"),
-        ("<time datetime='2026-05-03'>4 May 2026</time>", {"css": "time", "type": "date", "format": "%d %B %Y"}, "2026-05-04"),
+        (
+            "<p><time datetime='2026-05-03T19:30:00+02:00'> yesterday </time></p>",
+            {"css": "p", "type": "datetime"},
+            "2026-05-03T19:30:00+02:00",
+        ),
+        (
+            "<time datetime='2026-05-03'>4 May 2026</time>",
+            {"css": "time", "type": "date", "format": "%d %B %Y"},
+            "2026-05-04",
+        ),
         ("<time datetime='19:30'>4 May 2026</time>", {"css": "time", "type": "date"}, "2026-05-04"),
         ("<p><time datetime='2026-05-03'>3 May</time> to 5 May 2026</p>", {"css": "p", "type": "date"}, None),
         ("<time datetime='2026-05-03'>3 May</time>", {"css": "time"}, "3 May"),
@@ -559,23 +600,43 @@ def test_any_text_is_read_or_refused(text: str, kind: FieldType, language: str) 
         ("<time datetime='2026-05-03T22:00:00.000Z'>4 May</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-03T22:00:00Z'>05/03/2026</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-03T22:00:00Z'>03/05/2026</time>", {"css": "time", "type": "date"}, "2026-05-03"),
-        ("<time datetime='2026-05-03T22:00+02:00[Europe/Paris]'>3 May</time>", {"css": "time", "type": "datetime"}, "2026-05-03T22:00:00+02:00"),
+        (
+            "<time datetime='2026-05-03T22:00+02:00[Europe/Paris]'>3 May</time>",
+            {"css": "time", "type": "datetime"},
+            "2026-05-03T22:00:00+02:00",
+        ),
         ("<time datetime='2026-05-03 10:00:00 UTC'>yesterday</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-03T7:00'>3 May</time>", {"css": "time", "type": "date"}, "2026-05-03"),
         ("<time datetime='2026-05-32'>3 May 2026</time>", {"css": "time", "type": "date"}, "2026-05-03"),
-        ("<time datetime='2026-05-03T25:00'>3 May 2026</time>", {"css": "time", "type": "datetime"}, "2026-05-03T00:00:00"),
-        ("<time datetime='2026-05-03' hidden>3 May</time><time datetime='2026-05-04'>4 May</time>", {"css": "time", "type": "date"}, "2026-05-04"),
+        (
+            "<time datetime='2026-05-03T25:00'>3 May 2026</time>",
+            {"css": "time", "type": "datetime"},
+            "2026-05-03T00:00:00",
+        ),
+        (
+            "<time datetime='2026-05-03' hidden>3 May</time><time datetime='2026-05-04'>4 May</time>",
+            {"css": "time", "type": "date"},
+            "2026-05-04",
+        ),
         ("<i datetime='2026-05-03'>4 May 2026</i>", {"css": "i", "type": "date"}, "2026-05-04"),
     ],
 )
-def test_a_time_element_is_read_by_its_machine_readable_date(markup: str, declared: dict[str, Any], expected: str | None) -> None:
+def test_a_time_element_is_read_by_its_machine_readable_date(
+    markup: str, declared: dict[str, Any], expected: str | None
+) -> None:
     content = Content(Page(url="http://x.test/", body=markup.encode(), content_type="text/html; charset=utf-8"))
     assert read_field("f", FieldRule.model_validate(declared), FieldScope(None, content, "en")).value == expected
 
 
 def test_template_drops_the_separator_of_a_missing_value() -> None:
     assert fill("{title}. {text}", {"title": None, "text": "Body"}) == "Body"
-    assert fill("{name}: {price} ({tags})", {"name": "Jar", "price": {"amount": "51.77", "currency": "£"}, "tags": ["a", "b"]}) == "Jar: 51.77 £ (a, b)"
+    assert (
+        fill(
+            "{name}: {price} ({tags})",
+            {"name": "Jar", "price": {"amount": "51.77", "currency": "£"}, "tags": ["a", "b"]},
+        )
+        == "Jar: 51.77 £ (a, b)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -592,5 +653,7 @@ def test_template_drops_the_separator_of_a_missing_value() -> None:
 )
 def test_letters_change_their_case_by_the_language(language: str, step: str, text: str, expected: str) -> None:
     rule = FieldRule.model_validate({"css": "p", "process": [step]})
-    content = Content(Page(url="http://x.test/", body=f"<p>{text}</p>".encode(), content_type="text/html; charset=utf-8"))
+    content = Content(
+        Page(url="http://x.test/", body=f"<p>{text}</p>".encode(), content_type="text/html; charset=utf-8")
+    )
     assert read_field("f", rule, FieldScope(None, content, language)).value == expected

@@ -75,8 +75,13 @@ def shown(markup: str) -> str:
 )
 @pytest.mark.parametrize("tag", ["p", "span"])
 def test_hidden_text_is_in_no_body_and_no_field(hiding: str, tag: str) -> None:
-    sheet = f"<style>.gone{{display:none}} .far{{position:absolute;left:-5000px}} .reader{{{SCREEN_READER}}} #bait{{visibility:hidden}}</style>"
-    markup = f"{sheet}<main><h1>Tour</h1><div class=price>149 <{tag} {hiding}>or <b>199 euros</b></{tag}> euros</div></main>"
+    sheet = (
+        f"<style>.gone{{display:none}} .far{{position:absolute;left:-5000px}} .reader{{{SCREEN_READER}}} "
+        f"#bait{{visibility:hidden}}</style>"
+    )
+    markup = (
+        f"{sheet}<main><h1>Tour</h1><div class=price>149 <{tag} {hiding}>or <b>199 euros</b></{tag}> euros</div></main>"
+    )
     assert shown(markup) == "Tour 149 euros"
     found = fields(
         markup,
@@ -149,12 +154,26 @@ def test_a_child_may_undo_what_it_inherits(showing: str) -> None:
     ],
 )
 def test_style_elements_are_applied_as_a_browser_does(sheet: str, is_shown: bool) -> None:
-    assert ("199" in shown(f"<html class=no-js><head><style>{sheet}</style></head><body><div class=box><p id=x class='p on'>199</p></div>")) is is_shown
+    assert (
+        "199"
+        in shown(
+            f"<html class=no-js><head><style>{sheet}</style></head><body><div class=box><p id=x class='p on'>"
+            "199</p></div>"
+        )
+    ) is is_shown
 
 
 def test_a_style_attribute_wins_over_rules_and_loses_to_important_ones() -> None:
-    rules = "<style>.a{display:none} .b{display:none!important} [hidden]{display:none} .c{display:block!important}</style>"
-    assert shown(f"{rules}<p class=a style='display:block'>1</p><p class=b style='display:block'>2</p><p class=c hidden style='display:none'>3</p>") == "1 3"
+    rules = (
+        "<style>.a{display:none} .b{display:none!important} [hidden]{display:none} .c{display:block!important}</style>"
+    )
+    assert (
+        shown(
+            f"{rules}<p class=a style='display:block'>1</p><p class=b style='display:block'>2</p><p class=c "
+            "hidden style='display:none'>3</p>"
+        )
+        == "1 3"
+    )
 
 
 @pytest.mark.parametrize("attributes", ["media=print", "type=text/x-template", "media='(max-width: 500px)'"])
@@ -170,7 +189,8 @@ def test_a_style_element_for_others_does_not_count(attributes: str) -> None:
         "<style>details:not([open])>p{display:none}</style><details><summary>More</summary><p>ANSWER</p></details>",
         "<button aria-controls=a1>How?</button><div id=a1 style='display:none'>ANSWER</div>",
         "<a href='#a1'>More</a><p>x</p><div id=a1 hidden>ANSWER</div>",
-        "<link rel=canonical href='http://x.test/a'><a href='http://x.test/a#a1'>More</a><p>x</p><div id=a1 hidden>ANSWER</div>",
+        "<link rel=canonical href='http://x.test/a'><a href='http://x.test/a#a1'>More</a><p>x</p><div id=a1 "
+        "hidden>ANSWER</div>",
         "<button data-bs-target='#a1'>More</button><p>x</p><div id=a1 hidden>ANSWER</div>",
         "<button data-target='.a1'>More</button><p>x</p><div class='b a1' hidden>ANSWER</div>",
         "<a data-toggle=tab data-tab='a1'>More</a><p>x</p><div id=a1 hidden>ANSWER</div>",
@@ -182,13 +202,17 @@ def test_a_style_element_for_others_does_not_count(attributes: str) -> None:
         "<button popovertarget=d>Sizes</button><div popover id=d>ANSWER</div>",
         "<dialog open>ANSWER</dialog>",
         "<button id=b1>More</button><p>x</p><div role=region id=r aria-labelledby=b1 hidden>ANSWER</div>",
-        "<style>.t~.c{display:none} .t:checked~.c{display:block}</style><input type=checkbox id=t class=t><label for=t>Q</label><div class=c>ANSWER</div>",
+        "<style>.t~.c{display:none} .t:checked~.c{display:block}</style><input type=checkbox id=t class=t><label "
+        "for=t>Q</label><div class=c>ANSWER</div>",
         "<style>.m ul{display:none} .m:hover ul{display:block}</style><div class=m>Menu<ul><li>ANSWER</ul></div>",
-        "<button aria-controls=o>More</button><div id=o hidden><p>x</p><button aria-controls=i>Even more</button><p>y</p><p id=i hidden>ANSWER</p></div>",
+        "<button aria-controls=o>More</button><div id=o hidden><p>x</p><button aria-controls=i>Even more</button>"
+        "<p>y</p><p id=i hidden>ANSWER</p></div>",
         "<h3><button>How?</button></h3><div hidden>ANSWER</div>",
-        "<button class=q>A</button><div style='display:none'>ANSWER</div><button class=q>B</button><div style='display:none'>C</div>",
+        "<button class=q>A</button><div style='display:none'>ANSWER</div><button class=q>B</button><div "
+        "style='display:none'>C</div>",
         "<dl><dt>Term</dt><dd hidden>ANSWER</dd></dl>",
-        "<div class=q>How do I pay?</div><div class=a style='display:none'>ANSWER</div><div class=q>And when?</div><div class=a style='display:none'>Now</div>",
+        "<div class=q>How do I pay?</div><div class=a style='display:none'>ANSWER</div><div class=q>And "
+        "when?</div><div class=a style='display:none'>Now</div>",
         "<ul><li class=c>1</li><li class=c>2</li><li class=c hidden>ANSWER</li></ul><p><button>Show more</button></p>",
     ],
 )
@@ -196,7 +220,9 @@ def test_what_a_control_opens_stays(markup: str) -> None:
     """In the copy that is read, nothing says any more that it is hidden: what reads it later would believe it."""
     copy = as_read(parse_markup(f"<h1>Title</h1><p>Some text.</p>{markup}").root)
     assert "ANSWER" in element_text(copy)
-    assert not copy.xpath("//*[contains(., 'ANSWER')][@hidden and not(@hidden='until-found') or contains(@style, 'none')]")
+    assert not copy.xpath(
+        "//*[contains(., 'ANSWER')][@hidden and not(@hidden='until-found') or contains(@style, 'none')]"
+    )
 
 
 @pytest.mark.parametrize(
@@ -238,7 +264,9 @@ LONG = "<p>" + "A long text about the hills and their people. " * 40 + "</p>"
         "<style>.wow{{visibility:hidden}}</style><h1>T</h1><section class=wow>{}</section>",
         "<style>.m{{opacity:0;transform:translateY(20px)}}</style><h1>T</h1><section class=m>{}</section>",
         "<style>[v-cloak]{{display:none}}</style><h1>T</h1><section v-cloak>{}</section>",
-        "<style>.p{{visibility:hidden}}</style><div class=p><h1>T</h1>{}</div><footer>" + "Imprint and contact. " * 30 + "</footer>",
+        "<style>.p{{visibility:hidden}}</style><div class=p><h1>T</h1>{}</div><footer>"
+        + "Imprint and contact. " * 30
+        + "</footer>",
         "<noscript><div></noscript><h1>T</h1>{}",
         "<style>*{{visibility:hidden}}</style>{}",
     ],
@@ -265,18 +293,34 @@ def test_hiding_that_scripts_undo_is_not_believed(markup: str) -> None:
 )
 def test_what_a_style_attribute_makes_transparent_is_faded_in_by_scripts(style: str) -> None:
     card = f'<div class=card style="{style}"><h2>Pass</h2><p>It costs 199 euros.</p></div>'
-    assert shown(f"<h1>Tours</h1><p>Three days in the hills.</p>{card}") == "Tours Three days in the hills. Pass It costs 199 euros."
-    assert fields(card, title={"css": "h2"}, price={"css": ".card p"}) == {"title": "Pass", "price": "It costs 199 euros."}
-    (draft,) = mapped(f"<nav><a href=/>Home</a></nav>{card}", yields="records", each={"css": ".card"}, fields={"title": {"css": "h2"}}, id="{title}").drafts
+    assert (
+        shown(f"<h1>Tours</h1><p>Three days in the hills.</p>{card}")
+        == "Tours Three days in the hills. Pass It costs 199 euros."
+    )
+    assert fields(card, title={"css": "h2"}, price={"css": ".card p"}) == {
+        "title": "Pass",
+        "price": "It costs 199 euros.",
+    }
+    (draft,) = mapped(
+        f"<nav><a href=/>Home</a></nav>{card}",
+        yields="records",
+        each={"css": ".card"},
+        fields={"title": {"css": "h2"}},
+        id="{title}",
+    ).drafts
     assert draft.title == "Pass"
 
 
-@pytest.mark.parametrize("also", ["display:none", "position:absolute;left:-9999px", "font-size:0", "width:0;height:0;overflow:hidden"])
+@pytest.mark.parametrize(
+    "also", ["display:none", "position:absolute;left:-9999px", "font-size:0", "width:0;height:0;overflow:hidden"]
+)
 def test_what_is_transparent_and_hidden_in_another_way_is_hidden(also: str) -> None:
     assert shown(f'<p>Seen.</p><p style="opacity:0;{also}">199 euros</p>') == "Seen."
 
 
-@pytest.mark.parametrize("formula", ["<math><mi>x</mi></math>", '<script type="math/tex">x</script>', '<span class="katex">x</span>'])
+@pytest.mark.parametrize(
+    "formula", ["<math><mi>x</mi></math>", '<script type="math/tex">x</script>', '<span class="katex">x</span>']
+)
 def test_a_formula_in_hidden_text_does_not_show_it(formula: str) -> None:
     hiding = "<style>.n{position:absolute;width:1px;height:1px;overflow:hidden;clip:rect(0,0,0,0)}</style>"
     for way in ("hidden", "style='display:none'", "class=n"):
@@ -290,9 +334,17 @@ def test_what_is_drawn_for_a_formula_does_not_hide_its_source() -> None:
 
 
 def test_pictures_and_formulas_and_data_are_left_alone() -> None:
-    tree = as_read(parse_markup("<p>x</p><style>.l{opacity:0}</style><img class=l alt=A><span style='display:none'><math><mi>y</mi></math></span>").root)
+    tree = as_read(
+        parse_markup(
+            "<p>x</p><style>.l{opacity:0}</style><img class=l alt=A><span style='display:none'><math><mi>y</mi>"
+            "</math></span>"
+        ).root
+    )
     assert tree.xpath("//img/@alt") == ["A"] and tree.xpath("//mi")
-    data = '<p>x</p><div hidden><input type=hidden name=id value=7><i data-price=9 class=d></i><script id=s type="application/json">{"n": 1}</script></div>'
+    data = (
+        "<p>x</p><div hidden><input type=hidden name=id value=7><i data-price=9 class=d></i><script id=s "
+        'type="application/json">{"n": 1}</script></div>'
+    )
     got = fields(
         data,
         value={"css": "input", "attr": "value"},
@@ -322,7 +374,9 @@ def test_what_is_hidden_from_screen_readers_only_is_read_unless_it_repeats_somet
 
 
 def test_a_title_is_one_that_visitors_see() -> None:
-    (draft,) = mapped("<title>Site</title><h1 hidden>Buy cheap</h1><h1>Tour <span style='display:none'>199</span></h1><p>x</p>").drafts
+    (draft,) = mapped(
+        "<title>Site</title><h1 hidden>Buy cheap</h1><h1>Tour <span style='display:none'>199</span></h1><p>x</p>"
+    ).drafts
     assert draft.title == "Tour"
 
 
@@ -330,11 +384,15 @@ def test_questions_and_answers_are_those_that_visitors_can_open() -> None:
     markup = (
         "<style>.a{display:none}</style><body><main><h3><button aria-controls=a1>How do I pay?</button></h3>"
         "<div id=a1 class=a>By card. <i hidden>Or 199 euros.</i></div>"
-        "<h3>What does it cost?</h3><p style='display:none'>199 euros.</p><p>149 euros.</p><div hidden><h3>Is it 199?</h3><p>Yes.</p></div></main>"
+        "<h3>What does it cost?</h3><p style='display:none'>199 euros.</p><p>149 euros.</p><div hidden><h3>Is "
+        "it 199?</h3><p>Yes.</p></div></main>"
     )
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*", "format": "faq"})
     (extraction,) = map_pages([Page(url="faq.html", body=markup.encode(), content_type="text/html")], source, "en")
-    assert [(d.fields["question"], d.fields["answer"]) for d in extraction.drafts] == [("How do I pay?", "By card."), ("What does it cost?", "149 euros.")]
+    assert [(d.fields["question"], d.fields["answer"]) for d in extraction.drafts] == [
+        ("How do I pay?", "By card."),
+        ("What does it cost?", "149 euros."),
+    ]
 
 
 def test_a_field_of_html_from_data_is_read_as_visitors_see_it() -> None:
@@ -379,7 +437,9 @@ def test_a_hidden_element_is_read_where_the_rule_asks_for_it() -> None:
     assert draft.fields == {"code": "A12"}
 
 
-@pytest.mark.parametrize("rule", [{"json": "a", "hidden": True}, {"url": "(a)", "hidden": True}, {"const": 1, "hidden": True}])
+@pytest.mark.parametrize(
+    "rule", [{"json": "a", "hidden": True}, {"url": "(a)", "hidden": True}, {"const": 1, "hidden": True}]
+)
 def test_only_markup_can_be_hidden(rule: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="'hidden' goes with css or xpath"):
         site(yields="records", fields={"f": rule})

@@ -1,4 +1,6 @@
-"""Bodies that were cut short on the way, over real sockets: tried again, then counted as failed, and the page keeps what it had."""
+"""Bodies that were cut short on the way, over real sockets: tried again, then counted as failed, and the page keeps
+what it had.
+"""
 
 import gzip
 import threading
@@ -20,7 +22,9 @@ from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.whole_bodies import decoded
 from almanac.spiders.store.raw import RawStore
 
-_PAGE = b"<h1>A page</h1>" + b"".join(b"<p>Sentence number %d of a page that is long enough to be cut.</p>" % n for n in range(400))
+_PAGE = b"<h1>A page</h1>" + b"".join(
+    b"<p>Sentence number %d of a page that is long enough to be cut.</p>" % n for n in range(400)
+)
 _OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
@@ -69,7 +73,9 @@ CUT: dict[str, bytes] = {
     **{f"{name}-cut": encoded(name, pack(_PAGE)[:-12]) for name, pack in ENCODERS.items()},
     **{f"{name}-half": encoded(name, pack(_PAGE)[: len(pack(_PAGE)) // 2]) for name, pack in ENCODERS.items()},
     "raw-deflate-cut": encoded("deflate", raw_deflate(_PAGE)[:-5]),
-    "gzip-in-chunks-cut": chunked(gzip.compress(_PAGE)[:-20]).replace(b"Transfer-", b"Content-Encoding: gzip\r\nTransfer-", 1),
+    "gzip-in-chunks-cut": chunked(gzip.compress(_PAGE)[:-20]).replace(
+        b"Transfer-", b"Content-Encoding: gzip\r\nTransfer-", 1
+    ),
     "gzip-header-only": encoded("gzip", gzip.compress(_PAGE)[:7]),
 }
 WHOLE: dict[str, bytes] = {
@@ -131,24 +137,45 @@ def bodies(raw: RawStore, run_id: str, base: str) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_a_body_that_was_cut_short_is_a_failed_fetch_and_the_page_keeps_what_it_had(site: Site, tmp_path: Path) -> None:
-    """Of each kind: asked for three times, counted as failed, and read from the last crawl. A page that is new and cut is not stored at all."""
+    """Of each kind: asked for three times, counted as failed, and read from the last crawl. A page that is new and cut
+    is not stored at all.
+    """
     raw, old = RawStore(tmp_path), b"<h1>A page</h1><p>as it was before</p>"
     site.serve(dict.fromkeys(CUT, answer(old)))
     assert site.crawl(raw, "r1").pages.fetched == len(CUT) + 1
     site.serve({**CUT, "new": CUT["gzip-cut"]})
     outcome = site.crawl(raw, "r2", "r1")
-    assert {path: times for path, times in site.asked.items() if path not in ("/", "/robots.txt")} == {f"/{name}": 3 for name in [*CUT, "new"]}
-    assert (outcome.pages.fetched, outcome.pages.failed, outcome.kept, outcome.pages.vanished) == (1, len(CUT) + 1, len(CUT), 0)
+    assert {path: times for path, times in site.asked.items() if path not in ("/", "/robots.txt")} == {
+        f"/{name}": 3 for name in [*CUT, "new"]
+    }
+    assert (outcome.pages.fetched, outcome.pages.failed, outcome.kept, outcome.pages.vanished) == (
+        1,
+        len(CUT) + 1,
+        len(CUT),
+        0,
+    )
     assert {failure.reason for failure in outcome.failures} == {"unreachable"}
-    assert {failure.detail.partition(":")[0] for failure in outcome.failures} == {"its compressed body is cut short", "its body is cut short"}
+    assert {failure.detail.partition(":")[0] for failure in outcome.failures} == {
+        "its compressed body is cut short",
+        "its body is cut short",
+    }
     stored = bodies(raw, "r2", site.base)
     assert stored.keys() == {"", *CUT} and all(stored[name] == old for name in CUT)
 
 
 @pytest.mark.slow
 def test_a_whole_body_is_taken_however_it_is_sent(site: Site, tmp_path: Path) -> None:
-    """Also without a length, where nobody can tell; and a cut body of a page that is gone says all the same that it is gone."""
-    site.serve({**WHOLE, "gone": encoded("gzip", gzip.compress(_PAGE)[:-20], status=b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n")})
+    """Also without a length, where nobody can tell; and a cut body of a page that is gone says all the same that it is
+    gone.
+    """
+    site.serve(
+        {
+            **WHOLE,
+            "gone": encoded(
+                "gzip", gzip.compress(_PAGE)[:-20], status=b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n"
+            ),
+        }
+    )
     outcome = site.crawl(RawStore(tmp_path), "r1")
     assert (outcome.pages.fetched, outcome.pages.failed, outcome.pages.gone) == (len(WHOLE) + 1, 0, 1)
     stored = bodies(RawStore(tmp_path), "r1", site.base)
@@ -175,7 +202,12 @@ def test_of_a_cut_body_as_much_as_there_is(name: str) -> None:
 @pytest.mark.parametrize("flags", range(32))
 def test_every_gzip_header_is_passed_over(flags: int) -> None:
     plain = gzip.compress(_PAGE)
-    extra = (b"\x03\x00abc" if flags & 4 else b"") + (b"name\0" if flags & 8 else b"") + (b"a comment\0" if flags & 16 else b"") + (b"xx" if flags & 2 else b"")
+    extra = (
+        (b"\x03\x00abc" if flags & 4 else b"")
+        + (b"name\0" if flags & 8 else b"")
+        + (b"a comment\0" if flags & 16 else b"")
+        + (b"xx" if flags & 2 else b"")
+    )
     packed = plain[:3] + bytes([flags]) + plain[4:10] + extra + plain[10:]
     assert decoded(packed, b"gzip") == (_PAGE, True)
     assert all(decoded(packed[:length], b"gzip") == (b"", False) for length in range(1, 10 + len(extra)))

@@ -1,4 +1,6 @@
-"""Sheets as a person sees them: values by their number formats, nothing that is hidden, merged cells in each of their rows."""
+"""Sheets as a person sees them: values by their number formats, nothing that is hidden, merged cells in each of their
+rows.
+"""
 
 import datetime as dt
 import io
@@ -58,21 +60,33 @@ def _sheet(rows: Any, change: Any = lambda _: None) -> bytes:
 @pytest.mark.parametrize(
     ("value", "code", "text"),
     [
-        (0.25, "0%", "25%"), (0.125, "0.0%", "12.5%"), (0.125, "0%", "13%"), (1.005, "0.00", "1.01"), (0.285, "0%", "29%"),
-        (1234.5, "€ #,##0.00", "€ 1,234.50"), (1234.5, "#,##0.00\\ [$€-407]", "1,234.50 €"), (1234.5, '"$"#,##0.00_-', "$1,234.50"),
-        (5, "[$CHF] 0.00", "CHF 5.00"), (1234567, "#,##0", "1,234,567"), (999, "#,##0", "999"), (0, "#,##0", "0"), (0, "#", ""),
-        (7, "00000", "00007"), (1234, "0", "1234"), (1500000, '0.0,,"M"', "1.5M"), (12345, "#,##0,", "12"), (3, '0 "pcs"', "3 pcs"),
+        (0.25, "0%", "25%"), (0.125, "0.0%", "12.5%"), (0.125, "0%", "13%"), (1.005, "0.00", "1.01"), (0.285, "0%",
+        "29%"),
+        (1234.5, "€ #,##0.00", "€ 1,234.50"), (1234.5, "#,##0.00\\ [$€-407]", "1,234.50 €"), (1234.5, '"$"#,##0.00_-',
+        "$1,234.50"),
+        (5, "[$CHF] 0.00", "CHF 5.00"), (1234567, "#,##0", "1,234,567"), (999, "#,##0", "999"), (0, "#,##0", "0"), (0,
+        "#", ""),
+        (7, "00000", "00007"), (1234, "0", "1234"), (1500000, '0.0,,"M"', "1.5M"), (12345, "#,##0,", "12"), (3,
+        '0 "pcs"', "3 pcs"),
         (90, '0 "km"/"h"', "90 km/h"), (3, "0\\ \\k\\g", "3 kg"), (5551234567, "(000) 000-0000", "(555) 123-4567"),
-        (1234567, "##\\,##\\,##0", "12,34,567"), (12345, "0.00E+00", "1.23E+04"), (0.00012, "0.0E-0", "1.2E-4"), (9.999, "0.0E+0", "1.0E+1"),
-        (12345, "##0.0E+0", "12.3E+3"), (1.5, "# ?/?", "1 1/2"), (0.25, "# ?/?", "1/4"), (2, "# ?/?", "2"), (1.5, "?/?", "3/2"),
-        (0.5, "# ?/8", "4/8"), (-12, "0", "-12"), (-12, "#,##0_);(#,##0)", "-12"), (-12, "0;[Red]0", "-12"), (-12, '0;"minus "0', "minus 12"),
+        (1234567, "##\\,##\\,##0", "12,34,567"), (12345, "0.00E+00", "1.23E+04"), (0.00012, "0.0E-0", "1.2E-4"), (9.999,
+        "0.0E+0", "1.0E+1"),
+        (12345, "##0.0E+0", "12.3E+3"), (1.5, "# ?/?", "1 1/2"), (0.25, "# ?/?", "1/4"), (2, "# ?/?", "2"), (1.5, "?/?",
+        "3/2"),
+        (0.5, "# ?/8", "4/8"), (-12, "0", "-12"), (-12, "#,##0_);(#,##0)", "-12"), (-12, "0;[Red]0", "-12"), (-12,
+        '0;"minus "0', "minus 12"),
         (-12, "0;-0", "-12"), (-0.001, "0.00", "0.00"), (-1234.5, _ACCOUNTING, "-$1,234.50"), (0, _ACCOUNTING, "$0.00"),
-        (1234.5, _ACCOUNTING, "$1,234.50"), (0, "0;-0;", ""), (5, ";;;", ""), (0, '0;0;"none"', "none"), (1, "[=1]0 \"day\";0 \"days\"", "1 day"),
-        (2, "[=1]0 \"day\";0 \"days\"", "2 days"), (150, "[>=100]\"many\";0", "many"), (-5, "[>=100]\"many\";0", "-5"), (1, '"yes";;"no"', "yes"),
-        (0, '"yes";;"no"', "no"), (1.5, '0.0"°C"', "1.5°C"), (2.5, "0.##", "2.5"), (2, "0.##", "2"), (3, "@", "3"), (1.5, 'General" km"', "1.5 km"),
-        (0.1 + 0.2, "General", "0.3"), (1e-7, "General", "0.0000001"), (1e30, "General", "1E+30"), (-1.5e308, "0.00", "-1.5E+308"),
+        (1234.5, _ACCOUNTING, "$1,234.50"), (0, "0;-0;", ""), (5, ";;;", ""), (0, '0;0;"none"', "none"), (1,
+        "[=1]0 \"day\";0 \"days\"", "1 day"),
+        (2, "[=1]0 \"day\";0 \"days\"", "2 days"), (150, "[>=100]\"many\";0", "many"), (-5, "[>=100]\"many\";0", "-5"),
+        (1, '"yes";;"no"', "yes"),
+        (0, '"yes";;"no"', "no"), (1.5, '0.0"°C"', "1.5°C"), (2.5, "0.##", "2.5"), (2, "0.##", "2"), (3, "@", "3"),
+        (1.5, 'General" km"', "1.5 km"),
+        (0.1 + 0.2, "General", "0.3"), (1e-7, "General", "0.0000001"), (1e30, "General", "1E+30"), (-1.5e308, "0.00",
+        "-1.5E+308"),
         (1e-305, "General", "1E-305"), (2**60, "General", "1152921504606846976"),
-        (29.000000000000004, "General", "29"), (1, "0" * 400 + "%" * 400, "1"), (1, '"never closed', "never closed"), (float("inf"), "0", ""),
+        (29.000000000000004, "General", "29"), (1, "0" * 400 + "%" * 400, "1"), (1, '"never closed', "never closed"),
+        (float("inf"), "0", ""),
         (1, "[", "1"), (1, "\\", ""),
     ],
 )  # fmt: skip
@@ -81,13 +95,29 @@ def test_a_number_is_written_as_its_format_shows_it(value: float, code: str, tex
 
 
 def test_marks_are_those_of_the_language() -> None:
-    shown = {language: number_text(1234567.5, "#,##0.00", marks_of(language)) for language in ("en", "de", "fr", "vi", "auto", "")}
-    assert shown["en"] == shown["auto"] == shown[""] == "1,234,567.50" and shown["de"] == shown["vi"] == "1.234.567,50" and shown["fr"] == "1 234 567,50"
+    shown = {
+        language: number_text(1234567.5, "#,##0.00", marks_of(language))
+        for language in ("en", "de", "fr", "vi", "auto", "")
+    }
+    assert (
+        shown["en"] == shown["auto"] == shown[""] == "1,234,567.50"
+        and shown["de"] == shown["vi"] == "1.234.567,50"
+        and shown["fr"] == "1 234 567,50"
+    )
     assert number_text(0.5, "General", marks_of("de")) == "0,5"
 
 
 @pytest.mark.parametrize(
-    ("code", "text"), [("General", "a"), ("@", "a"), ('"No. "@', "No. a"), ('0;0;0;"x "@', "x a"), (";;;", ""), ("0.00", "a"), ("0;;", "a")]
+    ("code", "text"),
+    [
+        ("General", "a"),
+        ("@", "a"),
+        ('"No. "@', "No. a"),
+        ('0;0;0;"x "@', "x a"),
+        (";;;", ""),
+        ("0.00", "a"),
+        ("0;;", "a"),
+    ],
 )
 def test_a_text_has_what_its_format_puts_around_it(code: str, text: str) -> None:
     assert text_text("a", code) == text
@@ -110,12 +140,14 @@ def test_dates_are_written_by_iso_8601_as_far_as_their_format_goes(is_1904: bool
         made.epoch = CALENDAR_MAC_1904
     day, moment = dt.datetime(2024, 3, 5), dt.datetime(2024, 3, 5, 14, 30)
     cells = {
-        "dd/mm/yyyy": (day, "2024-03-05"), "[$-407]d. mmmm yyyy": (day, "2024-03-05"), 'yyyy"年"m"月"d"日"': (day, "2024-03-05"), "mmm yyyy": (day, "2024-03"),
+        "dd/mm/yyyy": (day, "2024-03-05"), "[$-407]d. mmmm yyyy": (day, "2024-03-05"), 'yyyy"年"m"月"d"日"': (day,
+        "2024-03-05"), "mmm yyyy": (day, "2024-03"),
         "yyyy": (day, "2024"), "d mmm": (day, "2024-03-05"), "m/d/yy h:mm": (moment, "2024-03-05 14:30"),
         "yyyy-mm-dd hh:mm:ss": (moment, "2024-03-05 14:30:00"),
         "dd.mm.yyyy": (moment, "2024-03-05"), "h:mm AM/PM": (moment, "14:30"), "h:mm": (dt.time(9, 5), "09:05"),
         "[h]:mm:ss": (dt.timedelta(hours=30, minutes=5), "30:05:00"),
-        "[h]:mm": (dt.timedelta(hours=30, minutes=5), "30:05"), "dd/mm/yy": (0, ""), "dd/mm/yyyy h:mm": (dt.datetime(2024, 3, 5), "2024-03-05"),
+        "[h]:mm": (dt.timedelta(hours=30, minutes=5), "30:05"), "dd/mm/yy": (0, ""),
+        "dd/mm/yyyy h:mm": (dt.datetime(2024, 3, 5), "2024-03-05"),
     }  # fmt: skip
     for number, (code, (value, _)) in enumerate(cells.items(), start=1):
         made.active.cell(number, 1, code)
@@ -132,7 +164,12 @@ def test_kept_values_of_formulas_booleans_and_errors() -> None:
     """An error says that there is no value; a text that only looks like one is a text."""
     body = _sheet([["total", 3], ["name", "x"], ["done", True], ["bad", "#N/A"], ["end", 1]])
     body = _with(body, "xl/worksheets/sheet1.xml", r'<c r="B1" t="n"><v>3</v>', '<c r="B1"><f>1+2</f><v>3</v>')
-    body = _with(body, "xl/worksheets/sheet1.xml", r'<c r="B2" t="inlineStr"><is><t>x</t></is>', '<c r="B2" t="str"><f>"y"</f><v>y_x000D_z</v>')
+    body = _with(
+        body,
+        "xl/worksheets/sheet1.xml",
+        r'<c r="B2" t="inlineStr"><is><t>x</t></is>',
+        '<c r="B2" t="str"><f>"y"</f><v>y_x000D_z</v>',
+    )
     assert _shown(body) == ["Sheet", [["total", "3"], ["name", "y z"], ["done", "TRUE"], ["bad", ""], ["end", "1"]]]
     assert _shown(_sheet([["a", "#tag"]])) == ["Sheet", [["a", "#tag"]]]
 
@@ -145,10 +182,17 @@ def test_hidden_rows_columns_and_sheets_are_left_out() -> None:
         kept_back.append(["SECRET"])
         kept_back.sheet_state = "veryHidden"
 
-    rows = [["name", "SECRET", "price", "unit", "SECRET"], ["SECRET", 1, 2, "x", 3], ["lamp", "SECRET", 10, "pc", 4], [], ["next", 1, 2]]
+    rows = [
+        ["name", "SECRET", "price", "unit", "SECRET"],
+        ["SECRET", 1, 2, "x", 3],
+        ["lamp", "SECRET", 10, "pc", 4],
+        [],
+        ["next", 1, 2],
+    ]
     body = _with(_sheet(rows, hide), "xl/worksheets/sheet1.xml", 'width="77"', 'width="0"')
     assert _shown(body) == ["Sheet", [["name", "price", "unit"], ["lamp", "10", "pc"]], [["next", "2"]]]
-    left = ["SECRET SECRET", "SECRET 1 2 x 3", "SECRET 4", "1", "SECRET"]  # two columns, a row, two columns, one column, a sheet
+    # two columns, a row, two columns, one column, a sheet
+    left = ["SECRET SECRET", "SECRET 1 2 x 3", "SECRET 4", "1", "SECRET"]
     assert read_xlsx(body, 1000).left_out == {"hidden": {"blocks": 5, "characters": sum(map(len, left))}}
 
 
@@ -160,7 +204,13 @@ def test_a_range_of_hidden_columns_is_left_out() -> None:
 
 
 def test_a_merged_cell_stands_in_each_of_its_rows_and_in_the_first_of_its_columns_and_names_all_of_them() -> None:
-    rows = [["region", "product", "price", None], ["north", "lamp", 1, "a"], [None, "bed", 2, None], [None, "chair", 3, "c"], ["south", "both", None, "d"]]
+    rows = [
+        ["region", "product", "price", None],
+        ["north", "lamp", 1, "a"],
+        [None, "bed", 2, None],
+        [None, "chair", 3, "c"],
+        ["south", "both", None, "d"],
+    ]
 
     def merge(sheet: Any) -> None:
         for where in ("A2:A4", "D2:D3", "B5:C5", "C1:D1"):
@@ -177,8 +227,16 @@ def test_a_merged_cell_stands_in_each_of_its_rows_and_in_the_first_of_its_column
 
 
 def test_what_a_merged_cell_covers_is_not_shown_and_its_value_is_beside_hidden_cells() -> None:
-    body = _sheet([["a", "b", "c"], ["x", "COVERED", "1"], ["COVERED", "COVERED", "2"]], lambda sheet: setattr(sheet.row_dimensions[2], "hidden", True))
-    body = _with(body, "xl/worksheets/sheet1.xml", "</sheetData>", '</sheetData><mergeCells count="1"><mergeCell ref="A2:B3"/></mergeCells>')
+    body = _sheet(
+        [["a", "b", "c"], ["x", "COVERED", "1"], ["COVERED", "COVERED", "2"]],
+        lambda sheet: setattr(sheet.row_dimensions[2], "hidden", True),
+    )
+    body = _with(
+        body,
+        "xl/worksheets/sheet1.xml",
+        "</sheetData>",
+        '</sheetData><mergeCells count="1"><mergeCell ref="A2:B3"/></mergeCells>',
+    )
     assert _shown(body) == ["Sheet", [["a", "b", "c"], ["x", "", "2"]]]
 
 
@@ -204,8 +262,15 @@ def test_numbers_are_in_the_language_of_the_texts_where_none_is_declared() -> No
         sheet["B2"].number_format = sheet["B3"].number_format = "#,##0"
         sheet["B4"].number_format = "#,##0.00"
 
-    shown = {language: [row[1] for row in _shown(_sheet(rows, formatted), language)[1][1:]] for language in ("auto", "de", "en")}
-    assert shown == {"auto": ["1234", "1.234.567", "1.234,00"], "de": ["1.234", "1.234.567", "1.234,00"], "en": ["1,234", "1,234,567", "1,234.00"]}
+    shown = {
+        language: [row[1] for row in _shown(_sheet(rows, formatted), language)[1][1:]]
+        for language in ("auto", "de", "en")
+    }
+    assert shown == {
+        "auto": ["1234", "1.234.567", "1.234,00"],
+        "de": ["1.234", "1.234.567", "1.234,00"],
+        "en": ["1,234", "1,234,567", "1,234.00"],
+    }
 
 
 def test_a_workbook_without_styles_is_read() -> None:
@@ -230,6 +295,10 @@ def test_raised_and_lowered_text_of_a_cell_is_characters() -> None:
     def stands(text: str, how: str) -> Any:
         return TextBlock(InlineFont(vertAlign=how), text)
 
-    dose = CellRichText("2.4 × 10", stands("-", "superscript"), stands("6", "superscript"), " of H", stands("2", "subscript"), "O")
-    body = _sheet([["Strain", "Dose"], ["A", dose], ["B", CellRichText(TextBlock(InlineFont(b=True), "bold"), " and plain")]])
+    dose = CellRichText(
+        "2.4 × 10", stands("-", "superscript"), stands("6", "superscript"), " of H", stands("2", "subscript"), "O"
+    )
+    body = _sheet(
+        [["Strain", "Dose"], ["A", dose], ["B", CellRichText(TextBlock(InlineFont(b=True), "bold"), " and plain")]]
+    )
     assert _shown(body)[1:] == [[["Strain", "Dose"], ["A", "2.4 × 10⁻⁶ of H₂O"], ["B", "bold and plain"]]]

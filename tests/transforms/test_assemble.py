@@ -27,7 +27,9 @@ def _record(name: str, *, at: str) -> Item:
     return Item("r", "record", name, f"u/{name}", name, f"record {name}", {"n": 1}, {"n": 1}, "raw", at)
 
 
-def _assemble(folder: Path, items: Iterable[Item], live: Path | None = None, *, copied: bool = True) -> list[dict[str, Any]]:
+def _assemble(
+    folder: Path, items: Iterable[Item], live: Path | None = None, *, copied: bool = True
+) -> list[dict[str, Any]]:
     folder.mkdir()
     write_items(folder / "items.parquet", items)
     before = Briefs.read(batches_of(live / RECORDS, live / DOCUMENTS)) if live else Briefs.of([])
@@ -51,7 +53,8 @@ def test_chunks_that_are_copied_are_those_that_would_be_cut(tmp_path: Path, copi
     expected = _assemble(tmp_path / f"alone{copied}", second)
     assert [row | {"fetched_at": ""} for row in rows] == [row | {"fetched_at": ""} for row in expected]
     times = {(row["document_id"], row["ordinal"]): row["fetched_at"] for row in rows}
-    assert {times["a", n] for n in range(3)} == {times["r", 0]} == {times["b", 0]} == {"1"}  # what is known keeps its time
+    # what is known keeps its time
+    assert {times["a", n] for n in range(3)} == {times["r", 0]} == {times["b", 0]} == {"1"}
     assert times["c", 0] == times["b", max(n for name, n in times if name == "b")] == "2"
 
 
@@ -60,6 +63,16 @@ def test_items_that_were_quarantined_are_left_out_and_the_others_keep_their_orde
     write_items(tmp_path / "items.parquet", items)
     briefs = Briefs.read(batches_of(tmp_path / "items.parquet", rows=2), {1, 3})
     assert [briefs[row].document_id for row in range(len(briefs))] == ["a", "c", "e", "r"]
-    counts = split_items(tmp_path / "items.parquet", pa.array(["t1", "t2", "t3", "t4"], pa.large_string()), {1, 3}, tmp_path / RECORDS, tmp_path / DOCUMENTS)
+    counts = split_items(
+        tmp_path / "items.parquet",
+        pa.array(["t1", "t2", "t3", "t4"], pa.large_string()),
+        {1, 3},
+        tmp_path / RECORDS,
+        tmp_path / DOCUMENTS,
+    )
     assert counts == (1, 3)
-    assert [(item.document_id, item.fetched_at) for item in StoredItems(tmp_path / DOCUMENTS)] == [("a", "t1"), ("c", "t2"), ("e", "t3")]
+    assert [(item.document_id, item.fetched_at) for item in StoredItems(tmp_path / DOCUMENTS)] == [
+        ("a", "t1"),
+        ("c", "t2"),
+        ("e", "t3"),
+    ]

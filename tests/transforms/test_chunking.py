@@ -34,15 +34,23 @@ _SAMPLES = {
     "und": "👨‍👩‍👧👍🏽🇫🇷🇩🇪 e\u0301a\u0308 \u200dx\ufe0f ",
 }
 _breaks = ("\n", "\n\n", "\r\n", " ", "\u3000", "# Top\n", "\n\n## Sub\n\n", "```\n# no\n```\n")
-_tables = st.builds("\n| {} | b |\n| --- | --- |\n{}\n".format, st.sampled_from(["a", "Ort", "x" * 40]), st.integers(1, 9).map("| 1.5 | two. |\n".__mul__))
+_tables = st.builds(
+    "\n| {} | b |\n| --- | --- |\n{}\n".format,
+    st.sampled_from(["a", "Ort", "x" * 40]),
+    st.integers(1, 9).map("| 1.5 | two. |\n".__mul__),
+)
 _marks = st.sampled_from([*_breaks, "\u0301", "\u2029", "\x1c", "\x00", "\ud800", "a" * 90])
-_bits = st.one_of(st.sampled_from(list(_SAMPLES.values())), _marks, _tables, st.text(max_size=30), st.text("ab .!?。\né", max_size=30))
+_bits = st.one_of(
+    st.sampled_from(list(_SAMPLES.values())), _marks, _tables, st.text(max_size=30), st.text("ab .!?。\né", max_size=30)
+)
 _texts = st.lists(_bits, max_size=12).map("".join)
 
 
 def _embed(texts: list[str]) -> Any:
     """Vectors that follow the letters of a text."""
-    vectors = np.array([[1.0 + text.count(letter) for letter in "aeiouกחا。"] for text in texts], dtype=np.float32).reshape(len(texts), 9)
+    vectors = np.array(
+        [[1.0 + text.count(letter) for letter in "aeiouกחا。"] for text in texts], dtype=np.float32
+    ).reshape(len(texts), 9)
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
@@ -101,18 +109,48 @@ def test_rows_with_the_header_of_their_table_keep_the_caps(text: str, chunk: Chu
     limits = chunk.limits
     for row in _chunker(chunk, language).rows(_item("document", text)):
         assert row.text == text[row.start : row.end] and row.embedded_text.endswith(row.text)
-        assert chunk.by == "none" or _length(chunk, row.embedded_text, 0, len(row.embedded_text)) <= (limits.max_size or limits.size)
+        assert chunk.by == "none" or _length(chunk, row.embedded_text, 0, len(row.embedded_text)) <= (
+            limits.max_size or limits.size
+        )
 
 
-_name = st.sampled_from(["Opening hours", "What do I do when I am ill?", "3. Fees", "Preise", "營業時間", "Giá vé. Ai được giảm?", "`a` **b**"])
-_heading = st.one_of(st.builds("{} {}".format, st.sampled_from(["#", "##", "###", "  ####"]), _name), st.builds("{}\n-----".format, _name))
-_prose = st.lists(st.one_of(st.sampled_from(list(_SAMPLES.values())), st.sampled_from(["z" * 200, "One. Two! Three? "])), min_size=1, max_size=4)
+_name = st.sampled_from(
+    [
+        "Opening hours",
+        "What do I do when I am ill?",
+        "3. Fees",
+        "Preise",
+        "營業時間",
+        "Giá vé. Ai được giảm?",
+        "`a` **b**",
+    ]
+)
+_heading = st.one_of(
+    st.builds("{} {}".format, st.sampled_from(["#", "##", "###", "  ####"]), _name),
+    st.builds("{}\n-----".format, _name),
+)
+_prose = st.lists(
+    st.one_of(st.sampled_from(list(_SAMPLES.values())), st.sampled_from(["z" * 200, "One. Two! Three? "])),
+    min_size=1,
+    max_size=4,
+)
 _list = st.integers(1, 12).map("- a point, and another one.\n".__mul__)
 _code = st.integers(1, 9).map(lambda count: "```\n" + "# a comment. Or two\n" * count + "```\n")
-_text_block = st.one_of(_prose.map("".join), _list, _code, st.integers(1, 9).map(lambda count: "| a | b |\n| --- | --- |\n" + "| 1.5 | two. |\n" * count))
+_text_block = st.one_of(
+    _prose.map("".join),
+    _list,
+    _code,
+    st.integers(1, 9).map(lambda count: "| a | b |\n| --- | --- |\n" + "| 1.5 | two. |\n" * count),
+)
 _section = st.tuples(st.lists(_heading, max_size=3), _text_block, st.sampled_from(["\n\n", "\n", "\r\n\r\n"]))
 _limits = st.builds(
-    lambda by, unit, overlap: Chunk(by=by, size=200, overlap=overlap, unit=unit, **({"max_size": 250, "whole_below": 200} if by == "sentences" else {})),
+    lambda by, unit, overlap: Chunk(
+        by=by,
+        size=200,
+        overlap=overlap,
+        unit=unit,
+        **({"max_size": 250, "whole_below": 200} if by == "sentences" else {}),
+    ),
     st.sampled_from(["words", "paragraphs", "sentences", "recursive", "sections", "semantic"]),
     st.sampled_from(["characters", "tokens"]),
     st.integers(0, 149),
@@ -120,7 +158,9 @@ _limits = st.builds(
 
 
 @given(st.lists(_section, min_size=1, max_size=12), _limits)
-def test_headings_stay_whole_and_with_what_follows_them(sections: list[tuple[list[str], str, str]], chunk: Chunk) -> None:
+def test_headings_stay_whole_and_with_what_follows_them(
+    sections: list[tuple[list[str], str, str]], chunk: Chunk
+) -> None:
     """Three headings with 64 letters of a longer word fit a chunk, so that there is always a way."""
     text, headings = "", []
     for names, block, line_end in sections:
@@ -136,12 +176,29 @@ def test_headings_stay_whole_and_with_what_follows_them(sections: list[tuple[lis
 
 @pytest.mark.parametrize("by", ["words", "paragraphs", "sentences", "recursive", "semantic"])
 def test_questions_stay_with_their_answers(by: Any) -> None:
-    """Where a heading is longer than a chunk may be, or leaves no room for a word of its text, there is no other way than to part them."""
-    pages = "".join(f"### What is question {number} of them?\n\nThe answer to it is {number}. There is more to say.\n\n" for number in range(30))
-    chunk = Chunk(by=by, unit="characters", size=200, overlap=60, **({"max_size": 200, "whole_below": 0} if by == "sentences" else {}))
+    """Where a heading is longer than a chunk may be, or leaves no room for a word of its text, there is no other way
+    than to part them.
+    """
+    pages = "".join(
+        f"### What is question {number} of them?\n\nThe answer to it is {number}. There is more to say.\n\n"
+        for number in range(30)
+    )
+    chunk = Chunk(
+        by=by,
+        unit="characters",
+        size=200,
+        overlap=60,
+        **({"max_size": 200, "whole_below": 0} if by == "sentences" else {}),
+    )
     for shown in _shown(chunk, pages):
         assert all(f"The answer to it is {number}" in shown for number in re.findall(r"question (\d+)", shown)), shown
-    tight = Chunk(by=by, unit="characters", size=20, overlap=0, **({"max_size": 20, "whole_below": 0} if by == "sentences" else {}))
+    tight = Chunk(
+        by=by,
+        unit="characters",
+        size=20,
+        overlap=0,
+        **({"max_size": 20, "whole_below": 0} if by == "sentences" else {}),
+    )
     assert _shown(tight, "# The name of a thing\n\nText")[-1] in ("Text", "thing\n\nText")
     shared = [pages[b.start :] for a, b in pairwise(_chunker(chunk).split(pages)) if a.end > b.start]
     assert not any(text.startswith("#") for text in shared), "nothing of another question is repeated before a heading"
@@ -170,7 +227,9 @@ def test_the_same_text_is_cut_the_same(text: str, chunk: Chunk, language: str) -
 def test_scripts_without_terminators_or_spaces_are_cut_to_size(by: Any, language: str) -> None:
     letters = "".join(c for c in _SAMPLES[language] * 40 if c not in ".!?。！？؟।\u061f")
     for text in (letters, "".join(letters.split())):
-        spans = _chunker(Chunk(by=by, unit="characters", size=120, overlap=20, **({"max_size": 120} if by == "sentences" else {}))).split(text, language)
+        spans = _chunker(
+            Chunk(by=by, unit="characters", size=120, overlap=20, **({"max_size": 120} if by == "sentences" else {}))
+        ).split(text, language)
         lengths = [end - start for start, end in spans]
         assert len(spans) > 3 and max(lengths) <= 120
         assert by == "semantic" or sum(lengths) / len(lengths) > 60, "chunks are about as full as they may be"
@@ -204,7 +263,11 @@ def test_tables_of_pages_are_cut_between_rows_and_embedded_with_their_names(by: 
     assert len(rows) > 10
     for row in rows:
         assert header in row.embedded_text or "thing" not in row.text
-        assert all(re.fullmatch(r"\| thing \d+ \| \d+\.50; \d+\.90 \| \d+ \|", line) for line in row.text.split("\n") if "thing" in line)
+        assert all(
+            re.fullmatch(r"\| thing \d+ \| \d+\.50; \d+\.90 \| \d+ \|", line)
+            for line in row.text.split("\n")
+            if "thing" in line
+        )
 
 
 def test_a_table_without_names_repeats_none() -> None:
@@ -250,7 +313,14 @@ def test_windows_of_words_share_words_and_end_with_a_sentence_where_one_ends_nea
 def test_a_letter_is_a_word_where_words_are_not_parted() -> None:
     text = "你好今天天气很好" * 20
     assert [len(chunk) for chunk in _shown(Chunk(by="words", size=50, overlap=10), text, "zh")] == [50, 50, 50, 40]
-    assert [text[start:end] for text in ["使用Python语言「好」。"] for start, end in word_spans(text)] == ["使", "用", "Python", "语", "言", "「好」。"]
+    assert [text[start:end] for text in ["使用Python语言「好」。"] for start, end in word_spans(text)] == [
+        "使",
+        "用",
+        "Python",
+        "语",
+        "言",
+        "「好」。",
+    ]
     assert len(word_spans("x" * 640)) == 10
 
 
@@ -258,11 +328,22 @@ def test_sentences_stay_whole_up_to_the_cap_and_are_repeated_whole() -> None:
     long = "This one is " + "very " * 30 + "long."
     text = f"First of all. Dr. Brown came. Then this. {long} And the end. " + "Short. " * 4
     chunks = _shown(Chunk(by="sentences", size=50, overlap=20, max_size=200), text)
-    assert long in chunks and chunks[0] == "First of all. Dr. Brown came. Then this." and chunks[-1].startswith("And the end. Short.")
+    assert (
+        long in chunks
+        and chunks[0] == "First of all. Dr. Brown came. Then this."
+        and chunks[-1].startswith("And the end. Short.")
+    )
     assert max(map(len, _shown(Chunk(by="sentences", size=50, overlap=20, max_size=60), text))) <= 60
-    assert _shown(Chunk(by="sentences", size=20, overlap=0), "One is here. Two is here.") == ["One is here.", "Two is here."]
-    assert _shown(Chunk(by="sentences", size=20, overlap=0, whole_below=30), "One is here. Two is here.") == ["One is here. Two is here."]
-    second = _shown(Chunk(by="sentences", size=40, overlap=15), "One is here. Two is here. Three is here. Four is here.")[1]
+    assert _shown(Chunk(by="sentences", size=20, overlap=0), "One is here. Two is here.") == [
+        "One is here.",
+        "Two is here.",
+    ]
+    assert _shown(Chunk(by="sentences", size=20, overlap=0, whole_below=30), "One is here. Two is here.") == [
+        "One is here. Two is here."
+    ]
+    second = _shown(
+        Chunk(by="sentences", size=40, overlap=15), "One is here. Two is here. Three is here. Four is here."
+    )[1]
     assert second == "Three is here. Four is here." or second.startswith("Two is here.")
 
 
@@ -298,7 +379,18 @@ Under it.
 
 
 def _item(kind: str, text: str, metadata: dict[str, Any] | None = None) -> Item:
-    return Item("s", kind, "id", "u", "t", text, {}, {"a": 1} if metadata is None else metadata, "raw", "2026-01-01T00:00:00+00:00")  # type: ignore[arg-type]
+    return Item(
+        "s",
+        kind,  # type: ignore[arg-type]
+        "id",
+        "u",
+        "t",
+        text,
+        {},
+        {"a": 1} if metadata is None else metadata,
+        "raw",
+        "2026-01-01T00:00:00+00:00",
+    )
 
 
 def test_sections_are_cut_at_headings_and_know_their_path() -> None:
@@ -319,7 +411,10 @@ def test_headings_stand_in_front_of_what_is_embedded(by: Any) -> None:
     rows = Chunker(Chunk(by=by, size=100, overlap=0, headings=True)).rows(_item("document", text))
     assert len(rows) > 3
     for row in rows[-3:]:
-        assert row.embedded_text == f"Guide > Hours\n\n{row.text}" and row.metadata == {"a": 1, "section": "Guide > Hours"}
+        assert row.embedded_text == f"Guide > Hours\n\n{row.text}" and row.metadata == {
+            "a": 1,
+            "section": "Guide > Hours",
+        }
         assert text[row.start : row.end] == row.text
 
 
@@ -330,12 +425,16 @@ def test_a_declared_field_of_that_name_stays_what_it_is() -> None:
     assert row.metadata == {"page": 7, "place": None}
     paged = replace(_item("document", "Text.", {"page": "home"}), fields={PLACES: [[0, "page", 4]]})
     assert [row.metadata for row in Chunker(Chunk(by="none")).rows(paged)] == [{"page": "home", "place": None}]
-    assert [row.metadata for row in Chunker(Chunk(by="none")).rows(_item("record", "Text.", {"page": 7}))] == [{"page": 7}]
+    assert [row.metadata for row in Chunker(Chunk(by="none")).rows(_item("record", "Text.", {"page": 7}))] == [
+        {"page": 7}
+    ]
 
 
 def test_a_paragraph_behind_a_number_sign_is_no_heading() -> None:
     assert list(find_headings("# " + "x" * 5000 + "\n\ntext")) == []
-    assert [heading.path for heading in find_headings("a\r\n\r\n# B\r\n\r\nc # d\n\n    # code\n\n<!--\n# comment\n-->\n")] == [("B",)]
+    assert [
+        heading.path for heading in find_headings("a\r\n\r\n# B\r\n\r\nc # d\n\n    # code\n\n<!--\n# comment\n-->\n")
+    ] == [("B",)]
 
 
 def test_topics_are_cut_where_they_shift() -> None:
@@ -359,7 +458,9 @@ def test_nothing_visible_gives_no_chunk(by: Any, text: str) -> None:
 
 def test_a_detected_language_is_that_of_the_item() -> None:
     text = "Il coûte p.ex. 3 €. " * 30
-    by_item = Chunker(Chunk(by="sentences", size=40, overlap=0), "auto").rows(_item("document", text, {"language": "fr"}))
+    by_item = Chunker(Chunk(by="sentences", size=40, overlap=0), "auto").rows(
+        _item("document", text, {"language": "fr"})
+    )
     assert [row.text for row in by_item] == _shown(Chunk(by="sentences", size=40, overlap=0), text, "fr")
 
 
@@ -370,7 +471,9 @@ def test_a_record_is_one_chunk_without_a_span_whatever_its_length() -> None:
 
 def test_chunk_ids_follow_the_content_and_not_the_time() -> None:
     def row(metadata: int, at: str) -> Any:
-        return Chunker(Chunk()).rows(Item("s", "document", "id", "u", "t", "Some text.", {}, {"a": metadata}, "raw", at))[0]
+        return Chunker(Chunk()).rows(
+            Item("s", "document", "id", "u", "t", "Some text.", {}, {"a": metadata}, "raw", at)
+        )[0]
 
     first, later, other = row(1, "2026"), row(1, "2027"), row(2, "2026")
     assert first.chunk_id == later.chunk_id != other.chunk_id
@@ -400,7 +503,10 @@ def test_what_is_not_declared_is_the_chunkers_own(declared: dict[str, Any], limi
         ({"by": "sentences", "size": 500, "max_size": 400}, "max_size 400 must not be smaller than size 500"),
         ({"by": "sentences", "whole_below": 7000}, "whole_below 7000 must not be larger than max_size 6000"),
         ({"by": "words", "max_size": 900}, "max_size is of by: sentences"),
-        ({"by": "paragraphs", "unit": "tokens"}, "size: is required with unit: tokens; the default of by: paragraphs, 600, is in characters"),
+        (
+            {"by": "paragraphs", "unit": "tokens"},
+            "size: is required with unit: tokens; the default of by: paragraphs, 600, is in characters",
+        ),
     ],
 )
 def test_limits_that_do_not_fit_are_refused(declared: dict[str, Any], says: str) -> None:
@@ -412,4 +518,6 @@ def test_limits_that_do_not_fit_are_refused(declared: dict[str, Any], says: str)
 def test_a_very_long_text_without_line_breaks_takes_linear_time() -> None:
     """The library alone takes 3 s for 20,000 sentences, and 50 s for four times as many."""
     assert len(_shown(Chunk(by="sentences"), "日本語。" * 20_000, "ja")) > 30
-    assert_linear(lambda text: _shown(Chunk(by="sentences"), text, "ja"), lambda sentences: "日本語。" * sentences, 6_000)
+    assert_linear(
+        lambda text: _shown(Chunk(by="sentences"), text, "ja"), lambda sentences: "日本語。" * sentences, 6_000
+    )

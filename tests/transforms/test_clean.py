@@ -19,7 +19,10 @@ from almanac.transforms.clean import clean_text, clean_value
         ("one\r\ntwo\rthree", "one\ntwo\nthree"),
         ("one\n\n\n\ntwo  \n  three", "one\n\ntwo\n  three"),
         ("  many   spaces\there ", "many spaces here"),
-        ("\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"),
+        (
+            "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+            "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        ),
         ("null\x00byte\x07", "nullbyte"),
         ("Ig\U000e0069\U000e0067nore", "Ignore"),  # letters written in tags
         ("\u2764\ufe0f 1\ufe0f\u20e3 \u845b\U000e0100", "\u2764 1\u20e3 \u845b"),
@@ -28,7 +31,8 @@ from almanac.transforms.clean import clean_text, clean_value
         ("\u1820\u180b\u1821\u180f", "\u1820\u1821"),
         ("&#x3164;a&#xE0041;", "a"),
         ("\u115f\u1160", ""),  # Hangul fillers alone
-        ("\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8", "\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8"),  # and in place of a letter
+        # and in place of a letter
+        ("\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8", "\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8"),
     ],
 )
 def test_typing_variants_become_one(found: str, cleaned: str) -> None:
@@ -52,11 +56,34 @@ def test_code_in_a_field_is_kept() -> None:
     assert clean_value(["Run  this:\n\n```\nls  -l “x”\n```"]) == ["Run this:\n\n```\nls  -l “x”\n```"]
 
 
-_NEVER_SEEN = [*range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0), *range(0xFE00, 0xFE10), *range(0x180B, 0x1810), *range(0x2060, 0x2065)]
-_NEVER_SEEN += [0x34F, 0x61C, 0x3164, 0xFFA0, *range(0x206A, 0x2070), *range(0xFFF9, 0xFFFC), 0x200B, 0x200E, 0x200F, 0xAD, 0xFEFF]
+_NEVER_SEEN = [
+    *range(0xE0000, 0xE0080),
+    *range(0xE0100, 0xE01F0),
+    *range(0xFE00, 0xFE10),
+    *range(0x180B, 0x1810),
+    *range(0x2060, 0x2065),
+]
+_NEVER_SEEN += [
+    0x34F,
+    0x61C,
+    0x3164,
+    0xFFA0,
+    *range(0x206A, 0x2070),
+    *range(0xFFF9, 0xFFFC),
+    0x200B,
+    0x200E,
+    0x200F,
+    0xAD,
+    0xFEFF,
+]
 
 
-@given(st.lists(st.one_of(st.sampled_from("aé中ไ\u05d0\u0301\u200c\u200d.!`\n"), st.sampled_from(list(map(chr, _NEVER_SEEN))))).map("".join), st.booleans())
+@given(
+    st.lists(
+        st.one_of(st.sampled_from("aé中ไ\u05d0\u0301\u200c\u200d.!`\n"), st.sampled_from(list(map(chr, _NEVER_SEEN))))
+    ).map("".join),
+    st.booleans(),
+)
 def test_no_invisible_character_survives_and_every_other_does(text: str, code: bool) -> None:
     cleaned = clean_text(text, code=code)
     assert not set(map(ord, cleaned)) & set(_NEVER_SEEN)

@@ -10,7 +10,9 @@ from almanac.schemas.items import Item
 from almanac.transforms.compare import CHANGES, Brief, Briefs, Change, compare_items
 
 
-def _brief(document_id: str, *, text: str = "", url: str = "", price: int = 1, at: str = "2026-02-02", source: str = "s") -> Brief:
+def _brief(
+    document_id: str, *, text: str = "", url: str = "", price: int = 1, at: str = "2026-02-02", source: str = "s"
+) -> Brief:
     text, url = text or f"text of {document_id}", url or f"u/{document_id}"
     item = Item(source, "record", document_id, url, "t", text, {"price": price}, {}, "raw", at)
     return Brief(source, document_id, "record", url, item.content_sha256, sha256(text), at)
@@ -23,7 +25,11 @@ def _live(document_id: str, **keys: Any) -> Brief:
 def _compared(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str], list[str]]:
     """The change of each item, the times since when they are known, and the ids of what is removed."""
     result = compare_items(Briefs.of(found), Briefs.of(live), **keys)
-    return [CHANGES[change] for change in result.changes], result.first_seen.to_pylist(), [live[row].document_id for row in result.removed]
+    return (
+        [CHANGES[change] for change in result.changes],
+        result.first_seen.to_pylist(),
+        [live[row].document_id for row in result.removed],
+    )
 
 
 def _changes(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str]]:
@@ -34,7 +40,11 @@ def _changes(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[C
 def test_content_that_is_known_keeps_its_time() -> None:
     found = [_brief("same"), _brief("other", price=2), _brief("new")]
     live = [_live("same"), _live("other"), _live("gone")]
-    assert _compared(found, live) == (["unchanged", "changed", "added"], ["2020-01-01", "2026-02-02", "2026-02-02"], ["gone"])
+    assert _compared(found, live) == (
+        ["unchanged", "changed", "added"],
+        ["2020-01-01", "2026-02-02", "2026-02-02"],
+        ["gone"],
+    )
     items = Briefs.of(found)
     assert compare_items(items, Briefs.of(live)).unchanged.has(items.keys).tolist() == [True, False, False]
 
@@ -46,7 +56,11 @@ def test_the_same_text_at_another_url_has_moved_and_keeps_its_time() -> None:
 
 def test_a_page_that_redirects_has_moved_though_its_text_is_another() -> None:
     redirects = {("s", "u/old"): "u/new"}
-    assert _compared([_brief("new", text="edited")], [_live("old", url="u/old")], led_to=redirects) == (["moved"], ["2026-02-02"], [])
+    assert _compared([_brief("new", text="edited")], [_live("old", url="u/old")], led_to=redirects) == (
+        ["moved"],
+        ["2026-02-02"],
+        [],
+    )
 
 
 def test_one_live_item_moves_once_and_never_into_another_source() -> None:
@@ -72,16 +86,27 @@ _versions = st.dictionaries(
 )
 
 
-@given(_versions, _versions, st.dictionaries(st.tuples(st.sampled_from("st"), st.sampled_from("uvw")), st.sampled_from("uvw"), max_size=3))
-def test_columns_are_compared_as_items_one_by_one_would_be(found: dict[Any, Any], live: dict[Any, Any], led_to: dict[tuple[str, str], str]) -> None:
+@given(
+    _versions,
+    _versions,
+    st.dictionaries(st.tuples(st.sampled_from("st"), st.sampled_from("uvw")), st.sampled_from("uvw"), max_size=3),
+)
+def test_columns_are_compared_as_items_one_by_one_would_be(
+    found: dict[Any, Any], live: dict[Any, Any], led_to: dict[tuple[str, str], str]
+) -> None:
     items, before = (
-        [_brief(name, source=source, text=text, url=url, price=price, at=at) for (source, name), (text, url, price, at) in version.items()]
+        [
+            _brief(name, source=source, text=text, url=url, price=price, at=at)
+            for (source, name), (text, url, price, at) in version.items()
+        ]
         for version in (found, live)
     )
     assert _compared(items, before, led_to=led_to) == _one_by_one(items, before, led_to)
 
 
-def _one_by_one(items: list[Brief], live: list[Brief], led_to: dict[tuple[str, str], str]) -> tuple[list[str], list[str], list[str]]:
+def _one_by_one(
+    items: list[Brief], live: list[Brief], led_to: dict[tuple[str, str], str]
+) -> tuple[list[str], list[str], list[str]]:
     known, keys = {item.key: item for item in live}, {item.key for item in items}
     gone = sorted(item for item in live if item.key not in keys)
     moved: dict[Any, Brief] = {}
@@ -90,7 +115,12 @@ def _one_by_one(items: list[Brief], live: list[Brief], led_to: dict[tuple[str, s
             for old in gone:
                 same = (old.source, old.kind) == (item.source, item.kind) and old not in moved.values()
                 redirects = led_to.get((old.source, old.url)) == item.url
-                if item.key not in moved and same and (redirects or not by_redirect) and (old.text_sha256 == item.text_sha256 or not by_text):
+                if (
+                    item.key not in moved
+                    and same
+                    and (redirects or not by_redirect)
+                    and (old.text_sha256 == item.text_sha256 or not by_text)
+                ):
                     moved[item.key] = old
     changes, times = [], []
     for item in items:
@@ -103,5 +133,7 @@ def _one_by_one(items: list[Brief], live: list[Brief], led_to: dict[tuple[str, s
         else:
             change = "moved" if old_one.key != item.key or (old_one.url != item.url and same_text) else "changed"
         changes.append(change)
-        times.append(old_one.fetched_at if old_one is not None and same_text and change != "changed" else item.fetched_at)
+        times.append(
+            old_one.fetched_at if old_one is not None and same_text and change != "changed" else item.fetched_at
+        )
     return changes, times, [item.document_id for item in live if item.key not in keys and item not in moved.values()]

@@ -1,4 +1,6 @@
-"""The publish gate: one verdict, the same checks in the same order, and nothing to compare with is no reason to refuse."""
+"""The publish gate: one verdict, the same checks in the same order, and nothing to compare with is no reason to
+refuse.
+"""
 
 from typing import Any
 
@@ -10,17 +12,32 @@ from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ItemCounts, Recall
 from almanac.transforms.gate import judge
 
-_NAMES = ["min_items", "max_rejected", "expectations", "complete", "max_failed", "compared_with", "max_lost", "max_added", "max_shrunk", "max_changed"]
+_NAMES = [
+    "min_items",
+    "max_rejected",
+    "expectations",
+    "complete",
+    "max_failed",
+    "compared_with",
+    "max_lost",
+    "max_added",
+    "max_shrunk",
+    "max_changed",
+]
 _NAMES += ["min_recall", "max_recall_drop"]
 _PAGES = PageCounts(fetched=100)
 
 
 def _declared(**gate: Any) -> Declaration:
-    return Declaration.model_validate({"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*.md"}], "gate": gate})
+    return Declaration.model_validate(
+        {"name": "kb", "sources": [{"name": "s", "kind": "files", "glob": "*.md"}], "gate": gate}
+    )
 
 
 def _items(**counts: int) -> ItemCounts:
-    arrived = sum(counts.get(name, 0) for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined"))
+    arrived = sum(
+        counts.get(name, 0) for name in ("added", "changed", "moved", "unchanged", "deduplicated", "quarantined")
+    )
     return ItemCounts.model_validate({"in": arrived, **counts})
 
 
@@ -36,9 +53,14 @@ def test_a_first_version_compares_with_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize(("off", "verdict"), [({}, "refused"), ({"max_shrunk": None}, "refused"), ({"max_lost": None, "max_shrunk": None}, "passed")])
+@pytest.mark.parametrize(
+    ("off", "verdict"),
+    [({}, "refused"), ({"max_shrunk": None}, "refused"), ({"max_lost": None, "max_shrunk": None}, "passed")],
+)
 def test_a_live_version_that_cannot_be_read_refuses_what_would_be_compared(off: dict[str, Any], verdict: str) -> None:
-    judged = judge(_declared(**off), _PAGES, _items(added=50), None, compared_with="v0007", incomparable="its tables are gone")
+    judged = judge(
+        _declared(**off), _PAGES, _items(added=50), None, compared_with="v0007", incomparable="its tables are gone"
+    )
     check = _check(judged, "compared_with")
     assert (judged.verdict, check.value, check.limit) == (verdict, "nothing: its tables are gone", "v0007")
     assert check.ok == (verdict == "passed")
@@ -47,7 +69,14 @@ def test_a_live_version_that_cannot_be_read_refuses_what_would_be_compared(off: 
 @pytest.mark.parametrize(("limit", "ok"), [(0.05, False), (None, True)])
 def test_a_live_version_that_cannot_be_asked_refuses_where_a_fall_is_limited(limit: float | None, ok: bool) -> None:
     found = Recall(recall=1.0, questions=4)
-    judged = judge(_declared(golden="g", max_recall_drop=limit), _PAGES, _items(unchanged=10), 10, recall=found, unasked="it has format 8")
+    judged = judge(
+        _declared(golden="g", max_recall_drop=limit),
+        _PAGES,
+        _items(unchanged=10),
+        10,
+        recall=found,
+        unasked="it has format 8",
+    )
     assert _check(judged, "max_recall_drop").ok == ok
 
 
@@ -69,7 +98,9 @@ def test_a_live_version_that_cannot_be_asked_refuses_where_a_fall_is_limited(lim
         ("min_items", {}, {"fetched": 1}, {"quarantined": 0}, 0, False),
     ],
 )  # fmt: skip
-def test_shares_are_held_against_their_limits(name: str, gate: dict[str, Any], pages: dict[str, int], items: dict[str, int], value: float, ok: bool) -> None:
+def test_shares_are_held_against_their_limits(
+    name: str, gate: dict[str, Any], pages: dict[str, int], items: dict[str, int], value: float, ok: bool
+) -> None:
     verdict = judge(_declared(**gate), PageCounts(**pages), _items(**items), 100)
     check = _check(verdict, name)
     assert (check.value, check.ok) == (value, ok)
@@ -82,7 +113,12 @@ def test_shares_are_held_against_their_limits(name: str, gate: dict[str, Any], p
         ({}, {"shrunk": 9, "rewritten": 50}, (0.1, 0.555556), []),
         ({}, {"shrunk": 10, "rewritten": 10}, (0.111111, 0.111111), ["max_shrunk"]),
         ({"max_shrunk": None}, {"shrunk": 90, "rewritten": 90}, (1.0, 1.0), []),
-        ({"max_shrunk": "20%", "max_changed": "50%"}, {"shrunk": 18, "rewritten": 46}, (0.2, 0.511111), ["max_changed"]),
+        (
+            {"max_shrunk": "20%", "max_changed": "50%"},
+            {"shrunk": 18, "rewritten": 46},
+            (0.2, 0.511111),
+            ["max_changed"],
+        ),
     ],
 )
 def test_texts_that_shrank_or_changed_are_a_share_of_the_items_that_stayed(
@@ -124,7 +160,9 @@ def test_texts_that_shrank_or_changed_are_a_share_of_the_items_that_stayed(
         (60, 11, {"at_least": 100}, 0.166667, False),
     ],
 )
-def test_of_few_items_a_share_is_a_number_of_them(live: int, lost: int, gate: dict[str, Any], limit: float, ok: bool) -> None:
+def test_of_few_items_a_share_is_a_number_of_them(
+    live: int, lost: int, gate: dict[str, Any], limit: float, ok: bool
+) -> None:
     """What it allows of `at_least` items, and of half of them at most; so there is no step at that number."""
     verdict = judge(_declared(**gate), _PAGES, _items(added=lost, unchanged=live - lost, removed=lost), live)
     check = _check(verdict, "max_lost")
@@ -156,7 +194,11 @@ def test_what_moved_is_neither_lost_nor_added() -> None:
 
 def test_a_live_version_without_items_refuses_nobody_who_comes() -> None:
     verdict = judge(_declared(max_added="10%"), _PAGES, _items(added=5), 0)
-    assert (verdict.verdict, _check(verdict, "max_lost").value, _check(verdict, "max_added").value) == ("passed", 0.0, None)
+    assert (verdict.verdict, _check(verdict, "max_lost").value, _check(verdict, "max_added").value) == (
+        "passed",
+        0.0,
+        None,
+    )
 
 
 def test_broken_expectations_inform_and_do_not_refuse() -> None:
@@ -175,10 +217,18 @@ def test_broken_expectations_inform_and_do_not_refuse() -> None:
         ({"complete": None}, 44, None, True, False),
     ],
 )
-def test_a_crawl_that_was_cut_short(declared: dict[str, Any], not_fetched: int, limit: Any, ok: bool, warns: bool) -> None:
+def test_a_crawl_that_was_cut_short(
+    declared: dict[str, Any], not_fetched: int, limit: Any, ok: bool, warns: bool
+) -> None:
     verdict = judge(_declared(**declared), _PAGES, _items(added=100), None, not_fetched=not_fetched)
     check = _check(verdict, "complete")
-    assert (check.value, check.limit, check.ok, check.warns, verdict.verdict) == (not_fetched, limit, ok, warns, "passed" if ok else "refused")
+    assert (check.value, check.limit, check.ok, check.warns, verdict.verdict) == (
+        not_fetched,
+        limit,
+        ok,
+        warns,
+        "passed" if ok else "refused",
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,7 +243,9 @@ def test_a_crawl_that_was_cut_short(declared: dict[str, Any], not_fetched: int, 
         (0.8, 1.0, {"max_recall_drop": 0.1, "min_recall": 0.9}, 0.8, 0.2, ["min_recall", "max_recall_drop"]),
     ],
 )
-def test_recall_and_its_drop(new: float, live: float | None, gate: dict[str, Any], value: float, drop: float | None, refused: list[str]) -> None:
+def test_recall_and_its_drop(
+    new: float, live: float | None, gate: dict[str, Any], value: float, drop: float | None, refused: list[str]
+) -> None:
     declared = _declared(golden="kb.golden.jsonl", **gate)
     found, found_live = Recall(recall=new, questions=10), None if live is None else Recall(recall=live, questions=10)
     verdict = judge(declared, _PAGES, _items(unchanged=100), 100, recall=found, live_recall=found_live)
@@ -203,5 +255,16 @@ def test_recall_and_its_drop(new: float, live: float | None, gate: dict[str, Any
 
 def test_questions_that_nothing_answers_are_no_recall() -> None:
     nothing = Recall(recall=None, unanswerable=3, abstained=1)
-    verdict = judge(_declared(golden="g", min_recall=1, max_recall_drop=0), _PAGES, _items(unchanged=100), 100, recall=nothing, live_recall=nothing)
-    assert (verdict.verdict, _check(verdict, "min_recall").value, _check(verdict, "max_recall_drop").value) == ("passed", None, None)
+    verdict = judge(
+        _declared(golden="g", min_recall=1, max_recall_drop=0),
+        _PAGES,
+        _items(unchanged=100),
+        100,
+        recall=nothing,
+        live_recall=nothing,
+    )
+    assert (verdict.verdict, _check(verdict, "min_recall").value, _check(verdict, "max_recall_drop").value) == (
+        "passed",
+        None,
+        None,
+    )

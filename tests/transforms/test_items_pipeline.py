@@ -16,31 +16,83 @@ from almanac.transforms.validate import validate_items
 
 
 def _declaration(**more: Any) -> Declaration:
-    fields = {"code": {"json": "code", "required": True}, "price": {"json": "price", "many": True}, "n": {"json": "n", "type": "number"}}
-    source = {"name": "s", "kind": "files", "glob": "x.jsonl", "yields": "records", "fields": fields, "text": "{code}. {n}", "metadata": ["code"]}
+    fields = {
+        "code": {"json": "code", "required": True},
+        "price": {"json": "price", "many": True},
+        "n": {"json": "n", "type": "number"},
+    }
+    source = {
+        "name": "s",
+        "kind": "files",
+        "glob": "x.jsonl",
+        "yields": "records",
+        "fields": fields,
+        "text": "{code}. {n}",
+        "metadata": ["code"],
+    }
     return Declaration.model_validate({"name": "kb", "sources": [source], **more})
 
 
 def _draft(**fields: Any) -> Draft:
-    return Draft("s", "record", str(fields.get("code")), "u", "A\u00a0title", fields, None, "plain", "raw", "2026-01-01T00:00:00+00:00")
+    return Draft(
+        "s",
+        "record",
+        str(fields.get("code")),
+        "u",
+        "A\u00a0title",
+        fields,
+        None,
+        "plain",
+        "raw",
+        "2026-01-01T00:00:00+00:00",
+    )
 
 
 def _item(code: str | None, price: Any = (1,), n: Any = 1, document_id: str | None = None) -> Item:
     fields = {"code": code, "price": list(price), "n": n}
-    return Item("s", "record", document_id or str(code), "u", "t", f"{code} {n}", fields, {"code": code}, "raw", "2026-02-02T00:00:00+00:00")
+    return Item(
+        "s",
+        "record",
+        document_id or str(code),
+        "u",
+        "t",
+        f"{code} {n}",
+        fields,
+        {"code": code},
+        "raw",
+        "2026-02-02T00:00:00+00:00",
+    )
 
 
 def test_a_record_is_cleaned_and_its_template_filled() -> None:
-    (item,) = prepare_items([_draft(code="A\u201d1", n=2)], _declaration().sources[0], "standard", language="en", workspace=None)
+    (item,) = prepare_items(
+        [_draft(code="A\u201d1", n=2)], _declaration().sources[0], "standard", language="en", workspace=None
+    )
     assert isinstance(item, Item)
     assert (item.title, item.text, item.metadata) == ("A title", 'A"1. 2', {"code": 'A"1'})
 
 
 def test_entities_are_decoded_in_json_of_scripts_and_not_in_what_an_html_parser_has_read() -> None:
-    fields = {"name": {"json": "name", "from": "json-ld"}, "brand": {"json": "brand", "from": "microdata"}, "note": {"css": "p"}}
-    source = {"name": "s", "kind": "files", "glob": "*.html", "yields": "records", "fields": fields, "text": "{name}. {note}", "title": "{name}"}
+    fields = {
+        "name": {"json": "name", "from": "json-ld"},
+        "brand": {"json": "brand", "from": "microdata"},
+        "note": {"css": "p"},
+    }
+    source = {
+        "name": "s",
+        "kind": "files",
+        "glob": "*.html",
+        "yields": "records",
+        "fields": fields,
+        "text": "{name}. {note}",
+        "title": "{name}",
+    }
     declaration = Declaration.model_validate({"name": "kb", "sources": [source]})
-    draft = replace(_draft(name="Lamp &amp; Shade 11 &quot;XL&quot;", brand="A &amp; B", note="write &lt;br&gt;"), markup="html", title="Lamp &amp; Shade")
+    draft = replace(
+        _draft(name="Lamp &amp; Shade 11 &quot;XL&quot;", brand="A &amp; B", note="write &lt;br&gt;"),
+        markup="html",
+        title="Lamp &amp; Shade",
+    )
     (item,) = prepare_items([draft], declaration.sources[0], "standard", language="en", workspace=None)
     assert isinstance(item, Item)
     assert (item.title, item.text) == ("Lamp & Shade", 'Lamp & Shade 11 "XL". write &lt;br&gt;')
@@ -48,7 +100,9 @@ def test_entities_are_decoded_in_json_of_scripts_and_not_in_what_an_html_parser_
 
 
 def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
-    (reject,) = prepare_items([_draft(code=None, n=None)], _declaration().sources[0], "standard", language="en", workspace=None)
+    (reject,) = prepare_items(
+        [_draft(code=None, n=None)], _declaration().sources[0], "standard", language="en", workspace=None
+    )
     assert isinstance(reject, Reject)
     assert (reject.stage, reject.rule) == ("clean", "text: {code}. {n}")
     source = {"name": "s", "kind": "files", "glob": "*.html", "yields": "documents", "body": {"css": "main"}}
@@ -83,12 +137,20 @@ def test_an_item_whose_page_calls_the_first_one_right_is_a_duplicate_of_it() -> 
 
 
 def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> None:
-    expect = [{"field": "code", "unique": True}, {"field": "price", "min_length": 1}, {"field": "n", "min": 0, "max": 5}]
+    expect = [
+        {"field": "code", "unique": True},
+        {"field": "price", "min_length": 1},
+        {"field": "n", "min": 0, "max": 5},
+    ]
     declaration = _declaration(validate={"expect": expect})
     items = [_item("A"), _item("A", document_id="A2"), _item("B", price=()), _item("C", n=9), _item("D", n=None)]
     result = validate_items(items, declaration)
     assert result.rejects.keys() == {1, 2, 3}
-    assert {r.document_id: r.rule for r in result.rejects.values()} == {"A2": "unique: true", "B": "min_length: 1", "C": "min: 0, max: 5"}
+    assert {r.document_id: r.rule for r in result.rejects.values()} == {
+        "A2": "unique: true",
+        "B": "min_length: 1",
+        "C": "min: 0, max: 5",
+    }
     assert {(one.rule, one.broken) for one in result.results} >= {("required: true", 0), ("unique: true", 1)}
 
 
@@ -100,7 +162,9 @@ def test_one_value_that_is_no_number_quarantines_its_item_only() -> None:
 
 def test_a_list_is_allowed_when_each_of_its_entries_is() -> None:
     declaration = _declaration(validate={"expect": [{"field": "price", "one_of": ["x", "y"]}]})
-    result = validate_items([_item("A", price=("x", "y")), _item("B", price=("x", "z")), _item("C", price=())], declaration)
+    result = validate_items(
+        [_item("A", price=("x", "y")), _item("B", price=("x", "z")), _item("C", price=())], declaration
+    )
     assert result.rejects.keys() == {1}
 
 

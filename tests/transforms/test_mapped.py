@@ -13,7 +13,19 @@ from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_
 
 
 def _mapped(number: int) -> Mapped:
-    item = Item("s", "record", str(number), "u", "tït\u0000le", "text \ud800", {"price": [{"amount": "1.50"}], "n": 1.5}, {"x": None}, "raw", "2020", "fr")
+    item = Item(
+        "s",
+        "record",
+        str(number),
+        "u",
+        "tït\u0000le",
+        "text \ud800",
+        {"price": [{"amount": "1.50"}], "n": 1.5},
+        {"x": None},
+        "raw",
+        "2020",
+        "fr",
+    )
     return Mapped(
         [item],
         [Reject("s", "u", None, "map", "no", "f", {"found": [1]}, "css: a")],
@@ -43,7 +55,12 @@ def test_a_page_is_given_back_as_it_was_at_the_time_of_now(tmp_path: Path) -> No
     for number in (149, 0, 70):
         (batch,) = known.batches(f"page {number}", "2026", _unread)
         wanted = _mapped(number)
-        assert (batch.items[0].fetched_at, batch.rejects, batch.matched, batch.found) == ("2026", wanted.rejects, {"n": 1}, 2)
+        assert (batch.items[0].fetched_at, batch.rejects, batch.matched, batch.found) == (
+            "2026",
+            wanted.rejects,
+            {"n": 1},
+            2,
+        )
         assert batch.items[0].content_sha256 == wanted.items[0].content_sha256
         assert (batch.characters, batch.left_out) == (6, {"hidden": {"blocks": 1, "characters": 9}})
     assert [batch.items[0].document_id for batch in known.batches("page 3", "2026", _unread)] == ["3", "1000"]

@@ -11,7 +11,12 @@ from almanac.core import patterns
 from almanac.transforms.expectations import MET
 from almanac.transforms.matching import matched
 
-_TEXTS = st.text("ab1. ", max_size=6) | st.integers(-50, 50) | st.booleans() | st.floats(allow_nan=False, allow_infinity=False)
+_TEXTS = (
+    st.text("ab1. ", max_size=6)
+    | st.integers(-50, 50)
+    | st.booleans()
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 _PATTERNS = st.sampled_from(["a", "^a", "b$", r"\d+", "^$", "(a|b)1", "True", r"\.", "^(?:ab)"])
 
 
@@ -23,11 +28,15 @@ def test_as_the_library_does(value: Any, first: str, second: str) -> None:
     assert (matched(value, "expect_column_values_to_match_regex", {"regex": first}) == MET) == one
     assert (matched(value, "expect_column_values_to_not_match_regex", {"regex": first}) == MET) == (not one)
     assert (matched(value, "expect_column_values_to_match_regex_list", both) == MET) == (one or other)
-    assert (matched(value, "expect_column_values_to_match_regex_list", {**both, "match_on": "all"}) == MET) == (one and other)
+    assert (matched(value, "expect_column_values_to_match_regex_list", {**both, "match_on": "all"}) == MET) == (
+        one and other
+    )
     assert (matched(value, "expect_column_values_to_not_match_regex_list", both) == MET) == (not (one or other))
 
 
-@pytest.mark.parametrize("expectation", ["expect_column_values_to_match_regex", "expect_column_values_to_not_match_regex"])
+@pytest.mark.parametrize(
+    "expectation", ["expect_column_values_to_match_regex", "expect_column_values_to_not_match_regex"]
+)
 def test_what_takes_too_long_breaks_the_rule(expectation: str) -> None:
     slow = "a{1,5000}a{1,5000}b"
     patterns._spent[slow] = 60.0

@@ -1,4 +1,6 @@
-"""A record's passage: labelled lines in the declared order, values as people write them, long texts last and within a budget."""
+"""A record's passage: labelled lines in the declared order, values as people write them, long texts last and within a
+budget.
+"""
 
 from typing import Any
 
@@ -17,11 +19,28 @@ from almanac.transforms.prepare import prepare_items
 from almanac.transforms.written import is_price, written
 
 
-def _passage(fields: dict[str, Any], rules: dict[str, Any] | None = None, *, language: str = "en", workspace: str | None = None, **source: Any) -> str:
+def _passage(
+    fields: dict[str, Any],
+    rules: dict[str, Any] | None = None,
+    *,
+    language: str = "en",
+    workspace: str | None = None,
+    **source: Any,
+) -> str:
     declared = {name: {"json": name, **rule} for name, rule in (rules or {}).items()}
-    whole = {"name": "s", "kind": "files", "glob": "x.jsonl", "yields": "records", "fields": declared, "text": "{name}", **source}
+    whole = {
+        "name": "s",
+        "kind": "files",
+        "glob": "x.jsonl",
+        "yields": "records",
+        "fields": declared,
+        "text": "{name}",
+        **source,
+    }
     declaration = Declaration.model_validate({"name": "kb", "sources": [whole]})
-    draft = Draft("s", "record", "7", "http://x/7", "The junk", fields, None, "plain", "raw", "2026-01-01T00:00:00+00:00")
+    draft = Draft(
+        "s", "record", "7", "http://x/7", "The junk", fields, None, "plain", "raw", "2026-01-01T00:00:00+00:00"
+    )
     workspace_field = None if workspace is None else Workspace(field=workspace)
     (item,) = prepare_items([draft], declaration.sources[0], "standard", language=language, workspace=workspace_field)
     assert isinstance(item, Item)
@@ -47,10 +66,14 @@ def test_a_tour_is_written_as_labelled_lines_with_its_long_texts_last() -> None:
         "name": "The junk",
     }
     assert _passage(fields, rules) == (
-        "Departure: 14/11/2026\nPrice, adult: 9.500.000 ₫\nPrice, child 5–11: 4.029.000 ₫\nDeparture point: Hà Nội\nName: The junk\n\n"
+        "Departure: 14/11/2026\nPrice, adult: 9.500.000 ₫\nPrice, child 5–11: 4.029.000 ₫\nDeparture point: Hà "
+        "Nội\nName: The junk\n\n"
         "Terms:\nIf you cancel:\n\n* 15 days: 10%"
     )
-    assert _passage(fields, rules, metadata=["departurePoint", "departure_date"]) == "Departure point: Hà Nội\nDeparture: 14/11/2026"
+    assert (
+        _passage(fields, rules, metadata=["departurePoint", "departure_date"])
+        == "Departure point: Hà Nội\nDeparture: 14/11/2026"
+    )
 
 
 @pytest.mark.parametrize(
@@ -98,11 +121,16 @@ def test_a_tour_is_written_as_labelled_lines_with_its_long_texts_last() -> None:
         ("  ", None, "en", ""),
     ],
 )
-def test_values_are_written_as_people_write_them(value: Any, rule: dict[str, Any] | None, language: str, shown: str) -> None:
+def test_values_are_written_as_people_write_them(
+    value: Any, rule: dict[str, Any] | None, language: str, shown: str
+) -> None:
     assert written(value, FieldRule.model_validate({"css": "p", **rule}) if rule else None, language) == shown
 
 
-@given(st.one_of(st.integers(), st.floats(), st.decimals().map(lambda number: {"amount": str(number), "currency": "€"})), st.sampled_from(["en", "fr", "hi"]))
+@given(
+    st.one_of(st.integers(), st.floats(), st.decimals().map(lambda number: {"amount": str(number), "currency": "€"})),
+    st.sampled_from(["en", "fr", "hi"]),
+)
 def test_any_number_is_written(value: Any, language: str) -> None:
     """A price of a million digits is none, and is written as the object that it is."""
     if not isinstance(value, dict) or is_price(value):
@@ -110,14 +138,18 @@ def test_any_number_is_written(value: Any, language: str) -> None:
 
 
 def test_an_amount_that_nobody_can_write_is_no_price() -> None:
-    assert [is_price({"amount": amount}) for amount in ("1E+999999", "1E-999999", "NaN", "Infinity", "1E+30", 10**30)] == [False] * 4 + [True] * 2
+    assert [
+        is_price({"amount": amount}) for amount in ("1E+999999", "1E-999999", "NaN", "Infinity", "1E+30", 10**30)
+    ] == [False] * 4 + [True] * 2
 
 
 @pytest.mark.parametrize(
     ("name", "label"),
     [
-        ("departure_date", "Departure date"), ("departurePoint", "Departure point"), ("tourID", "Tour ID"), ("id", "ID"),
-        ("price-per-night", "Price per night"), ("Room type", "Room type"), ("מחיר", "מחיר"), ("tên_tour", "Tên tour"), ("HTMLParser", "HTML parser"),
+        ("departure_date", "Departure date"), ("departurePoint", "Departure point"), ("tourID", "Tour ID"), ("id",
+        "ID"),
+        ("price-per-night", "Price per night"), ("Room type", "Room type"), ("מחיר", "מחיר"), ("tên_tour", "Tên tour"),
+        ("HTMLParser", "HTML parser"),
         ("B2B price", "B2B price"), ("__", "__"),
     ],
 )  # fmt: skip
@@ -127,7 +159,10 @@ def test_a_label_is_the_name_in_words(name: str, label: str) -> None:
 
 def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
     fields: dict[str, Any] = {
-        "hours": [{"day": "Monday", "opens": "9:00", "closes": "17:00"}, {"day": "Tuesday", "opens": "9:00", "closes": "12:00"}],
+        "hours": [
+            {"day": "Monday", "opens": "9:00", "closes": "17:00"},
+            {"day": "Tuesday", "opens": "9:00", "closes": "12:00"},
+        ],
         "open": [["Mon", "9:00"], ["Tue", "10:00"]],
         "address": {"street": "12 Rue X", "geo": {"lat": 48.5}},
         "rooms": [{"name": "Deluxe", "beds": 2, "size": 30}, {"name": "Suite", "beds": 3}],
@@ -140,9 +175,11 @@ def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
         "Price:": "5",
     }
     assert _passage(fields, text="{address.street}").split("\n") == [
-        "Hours, Monday: Opens: 9:00; Closes: 17:00", "Hours, Tuesday: Opens: 9:00; Closes: 12:00", "Open: Mon, 9:00; Tue, 10:00", "Address, street: 12 Rue X",
+        "Hours, Monday: Opens: 9:00; Closes: 17:00", "Hours, Tuesday: Opens: 9:00; Closes: 12:00",
+        "Open: Mon, 9:00; Tue, 10:00", "Address, street: 12 Rue X",
         "Address, geo, lat: 48.5", "Rooms, Deluxe: Beds: 2; Size: 30", "Rooms, Suite: Beds: 3",
-        "Times: Days: Sat, Sun; Opens: 10:00; Closes: 5 pm", "Specs, Weight: 2 kg", "Sides, w: 414", "Sides, h: 676", "Tags: a, b", "Price: 5",
+        "Times: Days: Sat, Sun; Opens: 10:00; Closes: 5 pm", "Specs, Weight: 2 kg", "Sides, w: 414", "Sides, h: 676",
+        "Tags: a, b", "Price: 5",
     ]  # fmt: skip
 
 
@@ -168,7 +205,9 @@ def test_long_texts_share_the_budget_and_no_line_gives_way_to_them() -> None:
     assert passage.index("\n\nMid:\n") < passage.index("\n\nLong:\n")
     assert passage.count("Another sentence.") == 200
     assert passage.endswith("A sentence of it. …")
-    crowded = _passage({"name": "x", "long": "A sentence of it. " * 2000, **{f"n{number}": "v" * 150 for number in range(100)}})
+    crowded = _passage(
+        {"name": "x", "long": "A sentence of it. " * 2000, **{f"n{number}": "v" * 150 for number in range(100)}}
+    )
     assert len(crowded) <= BUDGET
     assert crowded.endswith(": …") and "Long" not in crowded
     for length in range(1, 14):  # whatever is left at the end
@@ -180,11 +219,20 @@ _LABELS = st.text(st.sampled_from("ab, "), min_size=1, max_size=9).map(lambda te
 
 
 @example(lines=[], texts=[("a", "1\n\n1:\n1:\n1")])
-@given(st.lists(st.tuples(_LABELS, _TEXTS.map(lambda text: " ".join(text.split())))), st.lists(st.tuples(_LABELS, _TEXTS)))
+@given(
+    st.lists(st.tuples(_LABELS, _TEXTS.map(lambda text: " ".join(text.split())))), st.lists(st.tuples(_LABELS, _TEXTS))
+)
 def test_what_was_laid_out_is_read_again(lines: list[tuple[str, str]], texts: list[tuple[str, str]]) -> None:
     passage = lay_out(lines, texts)
-    found = [(part.label, passage[part.start : part.end].split(), part.is_line) for part in parts_of(passage)] if passage else []
-    assert found == [*((label, value.split(), True) for label, value in lines), *((label, value.split(), False) for label, value in texts)]
+    found = (
+        [(part.label, passage[part.start : part.end].split(), part.is_line) for part in parts_of(passage)]
+        if passage
+        else []
+    )
+    assert found == [
+        *((label, value.split(), True) for label, value in lines),
+        *((label, value.split(), False) for label, value in texts),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -195,4 +243,7 @@ def test_what_was_laid_out_is_read_again(lines: list[tuple[str, str]], texts: li
     ],
 )
 def test_yes_and_no_as_they_are_written_are_read_as_such(language: str) -> None:
-    assert [convert(written(value, None, language), "boolean", language=language) for value in (True, False)] == [True, False]
+    assert [convert(written(value, None, language), "boolean", language=language) for value in (True, False)] == [
+        True,
+        False,
+    ]

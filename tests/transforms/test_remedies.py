@@ -12,12 +12,20 @@ from almanac.transforms.remedies import remedies_of
 
 
 def _declared(**keys: Any) -> Declaration:
-    sources = [{"name": "shop", "kind": "site", "start_urls": ["http://a.test/"], **keys}, {"name": "notes", "kind": "files", "glob": "*.md"}]
-    return Declaration.model_validate({"name": "kb", "sources": sources}).at(Path("/p/knowledge/shop.yaml"), None, handle="shop")
+    sources = [
+        {"name": "shop", "kind": "site", "start_urls": ["http://a.test/"], **keys},
+        {"name": "notes", "kind": "files", "glob": "*.md"},
+    ]
+    return Declaration.model_validate({"name": "kb", "sources": sources}).at(
+        Path("/p/knowledge/shop.yaml"), None, handle="shop"
+    )
 
 
 def _refused(*names: str) -> Verdict:
-    checks = [Check(name=name, value=0.5, limit=0.1, ok=name not in names) for name in ("min_items", "max_failed", "max_lost", "max_added", "min_recall")]
+    checks = [
+        Check(name=name, value=0.5, limit=0.1, ok=name not in names)
+        for name in ("min_items", "max_failed", "max_lost", "max_added", "min_recall")
+    ]
     return Verdict(verdict="refused", checks=checks)
 
 
@@ -28,17 +36,46 @@ def _pages(reason: str, *paths: str, **told: Any) -> list[FailedPage]:
 @pytest.mark.parametrize(
     ("keys", "failures", "says", "silent"),
     [
-        ({}, _pages("error", "/t/1", "/t/2", status=403), ["2 pages of shop (/t/) answer 403: gone: [403] if", "follow: {deny", "cookies"], ["ignore_par"]),
-        ({"gone": [403]}, _pages("error", "/t/1", status=401), ["1 page of shop (/t/) answer 401: gone: [401, 403] if"], ["may have lapsed"]),
-        ({"politeness": {"cookies": {"s": "1"}}}, _pages("error", "/1", status=403), ["answer 403: politeness: auth, headers and cookies, which"], ["a login"]),
+        (
+            {},
+            _pages("error", "/t/1", "/t/2", status=403),
+            ["2 pages of shop (/t/) answer 403: gone: [403] if", "follow: {deny", "cookies"],
+            ["ignore_par"],
+        ),
+        (
+            {"gone": [403]},
+            _pages("error", "/t/1", status=401),
+            ["1 page of shop (/t/) answer 401: gone: [401, 403] if"],
+            ["may have lapsed"],
+        ),
+        (
+            {"politeness": {"cookies": {"s": "1"}}},
+            _pages("error", "/1", status=403),
+            ["answer 403: politeness: auth, headers and cookies, which"],
+            ["a login"],
+        ),
         ({}, _pages("error", "/l?sort=a", "/l?sort=b&p=2", "/l", status=403), ["ignore_parameters: [p, sort] if"], []),
-        ({}, _pages("error", "/1", status=302, detail="redirects in a circle, back to http://a.test/1"), ["cookie: politeness: {cookies: …}"], ["answer"]),
-        ({}, [*_pages("server_error", "/1", status=503), *_pages("timeout", "/2")], ["2 pages of shop (/) failed by", "delay_s"], ["answer"]),
+        (
+            {},
+            _pages("error", "/1", status=302, detail="redirects in a circle, back to http://a.test/1"),
+            ["cookie: politeness: {cookies: …}"],
+            ["answer"],
+        ),
+        (
+            {},
+            [*_pages("server_error", "/1", status=503), *_pages("timeout", "/2")],
+            ["2 pages of shop (/) failed by", "delay_s"],
+            ["answer"],
+        ),
         ({}, _pages("gone", "/1", status=404), [], ["shop"]),  # is no failure
     ],
 )
-def test_pages_that_failed(keys: dict[str, Any], failures: list[FailedPage], says: list[str], silent: list[str]) -> None:
-    told = "\n".join(remedies_of(_declared(**keys), _refused("max_failed"), [CrawlOutcome(source="shop", failures=failures)]))
+def test_pages_that_failed(
+    keys: dict[str, Any], failures: list[FailedPage], says: list[str], silent: list[str]
+) -> None:
+    told = "\n".join(
+        remedies_of(_declared(**keys), _refused("max_failed"), [CrawlOutcome(source="shop", failures=failures)])
+    )
     assert [text for text in says if text not in told] == []
     assert [text for text in silent if text in told] == []
 
@@ -49,7 +86,8 @@ def test_pages_that_failed(keys: dict[str, Any], failures: list[FailedPage], say
         (
             {},
             {"vanished": ["http://a.test/t/1"]},
-            "no link leads to 1 page of shop (/t/) any more: are pagination, listing and follow.allow still right? vanish_after: 3",
+            "no link leads to 1 page of shop (/t/) any more: are pagination, listing and follow.allow still "
+            "right? vanish_after: 3",
         ),
         ({}, {"failures": _pages("denied", "/t/1")}, "1 page of shop (/t/) are left out: follow.deny matches them"),
         ({}, {"failures": _pages("noindex", "/1", status=200)}, "politeness: {noindex: false}"),
@@ -68,7 +106,9 @@ def test_items_that_are_lost(keys: dict[str, Any], outcome: dict[str, Any], says
 def test_each_check_that_refuses_or_warns_has_its_own_and_none_that_passes() -> None:
     cut = CrawlOutcome(
         source="shop",
-        limits_reached=[LimitReached(source="shop", limit="pages", known_urls_not_fetched=1200, folders={"/t/": 1000, "/n/": 200})],
+        limits_reached=[
+            LimitReached(source="shop", limit="pages", known_urls_not_fetched=1200, folders={"/t/": 1000, "/n/": 200})
+        ],
         failures=_pages("error", "/1", status=403),
     )
     warned = Verdict(verdict="passed", checks=[Check(name="complete", value=1200, limit="warn", ok=True)])
@@ -76,7 +116,14 @@ def test_each_check_that_refuses_or_warns_has_its_own_and_none_that_passes() -> 
         "limits.pages cut the crawl of shop: 1,200 known URLs were not fetched (/t/ 1,000, /n/ 200); "
         "raise limits: {pages: …}, or leave out what you do not want by follow: {deny: […]}"
     ]
-    assert remedies_of(_declared(), Verdict(verdict="passed", checks=[Check(name="complete", value=0, limit="warn", ok=True)]), [cut]) == []
+    assert (
+        remedies_of(
+            _declared(),
+            Verdict(verdict="passed", checks=[Check(name="complete", value=0, limit="warn", ok=True)]),
+            [cut],
+        )
+        == []
+    )
     added, recall = remedies_of(_declared(), _refused("max_added", "min_recall"), [cut, CrawlOutcome(source="notes")])
     assert "ignore_parameters" in added and recall.startswith("almanac eval shop shows")
 
@@ -97,10 +144,14 @@ def test_a_kept_version_is_asked_by_its_name_and_what_cannot_be_compared_with_ha
 
 
 def test_files_that_are_lost() -> None:
-    (told,) = remedies_of(_declared(), _refused("max_lost"), [CrawlOutcome(source="notes", vanished=["2024/a.md", "2024/b.md"])])
+    (told,) = remedies_of(
+        _declared(), _refused("max_lost"), [CrawlOutcome(source="notes", vanished=["2024/a.md", "2024/b.md"])]
+    )
     assert told.startswith("nothing is left of 2 files of notes (2024/): is glob still right")
 
 
 def test_a_folder_of_the_site_keeps_its_name() -> None:
-    (told,) = remedies_of(_declared(), _refused("max_lost"), [CrawlOutcome(source="shop", failures=_pages("gone", "/KB/1", status=404))])
+    (told,) = remedies_of(
+        _declared(), _refused("max_lost"), [CrawlOutcome(source="shop", failures=_pages("gone", "/KB/1", status=404))]
+    )
     assert "(/KB/)" in told

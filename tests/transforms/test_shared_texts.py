@@ -1,4 +1,6 @@
-"""Pages whose main texts are equal: copies of one page are one item, different pages are all kept, each with what it alone says."""
+"""Pages whose main texts are equal: copies of one page are one item, different pages are all kept, each with what it
+alone says.
+"""
 
 import random
 from itertools import permutations
@@ -19,16 +21,27 @@ _CLOSING = {
     "ar": "هل كانت هذه الصفحة مفيدة؟ أخبرنا بما يمكننا تحسينه.",
 }
 _OWN = {
-    "en": "Option {n} of the scheduler sets how long worker {n} waits. After {n} seconds it gives up and writes line {n} to the log.",
-    "vi": "Tùy chọn {n} của bộ lập lịch đặt thời gian chờ của tiến trình {n}. Sau {n} giây nó dừng và ghi dòng {n} vào nhật ký.",
+    "en": (
+        "Option {n} of the scheduler sets how long worker {n} waits. After {n} seconds it gives up and writes "
+        "line {n} to the log."
+    ),
+    "vi": (
+        "Tùy chọn {n} của bộ lập lịch đặt thời gian chờ của tiến trình {n}. Sau {n} giây nó dừng và ghi dòng {n} "
+        "vào nhật ký."
+    ),
     "ja": "スケジューラの設定{n}は、ワーカー{n}が待つ時間を決めます。{n}秒を過ぎると中止し、ログに{n}行目を書きます。",
     "ar": "يحدد الخيار {n} في المجدول مدة انتظار العامل {n}. بعد {n} ثانية يتوقف ويكتب السطر {n} في السجل.",
 }
-_MENU = ["Documentation of Almanac, release 7", "All rights reserved by the makers. No part of it may be sold without a letter that says so."]
+_MENU = [
+    "Documentation of Almanac, release 7",
+    "All rights reserved by the makers. No part of it may be sold without a letter that says so.",
+]
 
 
 def _page(url: str, text: str, beside: list[str] | None, document_id: str | None = None) -> Read:
-    return Item("docs", "document", document_id or url, url, url, text, {}, {}, "raw", "2026-01-01T00:00:00+00:00"), beside
+    return Item(
+        "docs", "document", document_id or url, url, url, text, {}, {}, "raw", "2026-01-01T00:00:00+00:00"
+    ), beside
 
 
 def _told_apart(pages: list[Read]) -> tuple[dict[str, str], dict[str, str], SharedTexts]:
@@ -37,7 +50,10 @@ def _told_apart(pages: list[Read]) -> tuple[dict[str, str], dict[str, str], Shar
     for page in pages:
         shared.note(*page)
     shared.settle(lambda: iter(pages))
-    left = {item.url: item.text for item in once.kept(shared.told_apart(pages, lambda item, url, name: once.drop(item, "equal", url, name)))}
+    left = {
+        item.url: item.text
+        for item in once.kept(shared.told_apart(pages, lambda item, url, name: once.drop(item, "equal", url, name)))
+    }
     assert once.rejects == [] and len(left) + len(once.duplicates) == len(pages)
     return left, {one.url: one.equals["url"] for one in once.duplicates}, shared
 
@@ -52,7 +68,10 @@ def _words(seed: str, characters: int) -> str:
 
 @pytest.mark.parametrize("language", _CLOSING)
 def test_thirty_pages_with_one_closing_sentence_are_thirty_items_with_their_own_text(language: str) -> None:
-    own = {f"/{n}": [" ".join(_OWN[language].format(n=f"{n}x{line}") for line in range(4)), f"- {n}a", f"- {n}b"] for n in range(30)}
+    own = {
+        f"/{n}": [" ".join(_OWN[language].format(n=f"{n}x{line}") for line in range(4)), f"- {n}a", f"- {n}b"]
+        for n in range(30)
+    }
     pages = [_page(url, _CLOSING[language], [_MENU[0], f"## {url}", *lines, _MENU[1]]) for url, lines in own.items()]
     left, equal, shared = _told_apart(pages)
     assert (len(left), equal) == (30, {})
@@ -72,7 +91,9 @@ def test_two_hundred_characters_that_stand_nowhere_else_make_a_page_of_its_own(c
 
 
 def test_copies_of_a_page_with_other_surroundings_are_one() -> None:
-    """A print version without header and teasers, a second URL with other breadcrumbs, a time of printing inside a long paragraph."""
+    """A print version without header and teasers, a second URL with other breadcrumbs, a time of printing inside a long
+    paragraph.
+    """
     teasers = [f"Teaser {n}. {_words(f't{n}', 150)}" for n in range(4)]
     legal = " ".join(_words(f"l{n}", 80) for n in range(6))
     pages = [
@@ -108,7 +129,10 @@ def test_the_order_of_pages_does_not_matter() -> None:
         _page("/b", "Good luck!", [*_MENU, _words("b", 250)]),
         _page("/stub", "Good luck!", stub),
     ]
-    texts = [{url.partition("?")[0]: text for url, text in _told_apart(list(order))[0].items()} for order in permutations(pages)]
+    texts = [
+        {url.partition("?")[0]: text for url, text in _told_apart(list(order))[0].items()}
+        for order in permutations(pages)
+    ]
     assert all(found == texts[0] for found in texts)
     assert texts[0].keys() == {"/a", "/b"}
     assert all("/stub" in _told_apart(list(order))[1] for order in permutations(pages))
@@ -121,7 +145,14 @@ def test_an_item_with_the_same_id_is_the_same_item_whatever_stands_beside_it() -
 
 def test_what_some_of_many_pages_share_is_kept_with_each_and_what_most_share_with_none() -> None:
     note, license_note = _words("note", 120), _words("license", 120)
-    pages = [_page(f"/{n}", "Good luck!", [_words(f"p{n}", 300), *([note] if n < 3 else []), *([license_note] if n else []), "## See also"]) for n in range(30)]
+    pages = [
+        _page(
+            f"/{n}",
+            "Good luck!",
+            [_words(f"p{n}", 300), *([note] if n < 3 else []), *([license_note] if n else []), "## See also"],
+        )
+        for n in range(30)
+    ]
     left, _, _ = _told_apart(pages)
     assert [url for url, text in left.items() if note in text] == ["/0", "/1", "/2"]
     assert not any(license_note in text or "See also" in text for text in left.values())
@@ -145,7 +176,11 @@ def test_pages_that_are_equal_altogether_are_not_read_again() -> None:
 @pytest.mark.slow
 def test_many_pages_with_one_text_take_no_quadratic_time() -> None:
     def twice_each(count: int) -> list[Read]:
-        return [_page(f"/{n}{end}", "Good luck!", [*_MENU, *(_words(f"{n} {k}", 60) for k in range(20))]) for n in range(count) for end in ("", "/")]
+        return [
+            _page(f"/{n}{end}", "Good luck!", [*_MENU, *(_words(f"{n} {k}", 60) for k in range(20))])
+            for n in range(count)
+            for end in ("", "/")
+        ]
 
     left, equal, _ = _told_apart(twice_each(200))
     assert (len(left), len(equal)) == (200, 200)
@@ -160,12 +195,20 @@ _PAGE = """<html><head><title>t</title><style>p {{}}</style></head><body><header
 <pre>a = 1
 
 b = 2</pre><table><tr><td>k</td><td>v</td></tr></table>bare text</div>
-<select><option>France</option></select><script>var x</script><footer>Imprint</footer></body></html>"""
+<select><option>France</option></select><script>var x</script><footer>Imprint</footer></body></html>"""  # noqa: E501
 
 
 def test_blocks_beside_the_main_text_are_what_is_neither_in_it_nor_navigation_nor_links() -> None:
     page = _PAGE.format(main="The main text, word for word.")
-    expected = ["## Usage", "Left out. Read this.", "- first", "- second", "```\na = 1\n\nb = 2\n```", "k | v", "bare text"]
+    expected = [
+        "## Usage",
+        "Left out. Read this.",
+        "- first",
+        "- second",
+        "```\na = 1\n\nb = 2\n```",
+        "k | v",
+        "bare text",
+    ]
     assert blocks_beside(marked_page(page), "# The main\n\n*text*, word for word!") == expected
     assert blocks_beside(marked_page(""), "text") == blocks_beside(marked_page("<p>"), "text") == []
     assert blocks_beside(marked_page("<p>Just\ufdd0 this</p>"), "just this") == []
@@ -173,7 +216,9 @@ def test_blocks_beside_the_main_text_are_what_is_neither_in_it_nor_navigation_no
 
 def test_a_long_page_takes_no_quadratic_time() -> None:
     def tell(lines: list[str]) -> None:
-        assert blocks_beside(marked_page("".join(f"<p>{line}</p>" for line in lines)), " ".join(lines[::2])) == lines[1::2]
+        assert (
+            blocks_beside(marked_page("".join(f"<p>{line}</p>" for line in lines)), " ".join(lines[::2])) == lines[1::2]
+        )
 
     assert_linear(tell, lambda count: [f"Line {n * 7919} of a long table of contents {n}" for n in range(count)], 3_000)
 
@@ -182,7 +227,12 @@ def test_sentences_are_compared_by_letters_and_excerpts_are_none() -> None:
     assert sentences_of("One. Two!\nThree").keys() == sentences_of("- THREE\ntwo\none").keys()
     assert list(sentences_of("一つ目。二つ目。").values()) == [4, 4]
     assert len(sentences_of("Version 3.14 is e.g.here. ---")) == 1
-    assert sentences_of("The first words of another page…") == sentences_of("Ein anderer Text [...]") == sentences_of("続きは……") == {}
+    assert (
+        sentences_of("The first words of another page…")
+        == sentences_of("Ein anderer Text [...]")
+        == sentences_of("続きは……")
+        == {}
+    )
 
 
 def test_little_is_kept_where_less_than_a_tenth_is_and_more_than_a_line_was_left_out() -> None:

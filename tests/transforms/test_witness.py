@@ -13,14 +13,31 @@ from almanac.transforms.html.witness import witness_of
 from tests.transforms.test_main_text import _docbook, _news
 
 _SHORT = "<html><body><main><h1>Lift</h1><p>Out of order.</p></main></body></html>"
-_LINKS = f"<html><body><ul>{''.join(f'<li><a href=/{n}>Page number {n}</a></li>' for n in range(40))}</ul></body></html>"
+_LINKS = (
+    f"<html><body><ul>{''.join(f'<li><a href=/{n}>Page number {n}</a></li>' for n in range(40))}</ul></body></html>"
+)
 
 
-@pytest.mark.parametrize("page", [_news(), _docbook(), _SHORT, _LINKS, "<html><body></body></html>", _news().replace("The harbour", "Le cafe\u0301 du port")])
+@pytest.mark.parametrize(
+    "page",
+    [
+        _news(),
+        _docbook(),
+        _SHORT,
+        _LINKS,
+        "<html><body></body></html>",
+        _news().replace("The harbour", "Le cafe\u0301 du port"),
+    ],
+)
 def test_the_witness_is_what_trafilatura_extracts(page: str) -> None:
     root = lxml.html.document_fromstring(page)
     html = lxml.html.tostring(root, encoding="unicode")
-    told: dict[str, Any] = {"output_format": "html", "include_formatting": True, "include_tables": True, "include_comments": False}
+    told: dict[str, Any] = {
+        "output_format": "html",
+        "include_formatting": True,
+        "include_tables": True,
+        "include_comments": False,
+    }
     wanted = trafilatura.extract(html, **told) or trafilatura.extract(html, **told, favor_recall=True)
     found = witness_of(root)
     assert (found.html if found is not None else None) == (wanted or None)

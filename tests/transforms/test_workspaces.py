@@ -1,4 +1,6 @@
-"""Names of workspaces are compared as they are written: what cleaning would make another's name is quarantined, and copies of one tenant are not another's."""
+"""Names of workspaces are compared as they are written: what cleaning would make another's name is quarantined, and
+copies of one tenant are not another's.
+"""
 
 import json
 from dataclasses import replace
@@ -20,30 +22,72 @@ from almanac.transforms.shared_texts import SharedTexts
 
 # Spellings that cleaning folds into `alpha`, as a person sees them and as a machine does.
 FOLDED = [
-    *(f"alpha{c}" for c in " \u00a0\u2003\u3000\n\r\t\u2028\u0085\u200b\ufeff\u2060\u00ad\u200e\u202e\ufe0f\u3164\U000e0020\x00\x1f"),
+    *(f"alpha{c}" for c in (" \u00a0\u2003\u3000\n" "\r\t\u2028\u0085\u200b\ufeff\u2060\u00ad\u200e\u202e\ufe0f\u3164" "\U000e0020\x00\x1f")),  # noqa: E501
     *(f"{c}alpha" for c in " \u200b\ufeff\u202d\n"),
     "al\u200bpha", "al\u00adpha", "al\U000e0070pha", "al&#112;ha", "al&#x70;ha",
 ]  # fmt: skip
 # Spellings that stay what they are, and so are workspaces of their own.
-APART = ["Alpha", "ALPHA", "ａｌｐｈａ", "аlpha", "al\u200dpha", "al\u200cpha", "alphа", "alpha2", "al-pha", "α", "ﬁ", "1", "1.0", "true", "beta alpha"]
+APART = [
+    "Alpha",
+    "ALPHA",
+    "ａｌｐｈａ",
+    "аlpha",
+    "al\u200dpha",
+    "al\u200cpha",
+    "alphа",
+    "alpha2",
+    "al-pha",
+    "α",
+    "ﬁ",
+    "1",
+    "1.0",
+    "true",
+    "beta alpha",
+]
 
 
-def _declaration(workspace: Any = "team", *, clean: str = "standard", yields: str = "records", **rule: Any) -> Declaration:
+def _declaration(
+    workspace: Any = "team", *, clean: str = "standard", yields: str = "records", **rule: Any
+) -> Declaration:
     rule = rule or {"json": "team"}
     fields = {"team": rule, "note": {"json": "note"}}
-    source = {"name": "s", "kind": "files", "glob": "x.jsonl", "yields": yields, "fields": fields, "text": "{note}", "body": "{note}", "metadata": ["team"]}
-    return Declaration.model_validate({"name": "kb", "clean": clean, "sources": [source], "retrieve": {"workspace": workspace}})
+    source = {
+        "name": "s",
+        "kind": "files",
+        "glob": "x.jsonl",
+        "yields": yields,
+        "fields": fields,
+        "text": "{note}",
+        "body": "{note}",
+        "metadata": ["team"],
+    }
+    return Declaration.model_validate(
+        {"name": "kb", "clean": clean, "sources": [source], "retrieve": {"workspace": workspace}}
+    )
 
 
 def _prepared(declaration: Declaration, team: Any, markup: Any = "plain") -> Item | Reject:
-    draft = Draft("s", "record", "1", "u", "t", {"team": team, "note": "A note."}, None, markup, "raw", "2026-01-01T00:00:00+00:00")
+    draft = Draft(
+        "s",
+        "record",
+        "1",
+        "u",
+        "t",
+        {"team": team, "note": "A note."},
+        None,
+        markup,
+        "raw",
+        "2026-01-01T00:00:00+00:00",
+    )
     workspace = declaration.retrieve.workspace
     (found,) = prepare_items([draft], declaration.sources[0], declaration.clean, language="en", workspace=workspace)
     return found
 
 
 @pytest.mark.parametrize("name", FOLDED, ids=ascii)
-@pytest.mark.parametrize("value", [lambda name: name, lambda name: [name], lambda name: ["beta", name], lambda name: ["alpha", name]])
+@pytest.mark.parametrize(
+    "value", [lambda name: name, lambda name: [name], lambda name: ["beta", name], lambda name: ["alpha", name]]
+)
 def test_a_name_that_cleaning_would_change_quarantines_its_item(name: str, value: Any) -> None:
     found = _prepared(_declaration(), value(name))
     assert isinstance(found, Reject)
@@ -60,7 +104,24 @@ def test_a_name_that_cleaning_leaves_alone_is_kept_as_it_is_written(name: str) -
 
 
 @pytest.mark.parametrize(
-    "value", [1, 0, 1.0, True, False, {"name": "alpha"}, [["alpha"]], [1], ["alpha", None], "", " ", "\u2003", [""], ["alpha", ""]], ids=ascii
+    "value",
+    [
+        1,
+        0,
+        1.0,
+        True,
+        False,
+        {"name": "alpha"},
+        [["alpha"]],
+        [1],
+        ["alpha", None],
+        "",
+        " ",
+        "\u2003",
+        [""],
+        ["alpha", ""],
+    ],
+    ids=ascii,
 )
 def test_what_is_no_name_quarantines_its_item(value: Any) -> None:
     found = _prepared(_declaration(), value)
@@ -104,7 +165,9 @@ def test_reading_drops_nothing_of_a_name_but_the_layout_of_markup(space: str, ru
         (found,) = _mapped(page.encode(), "x.html", declaration)
         assert found in (name, [name]), origin
         other = Declaration.model_validate({"name": "kb", "sources": [files]})
-        assert _mapped(page.encode(), "x.html", other)[0] not in (name, [name]) or space == "\u200b", "a field of prose is normalised"
+        assert _mapped(page.encode(), "x.html", other)[0] not in (name, [name]) or space == "\u200b", (
+            "a field of prose is normalised"
+        )
     (found,) = _mapped(json.dumps({"team": name, "note": "n"}).encode(), "x.jsonl", _declaration(json="team", **rule))
     assert found in (name, [name])
 
@@ -117,19 +180,32 @@ def test_layout_of_markup_is_no_part_of_a_name() -> None:
 
 def test_a_copy_of_one_workspace_is_no_duplicate_of_another() -> None:
     """Or a tenant could make the item of another vanish by repeating it."""
-    item = Item("s", "document", "1", "u", "t", "The same text.", {}, {"team": "alpha"}, "raw", "2026-01-01T00:00:00+00:00")
-    copies = [item, replace(item, document_id="2", metadata={"team": "beta"}), replace(item, document_id="3"), replace(item, document_id="4", metadata={})]
+    item = Item(
+        "s", "document", "1", "u", "t", "The same text.", {}, {"team": "alpha"}, "raw", "2026-01-01T00:00:00+00:00"
+    )
+    copies = [
+        item,
+        replace(item, document_id="2", metadata={"team": "beta"}),
+        replace(item, document_id="3"),
+        replace(item, document_id="4", metadata={}),
+    ]
     assert [one.document_id for one in Deduplication(workspace="team").kept(copies)] == ["1", "2", "4"]
     assert [one.document_id for one in Deduplication().kept(copies)] == ["1"]
 
 
 def test_a_mirror_in_another_workspace_takes_no_page_away() -> None:
-    """Four pages of one main text in `alpha`, and the same pages in `beta`: each workspace is told apart as if it were alone."""
-    own = [[" ".join(f"Line {n} of the page tells of {word} alone." for n in range(9))] for word in ("boats", "gardens", "trains", "clocks")]
+    """Four pages of one main text in `alpha`, and the same pages in `beta`: each workspace is told apart as if it were
+    alone.
+    """
+    own = [
+        [" ".join(f"Line {n} of the page tells of {word} alone." for n in range(9))]
+        for word in ("boats", "gardens", "trains", "clocks")
+    ]
 
     def told(teams: list[str]) -> list[tuple[Any, str]]:
         pages = [
-            (Item("s", "document", f"{team}{n}", f"{team}/{n}", "t", "The same.", {}, {"team": team}, "raw", ""), beside)
+            (Item("s", "document", f"{team}{n}", f"{team}/{n}", "t", "The same.", {}, {"team": team}, "raw", ""),
+            beside)
             for team in teams for n, beside in enumerate(own)
         ]  # fmt: skip
         shared = SharedTexts("team")
@@ -143,11 +219,15 @@ def test_a_mirror_in_another_workspace_takes_no_page_away() -> None:
     assert [one for one in told(["alpha", "beta"]) if one[0] == "alpha"] == alone
 
 
-@pytest.mark.parametrize("declared", ["", {"field": ""}, {"required": True}, {"field": "team", "needed": True}, 3, ["team"]], ids=str)
+@pytest.mark.parametrize(
+    "declared", ["", {"field": ""}, {"required": True}, {"field": "team", "needed": True}, 3, ["team"]], ids=str
+)
 def test_a_workspace_that_is_declared_wrongly_is_refused(declared: Any) -> None:
     with pytest.raises((ValueError, DeclarationError)):
         _declaration(declared)
 
 
 def test_a_name_alone_declares_the_field() -> None:
-    assert _declaration("team").retrieve.workspace == _declaration({"field": "team", "required": False}).retrieve.workspace
+    assert (
+        _declaration("team").retrieve.workspace == _declaration({"field": "team", "required": False}).retrieve.workspace
+    )

@@ -22,9 +22,10 @@ TokenSpans = Callable[[str], Sequence[tuple[int, int]]]  # text → (start, end)
 class Split(Protocol):
     """A chunking strategy.
 
-    Takes a span without white space at its ends and returns spans of the same kind, in reading order, that cover every visible character. None is longer
-    than `limits.size` (sentences: `max_size`), and none shares more than `overlap` units with the one before. None begins inside a heading, and none ends with
-    a heading whose text is in the next, but where a heading and the first word of its text are longer than a chunk may be. One that begins with a heading
+    Takes a span without white space at its ends and returns spans of the same kind, in reading order, that cover every
+    visible character. None is longer than `limits.size` (sentences: `max_size`), and none shares more than `overlap`
+    units with the one before. None begins inside a heading, and none ends with a heading whose text is in the next, but
+    where a heading and the first word of its text are longer than a chunk may be. One that begins with a heading
     repeats nothing.
     """
 
@@ -56,18 +57,24 @@ class Chunker:
     Raises ValueError without `embed` where it is required; without `token_spans`, `split` and `rows` do.
     """
 
-    def __init__(self, chunk: Chunk, language: str = "und", *, embed: Embed | None = None, token_spans: TokenSpans | None = None) -> None:
+    def __init__(
+        self, chunk: Chunk, language: str = "und", *, embed: Embed | None = None, token_spans: TokenSpans | None = None
+    ) -> None:
         if chunk.by == "semantic" and embed is None:
             raise ValueError("by: semantic needs a callable that embeds")
         self._by = chunk.by
         self._headings, self._prefix = chunk.headings, chunk.prefix or ""
         self._limits = chunk.limits
         self._language = language
-        self._split = partial(split_by_topic, embed=embed) if chunk.by == "semantic" and embed is not None else _SPLITS[chunk.by]
+        self._split = (
+            partial(split_by_topic, embed=embed) if chunk.by == "semantic" and embed is not None else _SPLITS[chunk.by]
+        )
         self._token_spans = token_spans
 
     def split(self, text: str, language: str | None = None) -> list[Span]:
-        """Spans in reading order that cover every visible character, without white space at their ends; empty if nothing is visible."""
+        """Spans in reading order that cover every visible character, without white space at their ends; empty if
+        nothing is visible.
+        """
         return [span for span, _ in self._parts(*self._lay_out(text, language or self._language))]
 
     def _lay_out(self, text: str, language: str) -> tuple[Layout, Tables]:
@@ -86,9 +93,10 @@ class Chunker:
     def rows(self, item: Item) -> list[ChunkRow]:
         """The chunks of one item as rows, in order. A record is a single row without a span.
 
-        With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata; of a document in pages, `page`, `slide` or `sheet`
-        is where the chunk begins. A declared field of that name takes precedence, and the chunk has no place (`place` is null). Rows that are cut off from the
-        header of their table are embedded with it.
+        With `headings` or `by: sections`, the path of headings above a chunk is `section` in its metadata; of a
+        document in pages, `page`, `slide` or `sheet` is where the chunk begins. A declared field of that name takes
+        precedence, and the chunk has no place (`place` is null). Rows that are cut off from the header of their table
+        are embedded with it.
         """
         prefix = fill(self._prefix, {"title": item.title, **item.fields})
         if item.kind == "record":
@@ -113,7 +121,9 @@ class Chunker:
 
 
 def _place(item: Item, span: Span | None) -> dict[str, int | str | None]:
-    """The page, slide or sheet on which a span begins; empty where its document has none. `place` is null where a declared field has the name of one."""
+    """The page, slide or sheet on which a span begins; empty where its document has none. `place` is null where a
+    declared field has the name of one.
+    """
     if span is not None and not _UNITS.isdisjoint(item.metadata):
         return {"place": None}
     places = item.fields.get(PLACES) or []
@@ -121,7 +131,9 @@ def _place(item: Item, span: Span | None) -> dict[str, int | str | None]:
     return {places[number][1]: places[number][2]} if number >= 0 else {}
 
 
-def _row(item: Item, ordinal: int, span: Span | None, section: str, in_front: Sequence[str], header: str = "") -> ChunkRow:
+def _row(
+    item: Item, ordinal: int, span: Span | None, section: str, in_front: Sequence[str], header: str = ""
+) -> ChunkRow:
     text = item.text if span is None else item.text[span.start : span.end]
     return ChunkRow(
         document_id=item.document_id,

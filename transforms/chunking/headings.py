@@ -9,7 +9,11 @@ from markdown_it import MarkdownIt
 
 _LONGEST_HEADING = 300  # characters; a longer one is taken for a paragraph that begins with `#`
 _LINE = re.compile(r"(?>\r\n|\r|\n)")  # line ends of CommonMark
-_BLOCKS = MarkdownIt("zero", {"html": True}).enable(["heading", "lheading", "fence", "code", "html_block"]).disable(["inline", "text_join"])
+_BLOCKS = (
+    MarkdownIt("zero", {"html": True})
+    .enable(["heading", "lheading", "fence", "code", "html_block"])
+    .disable(["inline", "text_join"])
+)
 _INLINE = MarkdownIt("commonmark")
 
 
@@ -22,7 +26,9 @@ class Heading(NamedTuple):
 
 
 def find_headings(text: str) -> Iterator[Heading]:
-    """Yields the headings of a Markdown text, in order. Lines that look like headings inside code or comments are none."""
+    """Yields the headings of a Markdown text, in order. Lines that look like headings inside code or comments are
+    none.
+    """
     if "#" not in text and "---" not in text and "===" not in text:
         return
     lines = [0, *(match.end() for match in _LINE.finditer(text)), len(text)]
@@ -32,7 +38,8 @@ def find_headings(text: str) -> Iterator[Heading]:
         if token.type != "heading_open" or token.map is None:
             continue
         title = _plain(content.content)
-        if not title or len(title) > _LONGEST_HEADING or "\n" in content.content:  # several lines above one underline are a paragraph
+        # several lines above one underline are a paragraph
+        if not title or len(title) > _LONGEST_HEADING or "\n" in content.content:
             continue
         level = int(token.tag[1:])
         above = [(upper, name) for upper, name in above if upper < level] + [(level, title)]
@@ -45,4 +52,8 @@ def _plain(markdown: str) -> str:
     if len(markdown) > 4 * _LONGEST_HEADING:
         return ""
     children = [child for token in _INLINE.parseInline(markdown) for child in token.children or ()]
-    return " ".join("".join(child.content for child in children if child.type in ("text", "code_inline", "image", "text_special")).split())
+    return " ".join(
+        "".join(
+            child.content for child in children if child.type in ("text", "code_inline", "image", "text_special")
+        ).split()
+    )

@@ -1,4 +1,6 @@
-"""A text with the positions of its words, lines and sentences in any script, on which all chunking strategies are based."""
+"""A text with the positions of its words, lines and sentences in any script, on which all chunking strategies are
+based.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -22,12 +24,14 @@ class Span(NamedTuple):
 # Scripts without spaces between words: each letter counts as a word, with its marks and closing punctuation.
 _UNSPACED = (
     r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\p{Yi}\u30fc"
-    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}\p{Tai_Viet}\p{Javanese}\p{Balinese}"
+    r"\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}\p{Tai_Viet}\p{Javane"
+    r"se}\p{Balinese}"
 )
 _BLOCK = 2000  # characters that are searched for sentences at a time
 _LONGEST_UNIT = 64  # characters; a longer run counts as several words, so that no text is a single word
 _WORD = regex.compile(
-    rf"(?:(?=[\p{{Ps}}\p{{Pi}}])\X){{0,4}}(?=[{_UNSPACED}])\X(?:(?=[\p{{Pe}}\p{{Pf}}\p{{Po}}\p{{Pd}}\p{{Pc}}])\X){{0,8}}"
+    rf"(?:(?=[\p{{Ps}}\p{{Pi}}])\X){{0,4}}(?=[{_UNSPACED}])\X(?:(?=[\p{{Pe}}\p{{Pf}}\p{{Po}}\p{{Pd}}\p{{Pc}}])\X)"
+    rf"{{0,8}}"
     rf"|(?:(?![\s\x1c-\x1f{_UNSPACED}])\X){{1,{_LONGEST_UNIT}}}"
 )
 _GRAPHEME = regex.compile(r"\X")
@@ -87,7 +91,9 @@ class Units:
 
 
 class Layout:
-    """A text in a language (BCP 47 tag) with a ruler in the declared unit and the rows of its tables. All positions are in characters of `text`."""
+    """A text in a language (BCP 47 tag) with a ruler in the declared unit and the rows of its tables. All positions are
+    in characters of `text`.
+    """
 
     def __init__(self, text: str, language: str, ruler: Ruler, table_rows: Sequence[Span] = ()) -> None:
         self.text = text
@@ -162,7 +168,9 @@ class Layout:
         return number < len(self.heading_starts) and self.heading_starts[number] == position
 
     def parts_heading(self, position: int) -> bool:
-        """Whether a cut at a position would end a chunk inside a heading, or with a heading that what follows it has been cut from."""
+        """Whether a cut at a position would end a chunk inside a heading, or with a heading that what follows it has
+        been cut from.
+        """
         number = bisect_left(self.heading_starts, position) - 1
         return number >= 0 and position <= self.heading_ends[number]
 
@@ -173,7 +181,9 @@ class Layout:
 
     @cached_property
     def sentence_starts(self) -> Sequence[int]:
-        """Start of each sentence by the rules of the language; never between a letter and its marks, nor inside a row of a table."""
+        """Start of each sentence by the rules of the language; never between a letter and its marks, nor inside a row
+        of a table.
+        """
         starts: list[int] = []
         for begin, end in _sentences(encodable(self.text), self.language):
             start = self.trim(Span(begin, end)).start
@@ -183,7 +193,9 @@ class Layout:
         return starts
 
     def cut_before(self, start: int, position: int) -> int:
-        """The last boundary between letters (grapheme clusters) up to `position`, counted from `start`; `position` itself if one letter extends beyond it."""
+        """The last boundary between letters (grapheme clusters) up to `position`, counted from `start`; `position`
+        itself if one letter extends beyond it.
+        """
         if position >= len(self.text):
             return len(self.text)
         cut = start

@@ -1,4 +1,6 @@
-"""Splits a text into pieces that fit, at the best separator possible, and packs pieces into chunks as full as possible."""
+"""Splits a text into pieces that fit, at the best separator possible, and packs pieces into chunks as full as
+possible.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -6,10 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from almanac.transforms.chunking.layout import Layout, Span
 
-Separator = Callable[[Layout, Span], Iterable[tuple[int, int]]]  # yields (start, end) of what separates two pieces, inside the span, in order
+# yields (start, end) of what separates two pieces, inside the span, in order
+Separator = Callable[[Layout, Span], Iterable[tuple[int, int]]]
 
 # Two line breaks with nothing but white space between them.
-_BLANK_LINE = re.compile(r"(?>\r\n|[\n\r\x85\u2028])[^\S\n\r\v\f\x85\u2028\u2029]*[\n\r\v\f\x85\u2028\u2029]\s*|[\f\u2029]\s*")
+_BLANK_LINE = re.compile(
+    r"(?>\r\n|[\n\r\x85\u2028])[^\S\n\r\v\f\x85\u2028\u2029]*[\n\r\v\f\x85\u2028\u2029]\s*|[\f\u2029]\s*"
+)
 _SPACE = re.compile(r"\s+")
 
 
@@ -60,8 +65,9 @@ def _between(starts: Sequence[int], span: Span) -> Iterator[tuple[int, int]]:
 def pieces_of(layout: Layout, span: Span, size: int, separators: Sequence[Separator]) -> Iterator[Span]:
     """Pieces of at most `size` units, without white space at their ends, in order.
 
-    Each piece that is too long is split by the next separator. One that is too long after the last is a long word, or a heading with the first word of its
-    text: the heading is parted from it, and cut where it is too long itself; what is left is cut between letters.
+    Each piece that is too long is split by the next separator. One that is too long after the last is a long word, or a
+    heading with the first word of its text: the heading is parted from it, and cut where it is too long itself; what is
+    left is cut between letters.
     """
     if layout.length(span) <= size:
         yield span
@@ -83,8 +89,12 @@ def _cut_headings(layout: Layout, span: Span, size: int, separators: Sequence[Se
 
 
 def parted(layout: Layout, span: Span, separator: Separator) -> Iterator[Span]:
-    """The non-empty pieces between separators, without white space at their ends. A heading stays with what follows it."""
-    return _between_separators(layout, span, ((start, end) for start, end in separator(layout, span) if not layout.parts_heading(end)))
+    """The non-empty pieces between separators, without white space at their ends. A heading stays with what follows
+    it.
+    """
+    return _between_separators(
+        layout, span, ((start, end) for start, end in separator(layout, span) if not layout.parts_heading(end))
+    )
 
 
 def _between_separators(layout: Layout, span: Span, separators: Iterable[tuple[int, int]]) -> Iterator[Span]:
@@ -108,10 +118,14 @@ def _cut_between_letters(layout: Layout, span: Span, size: int) -> Iterator[Span
     yield Span(start, span.end)
 
 
-def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]) -> Iterator[Span]:
-    """Joins neighbouring pieces while they fit `size`; a longer piece stays alone. Each chunk but the first repeats the tail of the one before.
+def pack_pieces(
+    layout: Layout, pieces: Iterable[Span], size: int, overlap: int, repeat_from: Sequence[Separator]
+) -> Iterator[Span]:
+    """Joins neighbouring pieces while they fit `size`; a longer piece stays alone. Each chunk but the first repeats the
+    tail of the one before.
 
-    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first, and never inside a row of a table or a heading.
+    `overlap` is the most units to repeat, starting at one of the separators `repeat_from`, best first, and never inside
+    a row of a table or a heading.
     """
     chunk: Span | None = None
     for piece in pieces:
@@ -126,8 +140,11 @@ def pack_pieces(layout: Layout, pieces: Iterable[Span], size: int, overlap: int,
         yield chunk
 
 
-def with_overlap(layout: Layout, previous: Span, piece: Span, size: int, overlap: int, repeat_from: Sequence[Separator]) -> Span:
-    """The piece, extended to the left by up to `overlap` units of the previous chunk as far as `size` allows; it starts at the best separator available.
+def with_overlap(
+    layout: Layout, previous: Span, piece: Span, size: int, overlap: int, repeat_from: Sequence[Separator]
+) -> Span:
+    """The piece, extended to the left by up to `overlap` units of the previous chunk as far as `size` allows; it starts
+    at the best separator available.
 
     A piece that begins with a heading is not: what it says does not go on from what stands before.
     """

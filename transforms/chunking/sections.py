@@ -19,14 +19,22 @@ class Outline:
         self._starts = [heading.start for heading in self.headings]
 
     def path_of(self, span: Span) -> str:
-        """The path of headings above a span; if the span begins with headings, down to the last of them. Empty before the first heading."""
+        """The path of headings above a span; if the span begins with headings, down to the last of them. Empty before
+        the first heading.
+        """
         number = bisect_right(self._starts, span.start) - 1
-        while number + 1 < len(self.headings) and self.headings[number + 1].end <= span.end and self._is_blank(max(span.start, self._end(number)), number + 1):
+        while (
+            number + 1 < len(self.headings)
+            and self.headings[number + 1].end <= span.end
+            and self._is_blank(max(span.start, self._end(number)), number + 1)
+        ):
             number += 1
         return _JOINED_BY.join(self.headings[number].path) if number >= 0 else ""
 
     def sections(self, span: Span) -> Iterator[Span]:
-        """Spans from each heading to the next one. A heading without text of its own belongs to the section that follows."""
+        """Spans from each heading to the next one. A heading without text of its own belongs to the section that
+        follows.
+        """
         start = span.start
         for number, heading in enumerate(self.headings):
             if heading.start > start and not (number and self._is_blank(self._end(number - 1), number)):
@@ -43,7 +51,9 @@ class Outline:
 
 
 def split_by_sections(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """One chunk per section, or several if it is long. No chunk crosses a heading, and none repeats text from before its section."""
+    """One chunk per section, or several if it is long. No chunk crosses a heading, and none repeats text from before
+    its section.
+    """
     for section in Outline(layout).sections(span):
         part = layout.trim(section)
         if part.start < part.end:

@@ -1,4 +1,6 @@
-"""Finds the pipe tables of a Markdown text, so that rows that are cut off from the header of their table are embedded with it."""
+"""Finds the pipe tables of a Markdown text, so that rows that are cut off from the header of their table are embedded
+with it.
+"""
 
 import re
 from bisect import bisect_right
@@ -7,7 +9,9 @@ from typing import NamedTuple
 
 from almanac.transforms.chunking.layout import Ruler, Span
 
-_RULE = re.compile(r"^[ \t]*+(?=[^\n]*\|)\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t\r]*+$", re.MULTILINE)
+_RULE = re.compile(
+    r"^[ \t]*+(?=[^\n]*\|)\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t\r]*+$", re.MULTILINE
+)
 _ROWS = re.compile(r"(?:[^\n|]*+\|[^\n]*+(?:\n|\Z))*+")
 
 
@@ -21,15 +25,21 @@ class Table(NamedTuple):
 class Tables:
     """The tables of a text whose header may be repeated: one of at most `longest` units.
 
-    A header counts in what rows may be cut to, so that rows with their header are no longer than a chunk may be. One without names is not repeated. `rows`
-    are those of all tables, each header with its rule among them.
+    A header counts in what rows may be cut to, so that rows with their header are no longer than a chunk may be. One
+    without names is not repeated. `rows` are those of all tables, each header with its rule among them.
     """
 
     def __init__(self, text: str, ruler: Ruler, longest: int) -> None:
         found = list(_find_tables(text))
-        self._tables = [table for table in found if ruler.count(*table.header) <= longest and text[slice(*table.header)].strip("| \t\r\n")]
+        self._tables = [
+            table
+            for table in found
+            if ruler.count(*table.header) <= longest and text[slice(*table.header)].strip("| \t\r\n")
+        ]
         self._starts = [table.header.end for table in self._tables]
-        self.rows = [row for table in found for row in (Span(table.header.start, table.rows.start), *_lines(text, table.rows))]
+        self.rows = [
+            row for table in found for row in (Span(table.header.start, table.rows.start), *_lines(text, table.rows))
+        ]
 
     def header_of(self, position: int) -> Span | None:
         """The header of the table in whose rows a position lies."""

@@ -15,10 +15,12 @@ _PARTS = 6  # pieces per chunk, about: sentences are joined up to size / 6 befor
 
 
 def split_by_topic(layout: Layout, span: Span, limits: ChunkLimits, *, embed: Embed) -> Iterator[Span]:
-    """Chunks of up to `size` units, cut so that the pieces within each are as similar as possible. A text that fits into one chunk is not embedded.
+    """Chunks of up to `size` units, cut so that the pieces within each are as similar as possible. A text that fits
+    into one chunk is not embedded.
 
-    Dynamic programming finds the optimal cuts: the reward of a chunk is how much more similar its pieces are to each other than pieces of the
-    text on average (the "cluster" chunker of Chroma's "Evaluating Chunking Strategies", 2024). The same text and vectors give the same chunks.
+    Dynamic programming finds the optimal cuts: the reward of a chunk is how much more similar its pieces are to each
+    other than pieces of the text on average (the "cluster" chunker of Chroma's "Evaluating Chunking Strategies", 2024).
+    The same text and vectors give the same chunks.
     """
     if layout.length(span) <= limits.size:
         yield span
@@ -29,14 +31,21 @@ def split_by_topic(layout: Layout, span: Span, limits: ChunkLimits, *, embed: Em
     chunk: Span | None = None
     for first, last in _best_groups(layout, pieces, vectors, limits.size):
         group = Span(pieces[first].start, pieces[last].end)
-        chunk = group if chunk is None else with_overlap(layout, chunk, group, limits.size, limits.overlap, (sentences, words))
+        chunk = (
+            group
+            if chunk is None
+            else with_overlap(layout, chunk, group, limits.size, limits.overlap, (sentences, words))
+        )
         yield chunk
 
 
-def _best_groups(layout: Layout, pieces: list[Span], vectors: npt.NDArray[np.float64], size: int) -> list[tuple[int, int]]:
+def _best_groups(
+    layout: Layout, pieces: list[Span], vectors: npt.NDArray[np.float64], size: int
+) -> list[tuple[int, int]]:
     """(first, last) piece of each chunk, in order."""
     count = len(pieces)
-    sums = np.concatenate([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0)])  # of the vectors before each piece
+    # of the vectors before each piece
+    sums = np.concatenate([np.zeros((1, vectors.shape[1])), np.cumsum(vectors, axis=0)])
     usual = (float(sums[-1] @ sums[-1]) - count) / max(count * (count - 1), 1)  # mean similarity of two pieces
     best = np.zeros(count + 1)  # reward of the best cuts of the pieces before each
     begins = [0] * count  # first piece of the chunk that ends with each piece, in those cuts

@@ -1,4 +1,6 @@
-"""Chunking by windows of a fixed number of words (or characters, or tokens), each starting one overlap before the end of the last."""
+"""Chunking by windows of a fixed number of words (or characters, or tokens), each starting one overlap before the end
+of the last.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -10,7 +12,9 @@ _NEAR = 80  # characters before the limit of a window within which it ends with 
 
 
 def split_into_windows(layout: Layout, span: Span, limits: ChunkLimits) -> Iterator[Span]:
-    """Windows of up to `size` units that begin with a word, and end with a sentence or line if one ends near the limit, but not with a heading."""
+    """Windows of up to `size` units that begin with a word, and end with a sentence or line if one ends near the limit,
+    but not with a heading.
+    """
     start, reached = span.start, span.start
     while True:
         limit = min(layout.ruler.end_of(start, limits.size), span.end)
@@ -30,7 +34,8 @@ def split_into_windows(layout: Layout, span: Span, limits: ChunkLimits) -> Itera
 
 
 def _cut(layout: Layout, start: int, reached: int, limit: int) -> int:
-    """The end of a window, up to `limit`: with a sentence, line or row of a table, else with a word, else between letters.
+    """The end of a window, up to `limit`: with a sentence, line or row of a table, else with a word, else between
+    letters.
 
     It is not after `reached` if that would part a heading from its text.
     """
@@ -49,7 +54,9 @@ def _cut(layout: Layout, start: int, reached: int, limit: int) -> int:
 
 
 def _cut_heading(layout: Layout, start: int, limit: int) -> int:
-    """The end of a window that begins with a heading that is too long for it: after a heading, else with a word, else between letters."""
+    """The end of a window that begins with a heading that is too long for it: after a heading, else with a word, else
+    between letters.
+    """
     for starts in (layout.heading_ends, layout.word_starts):
         number = bisect_right(starts, limit)
         if number and starts[number - 1] > start:
@@ -58,7 +65,9 @@ def _cut_heading(layout: Layout, start: int, limit: int) -> int:
 
 
 def _next_start(layout: Layout, window: Span, following: int, overlap: int) -> int:
-    """The first word within the overlap, of a table the first row; the text after the window if there is none, or if that begins with a heading."""
+    """The first word within the overlap, of a table the first row; the text after the window if there is none, or if
+    that begins with a heading.
+    """
     if not overlap or layout.begins_heading(following):
         return following
     earliest = max(layout.ruler.start_of(window.end, overlap), window.start + 1)

@@ -1,4 +1,6 @@
-"""Boxes that stand around a text by what they are called, where tags do not say so: `<div class="site-footer">`, `<div id="navbar">`."""
+"""Boxes that stand around a text by what they are called, where tags do not say so: `<div class="site-footer">`, `<div
+id="navbar">`.
+"""
 
 import re
 from collections import Counter
@@ -11,19 +13,23 @@ _OF_PAGE = r"(?:^|\s)(?:(?:site|page|main|global|top|bottom|layout|section|wp|l|
 _PART = r"(?:[-_]*(?:wrap|wrapper|container|area|inner|outer|content|bar|box|row|main|primary|top|bottom|\d))*(?:\s|$)"
 _FOOTER = (
     r"foot(?:er)?|fu(?:ss|ß)(?:zeile|bereich)?"
-    r"|pied(?:[-_]?de[-_]?page)?|pie[-_]?(?:de[-_]?)?p[aá]gina|rodap[eé]|colophon|copyright|site[-_]?info|page[-_]?bottom"
+    r"|pied(?:[-_]?de[-_]?page)?|pie[-_]?(?:de[-_]?)?p[aá]gina|rodap[eé]|colophon|copyright|site[-_]?info|page"
+    r"[-_]?bottom"
 )
 _NAVIGATION = r"nav|navi|navigation|navbar|breadcrumbs?"
 _AROUND = re.compile(f"{_OF_PAGE}(?:{_FOOTER}|{_NAVIGATION}){_PART}", re.IGNORECASE)
 # These names may also be those of a text: the menu of a restaurant, the header of an article.
-_OFTEN_AROUND = re.compile(f"{_OF_PAGE}(?:menu|men[uú]|header|head|kopf(?:zeile|bereich)?|top|masthead|links){_PART}", re.IGNORECASE)
+_OFTEN_AROUND = re.compile(
+    f"{_OF_PAGE}(?:menu|men[uú]|header|head|kopf(?:zeile|bereich)?|top|masthead|links){_PART}", re.IGNORECASE
+)
 _ROLES = frozenset({"navigation", "contentinfo", "banner", "search"})
 
 
 def mark_around(blocks: list[Block]) -> None:
     """Marks the blocks in boxes called navigation or footer, and in those called menu or header of which most is links.
 
-    A box with the page's <h1> or with half of what is no link on the page is never one: the class names of a page's whole content may be anything.
+    A box with the page's <h1> or with half of what is no link on the page is never one: the class names of a page's
+    whole content may be anything.
     """
     sizes: Counter[Any] = Counter()
     linked: Counter[Any] = Counter()
@@ -36,7 +42,11 @@ def mark_around(blocks: list[Block]) -> None:
 
     def is_around(element: Any) -> bool:
         is_mostly_links = 2 * linked[element] > sizes[element]
-        return element not in titles and 2 * (sizes[element] - linked[element]) < page and _is_called_around(element, is_mostly_links)
+        return (
+            element not in titles
+            and 2 * (sizes[element] - linked[element]) < page
+            and _is_called_around(element, is_mostly_links)
+        )
 
     around = {element for element in sizes if is_around(element)}
     for block in blocks:

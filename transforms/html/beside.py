@@ -10,21 +10,25 @@ from almanac.transforms.html.letters import letters
 from almanac.transforms.html.simplify import parse_page
 from almanac.transforms.html.writer import write_tree
 
-UNREAD = frozenset({"script", "style", "noscript", "template", "title", "svg", "canvas", "iframe", "object", "audio", "video"})
+UNREAD = frozenset(
+    {"script", "style", "noscript", "template", "title", "svg", "canvas", "iframe", "object", "audio", "video"}
+)
 _SKIPPED = BESIDE | UNREAD | {"select", "datalist", "button"}
 # Noncharacters around the text of links, which no page may use.
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")
 _BLOCK = re.compile(r"^(`{3,})\n.*?^\1$|[^\n]+", re.MULTILINE | re.DOTALL)  # code between fences, or a line
-# On 628 pages of news, blogs, forums, a book and a museum two keep less, and both lost their text; the next one, with 0.107, is a thread of a forum whose
-# first post is kept. Articles with many comments or teasers keep a sixth or more.
+# On 628 pages of news, blogs, forums, a book and a museum two keep less, and both lost their text; the next one, with
+# 0.107, is a thread of a forum whose first post is kept. Articles with many comments or teasers keep a sixth or more.
 _LITTLE = 0.1
 _MUCH_LOST = 500  # letters
 _NEAR = 20_000  # letters; searching all of a long text for each block would take quadratic time
 
 
 def marked_page(html: str) -> Any:
-    """A parsed page whose links are marked, as the functions of this module and of `edges` read it; None if there is no element."""
+    """A parsed page whose links are marked, as the functions of this module and of `edges` read it; None if there is no
+    element.
+    """
     root = parse_page(html.replace(_LINK, "").replace(_END, "")) if html.strip() else None
     if root is None:
         return None
@@ -40,9 +44,11 @@ def marked_page(html: str) -> Any:
 
 
 def blocks_beside(page: Any, text: str) -> list[str]:
-    """Blocks of a marked page that are not in its extracted `text`, as Markdown, in page order: paragraphs, headings, list items, rows, code.
+    """Blocks of a marked page that are not in its extracted `text`, as Markdown, in page order: paragraphs, headings,
+    list items, rows, code.
 
-    Left out are elements that are navigation by their tag, and blocks of which more than half is links. Only letters and digits are compared.
+    Left out are elements that are navigation by their tag, and blocks of which more than half is links. Only letters
+    and digits are compared.
     """
     if page is None:
         return []
@@ -51,7 +57,9 @@ def blocks_beside(page: Any, text: str) -> list[str]:
 
 
 class _Kept:
-    """The letters of an extracted text, for questions in page order: a block is one of its lines, or stands near the one that was found last."""
+    """The letters of an extracted text, for questions in page order: a block is one of its lines, or stands near the
+    one that was found last.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = letters(text)
@@ -67,7 +75,9 @@ class _Kept:
 
 
 def blocks_in(page: Any, skipped: frozenset[str]) -> Iterator[tuple[str, str, bool]]:
-    """Yields (block, its letters, whether more than half of these are links) of a marked page, without the elements whose tags are in `skipped`."""
+    """Yields (block, its letters, whether more than half of these are links) of a marked page, without the elements
+    whose tags are in `skipped`.
+    """
     is_link = False  # a link may span several blocks
     for found in _BLOCK.finditer(write_tree(page, skipped)):
         linked = 0
@@ -82,6 +92,8 @@ def blocks_in(page: Any, skipped: frozenset[str]) -> Iterator[tuple[str, str, bo
 
 
 def keeps_little(text: str, beside: Iterable[str]) -> bool:
-    """Whether an extracted text is less than a tenth of its page without navigation, and what was left out is more than a line or two."""
+    """Whether an extracted text is less than a tenth of its page without navigation, and what was left out is more than
+    a line or two.
+    """
     kept, lost = len(letters(text)), sum(len(letters(block)) for block in beside)
     return lost >= _MUCH_LOST and kept < _LITTLE * (kept + lost)

@@ -18,21 +18,28 @@ BESIDE = frozenset({"nav", "header", "footer", "aside", "script", "style", "nosc
 _UNSHOWN = frozenset({"title", "style", "script"})
 _WHOLE = HEADINGS | LISTS | {"dl", "table", "pre"}
 # A box of this kind is part of the text around it, even where its element is an <aside>.
-_NOTE = re.compile(r"admonition|callout|note|hint|tip\b|warning|caution|danger|important|attention|starlight-aside", re.IGNORECASE)
+_NOTE = re.compile(
+    r"admonition|callout|note|hint|tip\b|warning|caution|danger|important|attention|starlight-aside", re.IGNORECASE
+)
 # What class names and ids call things that surround a text on all kinds of sites.
 _SURROUNDING = re.compile(
-    r"shar(?:e|ing)|partag|compart|teilen|social|follow|comment|kommentar|coment|newsletter|subscri|(?<![a-z])abo\b|recommend|related|similar|more-like"
-    r"|promo(?!t)|advert|(?<![a-z])ads?(?![a-z])|sponsor|(?<![a-z])rating|bewert|captcha|cookie|consent|breadcrumb|pager|paginat|login|popup|modal|banner"
+    r"shar(?:e|ing)|partag|compart|teilen|social|follow|comment|kommentar|coment|newsletter|subscri|(?<![a-z])abo"
+    r"\b|recommend|related|similar|more-like"
+    r"|promo(?!t)|advert|(?<![a-z])ads?(?![a-z])|sponsor|(?<![a-z])rating|bewert|captcha|cookie|consent|breadc"
+    r"rumb|pager|paginat|login|popup|modal|banner"
     r"|toolbar",
     re.IGNORECASE,
 )
 _FIGURE = re.compile(r"caption|legend|credit|copyright|img_|image|bild(?!ung)|foto|photo|galler", re.IGNORECASE)
 _OPENING = re.compile(
-    r"(?<![a-z])(?:intro|lead|lede|teaser-?text|excerpt|abstract|summary|deck|dek|sub-?title|standfirst|chapo|vorspann|sapo|entradilla|bajada|copete|ingress)",
+    r"(?<![a-z])(?:intro|lead|lede|teaser-?text|excerpt|abstract|summary|deck|dek|sub-?title|standfirst|chapo|vors"
+    r"pann|sapo|entradilla|bajada|copete|ingress)",
     re.IGNORECASE,
 )
 _LESS_CERTAIN = re.compile(
-    rf"{_FIGURE.pattern}|author|autor|byline|(?<![a-z])tags?(?![a-z])|(?<![a-z])meta|(?<!elementor-)widget|sidebar|footer|(?<![a-z])nav|menu", re.IGNORECASE
+    rf"{_FIGURE.pattern}|author|autor|byline|(?<![a-z])tags?(?![a-z])|(?<![a-z])meta|(?<!elementor-)widget|sidebar"
+    r"|footer|(?<![a-z])nav|menu",
+    re.IGNORECASE,
 )
 # Links to an address or a number. Without one, as in `mailto:?subject=`, they share the page.
 _REACHES = re.compile(r"\s*(?:mailto|tel|sms|fax|callto|sip):\s*[^?\s]", re.IGNORECASE)
@@ -87,12 +94,18 @@ class Block:
         if any(element.tag == "a" and leads_on(element) for element in self.above):
             return self.size
         own = "#" if self.is_heading else None  # the link to a heading's own place may be around it
-        return sum(weight(link.text_content()) for link in self.element.iter("a") if leads_on(link) and link.get("href")[:1] != own)
+        return sum(
+            weight(link.text_content())
+            for link in self.element.iter("a")
+            if leads_on(link) and link.get("href")[:1] != own
+        )
 
     @cached_property
     def links(self) -> list[str]:
         """Where it links to, or what it is a link to."""
-        return [link.get("href") for link in (*self.above, *self.element.iter("a")) if link.tag == "a" and leads_on(link)]
+        return [
+            link.get("href") for link in (*self.above, *self.element.iter("a")) if link.tag == "a" and leads_on(link)
+        ]
 
     @property
     def is_links(self) -> bool:
@@ -107,8 +120,14 @@ class Block:
     @cached_property
     def is_contents(self) -> bool:
         """Whether it is a table of contents: links to places of the same page, or called so."""
-        targets = [link.get("href") for link in self.element.iter("a") if link.get("href")] if self.linked > 0.9 * self.size else []
-        return len(targets) > 2 and (all(target.startswith("#") for target in targets) or bool(_CONTENTS.search(self._names)))
+        targets = (
+            [link.get("href") for link in self.element.iter("a") if link.get("href")]
+            if self.linked > 0.9 * self.size
+            else []
+        )
+        return len(targets) > 2 and (
+            all(target.startswith("#") for target in targets) or bool(_CONTENTS.search(self._names))
+        )
 
     @property
     def is_breadcrumb(self) -> bool:
@@ -119,7 +138,9 @@ class Block:
     def beside(self) -> frozenset[str]:
         """Tags of it and around it that put it beside the main text; an <aside> with a note in it does not."""
         return frozenset(
-            element.tag for element in (self.element, *self.above) if element.tag in BESIDE and not (element.tag == "aside" and _NOTE.search(_names([element])))
+            element.tag
+            for element in (self.element, *self.above)
+            if element.tag in BESIDE and not (element.tag == "aside" and _NOTE.search(_names([element])))
         )
 
     @cached_property
@@ -168,7 +189,9 @@ class Block:
 
 
 def leads_on(link: Any) -> bool:
-    """Whether it leads to a page, or shares this one; a link that writes to somebody or rings somebody up is an address, as readable as any text."""
+    """Whether it leads to a page, or shares this one; a link that writes to somebody or rings somebody up is an
+    address, as readable as any text.
+    """
     return bool((link.get("href") or "").strip()) and not reaches(link)
 
 
@@ -194,7 +217,8 @@ def blocks_of(root: Any) -> list[Block]:
 
 def _elements(element: Any) -> Iterator[Any]:
     for child in element:
-        if child.tag in _UNSHOWN or (child.tag == "head" and not has_blocks(child)):  # a broken page may have all of its text in its head
+        # a broken page may have all of its text in its head
+        if child.tag in _UNSHOWN or (child.tag == "head" and not has_blocks(child)):
             continue
         if child.tag in _WHOLE or not has_blocks(child):
             if child.text_content().strip():

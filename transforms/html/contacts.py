@@ -1,4 +1,6 @@
-"""Addresses and numbers below or beside a text: cards of a team, lines with a mail address, which an extraction takes for what surrounds a text."""
+"""Addresses and numbers below or beside a text: cards of a team, lines with a mail address, which an extraction takes
+for what surrounds a text.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -13,7 +15,9 @@ _HOLDERS = ("main", "article")
 
 
 def add_contacts(blocks: list[Block]) -> None:
-    """Adds blocks with links to an address or a number that stand in the box of the main text, each with the short lines of its own box or card."""
+    """Adds blocks with links to an address or a number that stand in the box of the main text, each with the short
+    lines of its own box or card.
+    """
     home = _home(blocks)
     inside = [block for block in blocks if home is not None and home in block.above]
     lines = defaultdict(list)
@@ -44,13 +48,22 @@ def _add_lines(lines: list[Block], home: Any, *, is_card: bool) -> None:
 
 
 def _home(blocks: list[Block]) -> Any:
-    """The innermost element with all of the main text, or the <main> or <article> around it; None if that is the whole page."""
+    """The innermost element with all of the main text, or the <main> or <article> around it; None if that is the whole
+    page.
+    """
     main = [block for block in blocks if block.is_main]
     held = Counter(element for block in main for element in block.above)
     home = next((element for element in (main[0].above if main else ()) if held[element] == len(main)), None)
     if home is None:
         return None
-    holder = next((element for element in (home, *home.iterancestors()) if element.tag in _HOLDERS or element.get("role") == "main"), home)
+    holder = next(
+        (
+            element
+            for element in (home, *home.iterancestors())
+            if element.tag in _HOLDERS or element.get("role") == "main"
+        ),
+        home,
+    )
     return None if holder.tag in ("body", "html") else holder
 
 

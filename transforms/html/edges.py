@@ -1,4 +1,6 @@
-"""The outer blocks of a page, as hashes: what the pages of a source begin and end with (transforms/page_furniture.py)."""
+"""The outer blocks of a page, as hashes: what the pages of a source begin and end with
+(transforms/page_furniture.py).
+"""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,9 +18,11 @@ KEY = 2**48 - 2  # what keys keep of a hash: 48 bits, but for the last one
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """The first blocks of a page, and its last ones, the outermost first: as keys, and the last bit of each tells whether it is links.
+    """The first blocks of a page, and its last ones, the outermost first: as keys, and the last bit of each tells
+    whether it is links.
 
-    A block that stands in an edge for the second time has another key than the first one: the title of a page is not the entry of a menu that it equals.
+    A block that stands in an edge for the second time has another key than the first one: the title of a page is not
+    the entry of a menu that it equals.
     """
 
     top: list[int] = field(default_factory=list)
@@ -26,7 +30,9 @@ class Edges:
 
 
 def edges_of(page: Any) -> Edges:
-    """The edges of a marked page (`marked_page`), with all that its main text may hold: also navigation, headers, footers and controls."""
+    """The edges of a marked page (`marked_page`), with all that its main text may hold: also navigation, headers,
+    footers and controls.
+    """
     if page is None:
         return Edges()
     blocks = [(said, block.startswith("#"), is_links) for block, said, is_links in blocks_in(page, UNREAD)]
@@ -34,7 +40,9 @@ def edges_of(page: Any) -> Edges:
 
 
 def key_of(said: str, *, is_heading: bool, number: int = 0) -> int:
-    """The key of a block with these letters that stands in an edge for the `number`-th time, counted from 0; an even number."""
+    """The key of a block with these letters that stands in an edge for the `number`-th time, counted from 0; an even
+    number.
+    """
     return hash_of(f"{number if number else ''}{'#' if is_heading else ' '}{said}") & KEY
 
 

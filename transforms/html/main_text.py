@@ -1,7 +1,7 @@
 """Selects the blocks of a page that are its main text: what trafilatura finds, corrected by the page's own structure.
 
-Documents are corrected by their region, everything else by the neighbourhood of what was found: openings, gaps, endings and headings are added; tables
-of contents, lines that are one link and headings without a text below are taken away.
+Documents are corrected by their region, everything else by the neighbourhood of what was found: openings, gaps, endings
+and headings are added; tables of contents, lines that are one link and headings without a text below are taken away.
 """
 
 import re
@@ -41,9 +41,10 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
 
     What it is reduced by is tallied in `left_out`, without its `heading`, which is written above any text.
 
-    If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is less than half or more than twice as
-    much, as where a text is not divided into blocks, trafilatura's own tree is returned, despite what it loses. But if that is the whole page
-    with its navigation, its prose is kept, and of a page that is mostly links, those that are no navigation.
+    If the page's blocks cover less than 80 % of what trafilatura found, all prose of the page is kept; if that is less
+    than half or more than twice as much, as where a text is not divided into blocks, trafilatura's own tree is
+    returned, despite what it loses. But if that is the whole page with its navigation, its prose is kept, and of a page
+    that is mostly links, those that are no navigation.
     """
     for asked in drop_consent(root):
         left_out.add("consent", asked)
@@ -53,16 +54,26 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
     mark_around(blocks)
     found = witness.size if witness is not None else 0
     outside = _select(blocks, witness) if witness is not None else 0
-    if not found or _letters(block for block in blocks if block.is_found or block.is_main) + outside < _CONFIRMED * found:
+    if (
+        not found
+        or _letters(block for block in blocks if block.is_found or block.is_main) + outside < _CONFIRMED * found
+    ):
         for block in blocks:
             block.is_main = _is_left(block)
         for below, block in pairwise(blocks[::-1]):  # cards: the title of each is a link
-            if below.is_main and block.is_heading and below.parent is block.parent and not (block.beside or block.is_surrounding):
+            if (
+                below.is_main
+                and block.is_heading
+                and below.parent is block.parent
+                and not (block.beside or block.is_surrounding)
+            ):
                 block.is_main = True
         _leave_trailing(blocks)
         is_whole = _WHOLE * _letters(blocks) < found <= _letters(blocks) / _WHOLE
         if witness is not None and (is_whole or witness.is_undivided(blocks)):
-            if 2 * _letters(block for block in blocks if block.is_links) >= _letters(blocks) or all(block.is_heading for block in blocks if block.is_main):
+            if 2 * _letters(block for block in blocks if block.is_links) >= _letters(blocks) or all(
+                block.is_heading for block in blocks if block.is_main
+            ):
                 _keep_links(blocks, _title(root))
                 _leave_trailing(blocks)
         elif witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
@@ -76,7 +87,9 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
 
 
 def _tally(left: Iterable[Block], heading: str, left_out: LeftOut) -> None:
-    """Tallies blocks: paragraphs that neither tags nor names call navigation or the like as `prose_beside` the main text, all others as `page_furniture`."""
+    """Tallies blocks: paragraphs that neither tags nor names call navigation or the like as `prose_beside` the main
+    text, all others as `page_furniture`.
+    """
     for block in left:
         if block.element.tag != "h1" or one_line(block.text) != heading:
             is_prose = block.size >= _LONG and not block.is_links and not _stands_around(block)
@@ -94,8 +107,17 @@ def _stands_around(block: Block) -> bool:
 
 
 def _keep_links(blocks: list[Block], title: str) -> None:
-    """Of a page that is mostly links, keeps those below its heading; if nothing else is left, all that do not stand around it, or else all."""
-    headed = next((number for number, block in enumerate(blocks) if block.is_main and (block.is_heading or _is_title(block, title))), 0)
+    """Of a page that is mostly links, keeps those below its heading; if nothing else is left, all that do not stand
+    around it, or else all.
+    """
+    headed = next(
+        (
+            number
+            for number, block in enumerate(blocks)
+            if block.is_main and (block.is_heading or _is_title(block, title))
+        ),
+        0,
+    )
     for block in blocks[headed:]:
         block.is_main = not _stands_around(block)
     if all(block.is_heading or _NOTICE.match(block.text) for block in blocks if block.is_main):
@@ -117,7 +139,9 @@ def _letters(blocks: Iterable[Block]) -> int:
 
 
 def _select(blocks: list[Block], witness: Witness) -> int:
-    """Marks the main blocks, and returns the letters of those that the witness has, but that are outside of the page's <main>."""
+    """Marks the main blocks, and returns the letters of those that the witness has, but that are outside of the page's
+    <main>.
+    """
     for block in blocks:
         block.is_found = block.is_main = witness.confirms(block)
     if any(block.is_main and not (block.beside or block.is_around) for block in blocks):
@@ -126,7 +150,9 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     outside = _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
-        block.is_main = block.is_main and not (block.is_contents or block.is_breadcrumb or (block.is_links and block.is_surrounding))
+        block.is_main = block.is_main and not (
+            block.is_contents or block.is_breadcrumb or (block.is_links and block.is_surrounding)
+        )
     if not is_document and _links_of(blocks) <= _LISTING:
         _leave_links(blocks)
     _add_gaps(blocks)
@@ -146,11 +172,14 @@ def _links_of(blocks: list[Block]) -> float:
 
 
 def _leave_what_is_outside(blocks: list[Block]) -> int:
-    """Drops what is outside the page's only <main>, if most of what was found is inside; if nothing is, but the title is, takes the prose inside.
+    """Drops what is outside the page's only <main>, if most of what was found is inside; if nothing is, but the title
+    is, takes the prose inside.
 
     Returns the letters dropped.
     """
-    holders = {element for block in blocks for element in block.above if element.tag == "main" or element.get("role") == "main"}
+    holders = {
+        element for block in blocks for element in block.above if element.tag == "main" or element.get("role") == "main"
+    }
     found = [block for block in blocks if block.is_found]
     if len(holders) == 1:
         outside = [block for block in found if not holders.intersection(block.above)]
@@ -166,11 +195,19 @@ def _leave_what_is_outside(blocks: list[Block]) -> int:
 
 
 def _leave_links(blocks: list[Block]) -> None:
-    """Drops paragraphs that are one link to the site itself, such as those to other articles. Lists stay, and links to other sites, or shown as URLs."""
+    """Drops paragraphs that are one link to the site itself, such as those to other articles. Lists stay, and links to
+    other sites, or shown as URLs.
+    """
     own = _own_host(blocks)
     for block in blocks:
         is_line = block.element.tag not in LISTS and block.element.tag not in ("table", "pre") and not block.is_heading
-        if block.is_main and is_line and block.linked and block.linked >= 0.9 * block.size and not _IS_URL.search(block.text):
+        if (
+            block.is_main
+            and is_line
+            and block.linked
+            and block.linked >= 0.9 * block.size
+            and not _IS_URL.search(block.text)
+        ):
             block.is_main = any(_host(link) not in ("", own) for link in block.links)
 
 
@@ -186,7 +223,9 @@ def _host(url: str) -> str:
 
 
 def _add_gaps(blocks: list[Block]) -> None:
-    """Adds blocks between main ones: those set like their neighbours, long paragraphs, tables, code, and plain lists among them, of links too."""
+    """Adds blocks between main ones: those set like their neighbours, long paragraphs, tables, code, and plain lists
+    among them, of links too.
+    """
     main = [number for number, block in enumerate(blocks) if block.is_main]
     if not main:
         return
@@ -203,19 +242,25 @@ def _add_gaps(blocks: list[Block]) -> None:
 
 
 def _add_ending(blocks: list[Block]) -> None:
-    """Adds paragraphs and plain lists, of links too, that follow the last main block in the box of several main ones."""
+    """Adds paragraphs and plain lists, of links too, that follow the last main block in the box of several main
+    ones.
+    """
     held = Counter(block.parent for block in blocks if block.is_main and not block.is_heading)
     last = max((number for number, block in enumerate(blocks) if block.is_main), default=len(blocks))
     for block in blocks[last + 1 :]:
         if held[block.parent] < 2 or block.parent.tag == "body":
             return
         is_plain_list = block.element.tag in LISTS and not block.element.get("class")
-        if not (block.is_found or block.is_heading or block.beside or block.is_suspect) and (is_plain_list or not block.is_links):
+        if not (block.is_found or block.is_heading or block.beside or block.is_suspect) and (
+            is_plain_list or not block.is_links
+        ):
             block.is_main = True
 
 
 def _add_opening(blocks: list[Block]) -> None:
-    """Adds the paragraphs between the title, or else the heading nearest to it, and the first paragraph, such as a summary in larger letters."""
+    """Adds the paragraphs between the title, or else the heading nearest to it, and the first paragraph, such as a
+    summary in larger letters.
+    """
     first = next((number for number, block in enumerate(blocks) if block.is_main and not block.is_heading), 0)
     above = [number for number in range(first) if blocks[number].is_heading and not blocks[number].beside - {"header"}]
     title = max((number for number in above if blocks[number].element.tag == "h1"), default=max(above, default=first))
@@ -226,27 +271,43 @@ def _add_opening(blocks: list[Block]) -> None:
 
 
 def _add_facts(blocks: list[Block]) -> None:
-    """Adds tables, lists and code in the same box as a main block next to them: a short product page has little more."""
+    """Adds tables, lists and code in the same box as a main block next to them: a short product page has little
+    more.
+    """
     for order in (blocks, blocks[::-1]):
         for main, block in pairwise(order):
             is_plain_list = block.element.tag in LISTS and not (block.element.get("class") or block.is_suspect)
-            if main.is_main and (block.is_facts or is_plain_list) and block.parent is main.parent and not (block.beside or block.is_links):
+            if (
+                main.is_main
+                and (block.is_facts or is_plain_list)
+                and block.parent is main.parent
+                and not (block.beside or block.is_links)
+            ):
                 block.is_main = True
 
 
 def _add_headings(blocks: list[Block]) -> None:
     """Adds the headings directly above main blocks."""
     for below, block in pairwise(blocks[::-1]):
-        if below.is_main and block.is_heading and not (block.beside - {"header"} or block.is_suspect) and (below.is_found or not block.is_links):
+        if (
+            below.is_main
+            and block.is_heading
+            and not (block.beside - {"header"} or block.is_suspect)
+            and (below.is_found or not block.is_links)
+        ):
             block.is_main = True
 
 
 def _leave_trailing(blocks: list[Block]) -> None:
-    """Drops a line of copyright at the end, and headings and lines such as `Read also:` below which there is nothing."""
+    """Drops a line of copyright at the end, and headings and lines such as `Read also:` below which there is
+    nothing.
+    """
     main = [block for block in blocks if block.is_main]
     if len(main) > 1 and main[-1].size < _LONG and _NOTICE.match(main[-1].text):
         main.pop().is_main = False
     for block in reversed(main):
-        if block.element.tag == "h1" or not (block.is_heading or (block.size < _SHORT and block.text.endswith(_LEADS_ON))):
+        if block.element.tag == "h1" or not (
+            block.is_heading or (block.size < _SHORT and block.text.endswith(_LEADS_ON))
+        ):
             return
         block.is_main = False

@@ -19,22 +19,31 @@ _MAX_CHARACTERS = 5_000_000
 _DEPTH = 100
 _TOO_DEEP = lxml.etree.XPath("boolean(" + "/*" * (_DEPTH + 1) + ")")
 
-_IS_HOME = re.compile(r"(?:(?:https?:)?//[^/?#]*)?/?(?:[a-z]{2}(?:-[a-z]{2})?/?)?(?:(?:index|default|home)(?:\.\w+)?)?/?(?:[?#].*)?", re.IGNORECASE)
+_IS_HOME = re.compile(
+    r"(?:(?:https?:)?//[^/?#]*)?/?(?:[a-z]{2}(?:-[a-z]{2})?/?)?(?:(?:index|default|home)(?:\.\w+)?)?/?(?:[?#].*)?",
+    re.IGNORECASE,
+)
 _NEVER = frozenset({"script", "style", "noscript", "template", "title"})
 _log = logging.getLogger("almanac.transforms")
 
 
 def html_to_markdown(html: str, part: Part, left_out: LeftOut | None = None) -> str:
-    """Readable text of a page: `main` is its main text without navigation, `all` everything. Empty if there is none. `left_out` tallies what it is without.
+    """Readable text of a page: `main` is its main text without navigation, `all` everything. Empty if there is none.
+    `left_out` tallies what it is without.
 
-    A page too large to be divided is written in one pass; then only elements that are navigation by their tag are left out.
+    A page too large to be divided is written in one pass; then only elements that are navigation by their tag are left
+    out.
     """
     root = parse_page(html) if html.strip() else None
     left_out = LeftOut() if left_out is None else left_out
     if root is None:
         return ""
     if too_much := _too_much(html, root):
-        what = "without telling its main text; only what is navigation by its tag is left out" if part == "main" else "in one pass"
+        what = (
+            "without telling its main text; only what is navigation by its tag is left out"
+            if part == "main"
+            else "in one pass"
+        )
         _log.warning("a page of %d characters %s: it is read as a whole, %s", len(html), too_much, what)
         if part == "main":
             for element in root.iter(*(BESIDE - _NEVER)):
@@ -58,13 +67,18 @@ def _too_much(html: str, root: Any) -> str | None:
         return "is too long"
     if _TOO_DEEP(root):
         return f"has elements in more than {_DEPTH} others"
-    return f"has more than {_MAX_ELEMENTS} elements" if any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter())) else None
+    return (
+        f"has more than {_MAX_ELEMENTS} elements"
+        if any(number > _MAX_ELEMENTS for number, _ in enumerate(root.iter()))
+        else None
+    )
 
 
 def _heading(root: Any) -> str:
     """The page's only <h1>, which may stand in a <header>; empty if there is none or more than one.
 
-    One that is a link is the site's name, unless the page's <title> begins with it and it does not lead to the home page.
+    One that is a link is the site's name, unless the page's <title> begins with it and it does not lead to the home
+    page.
     """
     headings = list(root.iter("h1"))
     if len(headings) != 1:
@@ -74,5 +88,9 @@ def _heading(root: Any) -> str:
     if link is None:
         return heading
     title = root.find(".//title")
-    is_own = title is not None and one_line(title.text_content()).startswith(heading) and not _IS_HOME.fullmatch(link.get("href").strip())
+    is_own = (
+        title is not None
+        and one_line(title.text_content()).startswith(heading)
+        and not _IS_HOME.fullmatch(link.get("href").strip())
+    )
     return heading if is_own else ""

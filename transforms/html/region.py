@@ -1,8 +1,8 @@
 """The region of a page that holds its main text, told from the page's structure.
 
-Where nearly nothing in the region is a link, as in documentation, all of it is main text: trafilatura finds half of such pages, since their notes,
-synopses and short steps resemble boilerplate. A region with code or definitions is documentation even if nearly all
-of it is confirmed; one with code may have more links.
+Where nearly nothing in the region is a link, as in documentation, all of it is main text: trafilatura finds half of
+such pages, since their notes, synopses and short steps resemble boilerplate. A region with code or definitions is
+documentation even if nearly all of it is confirmed; one with code may have more links.
 """
 
 from collections import Counter
@@ -29,7 +29,9 @@ def add_region(blocks: list[Block]) -> bool:
         return False
     inside, _ = _split(blocks, region)
     is_reference = _is_reference(inside)
-    is_certain = not is_reference and _letters(block for block in inside if block.is_found) >= _CERTAIN * _letters(inside)
+    is_certain = not is_reference and _letters(block for block in inside if block.is_found) >= _CERTAIN * _letters(
+        inside
+    )
     if not _is_pure(inside) or is_certain:
         return False
     for block in inside:
@@ -41,7 +43,9 @@ def add_region(blocks: list[Block]) -> bool:
 
 def _is_reference(blocks: list[Block]) -> bool:
     """Whether there is code or a list of definitions among them."""
-    return _has_code(blocks) or any(DEFINITIONS in element.attrib for block in blocks for element in block.element.iter("ul"))
+    return _has_code(blocks) or any(
+        DEFINITIONS in element.attrib for block in blocks for element in block.element.iter("ul")
+    )
 
 
 def _has_code(blocks: list[Block]) -> bool:
@@ -53,9 +57,11 @@ def _is_pure(blocks: list[Block]) -> bool:
 
 
 def _region(blocks: list[Block]) -> Any:
-    """The innermost element with most of the confirmed text; a larger one if the page has much other prose and the larger one adds hardly any links.
+    """The innermost element with most of the confirmed text; a larger one if the page has much other prose and the
+    larger one adds hardly any links.
 
-    It grows to the <main> or <article> around it if that is a reference and hardly any of it is links, however long the confirmed text is.
+    It grows to the <main> or <article> around it if that is a reference and hardly any of it is links, however long the
+    confirmed text is.
     """
     region = _common_element([block for block in blocks if block.is_found])
     if region is None:
@@ -70,7 +76,11 @@ def _region(blocks: list[Block]) -> Any:
             break
         region = larger
     for holder in [region, *region.iterancestors()]:
-        if (holder.tag in _HOLDERS or holder.get("role") == "main") and _is_reference(inside := _split(blocks, holder)[0]) and _is_pure(inside):
+        if (
+            (holder.tag in _HOLDERS or holder.get("role") == "main")
+            and _is_reference(inside := _split(blocks, holder)[0])
+            and _is_pure(inside)
+        ):
             return holder
     return region
 
@@ -99,6 +109,12 @@ def _letters(blocks: Iterable[Block]) -> int:
 
 
 def _purity(blocks: list[Block]) -> float:
-    """The share of letters in blocks that are neither links nor beside the text, tables of contents aside; 1 if there are none."""
+    """The share of letters in blocks that are neither links nor beside the text, tables of contents aside; 1 if there
+    are none.
+    """
     counted = [block for block in blocks if not block.is_contents]
-    return _letters(block for block in counted if not (block.is_links or block.beside)) / (_letters(counted) or 1) if counted else 1.0
+    return (
+        _letters(block for block in counted if not (block.is_links or block.beside)) / (_letters(counted) or 1)
+        if counted
+        else 1.0
+    )

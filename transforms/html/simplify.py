@@ -1,4 +1,6 @@
-"""Parses a page and makes its tree plain: after this, every text stands in a block, and lists, tables and code are as simple as Markdown's."""
+"""Parses a page and makes its tree plain: after this, every text stands in a block, and lists, tables and code are as
+simple as Markdown's.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,13 +12,97 @@ from almanac.core.grids import is_grid, write_grids
 from almanac.core.spanned_cells import write_out_spanned
 
 # Elements without readable text.
-_UNREAD = ("script", "style", "template", "noscript", "svg", "canvas", "iframe", "object", "embed", "audio", "video", "head/meta", "head/link")
-BLOCKS = frozenset(
-    {"address", "article", "aside", "blockquote", "center", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset", "figcaption", "figure"}
-    | {"footer", "form", "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "legend", "li", "main", "menu", "nav", "noframes"}
-    | {"ol", "p", "plaintext", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul", "xmp"}
+_UNREAD = (
+    "script",
+    "style",
+    "template",
+    "noscript",
+    "svg",
+    "canvas",
+    "iframe",
+    "object",
+    "embed",
+    "audio",
+    "video",
+    "head/meta",
+    "head/link",
 )
-_IN_LAYOUT = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
+BLOCKS = frozenset(
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "dir",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+        "figcaption",
+        "figure",
+    }
+    | {
+        "footer",
+        "form",
+        "frameset",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "header",
+        "hgroup",
+        "hr",
+        "legend",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "noframes",
+    }
+    | {
+        "ol",
+        "p",
+        "plaintext",
+        "pre",
+        "section",
+        "summary",
+        "table",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "ul",
+        "xmp",
+    }
+)
+_IN_LAYOUT = frozenset(
+    {
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "ul",
+        "ol",
+        "dl",
+        "pre",
+        "table",
+        "form",
+        "nav",
+        "section",
+        "article",
+        "blockquote",
+    }
+)
 DEFINITIONS = "data-definitions"  # marks lists that were definition lists
 
 
@@ -37,7 +123,8 @@ def parse_page(html: str) -> Any:
 
 
 def simplify(root: Any, *, drawings: bool = False) -> None:
-    """Rewrites the tree in place: no scripts, code without markup; captions, summaries, definitions, bare text and runs of lines as plain blocks.
+    """Rewrites the tree in place: no scripts, code without markup; captions, summaries, definitions, bare text and runs
+    of lines as plain blocks.
 
     With `drawings`, the text of SVG drawings is kept.
     """
@@ -52,9 +139,15 @@ def simplify(root: Any, *, drawings: bool = False) -> None:
         _make_table_plain(table)
     for definitions in list(root.iter("dl")):
         _make_definitions_a_list(definitions)
-    for element in list(root.iter("summary", "figcaption", "div", "figure", "details", "fieldset", "form", "dd", "center")):
+    for element in list(
+        root.iter("summary", "figcaption", "div", "figure", "details", "fieldset", "form", "dd", "center")
+    ):
         _make_block_plain(element)
-    for element in list(root.iter("body", "main", "article", "section", "aside", "header", "footer", "nav", "blockquote", "address", "hgroup")):
+    for element in list(
+        root.iter(
+            "body", "main", "article", "section", "aside", "header", "footer", "nav", "blockquote", "address", "hgroup"
+        )
+    ):
         if has_blocks(element):
             _wrap_bare_text(element)
     for paragraph in list(root.iter("p")):
@@ -80,8 +173,8 @@ def _make_code_plain(code: Any) -> None:
 def _make_table_plain(table: Any) -> None:
     """Prepares a table that is no grid of values for extraction.
 
-    One that contains headings, lists or tables is for layout, or a cell with paragraphs that is most of it: its cells become blocks. In others,
-    captions move in front and cells with rowspan are repeated.
+    One that contains headings, lists or tables is for layout, or a cell with paragraphs that is most of it: its cells
+    become blocks. In others, captions move in front and cells with rowspan are repeated.
     """
     if is_grid(table):
         return
@@ -99,7 +192,11 @@ def _make_table_plain(table: Any) -> None:
 
 def _holds_text(table: Any) -> bool:
     """Whether a cell with empty lines in it has more than half of the table's text."""
-    cells = {cell for line in table.iter("br") if _follows_line_break(line) and (cell := next(line.iterancestors("td"), None)) is not None}
+    cells = {
+        cell
+        for line in table.iter("br")
+        if _follows_line_break(line) and (cell := next(line.iterancestors("td"), None)) is not None
+    }
     size = len(table.text_content()) if cells else 0
     return any(2 * len(cell.text_content()) > size for cell in cells)
 
@@ -119,7 +216,11 @@ def _own(table: Any, tags: tuple[str, ...]) -> Iterator[Any]:
 
 def _make_definitions_a_list(definitions: Any) -> None:
     """Turns a definition list into a list of `Term: meaning` items; with blocks inside, into paragraphs and blocks."""
-    terms = [element for element in definitions.iterdescendants("dt", "dd") if next(element.iterancestors("dl")) is definitions]
+    terms = [
+        element
+        for element in definitions.iterdescendants("dt", "dd")
+        if next(element.iterancestors("dl")) is definitions
+    ]
     if any(child.tag in BLOCKS for element in terms for child in element.iterdescendants()):
         for element in terms:
             element.tag = "p" if element.tag == "dt" and not has_blocks(element) else "div"
@@ -136,7 +237,9 @@ def _make_definitions_a_list(definitions: Any) -> None:
 
 
 def _make_block_plain(element: Any) -> None:
-    """Turns blocks without inner blocks into paragraphs, a <summary> into a heading, and bare text in other blocks into paragraphs."""
+    """Turns blocks without inner blocks into paragraphs, a <summary> into a heading, and bare text in other blocks into
+    paragraphs.
+    """
     if element.tag == "summary" and not has_blocks(element):
         element.tag = "h4"
     elif not has_blocks(element) and element.text_content().strip():

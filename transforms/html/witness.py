@@ -1,6 +1,7 @@
 """trafilatura as a witness of main text: its output confirms blocks, which are then taken from the page itself.
 
-trafilatura recognises what surrounds a text well, but drops parts of articles that resemble it, and flattens what it keeps.
+trafilatura recognises what surrounds a text well, but drops parts of articles that resemble it, and flattens what it
+keeps.
 """
 
 import unicodedata
@@ -27,7 +28,11 @@ class Witness:
         self.html = html
         tree = lxml.html.document_fromstring(html)
         self._whole = letters(tree.text_content())
-        self._blocks = {letters("".join(element.itertext())) for element in tree.iter() if element.tag in BLOCKS and not has_blocks(element)}
+        self._blocks = {
+            letters("".join(element.itertext()))
+            for element in tree.iter()
+            if element.tag in BLOCKS and not has_blocks(element)
+        }
 
     @property
     def size(self) -> int:
@@ -43,7 +48,9 @@ class Witness:
         return sum(len(text) for text in texts if self._has(text)) * 2 > sum(map(len, texts))
 
     def is_undivided(self, blocks: list[Block]) -> bool:
-        """Whether it is one line, made of several of the page's blocks: what trafilatura falls back on where a page is short."""
+        """Whether it is one line, made of several of the page's blocks: what trafilatura falls back on where a page is
+        short.
+        """
         if len(self._blocks) > 1 or len(self._whole) > _SHORT_PAGE:
             return False
         parts = [block.letters for block in blocks if block.letters and block.letters in self._whole]
@@ -56,20 +63,31 @@ class Witness:
 def witness_of(root: Any) -> Witness | None:
     """What trafilatura finds in a parsed page; None if that is nothing.
 
-    Its defaults measure best (docs/decisions/0002): favouring precision leaves single lines of long pages, favouring recall lets more boilerplate in.
+    Its defaults measure best (docs/decisions/0002): favouring precision leaves single lines of long pages, favouring
+    recall lets more boilerplate in.
     """
     bare_extraction, build_html_output = _trafilatura()
     html = lxml.html.tostring(root, encoding="unicode")
     for favor_recall in (False, True):
-        # Not `extract`, which hashes the text for a fingerprint that nobody asked for, a fifth of all that mapping takes.
-        found = bare_extraction(html, output_format="html", include_formatting=True, include_tables=True, include_comments=False, favor_recall=favor_recall)
+        # Not `extract`, which hashes the text for a fingerprint that nobody asked for, a fifth of all that mapping
+        # takes.
+        found = bare_extraction(
+            html,
+            output_format="html",
+            include_formatting=True,
+            include_tables=True,
+            include_comments=False,
+            favor_recall=favor_recall,
+        )
         if found is not None and (written := unicodedata.normalize("NFC", build_html_output(found))):
             return Witness(written)
     return None
 
 
 class _Words(tuple[str, ...]):
-    """Words that are one key, however many: justext looks theirs up for each page, and to hash a plain tuple of 150,000 takes 3 ms."""
+    """Words that are one key, however many: justext looks theirs up for each page, and to hash a plain tuple of 150,000
+    takes 3 ms.
+    """
 
     def __hash__(self) -> int:
         return id(self)

@@ -1,7 +1,7 @@
 """Writes a tree as Markdown, in one pass.
 
-Headings become `## …`, list items `- …` or `1. …` with two spaces per level, grids of values pipe tables, rows of other tables `a | b`, code is fenced,
-everything else is a paragraph.
+Headings become `## …`, list items `- …` or `1. …` with two spaces per level, grids of values pipe tables, rows of other
+tables `a | b`, code is fenced, everything else is a paragraph.
 """
 
 import re
@@ -23,14 +23,48 @@ _CELLS = frozenset({"td", "th"})
 # A cell with one of these is for layout, not for a value.
 _LAYOUT = frozenset({*_HEADINGS, "ul", "ol", "dl", "pre", "table", "form", "nav", "section", "article", "blockquote"})
 _PARTING = frozenset(
-    {"address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "dialog", "div", "dl", "dt", "fieldset"}
-    | {"figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html", "legend", "li", "main", "menu", "nav", "ol", "optgroup", "option"}
+    {
+        "address",
+        "article",
+        "aside",
+        "blockquote",
+        "body",
+        "caption",
+        "center",
+        "dd",
+        "details",
+        "dialog",
+        "div",
+        "dl",
+        "dt",
+        "fieldset",
+    }
+    | {
+        "figcaption",
+        "figure",
+        "footer",
+        "form",
+        "header",
+        "hgroup",
+        "hr",
+        "html",
+        "legend",
+        "li",
+        "main",
+        "menu",
+        "nav",
+        "ol",
+        "optgroup",
+        "option",
+    }
     | {"p", "section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"}
 ) | frozenset(_HEADINGS)
 
 
 def write_tree(root: Any, skipped: frozenset[str] = frozenset()) -> str:
-    """All text of a tree, without the elements whose tags are in `skipped`: an empty line between blocks, a line break between items and rows."""
+    """All text of a tree, without the elements whose tags are in `skipped`: an empty line between blocks, a line break
+    between items and rows.
+    """
     return _joined(_Writer(skipped).blocks(root))
 
 
@@ -54,7 +88,8 @@ class _Writer:
     skipped: frozenset[str]
     _words: list[str] = field(default_factory=list)
     _mark: str = ""  # what the next block begins with
-    _numbers: list[int | None] = field(default_factory=list)  # of each enclosing list, the next number; None for bullets
+    # of each enclosing list, the next number; None for bullets
+    _numbers: list[int | None] = field(default_factory=list)
     _cell: Any = None  # the outermost cell of a table of values; its blocks are one line
     _is_row: bool = False  # whether the next block has cells
 

@@ -41,7 +41,8 @@ def test_a_writer_that_was_paused_while_another_took_over_cannot_publish(bucket:
     objects = Objects(bucket.url)
     with writing(objects, "kb", "paused") as paused:
         with patch("almanac.core.store.head._EXPIRES_S", -1.0), writing(objects, "kb", "other") as other:
-            with pytest.raises(RunLocked, match="paused lost the lock"):  # although the other one has not pushed anything yet
+            # although the other one has not pushed anything yet
+            with pytest.raises(RunLocked, match="paused lost the lock"):
                 paused.point_to(paused.seen.head.model_copy(update={"root": "a"}))
             other.point_to(other.seen.head.model_copy(update={"root": "b"}))
         with pytest.raises(RunLocked):
@@ -61,7 +62,9 @@ def test_a_lock_expires_by_the_clock_of_the_store_and_a_dead_process_of_this_mac
     with pytest.raises(RunLocked, match="being written by first") as locked, writing(objects, "kb", "second"):
         pass
     assert "its lock expires in" in str(locked.value.hint)
-    _alter_lock(objects, released=False, machine=machine_id(), pid=os.getpid(), process_start=process_start(os.getpid()))
+    _alter_lock(
+        objects, released=False, machine=machine_id(), pid=os.getpid(), process_start=process_start(os.getpid())
+    )
     with pytest.raises(RunLocked), writing(objects, "kb", "third"):
         pass
     _alter_lock(objects, released=False, pid=ended.pid, process_start="1")

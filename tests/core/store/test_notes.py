@@ -1,4 +1,6 @@
-"""What a working copy remembers: it may be lost, and where it is damaged or the disk fails, that is told with its place."""
+"""What a working copy remembers: it may be lost, and where it is damaged or the disk fails, that is told with its
+place.
+"""
 
 import sqlite3
 from contextlib import ExitStack
@@ -42,7 +44,10 @@ def test_damaged_notes_of_another_copy_are_left_alone(tmp_path: Path) -> None:
 def test_a_disk_that_fails_is_told_with_its_place(tmp_path: Path) -> None:
     path = tmp_path / NOTES
     full = sqlite3.OperationalError("database or disk is full")
-    with patch("almanac.core.store.notes._opened", side_effect=full), pytest.raises(StorageError, match="disk is full") as raised:
+    with (
+        patch("almanac.core.store.notes._opened", side_effect=full),
+        pytest.raises(StorageError, match="disk is full") as raised,
+    ):
         Notes(path)
     assert raised.value.where == str(path)
     notes = Notes(path)

@@ -28,7 +28,9 @@ def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
         assert sum(one is not None for one in won) == 1
         found = objects.read("head")
         assert found is not None
-        assert (found.content, found.etag) == next((content, one) for content, one in zip(contents, won, strict=True) if one)
+        assert (found.content, found.etag) == next(
+            (content, one) for content, one in zip(contents, won, strict=True) if one
+        )
         etag = found.etag
 
 
@@ -85,7 +87,10 @@ def test_content_that_breaks_off_on_the_way_is_asked_for_again(
     monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)
     objects = Objects(bucket.url)
     with patch("almanac.core.store.objects.time.sleep"):
-        for read in (lambda: objects.fetch("a", sha256(content), tmp_path / "file"), lambda: objects.read_content("a", sha256(content))):
+        for read in (
+            lambda: objects.fetch("a", sha256(content), tmp_path / "file"),
+            lambda: objects.read_content("a", sha256(content)),
+        ):
             wire.break_off(breaks, after=2_000_000)
             if arrives:
                 assert read() in (None, content)
@@ -143,9 +148,13 @@ def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypat
 
 def test_local_directories_never_import_boto3(tmp_path: Path) -> None:
     code = (
-        "import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); sys.exit(99 if 'boto3' in sys.modules or 'botocore' in sys.modules else code)"
+        "import sys; from almanac.cli.main import run; code = run(sys.argv[1:]); sys.exit(99 if 'boto3' in "
+        "sys.modules or 'botocore' in sys.modules else code)"
     )
     environment = {**os.environ, "ALMANAC_DATA": str(tmp_path / "data")}
     commands = (["status", "voyago", "--json"], ["versions", "voyago"], ["search", "voyago", "boats"])
-    codes = [subprocess.run([sys.executable, "-c", code, *one], cwd=ROOT, env=environment, capture_output=True).returncode for one in commands]
+    codes = [
+        subprocess.run([sys.executable, "-c", code, *one], cwd=ROOT, env=environment, capture_output=True).returncode
+        for one in commands
+    ]
     assert codes == [0, 0, 2]

@@ -1,4 +1,6 @@
-"""Readers of a store, on versions that are nothing but files: what they fetch, keep, drop, and make of a store that is away or damaged."""
+"""Readers of a store, on versions that are nothing but files: what they fetch, keep, drop, and make of a store that is
+away or damaged.
+"""
 
 import errno
 import json
@@ -57,8 +59,14 @@ def _write(data: DataDir, version: str, *segments: str) -> None:
     for text in segments:
         folder = index / "segments" / sha256(text)[:12]
         _put(folder / "rows", text)
-        _put(folder / "segment.json", json.dumps({"files": [{"path": "rows", "bytes": len(text.encode()), "sha256": sha256(text)}]}))
-    _put(index / "versions" / version / "manifest.json", json.dumps({"segments": [{"segment": sha256(text)[:12]} for text in segments]}))
+        _put(
+            folder / "segment.json",
+            json.dumps({"files": [{"path": "rows", "bytes": len(text.encode()), "sha256": sha256(text)}]}),
+        )
+    _put(
+        index / "versions" / version / "manifest.json",
+        json.dumps({"segments": [{"segment": sha256(text)[:12]} for text in segments]}),
+    )
     _put(index / "CURRENT", f"{version}\n")
 
 
@@ -70,7 +78,9 @@ def _publish(data: DataDir, version: str, *segments: str, erases: bool = False) 
 
 def _texts(data: DataDir, version: str) -> list[str]:
     index = data.index("kb")
-    names = [use["segment"] for use in json.loads((index / "versions" / version / "manifest.json").read_text())["segments"]]
+    names = [
+        use["segment"] for use in json.loads((index / "versions" / version / "manifest.json").read_text())["segments"]
+    ]
     return [(index / "segments" / name / "rows").read_text() for name in names]
 
 
@@ -93,7 +103,9 @@ def _holds(claim: Callable[[], bool]) -> bool:
 
 
 @contextmanager
-def _following(data: DataDir, changes: list[str | None] | None = None, pinned: str | None = None) -> Iterator[StoreReader]:
+def _following(
+    data: DataDir, changes: list[str | None] | None = None, pinned: str | None = None
+) -> Iterator[StoreReader]:
     reader = StoreReader(data, "kb", pinned)
     reader.begin()
     reader.follow(lambda: changes.append(reader.version) if changes is not None else None)
@@ -139,20 +151,28 @@ def test_a_writer_waits_for_a_reader_of_its_cache_that_is_fetching(machine: Mach
     _publish(writer, "v0001", "one")
     machine("here")
     code = (
-        "import sys, time\nfrom unittest.mock import patch\nfrom almanac.core.settings import DataDir\nfrom almanac.core.store import readers\n"
+        "import sys, time\nfrom unittest.mock import patch\nfrom almanac.core.settings import DataDir\nfrom "
+        "almanac.core.store import readers\n"
         "def slow(*_, **__):\n    print('fetching', flush=True); time.sleep(1.5); return False\n"
-        "with patch.object(readers, 'fetch_versions', slow):\n    readers.StoreReader(DataDir.locate(sys.argv[1]), 'kb').begin()\n"
+        "with patch.object(readers, 'fetch_versions', slow):\n    "
+        "readers.StoreReader(DataDir.locate(sys.argv[1]), 'kb').begin()\n"
     )
     reader = subprocess.Popen([sys.executable, "-c", code, here.url], cwd=ROOT, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     reader.stdout.readline()
     _publish(here, "v0002", "two")  # and is not told that somebody writes
     assert reader.wait() == 0
-    with writing(here, "kb", "a run"), pytest.raises(RunLocked, match="being written by a run"), writing(here, "kb", "another"):
+    with (
+        writing(here, "kb", "a run"),
+        pytest.raises(RunLocked, match="being written by a run"),
+        writing(here, "kb", "another"),
+    ):
         pass
 
 
-def test_while_the_store_is_away_there_is_what_the_cache_has(machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_the_store_is_away_there_is_what_the_cache_has(
+    machine: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writer, wire = machine("writer"), Wire(bucket.endpoint)
     _publish(writer, "v0001", "one")
     monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)
@@ -171,7 +191,8 @@ def test_while_the_store_is_away_there_is_what_the_cache_has(machine: Machines, 
             _publish(writer, "v0002", "two")
             _until(lambda: late.version == reader.version == "v0002")
         wire.cut()
-        shutil.rmtree(cache.index("kb") / "segments", ignore_errors=True)  # the one that follows may be clearing away what no version names
+        # the one that follows may be clearing away what no version names
+        shutil.rmtree(cache.index("kb") / "segments", ignore_errors=True)
         with pytest.raises(StoreAway):  # half a version is none
             StoreReader(cache, "kb").begin()
     with pytest.raises(StoreAway):
@@ -198,10 +219,14 @@ def test_a_damaged_object_is_refused_and_taken_over_once_it_is_mended(machine: M
 
 @contextmanager
 def _held() -> Iterator[tuple[threading.Event, threading.Event, list[str]]]:
-    """Objects come only once the second event is set; the first one says that one is asked for. The list has the keys that were asked for."""
+    """Objects come only once the second event is set; the first one says that one is asked for. The list has the keys
+    that were asked for.
+    """
     asked, released, keys, fetch = threading.Event(), threading.Event(), list[str](), Objects.fetch
 
-    def held(objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None) -> None:
+    def held(
+        objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None
+    ) -> None:
         keys.append(key)
         asked.set()
         while not released.wait(0.01):
@@ -250,7 +275,9 @@ def test_who_is_not_waited_for_any_more_leaves_and_what_it_asked_for_is_fetched_
         assert len(keys) == len(set(keys))
 
 
-def test_what_everybody_left_is_there_for_who_asks_again_and_what_waits_for_its_turn_is_not_begun(machine: Machines) -> None:
+def test_what_everybody_left_is_there_for_who_asks_again_and_what_waits_for_its_turn_is_not_begun(
+    machine: Machines,
+) -> None:
     writer, cache = machine("writer"), machine("reader")
     for number in (1, 2, 3):
         _publish(writer, f"v000{number}", f"{number}")
@@ -281,7 +308,11 @@ def test_a_reader_that_is_closed_while_it_fetches_says_so_and_leaves_nothing_hal
     with structlog.testing.capture_logs() as logs, _held() as (asked, _, _):
         asked.clear()
         reader = StoreReader(cache, "kb")
-        requests = [_in_thread(lambda: reader.resolve("v0001")), _in_thread(lambda: reader.resolve("v0002")), _in_thread(reader.begin)]
+        requests = [
+            _in_thread(lambda: reader.resolve("v0001")),
+            _in_thread(lambda: reader.resolve("v0002")),
+            _in_thread(reader.begin),
+        ]
         assert asked.wait(PATIENCE_S)
         time.sleep(0.05)  # for the others to wait for their turn
         reader.close()
@@ -295,7 +326,9 @@ def test_a_reader_that_is_closed_while_it_fetches_says_so_and_leaves_nothing_hal
     assert (reader.resolve("v0001"), _texts(cache, "v0001")) == ("v0001", ["1"])  # a later request opens it again
 
 
-def test_a_full_disk_is_tried_again_ever_later_and_ends_with_it(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_tried_again_ever_later_and_ends_with_it(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.core.store.readers._LONGEST_S", 1.0)
     writer, cache = machine("writer"), machine("reader")
     _publish(writer, "v0001", "one")
@@ -315,17 +348,25 @@ def test_the_least_recently_used_go_and_what_is_open_stays(machine: Machines, mo
     reader = StoreReader(cache, "kb")
     for age, version in ((300, "v0002"), (400, "v0001"), (200, "v0003")):
         reader.resolve(version)
-        for folder in (cache.index("kb") / "versions" / version, cache.index("kb") / "segments" / sha256(version[-1] * 5_000)[:12]):
+        for folder in (
+            cache.index("kb") / "versions" / version,
+            cache.index("kb") / "segments" / sha256(version[-1] * 5_000)[:12],
+        ):
             os.utime(folder, (time.time() - age,) * 2)
     monkeypatch.setenv("ALMANAC_CACHE_GB", "0.0000165")  # three of them
     reader.begin()
     assert _names(cache) == {"v0002", "v0003", "v0004"}
     monkeypatch.setenv("ALMANAC_CACHE_GB", "0")
-    pins = [Pin(cache.index("kb") / "versions" / "v0002"), Pin(cache.index("kb") / "segments" / sha256("2" * 5_000)[:12])]
+    pins = [
+        Pin(cache.index("kb") / "versions" / "v0002"),
+        Pin(cache.index("kb") / "segments" / sha256("2" * 5_000)[:12]),
+    ]
     with structlog.testing.capture_logs() as logs:
         reader.begin()
     assert _names(cache) == {"v0002", "v0004"}
-    assert [(log["event"], log["bound_gb"]) for log in logs if log["log_level"] == "warning"] == [("cache_over_bound", 0.0)]
+    assert [(log["event"], log["bound_gb"]) for log in logs if log["log_level"] == "warning"] == [
+        ("cache_over_bound", 0.0)
+    ]
     assert _texts(cache, reader.resolve("v0001")) == ["1" * 5_000]  # fetched again
     for pin in pins:
         pin.close()
@@ -336,7 +377,9 @@ def test_the_least_recently_used_go_and_what_is_open_stays(machine: Machines, mo
     assert (_names(writer), _names(writer, "segments")) == before, "what a writer has checked out is its data"
 
 
-def test_what_readers_left_out_is_not_taken_for_removed_by_a_writer(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_readers_left_out_is_not_taken_for_removed_by_a_writer(
+    machine: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A machine that wrote once, then only read under a small bound, and writes again: no version is lost."""
     monkeypatch.setattr("almanac.core.store.bounds._JUST_S", -1.0)
     here, there = machine("here"), machine("there")

@@ -35,10 +35,16 @@ def _put(data: DataDir, **files: str) -> None:
 
 def _files(data: DataDir) -> dict[str, str]:
     root = data.of("kb").root
-    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file() and not path.name.startswith(".")}
+    return {
+        str(path.relative_to(root)): path.read_text()
+        for path in root.rglob("*")
+        if path.is_file() and not path.name.startswith(".")
+    }
 
 
-def test_what_another_machine_pushed_replaces_what_is_here_and_local_work_elsewhere_stays(bucket: Bucket, tmp_path: Path) -> None:
+def test_what_another_machine_pushed_replaces_what_is_here_and_local_work_elsewhere_stays(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     here, there = _machine(bucket, tmp_path, "here"), _machine(bucket, tmp_path, "there")
     with writing(here, "kb", "1"):
         _put(here, raw__kb__a="1", raw__kb__b="1", processed__kb__t="1", index__kb__LOCK="", vectors__f__p_index="x")
@@ -93,7 +99,9 @@ def test_only_named_areas_are_fetched_and_pushed(bucket: Bucket, tmp_path: Path)
         assert _files(here) == {"raw/kb/a": "1", "index/kb/x": "2"}
 
 
-def test_during_a_long_step_what_is_done_is_pushed_again_and_again(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_during_a_long_step_what_is_done_is_pushed_again_and_again(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", 0.05)
     here, objects = _machine(bucket, tmp_path, "here"), Objects(bucket.url)
     with writing(here, "kb", "1") as session:
@@ -123,7 +131,9 @@ def test_readers_of_what_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
     assert not local.root.exists()
 
 
-def test_new_vectors_are_pushed_at_once_also_those_that_workers_write(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_vectors_are_pushed_at_once_also_those_that_workers_write(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", 3600.0)
     here, objects, pushed = _machine(bucket, tmp_path, "here"), Objects(bucket.url), list[str]()
 

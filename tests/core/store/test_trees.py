@@ -15,13 +15,19 @@ def _folder(count: int, changed: int = -1) -> Folder:
 
 @given(_NAMES, _NAMES)
 def test_a_folder_comes_back_as_it_was(files: set[str], folders: set[str]) -> None:
-    folder, written = Folder({name: File(sha256(name), len(name)) for name in files}, {name: sha256(name) for name in folders}), dict[str, bytes]()
+    folder, written = (
+        Folder({name: File(sha256(name), len(name)) for name in files}, {name: sha256(name) for name in folders}),
+        dict[str, bytes](),
+    )
     assert read_folder(write_folder(folder, written.__setitem__), written.__getitem__) == folder
 
 
 def test_a_change_in_a_large_folder_rewrites_little() -> None:
     before, after = dict[str, bytes](), dict[str, bytes]()
-    first, second = write_folder(_folder(30_000), before.__setitem__), write_folder(_folder(30_000, 7), after.__setitem__)
+    first, second = (
+        write_folder(_folder(30_000), before.__setitem__),
+        write_folder(_folder(30_000, 7), after.__setitem__),
+    )
     assert read_folder(second, after.__getitem__) == _folder(30_000, 7)
     assert first != second
     assert len(after.keys() - before.keys()) == 2
