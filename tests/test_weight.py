@@ -1,0 +1,136 @@
+"""What each room weighs. Nothing here may grow without being said: a room that got lighter is noted as light as it is.
+
+Columns of the table: lines of the modules, the modules, numbers that are constants of a module, regular expressions
+that are compiled, imports of names that a library calls private, and attributes of a library that are replaced. `python
+-m tests.test_weight` prints it as it is now.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_ROOT = Path(__file__).resolve().parent.parent
+_ROOMS = ("schemas", "core", "spiders", "transforms", "index", "query", "serve", "flows", "cli", "benchmarks", "tests")
+_COLUMNS = 120
+
+
+class Weight(NamedTuple):
+    """What a room weighs."""
+
+    lines: int
+    modules: int
+    constants: int
+    regexes: int
+    private: int
+    replaced: int
+
+
+# Lines in hundreds, begun ones counted.
+_NOTED = {
+    "schemas": Weight(51, 40, 8, 21, 0, 0),
+    "core": Weight(73, 66, 64, 20, 0, 5),
+    "spiders": Weight(249, 152, 232, 298, 13, 1),
+    "transforms": Weight(65, 47, 63, 49, 0, 1),
+    "index": Weight(144, 107, 178, 33, 0, 1),
+    "query": Weight(122, 82, 182, 149, 0, 0),
+    "serve": Weight(42, 25, 47, 2, 0, 0),
+    "flows": Weight(94, 63, 76, 2, 1, 7),
+    "cli": Weight(34, 20, 11, 2, 0, 3),
+    "benchmarks": Weight(35, 19, 38, 1, 0, 0),
+    "tests": Weight(641, 347, 87, 20, 5, 11),
+}
+# The longest lines that no formatter can break: texts of tests, and tables of words.
+_LONG_LINES = 107
+
+
+def test_no_room_grows_and_lighter_ones_are_noted() -> None:
+    weights = {room: _weigh(room) for room in _ROOMS}
+    heavier = [
+        room for room in _ROOMS if any(now > noted for now, noted in zip(weights[room], _NOTED[room], strict=True))
+    ]
+    assert not heavier, f"heavier than noted in _NOTED, or to be noted with a reason:\n{_table(weights, heavier)}"
+    lighter = [room for room in _ROOMS if weights[room] != _NOTED[room]]
+    assert not lighter, f"lighter than noted; lower _NOTED to\n{_table(weights, lighter)}"
+
+
+def test_lines_end_at_120_columns() -> None:
+    longer = [path for room in _ROOMS for path in _modules(room) for line in _lines(path) if len(line) > _COLUMNS]
+    assert len(longer) <= _LONG_LINES, sorted({str(path.relative_to(_ROOT)) for path in longer})
+
+
+def _weigh(room: str) -> Weight:
+    paths = list(_modules(room))
+    trees = [ast.parse(path.read_bytes()) for path in paths]
+    return Weight(
+        lines=-(-sum(len(_lines(path)) for path in paths) // 100),
+        modules=len(paths),
+        constants=sum(_constants(tree) for tree in trees),
+        regexes=sum(_is_call(node, "re.compile", "regex.compile") for tree in trees for node in ast.walk(tree)),
+        private=sum(_private_imports(tree) for tree in trees),
+        replaced=sum(_replaced(tree) for tree in trees),
+    )
+
+
+def _modules(room: str) -> Iterator[Path]:
+    yield from sorted((_ROOT / room).rglob("*.py"))
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _constants(tree: ast.Module) -> int:
+    """The numbers that names of the module stand for: `_A, _B = 1, 2 * 3` are two."""
+    values = [node.value for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
+    each = [one for value in values for one in (value.elts if isinstance(value, ast.Tuple) else [value])]
+    return sum(_is_number(one) for one in each)
+
+
+def _is_number(node: ast.expr) -> bool:
+    if isinstance(node, ast.BinOp):
+        return _is_number(node.left) and _is_number(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return _is_number(node.operand)
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float)
+
+
+def _private_imports(tree: ast.Module) -> int:
+    """Of other packages: a module, or a name in one, that begins with one underscore."""
+    named = [f"{node.module}.{one.name}" for node in ast.walk(tree) if _is_foreign(node) for one in node.names]
+    named += [one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names]
+    return sum(bool(re.search(r"(^|\.)_(?!_)", name)) for name in named)
+
+
+def _is_foreign(node: ast.AST) -> bool:
+    return isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] not in ("almanac", "tests", "")
+
+
+def _replaced(tree: ast.Module) -> int:
+    """Attributes that are set on what is imported from other packages, or on anything by `setattr` and `vars`."""
+    foreign = {one.asname or one.name for node in ast.walk(tree) if _is_foreign(node) for one in node.names}
+    foreign |= {one.asname or one.name for node in ast.walk(tree) if isinstance(node, ast.Import) for one in node.names}
+    count = 0
+    for node in ast.walk(tree):
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(one, ast.Attribute):
+                    count += ast.unparse(one.value) in foreign
+                elif isinstance(one, ast.Subscript):
+                    count += _is_call(one.value, "vars")
+        count += _is_call(node, "setattr")
+    return count
+
+
+def _is_call(node: ast.AST, *names: str) -> bool:
+    return isinstance(node, ast.Call) and ast.unparse(node.func) in names
+
+
+def _table(weights: dict[str, Weight], rooms: list[str]) -> str:
+    return "\n".join(f'    "{room}": Weight({", ".join(map(str, weights[room]))}),' for room in rooms)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(_table({room: _weigh(room) for room in _ROOMS}, list(_ROOMS)) + "\n")
