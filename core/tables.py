@@ -32,6 +32,7 @@ REJECTS = "rejects.jsonl"  # beside the tables of the latest run
 DUPLICATES = "duplicates.jsonl"
 
 _BUFFER = 1 << 20  # bytes read at a time
+_SORTED = 100_000  # rows in memory while a table is read in another order
 _UNREADABLE = (pa.ArrowException, OSError, KeyError)
 _TEXT = pa.string()
 _ITEM_COLUMNS = (
@@ -153,6 +154,35 @@ def read_rows(batches: Batches, columns: Sequence[str], rows: RowNumbers) -> Ite
         if last > first:
             yield batch.take(pa.array(rows[first:last] - begin)), np.arange(first, last)
         begin += len(batch)
+
+
+def in_order(read: Callable[[], Iterable[tuple[pa.Table, RowNumbers]]], total: int, rows: int) -> Iterator[pa.Table]:
+    """Yields the rows of a table in another order, `rows` at a time; the last table may have fewer.
+
+    Of a table that may be larger than memory, 100,000 rows are held: it is read once for each of these.
+
+    Args:
+        read: Gives the table in batches, each with the new place of each of its rows: every number below `total` once.
+        total: Number of rows.
+        rows: Rows in a yielded table.
+    """
+    most = max(_SORTED // rows, 1) * rows
+    for first in range(0, total, most):
+        found, places = [], []
+        for batch, its_places in read():
+            here = np.flatnonzero((its_places >= first) & (its_places < first + most))
+            found.append(_with_long_offsets(batch.take(pa.array(here))))
+            places.append(its_places[here])
+        held = pa.concat_tables(found).combine_chunks()
+        found.clear()
+        order = np.argsort(np.concatenate(places))
+        for begin in range(0, len(held), rows):
+            yield held.take(pa.array(order[begin : begin + rows]))
+
+
+def _with_long_offsets(table: pa.Table) -> pa.Table:
+    """The table with large strings: many long texts may exceed the 2 GiB that 32-bit offsets can address."""
+    return table.cast(pa.schema([(name, pa.large_string()) for name in table.column_names]))
 
 
 def rows_in(path: Path) -> int:

@@ -53,7 +53,7 @@ def chunk(
         log.warning("the live version's chunks are damaged: all are cut anew", kb=run.kb, error=str(error))
         before, total = None, write_chunks(table, _cut(comparison, chunker, None, on_item))
     truncated = _count_truncated(run, before)
-    digest = digest_of(batches_of(table), run.embedder.fingerprint, scratch=run.staging)
+    digest = digest_of(batches_of(table), run.embedder.fingerprint)
     if not run.is_plan:
         _keep_tables(run)
     if parts_folder(run).is_dir():

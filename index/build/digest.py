@@ -2,21 +2,19 @@
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from almanac.core.digests import RowNumbers
-from almanac.core.reordered import reordered
-from almanac.core.tables import Batches
+from almanac.core.tables import Batches, in_order
 
 DIGESTED = ["chunk_id", "text_sha256", "metadata"]
 _STEP = 10_000  # rows hashed at a time
 
 
-def digest_of(chunks: pa.Table | Batches, fingerprint: str, *, scratch: Path | None = None) -> str:
+def digest_of(chunks: pa.Table | Batches, fingerprint: str) -> str:
     """Returns the hex SHA-256 over the sorted chunk ids, each with its vector key (`text_sha256`) and metadata, and
     over the embedder's fingerprint.
 
@@ -27,7 +25,6 @@ def digest_of(chunks: pa.Table | Batches, fingerprint: str, *, scratch: Path | N
         chunks: Table with at least the columns `DIGESTED`, in any row order; or what reads such a table in batches, of
             which only the ids are held in memory.
         fingerprint: Fingerprint of the version's embedder.
-        scratch: Folder for the temporary file of a large table, as in `reordered`.
     """
     ids = [batch.column("chunk_id").cast(pa.large_string()) for batch in _batches(chunks, ["chunk_id"])]
     order = pc.sort_indices(
@@ -37,9 +34,9 @@ def digest_of(chunks: pa.Table | Batches, fingerprint: str, *, scratch: Path | N
     places = np.empty(len(order), dtype=np.int64)
     places[order] = np.arange(len(order))
     digest = hashlib.sha256(f"{len(order)} {fingerprint}\n".encode())
-    for rows in reordered(_placed(chunks, places), len(order), _STEP, scratch=scratch):
+    for rows in in_order(lambda: _placed(chunks, places), len(order), _STEP):
         # Unambiguous: ids and hashes contain no line break, and JSON escapes it.
-        columns = [rows.column(name).cast(pa.large_string()).combine_chunks() for name in DIGESTED]
+        columns = [rows.column(name).combine_chunks() for name in DIGESTED]
         digest.update(_bytes_of(pc.binary_join_element_wise(*columns, pa.scalar("\n", pa.large_string()))))
     return digest.hexdigest()
 

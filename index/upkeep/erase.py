@@ -71,7 +71,7 @@ def forget_in_version(
         }
         cleaned = manifest.model_copy(
             update={
-                "digest": digest_of(batches_of(tables / CHUNKS), manifest.embedder.fingerprint, scratch=tables),
+                "digest": digest_of(batches_of(tables / CHUNKS), manifest.embedder.fingerprint),
                 "derived": _derived_anew(tables / CHUNKS, manifest, embed),
                 "counts": Counts(records=rows.get(RECORDS, 0), documents=rows.get(DOCUMENTS, 0), chunks=rows[CHUNKS]),
                 "lineage": _with_takedown(manifest, takedown, found),

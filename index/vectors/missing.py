@@ -4,7 +4,7 @@ The texts are first staged in a table, in the order in which they are embedded. 
 group, embeds it and writes one part.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from almanac.core.digests import SortedDigests, digests_of
+from almanac.core.digests import RowNumbers, SortedDigests, digests_of
 from almanac.core.progress import OnProgress, ignore
-from almanac.core.reordered import reordered
-from almanac.core.tables import TableWriter, batches_of, open_table, read_rows
+from almanac.core.tables import TableWriter, batches_of, in_order, open_table, read_rows
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.store import VectorStore
@@ -79,10 +78,12 @@ def stage_missing(
     checkpoints = 0
     with TableWriter(to, _SCHEMA) as writer:
         columns = ["text_sha256", "embedded_text"]
-        batches = (
-            (table.rename_columns(_SCHEMA.names), placed[places]) for table, places in read_rows(read, columns, rows)
-        )
-        for texts in reordered(batches, len(rows), checkpoint, scratch=to.parent):
+
+        def staged() -> Iterator[tuple[pa.Table, RowNumbers]]:
+            for table, places in read_rows(read, columns, rows):
+                yield table.rename_columns(_SCHEMA.names), placed[places]
+
+        for texts in in_order(staged, len(rows), checkpoint):
             while len(texts):
                 left = len(rows) - writer.rows
                 most = max(checkpoint // _LEAST_SHARE, -(-left // _LEFT_SHARE), 1) if is_shared else checkpoint

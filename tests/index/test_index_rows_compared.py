@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.core import reordered
+from almanac.core import tables
 from almanac.core.tables import batches_of, write_table
+from almanac.index.build import digest
 from almanac.index.build.delta import compare_rows
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
@@ -63,18 +64,14 @@ def _digested(count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("count", [0, 1, 300])
 def test_the_digest_is_that_of_the_sorted_rows(tmp_path: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reordered, "_RUN_BYTES", 2000)
-    monkeypatch.setattr(reordered, "_BYTES_IN_MEMORY", 5000)
+    monkeypatch.setattr(tables, "_SORTED", 70)
+    monkeypatch.setattr(digest, "_STEP", 20)
     rows = _digested(count)
     wanted = _reference(rows)
     schema = pa.schema([(name, pa.string()) for name in ("chunk_id", "text_sha256", "metadata")])
     table = pa.Table.from_pylist(rows, schema=schema)
     write_table(tmp_path / "chunks.parquet", table)
-    assert (
-        digest_of(table, "f")
-        == digest_of(batches_of(tmp_path / "chunks.parquet", rows=17), "f", scratch=tmp_path)
-        == wanted
-    )
+    assert digest_of(table, "f") == digest_of(batches_of(tmp_path / "chunks.parquet", rows=17), "f") == wanted
     assert [path.name for path in tmp_path.iterdir()] == ["chunks.parquet"]
 
 

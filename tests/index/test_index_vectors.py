@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.core import reordered
+from almanac.core import tables
 from almanac.core.settings import installation
 from almanac.core.tables import CHUNK_SCHEMA, TableWriter, chunks_table, write_table
 from almanac.index.embedding.embedder import Embedder, checked_vectors
@@ -211,11 +211,10 @@ def test_keys_in_few_parts_lie_in_no_more_and_turns_reach_every_part(tmp_path: P
 
 
 @pytest.mark.parametrize("texts", [0, 1, 40])
-def test_texts_are_staged_longest_first_however_many_runs_that_takes(
+def test_texts_are_staged_longest_first_however_often_the_table_is_read(
     tmp_path: Path, chunk_rows: Any, texts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reordered, "_RUN_BYTES", 300)
-    monkeypatch.setattr(reordered, "_BYTES_IN_MEMORY", 700)
+    monkeypatch.setattr(tables, "_SORTED", 15)
     store = VectorStore(tmp_path / "vectors", INFO)
     rows = [*chunk_rows(texts), *chunk_rows(texts // 2)]
     with TableWriter(tmp_path / "chunks.parquet", CHUNK_SCHEMA) as writer:
