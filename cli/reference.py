@@ -21,12 +21,16 @@ from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth
 from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
-from almanac.schemas.declaration.expectation_catalog import CATALOG, NOT_TAKEN
-from almanac.schemas.declaration.expectations import Expectation
+from almanac.schemas.declaration.expectations import Expectation, needs_of
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
 from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.named_expectations import (
+    declarable_expectations,
+    known_expectation,
+    refused_expectations,
+)
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
 from almanac.schemas.declaration.run import RunsOn
@@ -95,7 +99,6 @@ def declaration_reference() -> str:
 
 def _named_expectations() -> Iterator[str]:
     """A table of the expectations that can be declared by name."""
-    fields = {"field": "`field`", "pair": "`column_A`, `column_B`", "fields": "`column_list`", "items": ""}
     levels = {
         "row": "single items",
         "column": "a column",
@@ -106,16 +109,15 @@ def _named_expectations() -> Iterator[str]:
     yield ""
     yield "| expectation | judges | needs | arguments |"
     yield "|---|---|---|---|"
-    for name, known in CATALOG.items():
-        arguments = ", ".join(f"**`{key}`**" if key in known.required else f"`{key}`" for key in known.arguments)
-        yield (
-            f"| `{name}` | {levels[known.level]} | {known.needs} | "
-            f"{', '.join(part for part in (fields[known.over], arguments) if part)} |"
-        )
+    for name in declarable_expectations():
+        known = known_expectation(name)
+        fields = ["`field`" if key == "column" else f"`{key}`" for key in known.fields]
+        arguments = [f"**`{key}`**" if key in known.required else f"`{key}`" for key in known.arguments]
+        yield f"| `{name}` | {levels[known.level]} | {needs_of(name)} | {', '.join([*fields, *arguments])} |"
     yield ""
     yield (
         "Not to be declared: "
-        + "; ".join(f"`{name}` ({reason.partition(';')[0]})" for name, reason in NOT_TAKEN.items())
+        + "; ".join(f"`{name}` ({reason.partition(';')[0]})" for name, reason in refused_expectations().items())
         + "."
     )
 

@@ -120,7 +120,8 @@ def load_declaration(
         env: Environment whose overlay to apply; None takes ALMANAC_ENV, an empty text applies none.
         project: Folder that contains `knowledge/`; None locates it.
         to_read: Only what is published is read: variables of the `sources`, such as the secret of a crawl, need not be
-            set. Do not run such a declaration.
+            set, and named expectations are not looked at, since Great Expectations takes seconds to import. Do not run
+            such a declaration.
 
     Raises DeclarationError with all problems of the declaration, NotFound for an unknown name, path or overlay,
     UsageError as `find_declaration`.
@@ -146,7 +147,7 @@ def load_declaration(
     declared = _beside(path, plain(tree, unset=_in_place_of if to_read else None, filled=mark))
     secrets = take_secrets(declared, tree)
     try:
-        declaration = Declaration.model_validate(declared)
+        declaration = Declaration.model_validate(declared, context={"to_read": to_read})
     except ValidationError as error:
         # where what stands for a variable is wrong there, that it is not set is the finding
         for detail in error.errors():

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.expectation_catalog import CATALOG, Known
-from almanac.schemas.declaration.expectations import Expectation, Severity
+from almanac.schemas.declaration.expectations import Expectation, Severity, needs_of
 from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.named_expectations import Known, known_expectation
 from almanac.schemas.declaration.source import Source
 from almanac.transforms.deduplicate import UNIQUE_ID
 
@@ -20,6 +20,8 @@ Aspect = Literal[
     "value", "type", "length", "length from 0", "text", "number", "moment", "json", "key", "pattern", "mapped"
 ]
 MET = "met"
+# The expectations that judge an item by the others, so that all have to be there at once, by parts of their names.
+_WHOLE = ("expect_column_values_to_be_unique", "compound_columns", "increasing", "decreasing", "z_scores", "outliers")
 # The library takes a text apart; of one value that is none it makes an error, and of the whole rule with it.
 _PARSED = (
     "expect_column_values_to_match_strftime_format",
@@ -60,7 +62,12 @@ class Rule(NamedTuple):
 
     @property
     def known(self) -> Known:
-        return CATALOG[self.expectation]
+        return known_expectation(self.expectation)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all items have to be there at once."""
+        return any(part in self.expectation for part in _WHOLE)
 
     @property
     def asked(self) -> tuple[str, dict[str, Any]]:
@@ -181,10 +188,10 @@ def _declared(expectation: Expectation, fields: dict[str, FieldRule]) -> Iterato
 
 
 def _named(expectation: Expectation, name: str, fields: dict[str, FieldRule]) -> Rule:
-    known = CATALOG[name]
+    known = known_expectation(name)
     columns = {key.partition(".")[0] for key in expectation.fields}
     given = {key: value for key, value in expectation.arguments.items() if value is not None and key not in columns}
-    aspect = _aspect(name, known, given, [fields[field] for field in expectation.fields.values() if field in fields])
+    aspect = _aspect(name, given, [fields[field] for field in expectation.fields.values() if field in fields])
     if aspect == "moment":
         given = {key: moment(value) if key in ("min_value", "max_value") else value for key, value in given.items()}
     declared = ", ".join(
@@ -195,12 +202,8 @@ def _named(expectation: Expectation, name: str, fields: dict[str, FieldRule]) ->
     return Rule(name, given, tuple(expectation.fields.values()), declared, aspect, severity, mostly)
 
 
-def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[FieldRule]) -> Aspect:
-    if "unique" in name and known.over != "fields":
-        return "key"
-    if name == "expect_compound_columns_to_be_unique":
-        return "key"
-    if name == "expect_column_proportion_of_non_null_values_to_be_between":
+def _aspect(name: str, arguments: dict[str, Any], rules: list[FieldRule]) -> Aspect:
+    if ("unique" in name and "within_record" not in name) or "non_null" in name:
         return "key"
     if name in (
         "expect_column_values_to_not_be_null",
@@ -214,10 +217,11 @@ def _aspect(name: str, known: Known, arguments: dict[str, Any], rules: list[Fiel
         return "type"
     if name in _PARSED:
         return "text"
-    if known.needs in ("length", "number"):
-        return known.needs
+    needs = needs_of(name)
+    if needs in ("length", "number"):
+        return needs
     is_date = bool(rules) and all(rule.type in ("date", "datetime") for rule in rules)
-    if known.needs == "number or date":
+    if needs == "number or date":
         return (
             "moment"
             if is_date or any(isinstance(arguments.get(key), str) for key in ("min_value", "max_value"))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from almanac.schemas.declaration.expectation_arguments import did_you_mean
+from almanac.schemas.declaration.nearest import did_you_mean
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import PLACES, Item, Reject
 from almanac.schemas.reports import BrokenValue, JudgedExpectation
@@ -49,13 +49,11 @@ class SourceJudge:
         self._tallies = [_Tally(rule) for rule in rules]
         self._numbers = array("q")  # of the items, in the whole run
         self._mapped_rejects = 0
-        self._local = [
-            tally for tally in self._tallies if tally.rule.known.level == "row" and not tally.rule.known.whole
-        ]
+        self._local = [tally for tally in self._tallies if tally.rule.known.level == "row" and not tally.rule.is_whole]
         self._whole = {
             id(tally): [Narrow(tally.rule.aspect) for _ in tally.rule.fields]
             for tally in self._tallies
-            if tally.rule.known.whole or tally.rule.known.level == "column"
+            if tally.rule.is_whole or tally.rule.known.level == "column"
         }
         self._library = Library(
             [Question(tally.rule, _columns(number, tally.rule)) for number, tally in enumerate(self._local)]

@@ -112,14 +112,8 @@ def reason_of(error: Exception) -> str:
 
 
 def _named(rule: Rule, columns: tuple[str, ...]) -> dict[str, Any]:
-    match rule.known.over:
-        case "field":
-            return {"column": columns[0]}
-        case "pair":
-            return {"column_A": columns[0], "column_B": columns[1]}
-        case "fields":
-            return {"column_list": list(columns)}
-    return {}
+    fields = rule.known.fields
+    return {fields[0]: list(columns)} if fields == ("column_list",) else dict(zip(fields, columns, strict=True))
 
 
 def _finding(result: Any) -> Finding:

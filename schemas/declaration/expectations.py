@@ -1,35 +1,54 @@
 """Declared expectations: in short form for what is asked most, or by the name that Great Expectations has for them."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from almanac.schemas.declaration.expectation_arguments import did_you_mean, is_moment, problem_of, wrong_arguments
-from almanac.schemas.declaration.expectation_catalog import CATALOG, NOT_TAKEN, Known
-from almanac.schemas.declaration.expressions import Regex
+from almanac.schemas.declaration.expressions import Regex, check_regex
 from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.model import DeclaredModel, Finding, Share
+from almanac.schemas.declaration.named_expectations import Known, known_expectation, wrong_arguments
+from almanac.schemas.declaration.nearest import did_you_mean
 
 Severity = Literal["quarantine", "warn", "refuse"]
+Needs = Literal["anything", "number", "text", "length", "number or date"]
 # What the values of a field are, or the entries of a list; of what is unknown, only the data says.
 Kind = Literal["number", "date", "yes or no", "text", "object", "unknown"]
 _SHORT = ("unique", "not_null", "min_length", "max_length", "min", "max", "pattern", "one_of")
-_FINE: dict[str, frozenset[str]] = {
-    "anything": frozenset({"number", "date", "yes or no", "text", "object"}),
-    "number": frozenset({"number"}),
-    "text": frozenset({"text", "date"}),
-    "length": frozenset({"text", "date", "object"}),
-    "number or date": frozenset({"number", "date"}),
+_ALWAYS = ("title", "url", "text")  # every item has these
+_TYPES = ("str", "int", "float", "bool", "list", "dict")  # those of a field's value
+# What those need that cannot judge any value, by parts of their names; the first that fits.
+_NEEDED: dict[str, Needs] = {
+    "regex": "text", "strftime": "text", "dateutil": "text", "json_parseable": "text", "_lengths_": "length",
+    "_mean_": "number", "_median_": "number", "_stdev_": "number", "_sum_": "number", "z_scores": "number",
+    "outliers": "number", "quantile": "number",
+    "column_values_to_be_between": "number or date", "_min_": "number or date", "_max_": "number or date",
+    "increasing": "number or date", "decreasing": "number or date", "greater_than": "number or date",
+}  # fmt: skip
+# What a need is called, and the kinds that meet it.
+_WANTED: dict[str, tuple[str, tuple[Kind, ...]]] = {
+    "number": ("numbers (type: integer, number or price)", ("number",)),
+    "text": ("texts", ("text", "date")),
+    "length": ("texts or lists", ("text", "date", "object")),
+    "number or date": ("numbers or dates (type: integer, number, price, date or datetime)", ("number", "date")),
 }
+_IS = {"number": "a number", "date": "a date", "yes or no": "true or false", "text": "a text", "object": "an object"}
 
 
-def _values(value: list[Any]) -> list[Any]:
-    if problem := problem_of("values", value):
-        raise ValueError(problem)
-    return value
+def needs_of(name: str) -> Needs:
+    """The values that an expectation of the library can judge; a price counts as its amount."""
+    return next((needs for part, needs in _NEEDED.items() if part in name), "anything")
+
+
+def _plain_values(values: list[Any]) -> list[Any]:
+    if not values:
+        raise ValueError("must be a list of values")
+    if not all(isinstance(value, str | int | float) for value in values):
+        raise ValueError("its entries must be texts, numbers, true or false")
+    return values
 
 
 class Expectation(DeclaredModel):
@@ -80,7 +99,7 @@ class Expectation(DeclaredModel):
     min: float | None = Field(None, allow_inf_nan=False, description="smallest number")
     max: float | None = Field(None, allow_inf_nan=False, description="largest number")
     pattern: Regex | None = Field(None, description="regular expression that the text matches from its start")
-    one_of: Annotated[list[Any], AfterValidator(_values)] | None = Field(None, description="allowed values")
+    one_of: Annotated[list[Any], AfterValidator(_plain_values)] | None = Field(None, description="allowed values")
     arguments: dict[str, Any] = Field(
         {},
         description="gathered from the keys beside `expectation` that are none of these: its arguments, listed below",
@@ -102,18 +121,17 @@ class Expectation(DeclaredModel):
         }
 
     @model_validator(mode="after")
-    def _asks_for_something(self) -> Self:
+    def _asks_for_something(self, info: ValidationInfo) -> Self:
+        """Readers of what is published judge nothing, and need no library for it."""
         short = self._short
         if self.expectation is None:
             _require(self.arguments == {}, "arguments", "go with expectation: NAME")
             _require(self.field is not None, "", "field is required")
         else:
-            _require(
-                not short,
-                short[0] if short else "",
-                "goes without `expectation`: declare it as an expectation of its own",
-            )
-            self._check_named(_known(self.expectation))
+            alone = "goes without `expectation`: declare it as an expectation of its own"
+            _require(not short, short[0] if short else "", alone)
+            if not (info.context or {}).get("to_read"):
+                self._check_named(self.expectation)
         lenient = self.severity in ("warn", "refuse")
         _require(
             self.mostly is None or lenient,
@@ -125,25 +143,20 @@ class Expectation(DeclaredModel):
             _require(least is None or most is None or least <= most, high, f"is below {low}")
         return self
 
-    def _check_named(self, known: Known) -> None:
-        if known.over == "field":
+    def _check_named(self, name: str) -> None:
+        try:
+            known = known_expectation(name)
+        except ValueError as error:
+            raise _problems_at([(("expectation",), str(error))]) from None
+        if known.fields == ("column",):
             _require(self.field is not None, "", "field is required")
         else:
-            names = {"pair": "column_A and column_B", "fields": "column_list"}.get(known.over)
-            _require(
-                self.field is None,
-                "field",
-                f"goes into {names} here" if names else "this one is about all items, and takes no field",
-            )
-        problems = list(wrong_arguments(known, self.arguments))
+            names = " and ".join(known.fields)
+            finding = f"goes into {names} here" if names else "this one is about all items, and takes no field"
+            _require(self.field is None, "field", finding)
+        problems = [*wrong_arguments(name, self.arguments)] or [*_unjudgeable(needs_of(name), self.arguments)]
         if problems:
-            raise _problems_at(
-                "Expectation",
-                [
-                    ((name,), message) if name in self.arguments else ((), f"{name} {message}".strip())
-                    for name, message in problems
-                ],
-            )
+            raise _problems_at([((key,) if key else (), message) for key, message in problems])
         if known.level != "row":
             _require(self.severity != "quarantine", "severity", "no single item breaks this one: warn, or refuse")
             _require(self.mostly is None, "mostly", "goes with expectations on single items")
@@ -151,21 +164,17 @@ class Expectation(DeclaredModel):
     @property
     def known(self) -> Known | None:
         """The library's expectation of that name; None for the short form."""
-        return None if self.expectation is None else CATALOG[self.expectation]
+        return None if self.expectation is None else known_expectation(self.expectation)
 
     @property
     def fields(self) -> dict[str, str]:
         """The fields that it names, by the key that names each: `field`, `column_A`, `column_list.0`."""
         if self.field is not None:
             return {"field": self.field}
-        over = self.known.over if self.known is not None else "items"
-        if over == "pair":
-            return {key: self.arguments[key] for key in ("column_A", "column_B")}
-        return (
-            {f"column_list.{n}": name for n, name in enumerate(self.arguments["column_list"])}
-            if over == "fields"
-            else {}
-        )
+        named = {key: self.arguments[key] for key in (self.known.fields if self.known is not None else ())}
+        if "column_list" in named:
+            return {f"column_list.{place}": name for place, name in enumerate(named["column_list"])}
+        return named
 
     @property
     def is_empty(self) -> bool:
@@ -176,58 +185,112 @@ class Expectation(DeclaredModel):
     def _short(self) -> list[str]:
         return [key for key in _SHORT if getattr(self, key) is not None and getattr(self, key) is not False]
 
-    def misfits(self, key: str, kind: Kind) -> Iterator[tuple[str, str]]:
-        """Yields (key, message) for what cannot be judged on the values of the field that `key` names, whatever the
-        data may be.
+    @property
+    def needs(self) -> Needs:
+        """What the values have to be."""
+        if self.expectation is not None:
+            return needs_of(self.expectation)
+        return "anything" if self.min is None and self.max is None else "number"
+
+    def misfit(self, key: str, kind: Kind, *, is_list: bool) -> tuple[str, str] | None:
+        """(key, message) for what cannot be judged on the values of the field that `key` names, whatever the data may
+        be.
         """
-        if kind == "unknown":
-            return
-        name, needs, arguments = self.fields[key], self.needs, self.arguments
-        if kind not in _FINE[needs]:
-            yield key, f"{self._asked} needs {_WANTED[needs]}; '{name}' is {_IS[kind]}"
-            return
-        bounds = {key: arguments[key] for key in ("min_value", "max_value") if arguments.get(key) is not None}
-        for bound, limit in bounds.items() if needs == "number or date" else ():
-            if problem := _unlike(limit, kind):
-                yield bound, f"must be {problem}, as '{name}' is {_IS[kind]}; found {limit!r}"
-        for allowed in ("value_set", "one_of"):
-            values = arguments.get(allowed) if allowed == "value_set" else self.one_of
-            if strange := [(value, problem) for value in values or () if (problem := _unlike(value, kind))]:
-                value, problem = strange[0]
-                yield allowed, f"must hold {problem}, as '{name}' is {_IS[kind]}; found {value!r}"
-        side = {"column_A": 0, "column_B": 1}.get(key)
-        for pair in arguments.get("value_pairs_set") or () if side is not None else ():
-            if problem := _unlike(pair[side], kind):
-                yield "value_pairs_set", f"must hold {problem} for '{name}', which is {_IS[kind]}; found {pair[side]!r}"
-                return
-
-    @property
-    def _asked(self) -> str:
-        return self.expectation or self._short[0]
-
-    @property
-    def needs(self) -> str:
-        """What the values have to be, as in the catalog."""
-        if self.known is not None:
-            return self.known.needs
-        if self.min is not None or self.max is not None:
-            return "number"
-        return "anything"
+        needs, name = self.needs, self.fields[key]
+        if kind == "unknown" or (is_list and needs == "length"):
+            return None
+        wanted, kinds = _WANTED.get(needs, ("", tuple(_IS)))
+        if kind not in kinds:
+            return key, f"{self.expectation or self._short[0]} needs {wanted}; '{name}' is {_IS[kind]}"
+        given = {
+            bound: [self.arguments[bound]]
+            for bound in ("min_value", "max_value")
+            if needs == "number or date" and self.arguments.get(bound) is not None
+        }
+        given |= {"value_set": self.arguments.get("value_set") or [], "one_of": self.one_of or []}
+        for place, values in given.items():
+            for value in values:
+                if (like := _like(kind)) and not like[1](value):
+                    return place, f"must be {like[0]}, as '{name}' is {_IS[kind]}; found {value!r}"
+        return None
 
 
-_WANTED = {
-    "number": "numbers (type: integer, number or price)",
-    "text": "texts",
-    "length": "texts or lists",
-    "number or date": "numbers or dates (type: integer, number, price, date or datetime)",
-}
-_IS: dict[str, str] = {
-    "number": "a number",
-    "date": "a date",
-    "yes or no": "true or false",
-    "text": "a text",
-    "object": "an object with fields",
-}
+def _like(kind: Kind) -> tuple[str, Callable[[Any], bool]] | None:
+    """What a value must be to be compared with values of that kind, and a test of it."""
+    match kind:
+        case "number":
+            return "numbers", lambda value: isinstance(value, int | float) and not isinstance(value, bool)
+        case "yes or no":
+            return "true or false", lambda value: isinstance(value, bool)
+        case "text":
+            return "texts", lambda value: isinstance(value, str)
+        case "date":
+            return "ISO 8601 dates such as 2024-05-03", _is_moment
+    return None
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(datetime.fromisoformat(value))
+    except ValueError:
+        return False
+
+
+def _unjudgeable(needs: Needs, arguments: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields (argument, what is wrong with it) for what the library takes and cannot judge here."""
+    bounds = [arguments.get(key) for key in ("min_value", "max_value")]
+    for key, value in zip(("min_value", "max_value"), bounds, strict=True):
+        if isinstance(value, str) and needs != "number or date":
+            yield key, f"must be a number; found {value!r}"
+        elif isinstance(value, str) and not _is_moment(value):
+            yield key, f"must be a number, or a date such as 2024-05-03; found {value!r}"
+    low, high = bounds
+    if low is not None and high is not None:
+        if isinstance(low, str) != isinstance(high, str):
+            yield "max_value", "min_value and max_value must both be numbers, or both dates"
+        elif low > high:
+            yield "max_value", f"is below min_value: no value is between {low!r} and {high!r}"
+    if arguments.get("value_set") == []:
+        yield "value_set", "must be a list of values; found []"
+    for key in ("regex", "regex_list"):
+        patterns = arguments.get(key) or []
+        for pattern in patterns if isinstance(patterns, list) else [patterns]:
+            try:
+                check_regex(pattern)
+            except (TypeError, ValueError) as error:
+                yield key, f"{error}; found {pattern!r}"
+    for key in ("type_", "type_list"):
+        types = arguments.get(key) or []
+        if not {*(types if isinstance(types, list) else [types])} <= {*_TYPES}:
+            yield key, f"must be one of {', '.join(_TYPES)}; found {types!r}"
+    if (schema := arguments.get("json_schema")) is not None:
+        yield from (("json_schema", problem) for problem in _problems_of_schema(schema))
+
+
+def _problems_of_schema(schema: dict[str, Any]) -> Iterator[str]:
+    """What is wrong with a JSON Schema: also a reference that leads out of it, for which the network or a file would be
+    asked while values are judged.
+    """
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    try:
+        validator_for(schema).check_schema(schema)
+    except SchemaError as error:
+        yield f"not a JSON Schema: {error.message}"
+    except RecursionError:
+        yield "not a JSON Schema: nested too deeply"
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            strange = [
+                f"{key}: {node[key]}"
+                for key in ("$ref", "$dynamicRef", "$recursiveRef", "$id", "id")
+                if isinstance(node.get(key), str) and (key[-2:] == "id" or not node[key].startswith("#"))
+            ]
+            yield from (f"{one} leads out of the schema, and nothing is fetched: #/$defs/NAME" for one in strange)
+        waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
 def kind_of(rule: FieldRule) -> Kind:
@@ -250,44 +313,18 @@ def kind_of(rule: FieldRule) -> Kind:
     return "unknown" if rule.json_ is not None or rule.const is not None or rule.default is not None else "text"
 
 
-def _unlike(value: Any, kind: Kind) -> str:
-    """What a value must be to be compared with values of that kind; empty where it is."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    match kind:
-        case "number":
-            return "" if is_number else "numbers"
-        case "yes or no":
-            return "" if isinstance(value, bool) else "true or false"
-        case "text":
-            return "" if isinstance(value, str) else "texts"
-        case "date":
-            return "" if is_moment(value) else "ISO 8601 dates such as 2024-05-03"
-    return ""
-
-
-def _known(name: str) -> Known:
-    if name in CATALOG:
-        return CATALOG[name]
-    if name in NOT_TAKEN:
-        raise _problems_at("Expectation", [(("expectation",), f"{name} cannot be declared: {NOT_TAKEN[name]}")])
-    written = re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()  # as its class is called
-    raise _problems_at(
-        "Expectation", [(("expectation",), f"Great Expectations has no '{name}'{did_you_mean(written, CATALOG)}")]
-    )
-
-
 def _require(holds: bool, key: str, message: str) -> None:
     if not holds:
-        raise _problems_at("Expectation", [((key,) if key else (), message)])
+        raise _problems_at([((key,) if key else (), message)])
 
 
-def _problems_at(title: str, problems: list[tuple[tuple[str | int, ...], str]]) -> ValidationError:
+def _problems_at(problems: list[tuple[tuple[str | int, ...], str]]) -> ValidationError:
     """One error that names the key of each problem, so that it is reported with its line."""
     errors = [
         InitErrorDetails(type=PydanticCustomError("expectation", "{message}", {"message": message}), loc=loc, input={})
         for loc, message in problems
     ]
-    return ValidationError.from_exception_data(title, errors)
+    return ValidationError.from_exception_data("Expectation", errors)
 
 
 def unfit_expectations(
@@ -302,69 +339,47 @@ def unfit_expectations(
     """
     for number, expectation in enumerate(expectations):
         for key, message in _unfit(expectation, sources):
-            path = _path(key)
-            yield Finding(("validate", "expect", number, *path), message, _found(expectation, path))
-
-
-def _found(expectation: Expectation, path: tuple[str | int, ...]) -> Any:
-    """The value that a key of the declaration has; keys beside `expectation` that are not its own are arguments."""
-    name = str(path[0]) if path else ""
-    value = getattr(expectation, name) if name in type(expectation).model_fields else expectation.arguments.get(name)
-    return value[path[1]] if len(path) > 1 and value is not None else value
-
-
-def _path(key: str) -> tuple[str | int, ...]:
-    name, _, place = key.partition(".")
-    return (name, int(place)) if place else (name,)
+            name, _, place = key.partition(".")
+            found = getattr(expectation, name, None) or expectation.arguments.get(name)
+            path: tuple[str | int, ...] = (name, int(place)) if place else (name,)
+            yield Finding(("validate", "expect", number, *path), message, found[int(place)] if place else found)
 
 
 def _unfit(
     expectation: Expectation, sources: Mapping[str, Mapping[str, FieldRule] | None]
 ) -> Iterator[tuple[str, str]]:
     if expectation.source is not None and expectation.source not in sources:
-        yield (
-            "source",
-            f"no source '{expectation.source}'{did_you_mean(expectation.source, dict(sources))}; declared: "
-            f"{', '.join(sources)}",
-        )
+        hint = did_you_mean(expectation.source, sources)
+        yield "source", f"no source '{expectation.source}'{hint}; declared: {', '.join(sources)}"
         return
     judged = [rules for name, rules in sources.items() if expectation.source in (None, name)]
-    known = sorted({"title", "url", "text"}.union(*(rules for rules in judged if rules is not None)))
+    known = sorted({*_ALWAYS}.union(*(rules for rules in judged if rules is not None)))
     for key, name in expectation.fields.items():
         if name not in known and None not in judged:
             yield key, f"no field '{name}'{_hint(name, known, judged)}; declared: {', '.join(known)}"
             return
     if expectation.is_empty:
+        names = ", ".join(_SHORT)
         yield (
             "field",
-            f"nothing is expected of it: give one of {', '.join(_SHORT)}, or expectation: NAME, as Great "
-            "Expectations calls it",
+            f"nothing is expected of it: give one of {names}, or expectation: NAME, as Great Expectations does",
         )
     together = [
-        rules
-        for rules in judged
-        if rules is not None and all(name in {*rules, "title", "url", "text"} for name in expectation.fields.values())
+        rules for rules in judged if rules is not None and {*rules, *_ALWAYS} >= set(expectation.fields.values())
     ]
     if not together and None not in judged:
         yield next(iter(expectation.fields), "source"), f"no source has all of {', '.join(expectation.fields.values())}"
+    kinds: dict[str, Kind] = {}
     for key, name in expectation.fields.items():
         for rules in together:
             rule = rules.get(name)
+            kinds[key] = "text" if rule is None else kind_of(rule)
             is_list = rule is not None and (rule.many or "split" in rule.process)
-            misfits = (
-                []
-                if is_list and expectation.needs == "length"
-                else list(expectation.misfits(key, "text" if rule is None else kind_of(rule)))
-            )
-            yield from misfits
-            if misfits:
+            if problem := expectation.misfit(key, kinds[key], is_list=is_list):
+                yield problem
                 break
-    if (
-        expectation.known is not None
-        and expectation.known.over == "pair"
-        and expectation.known.needs == "number or date"
-    ):
-        yield from _unlike_pair(expectation, together)
+    if {*kinds.values()} == {"number", "date"} and expectation.needs == "number or date":
+        yield "column_B", f"a number cannot be compared with a date; found {' and '.join(expectation.fields.values())}"
 
 
 def _hint(name: str, known: list[str], judged: list[Mapping[str, FieldRule] | None]) -> str:
@@ -378,13 +393,3 @@ def _hint(name: str, known: list[str], judged: list[Mapping[str, FieldRule] | No
         f"; conditions on what is in '{outer}' stand with its own fields, or in "
         "expect_column_values_to_match_json_schema"
     )
-
-
-def _unlike_pair(expectation: Expectation, together: list[Mapping[str, FieldRule]]) -> Iterator[tuple[str, str]]:
-    """A number compared with a date."""
-    one, other = expectation.fields.values()
-    for rules in together:
-        kinds = [kind_of(rules[name]) if name in rules else "text" for name in (one, other)]
-        if set(kinds) == {"number", "date"}:
-            yield "column_B", f"'{other}' is {_IS[kinds[1]]}, and '{one}' is {_IS[kinds[0]]}"
-            return

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
 from almanac.schemas.declaration.answer import AnswerWords
 from almanac.schemas.declaration.chunk import Chunk
@@ -82,7 +82,7 @@ class Declaration(DeclaredModel):
         return value
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _consistent(self, info: ValidationInfo) -> Self:
         if self.chunk.by == "semantic" and self.embed.provider != "local":
             raise ValueError(
                 "chunk.by: semantic embeds every sentence, also for a plan, before anybody knows what that costs: "
@@ -92,7 +92,12 @@ class Declaration(DeclaredModel):
             raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
         refuse(
             type(self),
-            [*self._repeated_names(), *self._unfit_expectations(), *self._unknown_names(), *self._lost_workspaces()],
+            [
+                *self._repeated_names(),
+                *(() if (info.context or {}).get("to_read") else self._unfit_expectations()),
+                *self._unknown_names(),
+                *self._lost_workspaces(),
+            ],
         )
         for source in self.sources:
             source.keep_apart(self.retrieve.workspace.field if self.retrieve.workspace else None)

@@ -20,6 +20,12 @@ def nearest(written: str, known: Iterable[str]) -> str | None:
     return holding[0] if len(holding) == 1 and len(written) > 2 else None
 
 
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`; did you mean X` if a name is close, else an empty text."""
+    close = nearest(name, names)
+    return f"; did you mean {close}" if close else ""
+
+
 def _likeness(written: str, word: str) -> float:
     """0 for words that are not near, else how alike they are, up to 1."""
     one, other = _bare(written), _bare(word)

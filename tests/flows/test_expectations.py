@@ -253,8 +253,6 @@ def test_where_nothing_is_declared_the_library_is_not_imported(tmp_path: Path) -
         "declared = Declaration.model_validate({'name': 'kb', 'sources': [{'name': 's', 'kind': 'files', "
         "'glob': '*.md'}]})\n"
         "assert validate_items([], declared).results == []\n"
-        "named = {'expectation': 'expect_column_values_to_match_regex', 'field': 'title', 'regex': 'a'}\n"
-        "Declaration.model_validate({**declared.model_dump(by_alias=True), 'validate': {'expect': [named]}})\n"
         "print([name for name in ('great_expectations', 'pandas') if name in sys.modules])"
     )
     assert (

@@ -473,11 +473,7 @@ def test_a_sum_beyond_all_numbers_is_told_in_words() -> None:
 
 
 def test_a_schema_is_judged_without_a_socket() -> None:
-    schema = {
-        "$id": "http://localhost:9/a",
-        "$ref": "b",
-        "$defs": {"b": {"$id": "b", "items": {"$ref": "#/$defs/c"}, "$defs": {"c": {"type": "integer"}}}},
-    }
+    schema = {"$ref": "#/$defs/b", "$defs": {"b": {"items": {"$ref": "#/$defs/c"}}, "c": {"type": "integer"}}}
     judge = _named("column_values_to_match_json_schema", field="m", json_schema=schema)
     with patch("socket.socket.connect", side_effect=AssertionError("nothing is asked for")):
         judged = _judged(_items({"m": [1]}, {"m": ["x"]}), judge)
