@@ -75,14 +75,13 @@ DOWNLOADER_MIDDLEWARES = {
     "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.retry.RetryMiddleware": None,
-    "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "almanac.spiders.crawling.stored.StoredPages": 50,
     "almanac.spiders.crawling.middlewares.StrictRobots": 100,
     "almanac.spiders.crawling.middlewares.Credentials": 350,
     "almanac.spiders.crawling.throttle.PatientRetry": 550,
     "almanac.spiders.crawling.middlewares.SecretsInBodies": 580,
-    # where Scrapy's stands, before retries look at the answer
-    "almanac.spiders.crawling.whole_bodies.WholeEncodings": 590,
+    # before Scrapy's HttpCompressionMiddleware (590) decodes, and retries look at the answer
+    "almanac.spiders.crawling.whole_bodies.WholeEncodings": 595,
     "almanac.spiders.crawling.middlewares.DeclaredRedirects": 600,
     # Last before the downloader: a request may have waited too long for robots.txt or its next attempt.
     "almanac.spiders.crawling.throttle.HostThrottle": 980,

@@ -2,17 +2,21 @@
 without them.
 """
 
+import logging
 from typing import Any
 
+from scrapy.core.downloader.handlers.http11 import HTTP11DownloadHandler
 from scrapy.exceptions import StopDownload
 from scrapy.http import Request, Response
 
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling.middlewares import is_robots_txt, may_see_credentials
-from almanac.spiders.crawling.whole_bodies import WholeBodies
+
+# It warns of bodies that are cut short, and advises to accept them.
+logging.getLogger("scrapy.core.downloader.handlers.http11").setLevel(logging.ERROR)
 
 
-class SecretUrls(WholeBodies):
+class SecretUrls(HTTP11DownloadHandler):
     """Download handler that asks hosts of the source for URLs with their secret parameters."""
 
     async def download_request(self, request: Request) -> Response:

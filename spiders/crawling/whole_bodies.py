@@ -1,104 +1,52 @@
-"""Recognizes bodies that were cut short on the way, so that they count as failed fetches and are tried again.
+"""Recognizes compressed bodies that were cut short on the way: they count as failed fetches, and are tried again.
 
-Scrapy fails a body that ends before its Content-Length, or before its last chunk. It takes for whole what follows here:
-a body that goes on beyond its Content-Length, which therefore cuts it, and compressed data without an end. A body whose
-end is the end of the connection (HTTP/1.0, or neither length nor chunks) cannot be told from a whole one; of such text,
-what was lost shows in `gate.max_shrunk`.
+Scrapy fails a body that ends before its Content-Length, or before its last chunk, but takes compressed data without an
+end for whole. A body whose end is the end of the connection (HTTP/1.0, or neither length nor chunks), or that goes on
+beyond its Content-Length, cannot be told from a whole one; of such text, what was lost shows in `gate.max_shrunk`.
 """
 
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
-from scrapy.core.downloader.handlers.http11 import (
-    HTTP11DownloadHandler,
-    _LenientHTTP11ClientFactory,
-    _LenientHTTP11ClientProtocol,
-    _LenientHTTPClientParser,
-)
+import brotli  # type: ignore[import-untyped]
+from backports import zstd
 from scrapy.crawler import Crawler
-from scrapy.downloadermiddlewares.httpcompression import HttpCompressionMiddleware
 from scrapy.http import Request, Response
-
-# what Scrapy itself decodes with
-from scrapy.utils._compression import _CHUNK_SIZE, _check_max_size, brotli, zstd  # type: ignore[attr-defined]
-from twisted.python.failure import Failure
-from twisted.web._newclient import ResponseFailed
-from twisted.web.http import _DataLoss
 
 from almanac.spiders.crawling.problems import ARRIVED
 
 CUT_SHORT = "dataloss"  # Scrapy's own name for the flag
 _STOPPED = "download_stopped"  # by us: the rest is not wanted
+_PART = 65_536  # bytes that are decoded at a time
 _ZLIB_HEADER, _GZIP_HEADER, _GZIP_TRAILER = 2, 10, 8  # bytes
 _FLUSH = b"\x00\x00\xff\xff"  # the end of a flushed block (RFC 1951, 3.2.4)
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
-class _Parser(_LenientHTTPClientParser):
-    """Response parser that fails a page with more bytes than its Content-Length, where they arrive together with its
-    end. Blank ones are forgiven.
+class WholeEncodings:
+    """Downloader middleware that flags pages with CUT_SHORT whose compressed data has no end, and hands them on as they
+    are, before Scrapy decodes the others; `PatientRetry` tries them again.
     """
 
-    def _finished(self, rest: bytes) -> None:
-        is_chunked = self.connHeaders.hasHeader(b"Transfer-Encoding")
-        if rest.strip() and self.bodyDecoder is not None and not is_chunked and self.response.code in ARRIVED:
-            self.bodyDecoder = None  # the body ends here, and not once more when the connection is given up
-            self.connHeaders.setRawHeaders(b"Connection", [b"close"])
-            self.response._bodyDataFinished(Failure(ResponseFailed([Failure(_DataLoss())], self.response)))  # type: ignore[no-untyped-call]
-        super()._finished(rest)  # type: ignore[no-untyped-call]
+    def __init__(self, max_size: int) -> None:
+        self._max_size = max_size
 
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler.settings.getint("DOWNLOAD_MAXSIZE"))
 
-class _Protocol(_LenientHTTP11ClientProtocol):
-    def request(self, request: Any) -> Any:
-        answer = super().request(request)
-        assert self._parser is not None
-        self._parser.__class__ = _Parser  # as Scrapy replaces Twisted's, which is hardcoded
-        return answer
-
-
-class _Factory(_LenientHTTP11ClientFactory):
-    def buildProtocol(self, _address: Any) -> _Protocol:  # noqa: N802  # Twisted's name
-        return _Protocol(self._quiescentCallback)  # type: ignore[no-untyped-call]
-
-
-class WholeBodies(HTTP11DownloadHandler):
-    """Download handler that fails a page whose body is longer than its Content-Length, as Scrapy's fails one whose body
-    is shorter.
-    """
-
-    def __init__(self, crawler: Crawler) -> None:
-        super().__init__(crawler)
-        self._pool._factory = _Factory
-        self._fail_on_dataloss_warned = True  # the warning advises to accept such pages
-
-
-class WholeEncodings(HttpCompressionMiddleware):
-    """Downloader middleware that decodes bodies, and flags pages with CUT_SHORT whose compressed data has no end;
-    `PatientRetry` tries them again.
-    """
-
-    _is_cut = False
-
-    # Scrapy calls it without the spider
-    def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
-        self._is_cut = False
-        decoded = super().process_response(request, response)
-        if (
-            self._is_cut
-            and response.status in ARRIVED
-            and _STOPPED not in response.flags
-            and isinstance(decoded, Response)
-        ):
-            decoded.flags.append(CUT_SHORT)
-        return decoded
-
-    # it is called on the instance
-    def _decode(self, body: bytes, encoding: bytes, max_size: int) -> bytes:  # type: ignore[override]
-        text, is_whole = decoded(body, encoding, max_size)
-        self._is_cut |= not is_whole
-        return text
+    def process_response(self, request: Request, response: Response) -> Response:  # noqa: ARG002  # Scrapy's signature
+        names = b",".join(response.headers.getlist("Content-Encoding")).lower().replace(b" ", b"").split(b",")
+        if response.status not in ARRIVED or _STOPPED in response.flags or names[-1] not in _STREAMS:
+            return response
+        # what cannot be decoded at all, or is too large, Scrapy refuses
+        with suppress(OSError, ValueError, zlib.error, brotli.error, zstd.ZstdError):
+            if not decoded(response.body, names[-1], self._max_size)[1]:
+                del response.headers["Content-Encoding"]
+                response.flags.append(CUT_SHORT)
+        return response
 
 
 def decoded(body: bytes, encoding: bytes, max_size: int = 0) -> tuple[bytes, bool]:
@@ -106,14 +54,15 @@ def decoded(body: bytes, encoding: bytes, max_size: int = 0) -> tuple[bytes, boo
     body is whole.
 
     Checksums are not compared, and a gzip trailer may lack: some servers get them wrong. Raises OSError, zlib.error or
-    the library's error if nothing can be decoded, and Scrapy's error beyond `max_size` bytes (0: no limit).
+    the library's error if nothing can be decoded, and ValueError beyond `max_size` bytes (0: no limit).
     """
     parts: list[bytes] = []
     size = 0
     try:
         for part in _STREAMS[encoding](body) if body else ():
             size += len(part)
-            _check_max_size(size, max_size)
+            if max_size and size > max_size:
+                raise ValueError(f"the decoded body exceeds {max_size} bytes")
             parts.append(part)
     except EOFError:
         return b"".join(parts), False
@@ -166,7 +115,7 @@ def _inflate(stream: Any, data: bytes) -> Iterator[bytes]:
     """
     is_flushed = data.endswith(_FLUSH)
     while not stream.eof:
-        part = stream.decompress(data, _CHUNK_SIZE)
+        part = stream.decompress(data, _PART)
         if not (part or data or stream.eof):  # without input, what zlib still holds comes out
             if is_flushed:
                 return
@@ -178,7 +127,7 @@ def _inflate(stream: Any, data: bytes) -> Iterator[bytes]:
 def _brotli(body: bytes) -> Iterator[bytes]:
     stream = brotli.Decompressor()
     while not stream.is_finished():
-        part = stream.process(body, output_buffer_limit=_CHUNK_SIZE)
+        part = stream.process(body, output_buffer_limit=_PART)
         body = b""
         if not part and not stream.is_finished():
             raise EOFError
@@ -189,7 +138,7 @@ def _zstd(body: bytes) -> Iterator[bytes]:
     while body:
         stream = zstd.ZstdDecompressor()
         while not stream.eof:
-            yield stream.decompress(body, _CHUNK_SIZE)
+            yield stream.decompress(body, _PART)
             body = b""
             if stream.needs_input and not stream.eof:
                 raise EOFError
