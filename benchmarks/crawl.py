@@ -119,16 +119,14 @@ def _bare(arguments: argparse.Namespace) -> None:
 
 
 def _almanac(arguments: argparse.Namespace) -> None:
-    from almanac.core.uncollected import uncollected
 
-    with uncollected():  # as `almanac run` imports, and begins
-        from almanac.schemas.declaration import Declaration
-        from almanac.spiders.crawling.start import start_ahead
+    from almanac.schemas.declaration import Declaration
+    from almanac.spiders.crawling.start import start_ahead
 
-        start_ahead()
-        from almanac.core.settings import DataDir
-        from almanac.flows.pipeline.acquire import acquire
-        from almanac.flows.pipeline.run import Run
+    start_ahead()
+    from almanac.core.settings import DataDir
+    from almanac.flows.pipeline.acquire import acquire
+    from almanac.flows.pipeline.run import Run
 
     fields = {
         "name": {"css": "h1", "required": True},

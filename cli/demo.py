@@ -18,7 +18,6 @@ from almanac.cli.options import Data
 from almanac.cli.output import print_table, say
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, installation, use_project
-from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -72,10 +71,9 @@ def demo(data: Data = None) -> None:
     site = project.root / "examples" / "voyago" / "site"
     chosen = _installed_examples()
     wait_until_ready = start_api(folder)
-    with uncollected():
-        from almanac.flows.refresh import get_ready, refresh, summary_line
+    from almanac.flows.refresh import get_ready, refresh, summary_line
 
-        get_ready()
+    get_ready()
 
     with serve_folder(site, _PORT) as url:
         os.environ["VOYAGO_URL"] = url

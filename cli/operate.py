@@ -12,7 +12,6 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import load_declaration
 from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
-from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import AlmanacError, DamagedVersion, NoRecords, NotFound, StorageError, StoreAway
 
 if TYPE_CHECKING:
@@ -47,30 +46,29 @@ def run(
     from almanac.flows.server.api_ahead import start_ahead as start_api_ahead
 
     start_api_ahead()
-    with uncollected():
-        declaration = load_declaration(kb, env)
-        require_own_name(declaration)
-        from almanac.index.versions.lock import require_free
-        from almanac.schemas.reports import RunReport
-        from almanac.schemas.scope import Scope
+    declaration = load_declaration(kb, env)
+    require_own_name(declaration)
+    from almanac.index.versions.lock import require_free
+    from almanac.schemas.reports import RunReport
+    from almanac.schemas.scope import Scope
 
-        scope = Scope.of(declaration, source, url, full=full)
-        folder = DataDir.locate(data)
-        folder.require_writable()
-        require_free(folder.index(declaration.name))
+    scope = Scope.of(declaration, source, url, full=full)
+    folder = DataDir.locate(data)
+    folder.require_writable()
+    require_free(folder.index(declaration.name))
 
-        if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
-            from almanac.spiders.crawling.start import start_ahead as start_crawl_ahead
+    if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
+        from almanac.spiders.crawling.start import start_ahead as start_crawl_ahead
 
-            start_crawl_ahead()
-        from almanac.flows.server.api import start_api
+        start_crawl_ahead()
+    from almanac.flows.server.api import start_api
 
-        wait_until_ready = start_api(folder)
-        from almanac.cli.run_report import show_report
-        from almanac.flows.refresh import get_ready, refresh, summary_line
+    wait_until_ready = start_api(folder)
+    from almanac.cli.run_report import show_report
+    from almanac.flows.refresh import get_ready, refresh, summary_line
 
-        get_ready(declaration)
-        wait_until_ready()
+    get_ready(declaration)
+    wait_until_ready()
     try:
         options = {
             "publish": not no_publish,

@@ -10,7 +10,6 @@ from almanac.cli.output import print_json, print_table, say
 from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
 from almanac.core.settings import document
-from almanac.core.uncollected import uncollected
 from almanac.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -138,9 +137,8 @@ def _open(
     from almanac.core.language_model import read_beside
 
     read_beside()  # while this thread imports
-    with uncollected():
-        from almanac.query import open_index, open_indexes
-        from almanac.query.several import require_no_version
+    from almanac.query import open_index, open_indexes
+    from almanac.query.several import require_no_version
 
     if kb is None or len(names := _names(kb)) == 1:
         return open_index(kb if kb is None else names[0], data=data, version=version, env=env)

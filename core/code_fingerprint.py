@@ -6,18 +6,21 @@ by version, if the package's modules import them directly. Modules and libraries
 below, each with the reason.
 """
 
+import ast
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 from almanac.core.extras import installed_version
-from almanac.core.parsed_code import parsed_files
 from almanac.core.settings import installation
 from almanac.schemas.hashing import canonical_json, sha256
 
 _PACKAGE = "almanac"
+# Python 3.11 counts the depth of all threads' trees together, and two at once may end in a SystemError.
+_PARSING = Lock()
 # Own folders and modules that are imported by computing modules but affect no stored result.
 EXCLUDED_MODULES = {
     "core.code_fingerprint": "is this module",
@@ -65,7 +68,6 @@ def code_fingerprint(*entries: str) -> str:
     `entries` are module names without the package's, such as `transforms.mapped`.
     """
     modules = computing_modules(*entries)
-    parsed_files().keep()
     return sha256(canonical_json([{name: _read(name).code for name in modules}, libraries_of(modules)]))[:16]
 
 
@@ -100,11 +102,14 @@ def _read(module: str) -> _Module:
     path = _path(module)
     if path is None:
         raise ModuleNotFoundError(f"no module {_PACKAGE}.{module}", name=module)
-    parsed = parsed_files().of(path.read_bytes())
-    names = {_imported(module, name) for module, name in parsed.imports}
+    code: list[str] = []
+    imports: set[tuple[str, str]] = set()
+    with _PARSING:
+        _write(ast.parse(path.read_bytes()), code, imports)
+    names = {_imported(module, name) for module, name in imports}
     own = frozenset(name.removeprefix(f"{_PACKAGE}.") for name in names if name.startswith(f"{_PACKAGE}."))
     tops = {name.partition(".")[0] for name in names}
-    return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), parsed.code)
+    return _Module(own, frozenset(tops - {_PACKAGE} - sys.stdlib_module_names), sha256(" ".join(code)))
 
 
 def _imported(module: str, name: str) -> str:
@@ -123,3 +128,50 @@ def _version(distribution: str) -> str:
 def _path(module: str) -> Path | None:
     place = installation().joinpath(*module.split("."))
     return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+
+
+def _write(node: ast.AST, code: list[str], imports: set[tuple[str, str]], *, runs: bool = True) -> None:
+    """Appends a syntax tree to `code`, without its prose, and adds to `imports` what it imports when it `runs`."""
+    code.append(type(node).__name__)
+    if runs and isinstance(node, ast.Import | ast.ImportFrom):
+        imports.update(_names_imported(node))
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if isinstance(value, ast.AST):
+            _write(value, code, imports, runs=runs)
+        elif isinstance(value, list):
+            code.append("[")
+            in_body = field == "body"
+            for number, entry in enumerate(value):
+                if in_body and number == 0 and _is_docstring(node, entry):
+                    continue
+                if isinstance(entry, ast.keyword) and entry.arg == "description":
+                    continue
+                if isinstance(entry, ast.AST):
+                    _write(entry, code, imports, runs=runs and not (in_body and _is_for_types(node)))
+                else:
+                    code.append(repr(entry))
+            code.append("]")
+        else:
+            code.append(repr(value))
+
+
+def _names_imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    if isinstance(node, ast.Import):
+        yield from ((alias.name, "") for alias in node.names)
+    elif node.module:
+        yield from ((node.module, alias.name) for alias in node.names)
+
+
+def _is_docstring(node: ast.AST, first: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and isinstance(first, ast.Expr)
+        and isinstance(first.value, ast.Constant)
+        and isinstance(first.value.value, str)
+    )
+
+
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether a node is `if TYPE_CHECKING:`, whose body never runs."""
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"

@@ -280,11 +280,6 @@ def prefect_databases() -> Path:
     return _cache() / "prefect"
 
 
-def code_cache() -> Path:
-    """Returns the folder of what was parsed of our own code: `code/` of the user's cache."""
-    return _cache() / "code"
-
-
 def _cache() -> Path:
     """ALMANAC_CACHE, else almanac/ in XDG_CACHE_HOME or ~/.cache."""
     if chosen := os.environ.get(CACHE):

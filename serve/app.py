@@ -14,7 +14,6 @@ from starlette.responses import Response
 
 from almanac.core.logs import get_logger
 from almanac.core.memory import give_back
-from almanac.core.uncollected import keep_what_is_there
 from almanac.schemas.errors import AlmanacError
 from almanac.serve.api import Api
 from almanac.serve.bodies import BodyLimits
@@ -100,7 +99,6 @@ async def _keep_up(catalog: Catalog, api: Api) -> None:
         try:
             is_warm = bool(await asyncio.to_thread(catalog.keep_up))
             if is_warm and not api.is_warm:
-                keep_what_is_there()
                 await asyncio.to_thread(give_back)  # what loading the model has used
                 _log.info("ready")
             api.is_warm = is_warm

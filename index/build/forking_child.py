@@ -19,7 +19,6 @@ from typing import NoReturn
 
 from almanac.core.lifetime import die_with_parent, watch_stdin
 from almanac.core.settings import quiet_engines
-from almanac.core.uncollected import uncollected
 from almanac.index.build.child_process import ENDED, do_job, keep_stdout
 
 
@@ -28,9 +27,8 @@ def main() -> None:
     die_with_parent()
     quiet_engines()
     pipe = keep_stdout()
-    with uncollected():
-        for name in sys.argv[1:]:
-            import_module(name).prepare()
+    for name in sys.argv[1:]:
+        import_module(name).prepare()
     while line := sys.stdin.buffer.readline():
         if not line.endswith(b"\n"):
             return

@@ -9,24 +9,21 @@ import json
 import sys
 import time
 
-from almanac.core.uncollected import uncollected
+from scrapy.crawler import AsyncCrawlerProcess
 
-with uncollected():
-    from scrapy.crawler import AsyncCrawlerProcess
-
-    from almanac.core.durable import write_file
-    from almanac.core.lifetime import job_of_parent
-    from almanac.schemas.declaration.secret_parameters import SecretParameters
-    from almanac.schemas.declaration.source import SiteSource
-    from almanac.spiders.crawling.chromium import DOES_NOT_START
-    from almanac.spiders.crawling.crawl_settings import settings_for
-    from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
-    from almanac.spiders.crawling.previous_crawls import PreviousPages
-    from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
-    from almanac.spiders.crawling.site_spider import SiteSpider
-    from almanac.spiders.crawling.stats import read_stats
-    from almanac.spiders.store.journal import Head
-    from almanac.spiders.store.raw import RawStore
+from almanac.core.durable import write_file
+from almanac.core.lifetime import job_of_parent
+from almanac.schemas.declaration.secret_parameters import SecretParameters
+from almanac.schemas.declaration.source import SiteSource
+from almanac.spiders.crawling.chromium import DOES_NOT_START
+from almanac.spiders.crawling.crawl_settings import settings_for
+from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
+from almanac.spiders.crawling.previous_crawls import PreviousPages
+from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
+from almanac.spiders.crawling.site_spider import SiteSpider
+from almanac.spiders.crawling.stats import read_stats
+from almanac.spiders.store.journal import Head
+from almanac.spiders.store.raw import RawStore
 
 _PROGRESS_EVERY_S = 0.2
 
