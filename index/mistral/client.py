@@ -9,6 +9,7 @@ prevented from following redirects, which would send the key and the texts to an
 import itertools
 import json
 import math
+import os
 import re
 import time
 import weakref
@@ -311,6 +312,7 @@ def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral
     def bound(response: "httpx2.Response") -> None:
         response.stream = _bounded(response, time.monotonic() + timeout_s)
 
+    os.environ.pop("MISTRAL_SDK_TELEMETRY", None)  # asked for by the SDK with the first request
     trusted = httpx2.create_ssl_context()
     http = httpx2.Client(verify=trusted, follow_redirects=False, event_hooks={"response": [bound]})
     client = Mistral(
@@ -322,7 +324,6 @@ def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral
         timeout_ms=round(1000 * timeout_s),
         debug_logger=NoOpLogger(),
     )
-    vars(client.sdk_configuration)["telemetry"] = False
     return http, client
 
 

@@ -2,105 +2,48 @@
 
 import re
 import unicodedata
+from datetime import date
 
-from price_parser._currencies import CURRENCY_CODES, CURRENCY_NATIONAL_SYMBOLS, CURRENCY_SYMBOLS
-from price_parser.parser import SAFE_CURRENCY_SYMBOLS
+from babel import Locale
+from babel.numbers import get_territory_currencies
 
 from almanac.core.invisible import INVISIBLE
 
 UNSEEN = INVISIBLE | dict.fromkeys(map(ord, "\u200c\u200d"))
-_MORE_SYMBOLS = {"VNĐ", "vnđ", 'ש"ח', "ש״ח", "元", "NIS", "Rs.", "đồng", "Đồng", "F CFA", "Fcfa"}
-_NAMES = {
-    "Euro",
-    "euros",
-    "Euros",
-    "dollar",
-    "dollars",
-    "Dollar",
-    "Dollars",
-    "rupees",
-    "Rupees",
-    "yen",
-    "pesos",
-    "reais",
-    "francs",
-    "baht",
-    "บาท",
-}
-_OTHER_NAMES = {
-    "euroa",
-    "ευρώ",
-    "ドル",
-    "ユーロ",
-    "ポンド",
-    "美元",
-    "欧元",
-    "歐元",
-    "달러",
-    "유로",
-    "रुपये",
-    "रुपए",
-    "रुपया",
-}
-# Names and short forms in the script of a language, or inflected, none of which means anything else beside a number.
-_NATIVE_NAMES = """
-    रु. रु रू. रू रुपैयाँ রুপি রুপির રૂ. રૂ રૂપિયા ਰੁ. ਰੁ ਰੁਪਏ ரூ. ரூ ரூபாய் రూ. రూ రూపాయలు ರೂ. ರೂ ರೂಪಾಯಿ രൂ. രൂ രൂപ රු. රු روپے روپیہ روپئے
-    টাকা টাকার টাকায় שקל שקלים ليرة دينار دينارا دنانير دراهم درهما جنيها ريالا ლარი դրամ ֏ rupiah Rupiah
-    рубль рубля рублей рублів гривня гривні гривень гривны гривен лева тенге теңге тг тг. РСД динара денари
-    złoty złote złotych koruna koruny korun korún forint kroner kronor krónur lira dinara
-    евро євро eura eurot eurų eiro evra evrov доллар доллара долларов долар долари доларів dólar dólares
+# Short forms and names that CLDR does not have in English, none of which means anything else beside a number.
+_WRITTEN = """
+    $U AR$ AU$ BN$ BZ$ Bds$ C$ CL$ CO$ CUC$ CV$ J$ MOP$ N$ RD$ S$ T$ TT$ US$ WS$ Z$ IR£ LB£ SY£ GH₵ ƒ
+    B/. S/. S/ Bs.F. Bs Afl. CFA Fcfa CFP FBu Fdj Fr. fr. fl. Dkr Ikr Nkr Skr kr Kr Kč Ft zł Zł LEI Lei lei leu Lek din.
+    Ksh TSh USh SLRs NPRs PKRs MURs Rs Rs. R RM RMB NTD NIS MRf MTn Nu. TL Tk kn SR KD JD QR Rp Kz đ VNĐ vnđ eur pln
+    euro Euro euros Euros dollar dollars Dollar Dollars dólar dólares rupees Rupees yen pesos reais francs baht บาท
+    rupiah Rupiah złoty złote złotych koruna koruny korun korún forint kroner kronor krónur lira dinara Dinara đồng Đồng
+    eura eurot eurų eiro evra evrov euroa ευρώ евро євро ユーロ 欧元 歐元 유로 ドル 美元 달러 ポンド 元 円 원
+    р р. руб. рубль рубля рублей рублів грн. гривня гривні гривень гривны гривен лв. лева ман. тенге теңге тг. тңг.
+    РСД дин. динар динара денари доллар доллара долларов долар долари доларів
+    դր. դրամ ლარი ש"ח ש״ח שקל שקלים تومان ریال ريال ريالا درهم دراهم درهما دينار دينارا دنانير جنيه جنيها ليرة
+    ج.م. د.أ. د.إ. د.ب. د.ت. د.ج. د.ع. د.ك. د.ل. د.م. ر.س. ر.ع. ر.ق. ر.ي. ل.س. ل.ل. روپے روپیہ روپئے ރ
+    र रु. रू. रुपये रुपए रुपया रुपैयाँ नेरू রুপি রুপির টকা টাকা টাকার টাকায় રૂ. રૂપિયા ਰੁ. ਰੁਪਏ ரூ. ரூபாய் రూ. రూపాయలు ರೂ. ರೂಪಾಯಿ
+    രൂ. രൂപ රු.
 """
 _INDIC = re.compile(r"[\u0900-\u0dff]")
-_WIDE = {"＄", "￡", "￦"}  # as East Asian keyboards write $, £ and ₩; price-parser knows ￥
-_NO_CURRENCIES = {"ALL", "TOP", "CUP", "-"}  # English words, and a dash used as a placeholder
-_SHORT = {
-    "R",
-    "kr",
-    "Kr",
-    "zł",
-    "Zł",
-    "Kč",
-    "Rs",
-    "RM",
-    "Ft",
-    "TL",
-    "Tk",
-    "kn",
-    "SR",
-    "KD",
-    "JD",
-    "QR",
-    "Rp",
-    "Bs",
-    "Kz",
-    "đ",
-    "лв",
-    "р.",
-}
+_NO_CURRENCIES = {"ALL", "TOP", "CUP", "¢", "¤"}  # English words; hundredths; the sign for none in particular
+_SINCE, _UNTIL = date(2000, 1, 1), date(2100, 1, 1)  # a currency was somebody's
 
 
 def _known_currencies() -> frozenset[str]:
-    """price-parser's symbols and codes, without rare ones of one or two plain letters, which are also units (12 L, 5
-    m).
-    """
-    known = {*CURRENCY_SYMBOLS, *SAFE_CURRENCY_SYMBOLS, *CURRENCY_CODES, *CURRENCY_NATIONAL_SYMBOLS}
-    symbols = {
-        s
-        for symbol in known
-        if (s := symbol.translate(UNSEEN).strip()) and (len(s) > 2 or not (s.isascii() and s.isalpha()))
+    """Signs of Unicode, codes of currencies, what English calls them, and what is written beside amounts elsewhere."""
+    english = Locale("en")
+    codes = {
+        code
+        for place in english.territories
+        if len(place) == 2
+        for code in get_territory_currencies(place, _SINCE, _UNTIL)
     }
+    signs = {chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) == "Sc"}
+    written = {*_WRITTEN.split(), "F CFA"}
+    short = {symbol.replace("\u202f", " ") for symbol in english.currency_symbols.values()}
     return frozenset(
-        (
-            symbols
-            | {s.rstrip(".") for s in symbols if not s.isascii()}
-            | _MORE_SYMBOLS
-            | _NAMES
-            | _OTHER_NAMES
-            | {*_NATIVE_NAMES.split()}
-            | _SHORT
-            | _WIDE
-        )
-        - _NO_CURRENCIES
+        {*codes, *signs, *short, *written, *(one.rstrip(".") for one in written if not one.isascii())} - _NO_CURRENCIES
     )
 
 

@@ -84,20 +84,10 @@ def witness_of(root: Any) -> Witness | None:
     return None
 
 
-class _Words(tuple[str, ...]):
-    """Words that are one key, however many: justext looks theirs up for each page, and to hash a plain tuple of 150,000
-    takes 3 ms.
-    """
-
-    def __hash__(self) -> int:
-        return id(self)
-
-
 @cache
 def _trafilatura() -> tuple[Callable[..., Any], Callable[[Any], str]]:
     """What extracts a document, and what writes it as HTML. The import takes .25 s."""
-    from trafilatura import bare_extraction, external
+    from trafilatura import bare_extraction
     from trafilatura.htmlprocessing import build_html_output
 
-    external.JT_STOPLIST = _Words(external.jt_stoplist_init())  # type: ignore[assignment]  # None until then
     return bare_extraction, build_html_output
