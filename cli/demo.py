@@ -71,7 +71,8 @@ def demo(data: Data = None) -> None:
     site = project.root / "examples" / "voyago" / "site"
     chosen = _installed_examples()
     wait_until_ready = start_api(folder)
-    from almanac.flows.refresh import get_ready, refresh, summary_line
+    from almanac.flows.refresh import get_ready, refresh
+    from almanac.flows.reporting.tables import summary_line
 
     get_ready()
 

@@ -43,9 +43,6 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Refresh: crawl, map, clean, validate, chunk, embed, build, verify, publish."""
-    from almanac.flows.server.api_ahead import start_ahead as start_api_ahead
-
-    start_api_ahead()
     declaration = load_declaration(kb, env)
     require_own_name(declaration)
     from almanac.index.versions.lock import require_free
@@ -56,16 +53,16 @@ def run(
     folder = DataDir.locate(data)
     folder.require_writable()
     require_free(folder.index(declaration.name))
+    from almanac.flows.server.api import start_api
 
+    wait_until_ready = start_api(folder)
     if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
         from almanac.spiders.crawling.start import start_ahead as start_crawl_ahead
 
         start_crawl_ahead()
-    from almanac.flows.server.api import start_api
-
-    wait_until_ready = start_api(folder)
     from almanac.cli.run_report import show_report
-    from almanac.flows.refresh import get_ready, refresh, summary_line
+    from almanac.flows.refresh import get_ready, refresh
+    from almanac.flows.reporting.tables import summary_line
 
     get_ready(declaration)
     wait_until_ready()

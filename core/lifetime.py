@@ -3,6 +3,7 @@ job on stdin.
 """
 
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -167,3 +168,10 @@ def process_start(pid: int) -> str | None:
 def how_it_ended(code: int) -> str:
     """How a child ended, by its return code: `exit code 1`, or `signal SIGSEGV`."""
     return f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+
+
+if __name__ == "__main__":
+    # `python -m almanac.core.lifetime MODULE …` is `python -m MODULE …` that ends with its parent.
+    end_with_parent()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

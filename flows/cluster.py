@@ -35,7 +35,6 @@ from pydantic import Field
 
 from almanac.core.extras import require_extra
 from almanac.core.settings import dask_cluster
-from almanac.flows.certificates import share_certificates
 from almanac.flows.pipeline.embed import embed_batches
 from almanac.flows.pipeline.fan_out import DEATHS, FanOut, Span, Unfinished, most_tasks, span_name
 from almanac.flows.pipeline.item_batches import cut_batches
@@ -247,7 +246,7 @@ class _Cluster:
         while not self._look():
             time.sleep(_LOOK_S)
         self._have_events_sent(_LOOK_S)  # of a run that was killed, to an API that is gone with it
-        for worker, has in client.run(_answer, embed.model_dump_json(), str(probe), on_error="return").items():
+        for worker, has in client.run(answer, embed.model_dump_json(), str(probe), on_error="return").items():
             if isinstance(has, BaseException):
                 raise UsageError(
                     f"the worker cannot say what it has: {type(has).__name__}: {has}", where=worker, hint=SAME
@@ -462,12 +461,6 @@ class _Work:
 
 def _do(work: _Work) -> Any:
     return work.do()
-
-
-def _answer(embed: str, probe: str) -> dict[str, Any]:
-    """As `answer`, of a worker that is to do tasks of Prefect from now on."""
-    share_certificates()
-    return answer(embed, probe)
 
 
 async def _send_events(patience_s: float) -> None:

@@ -13,13 +13,11 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-from almanac.core.logs import get_logger
+from almanac.flows.availability import tell_prefect
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import PrefectGone
 
 EMBEDDING_API = "embedding-api"
 _AT_ONCE = 2
-_log = get_logger("almanac.embed")
 
 
 def ensure_embedding_limit() -> None:
@@ -36,7 +34,7 @@ def ensure_embedding_limit() -> None:
 
 def embedding_slot(declaration: Declaration) -> Any:
     """A context manager that waits for a slot if the embedder is an API. A killed run frees its slot when its lease
-    ends, after five minutes.
+    ends, after five minutes. Where Prefect does not answer, nothing counts the runs.
     """
     return _slot() if declaration.embed.provider == "mistral" else nullcontext()
 
@@ -44,16 +42,12 @@ def embedding_slot(declaration: Declaration) -> Any:
 @contextmanager
 def _slot() -> Iterator[None]:
     held = ExitStack()
-    try:
-        ensure_embedding_limit()
-        # Work that is done is not thrown away because the server does not answer for a moment.
-        held.enter_context(concurrency(EMBEDDING_API, occupy=1, strict=True, raise_on_lease_renewal_failure=False))
-    except PrefectGone:
-        _log.warning(
-            "Prefect does not answer, so nothing counts the runs that use the embedding API", limit=EMBEDDING_API
-        )
+    # Work that is done is not thrown away because the server does not answer for a moment.
+    slot = concurrency(EMBEDDING_API, occupy=1, strict=True, raise_on_lease_renewal_failure=False)
+    tell_prefect(f"limit {EMBEDDING_API}", ensure_embedding_limit)
+    tell_prefect(f"slot of {EMBEDDING_API}", held.enter_context, slot)
     try:
         yield
     finally:
-        with suppress(PrefectGone):
+        with suppress(Exception):  # what ends the run is not lost over giving the slot back
             held.close()

@@ -8,7 +8,6 @@ from prefect.events import emit_event
 from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
-from almanac.flows.artifacts import shown_if_possible
 from almanac.flows.reporting.tables import amount, limits_line, rules_note
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
 from almanac.schemas.reports import Outcome, RunReport
@@ -109,8 +108,7 @@ def announce(report: RunReport) -> None:
         "link": url_for(run),
     }
     resource = {"prefect.resource.id": f"prefect.flow-run.{run.id}", "prefect.resource.name": run.name}
-    with shown_if_possible(f"event {event}"):
-        emit_event(event, resource=resource, related=[knowledge_base(report.kb)], payload=payload)
+    emit_event(event, resource=resource, related=[knowledge_base(report.kb)], payload=payload)
 
 
 def knowledge_base(kb: str) -> dict[str, str]:

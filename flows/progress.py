@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from almanac.core.progress import OnProgress
-from almanac.flows.artifacts import artifact_key, shown_if_possible
+from almanac.flows.artifacts import artifact_key
+from almanac.flows.availability import tell_prefect
 
 _ARTIFACT_EVERY_S = 2.0
 
@@ -24,14 +25,13 @@ def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
     """
     artifact: UUID | None = None
     if FlowRunContext.get() is not None:
-        with shown_if_possible(step):
-            artifact = create_progress_artifact(0.0, key=artifact_key(kb, step), description=f"{step} of {kb}")  # type: ignore[assignment]
+        described = {"key": artifact_key(kb, step), "description": f"{step} of {kb}"}
+        artifact = tell_prefect(step, create_progress_artifact, 0.0, **described)
     last_sent = time.monotonic()
 
     def send(percent: float) -> None:
         if artifact is not None:
-            with shown_if_possible(step):
-                update_progress_artifact(artifact, progress=percent)
+            tell_prefect(step, update_progress_artifact, artifact, progress=percent)
 
     with _terminal_bar() as bar:
         task = bar.add_task(f"{kb} {step}", total=None)

@@ -1,46 +1,32 @@
 """The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import os
+from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
-from itertools import islice
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from prefect import Flow, Task, flow, tags, task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
 from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
-from prefect.settings import get_current_settings
 from prefect.utilities.annotations import opaque, quote
 
+from almanac.core.lifetime import die_with_parent
 from almanac.core.load import load_declaration
-from almanac.core.logs import get_logger, log_through_stdlib
+from almanac.core.logs import log_through_stdlib
 from almanac.core.namesakes import require_own_name
 from almanac.core.settings import DataDir
-from almanac.flows.artifacts import (
-    REJECTS_SHOWN,
-    show_diff,
-    show_history,
-    show_plan,
-    show_rejects,
-    show_retrieval,
-    show_summary,
-    show_validation,
-    show_validation_page,
-    show_version,
-)
-from almanac.flows.availability import ask_once_more, has_own_server, is_prefect_gone, notice_absence
-from almanac.flows.certificates import share_certificates
+from almanac.flows.artifacts import show_run, show_summary, show_survey
+from almanac.flows.availability import note_absence, tell_prefect
+from almanac.flows.begun_runs import TAG, note_process
 from almanac.flows.cluster import fan_out_of, prepare_cluster
-from almanac.flows.command_runs import TAG, forget_old_commands, mark_dead_commands, note_process
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
@@ -49,31 +35,19 @@ from almanac.flows.pipeline.fan_out import span_name
 from almanac.flows.pipeline.fingerprints import read_code
 from almanac.flows.pipeline.handles import HANDLES
 from almanac.flows.pipeline.ledger import Ledger
-from almanac.flows.pipeline.plan import foresee
 from almanac.flows.pipeline.publish import measure, measure_live, publish_finished
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.survey import Survey
 from almanac.flows.progress import show_progress
-from almanac.flows.reporting.diff import compare_versions
-from almanac.flows.reporting.history import history_of
-from almanac.flows.reporting.tables import limits_line, words
 from almanac.flows.secrets import take_key_from_prefect
 from almanac.index.embedding.embedder import describe_embedder
-from almanac.index.versions.store import read_manifest
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.errors import AlmanacError, DamagedVersion, NotFound, Retriable
+from almanac.schemas.errors import AlmanacError, PrefectGone, Retriable
 from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 
-_log = get_logger("almanac.refresh")
 # What Prefect imports when a flow begins: its engines, and that with which it writes down the parameters of a run.
 _IMPORTED_LATE = ("fastapi.encoders", "prefect.flow_engine", "prefect.task_engine")
-_TASK_NAMES: dict[Callable[..., Any], str] = {
-    measure: "ask golden questions",
-    measure_live: "ask golden questions",
-    publish_finished: "publish",
-}
 
 
 async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -84,32 +58,31 @@ async def _is_retriable(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     return isinstance(error, Retriable) and not error.is_final
 
 
-def _task_run_name(name: str, step: Callable[..., Any], parameters: dict[str, Any]) -> str:
-    """The name of a task run: `acquire tours`, `embed checkpoint 3`, or the name of the task."""
-    if step is acquire:
-        return f"acquire {parameters['source'].name}"
-    if step is embed_texts:
-        return span_name("embed checkpoint", (parameters["first"], parameters["last"]))
-    return name
+def _checkpoint_name(parameters: dict[str, Any]) -> str:
+    return span_name("embed checkpoint", (parameters["first"], parameters["last"]))
+
+
+# What tasks have beside the name of their step. Prefect retries acquisition only: requests for embeddings are retried
+# by the API client (index/mistral).
+_PARTICULAR: dict[Callable[..., Any], dict[str, Any]] = {
+    acquire: {
+        "task_run_name": "acquire {source.name}",
+        "retries": 2,
+        "retry_delay_seconds": [1, 4],
+        "retry_condition_fn": _is_retriable,
+    },
+    embed_texts: {"task_run_name": _checkpoint_name},
+    measure: {"name": "ask golden questions"},
+    measure_live: {"name": "ask golden questions"},
+    publish_finished: {"name": "publish"},
+}
 
 
 @cache
 def _task(step: Callable[..., Any]) -> Task[..., Any]:
-    """A step as a Prefect task, without stored results: steps return handles to files.
-
-    Prefect retries acquisition only. Requests for embeddings are retried by the API client (index/mistral).
-    """
-    name = _TASK_NAMES.get(step) or step.__name__.replace("_", " ")
-    is_retried = step is acquire
-    return task(
-        name=name,
-        task_run_name=partial(_task_run_name, name, step),
-        cache_policy=NO_CACHE,
-        persist_result=False,
-        retries=2 if is_retried else 0,
-        retry_delay_seconds=[1, 4] if is_retried else 0,
-        retry_condition_fn=_is_retriable,
-    )(step)
+    """A step as a Prefect task, without stored results: steps return handles to files."""
+    name = step.__name__.replace("_", " ")
+    return task(**{"name": name, "cache_policy": NO_CACHE, "persist_result": False, **_PARTICULAR.get(step, {})})(step)
 
 
 def _do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
@@ -179,9 +152,10 @@ def _refresh(
 ) -> State[Any]:
     log_through_stdlib()
     own, ledger = _own.get(None) or _Own(), Ledger()
-    if own.declaration is not None:
-        with _unless_prefect_fails(kb):
-            note_process(UUID(flow_run.id))
+    if own.declaration is None:
+        die_with_parent()  # with the worker: nobody else would end it, or tell how it ended
+    else:
+        tell_prefect("the process of the run", note_process, UUID(flow_run.id))
     try:
         if (declaration := own.declaration) is None:
             declaration = load_declaration(kb, env)
@@ -198,7 +172,7 @@ def _refresh(
                 embedding=partial(embedding_slot, declaration),
                 fan_out=fan_out,
                 interruptions=(KeyboardInterrupt, TerminationSignal),
-                when_surveyed=_show_survey,
+                when_surveyed=show_survey,
             )
             own.report = carry_out(run, conduct, go_live=publish, rejects_ok=rejects_ok, ledger=ledger)
     except AlmanacError as error:
@@ -206,7 +180,6 @@ def _refresh(
         if ledger.report is not None:  # not where another run holds the knowledge base
             show_summary(ledger.report)
             announce(ledger.report)
-        ask_once_more()
         return state_of_error(error)
     except BaseException as error:  # a defect, or cancelled
         own.error = error
@@ -214,9 +187,8 @@ def _refresh(
             announce(ledger.report)
         raise
     report = RunReport.model_validate(own.report)
-    _show_run(run, report, ledger)
+    show_run(run, report, ledger)
     announce(report)
-    ask_once_more()
     return state_of(report)
 
 
@@ -256,15 +228,10 @@ def refresh(declaration: Declaration, data: str | None = None, **options: Any) -
     """Runs the flow in this process and returns the run's report. `options` are those of `refresh_flow`, without `env`.
 
     Verdicts (unchanged, gate refused, no records) are returned as well; errors that the operator has to fix are raised
-    as AlmanacError. A run that Prefect cannot begin is carried out without it, and one whose end Prefect does not take
-    is over all the same.
+    as AlmanacError. A run that Prefect takes goes on without it, and is over though Prefect does not take its end.
+    Raises PrefectGone for one that it does not take.
     """
     own = _Own(declaration)
-    notice_absence()
-    share_certificates()
-    # heartbeats are for one that outlives this run, and the thread that sends them ends a run up to a second late
-    if has_own_server():
-        get_current_settings().flows.heartbeat_frequency = None
     token = _own.set(own)
     try:
         with tags("almanac", declaration.name, TAG):
@@ -274,33 +241,21 @@ def refresh(declaration: Declaration, data: str | None = None, **options: Any) -
         if _is_interruption(error):  # of which Prefect could not be told
             raise KeyboardInterrupt from error
         if not isinstance(error, VerdictFailure) and error is not own.error:
-            told = error.message if isinstance(error, AlmanacError) else f"{type(error).__name__}: {error}"
-            _log.warning("Prefect does not know of this run, or not how it ended", kb=declaration.name, error=told)
+            note_absence(error)
+            if own.report is None and own.error is None:
+                raise PrefectGone(
+                    f"Prefect takes no run: {type(error).__name__}: {error}",
+                    where=os.environ.get("PREFECT_API_URL"),
+                    hint="see to that server, or unset PREFECT_API_URL: the run then starts one of its own",
+                ) from error
     finally:
         _own.reset(token)
-    if has_own_server():
-        with _unless_prefect_fails(declaration.name), get_client(sync_client=True) as client:
-            mark_dead_commands(client)
-            forget_old_commands(client, declaration.name)
     if isinstance(own.error, TerminationSignal):
         raise KeyboardInterrupt from own.error
     if own.error is not None:
         raise own.error
-    return own.report or _refresh_without_prefect(declaration, data, **options)
-
-
-@contextmanager
-def _unless_prefect_fails(kb: str) -> Iterator[None]:
-    """What is only noted in Prefect, or tidied up there, ends no run. Where Prefect is gone, the run has said so."""
-    try:
-        yield
-    except Exception as error:
-        if not is_prefect_gone():
-            _log.warning(
-                "Prefect's record of runs of the command line is not up to date",
-                kb=kb,
-                error=f"{type(error).__name__}: {error}",
-            )
+    assert own.report is not None
+    return own.report
 
 
 def _is_interruption(error: BaseException | None) -> bool:
@@ -308,69 +263,3 @@ def _is_interruption(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, KeyboardInterrupt | TerminationSignal):
         error = error.__context__
     return error is not None
-
-
-def _refresh_without_prefect(
-    declaration: Declaration,
-    data: str | None,
-    *,
-    publish: bool = True,
-    rejects_ok: bool = False,
-    sources: list[str] | None = None,
-    urls: list[str] | None = None,
-    full: bool = False,
-) -> dict[str, Any]:
-    run = Run(declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full))
-    with fan_out_of(declaration) as fan_out:
-        return carry_out(
-            run, Conduct(show=partial(show_progress, run.kb), fan_out=fan_out), go_live=publish, rejects_ok=rejects_ok
-        )
-
-
-def _show_survey(run: Run, surveyed: Survey) -> None:
-    show_plan(foresee(run, surveyed))
-    if results := surveyed.validated.results():
-        show_validation(run.kb, results)
-    first = islice((reject for rejects in surveyed.validated.rejects for reject in rejects.read()), REJECTS_SHOWN)
-    show_rejects(run.kb, list(first), surveyed.validated.rejected)
-
-
-def _show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
-    """Shows the artifacts of a run that has come to a verdict."""
-    show_summary(report)
-    show_validation_page(report)
-    version = report.version
-    if report.recall is not None and (asked := version or report.previous) is not None:
-        show_retrieval(run.kb, asked, report.recall, ledger.live_recall, run.declaration.retrieve.k)
-    if version is None:
-        return
-    places = {"manifest": run.version_dir(version) / "manifest.json", "report": run.report_file}
-    rejects = {"rejects": Path(report.rejects_file)} if report.rejects_file else {}
-    show_version(run.kb, version, read_manifest(run.index_dir, version).digest, {**places, **rejects})
-    if report.outcome != "unchanged":
-        show_history(run.kb, history_of(run.data, run.kb))
-        if report.previous and report.previous != version:
-            with suppress(DamagedVersion, NotFound):  # the run has told what is wrong with the former one
-                show_diff(compare_versions(run.index_dir, report.previous, version))
-
-
-def summary_line(report: RunReport) -> str:
-    """The run in one line: `voyago v0002 published: 24 added, …`."""
-    counts = report.items.model_dump(by_alias=True)
-    items = ", ".join(
-        f"{counts[name]} {name}"
-        for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined")
-    )
-    cut = limits_line(report.limits_reached)
-    pages = f"{report.pages.present} pages, {report.pages.failed} failed" + (f"; {cut}" if cut else "")
-    chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
-    name = f"{report.kb} {report.version}" if report.version else report.kb
-    left = "".join(
-        f"; {share:.0%} of {one.source} left out as {words(why)}"
-        for one in report.sources
-        for why, share in one.left_out.much(one.characters).items()
-    )
-    return (
-        f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; "
-        f"{sum(report.seconds.values()):.1f} s"
-    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from almanac.core.logs import get_logger
 from almanac.core.settings import mistral_api_key
+from almanac.flows.availability import tell_prefect
 from almanac.schemas.declaration import Declaration
 
 BLOCK = "mistral-api-key"
@@ -21,11 +22,16 @@ def take_key_from_prefect(declaration: Declaration) -> None:
     """
     if declaration.embed.provider != "mistral" or mistral_api_key():
         return
+    if key := tell_prefect(f"secret {BLOCK}", _key):
+        os.environ["MISTRAL_API_KEY"] = key
+        _log.info("the key is taken from Prefect's secret", block=BLOCK)
+
+
+def _key() -> str | None:
     from prefect.blocks.system import Secret
 
     try:
         secret: Any = Secret.load(BLOCK)
-    except ValueError:
-        return
-    os.environ["MISTRAL_API_KEY"] = str(secret.get())
-    _log.info("the key is taken from Prefect's secret", block=BLOCK)
+    except ValueError:  # there is none
+        return None
+    return str(secret.get())

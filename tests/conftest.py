@@ -24,10 +24,8 @@ import pytest
 from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
-from almanac.core.lifetime import tell_job
 from almanac.core.settings import _QUIET_ENGINES
-from almanac.flows.server.api import answers
-from almanac.flows.server.api_ahead import api_process
+from almanac.flows.server.api import answers, start_lean_server
 from almanac.schemas.hashing import short_hash
 
 if TYPE_CHECKING:
@@ -178,9 +176,7 @@ def _prefect_api(home: Path) -> Iterator[str]:
         "DO_NOT_TRACK": "1",
     }
     log = home / "tests-api.log"
-    process, port = api_process()
-    tell_job(process, json.dumps({"environment": environment, "log": str(log)}))
-    url = f"http://127.0.0.1:{port}/api"
+    process, url = start_lean_server(log, environment)
     deadline = time.monotonic() + PATIENCE_S
     while not answers(f"{url}/health"):
         assert process.poll() is None, log

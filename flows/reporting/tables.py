@@ -376,3 +376,25 @@ def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list
     return [
         {column: NOTHING if cell is None else cell for column, cell in zip(columns, row, strict=True)} for row in rows
     ]
+
+
+def summary_line(report: RunReport) -> str:
+    """The run in one line: `voyago v0002 published: 24 added, …`."""
+    counts = report.items.model_dump(by_alias=True)
+    items = ", ".join(
+        f"{counts[name]} {name}"
+        for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined")
+    )
+    cut = limits_line(report.limits_reached)
+    pages = f"{report.pages.present} pages, {report.pages.failed} failed" + (f"; {cut}" if cut else "")
+    chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
+    name = f"{report.kb} {report.version}" if report.version else report.kb
+    left = "".join(
+        f"; {share:.0%} of {one.source} left out as {words(why)}"
+        for one in report.sources
+        for why, share in one.left_out.much(one.characters).items()
+    )
+    return (
+        f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; "
+        f"{sum(report.seconds.values()):.1f} s"
+    )

@@ -4,7 +4,7 @@ If ALMANAC_ALERT_WEBHOOK is not set, the same automations only leave a trace on 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -31,6 +31,7 @@ _TO_END = timedelta(hours=1)  # how long after it was due a refresh may end
 _STARTS, _WEEK = 400, timedelta(days=8)
 _WATCHED = "almanac.watched"
 _SUCCESSES = frozenset(f"{EVENT}{outcome}" for outcome in ("published", "published_with_rejects", "unchanged", "kept"))
+_ANY_BASE = {"prefect.resource.role": "knowledge-base"}
 _OF_A_RUN = "{{ event.payload | tojson }}"
 _OF_A_CRASH = (
     '{"text": {{ (flow.name ~ ": crashed. " ~ event.resource["prefect.state-message"]) | tojson }}, "kb": {{ '
@@ -59,7 +60,7 @@ def ensure_automations(declarations: Sequence[Declaration], webhook: str | None,
         *(_stale(one, block, ui) for one in declarations if one.schedule),
     ]
     with get_client(sync_client=True) as client:
-        there = {one.name: one for one in _shipped(client)}
+        there = {one.name: one for one in client.read_automations() if _TAG in one.tags}
         changed = {automation.name for automation in wanted if _ensure(client, automation, there.get(automation.name))}
         for name in there.keys() - {automation.name for automation in wanted}:
             client.delete_automation(there[name].id)
@@ -72,10 +73,6 @@ def ensure_automations(declarations: Sequence[Declaration], webhook: str | None,
                 related=[knowledge_base(one.name)],
             )
     return [automation.name for automation in wanted]
-
-
-def _shipped(client: SyncPrefectClient) -> Iterable[Automation]:
-    return [one for one in client.read_automations() if _TAG in one.tags]
 
 
 def _ensure(client: SyncPrefectClient, wanted: AutomationCore, found: Automation | None) -> bool:
@@ -112,102 +109,80 @@ def _save_block(url: str) -> UUID:
     return saved
 
 
-def _call(block: UUID | None, payload: str) -> list[CallWebhook | DoNothing]:
-    return [DoNothing()] if block is None else [CallWebhook(block_document_id=block, payload=payload)]
+def _call(block: UUID | None, payload: str) -> CallWebhook | DoNothing:
+    return DoNothing() if block is None else CallWebhook(block_document_id=block, payload=payload)
+
+
+def _automation(
+    name: str, description: str, trigger: EventTrigger, *actions: CallWebhook | ChangeFlowRunState | DoNothing
+) -> AutomationCore:
+    return AutomationCore(
+        name=f"almanac: {name}", description=description, tags=[_TAG], trigger=trigger, actions=list(actions)
+    )
+
+
+def _on(events: set[str], related: dict[str, str]) -> EventTrigger:
+    return EventTrigger(
+        expect=events, match_related=related, posture=Posture.Reactive, threshold=1, within=timedelta(0)
+    )
 
 
 def _gate_refused(block: UUID | None) -> AutomationCore:
-    return AutomationCore(
-        name="almanac: gate refused",
-        description="A run found something that the gate does not let pass. The live version serves on.",
-        tags=[_TAG],
-        trigger=_on({f"{EVENT}gate_refused"}),
-        actions=_call(block, _OF_A_RUN),
-    )
+    said = "A run found something that the gate does not let pass. The live version serves on."
+    return _automation("gate refused", said, _on({f"{EVENT}gate_refused"}, _ANY_BASE), _call(block, _OF_A_RUN))
 
 
 def _failed(block: UUID | None) -> AutomationCore:
-    return AutomationCore(
-        name="almanac: run failed",
-        description="A run ended without a verdict, or found no records at all.",
-        tags=[_TAG],
-        trigger=_on({f"{EVENT}failed", f"{EVENT}no_records"}),
-        actions=_call(block, _OF_A_RUN),
-    )
+    said = "A run ended without a verdict, or found no records at all."
+    trigger = _on({f"{EVENT}failed", f"{EVENT}no_records"}, _ANY_BASE)
+    return _automation("run failed", said, trigger, _call(block, _OF_A_RUN))
 
 
 def _crashed(block: UUID | None) -> AutomationCore:
-    return AutomationCore(
-        name="almanac: crashed",
-        description="A run ended without a word, or was found to have no process any more.",
-        tags=[_TAG],
-        trigger=_on(
-            {"prefect.flow-run.Crashed"},
-            related={"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.almanac"},
-        ),
-        actions=_call(block, _OF_A_CRASH),
-    )
+    said = "A run ended without a word, or was found to have no process any more."
+    ours = {"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.almanac"}
+    return _automation("crashed", said, _on({"prefect.flow-run.Crashed"}, ours), _call(block, _OF_A_CRASH))
 
 
-def _on(events: set[str], *, related: dict[str, str] | None = None) -> EventTrigger:
-    about = related or {"prefect.resource.role": "knowledge-base"}
-    return EventTrigger(expect=events, match_related=about, posture=Posture.Reactive, threshold=1, within=timedelta(0))
-
-
-def _zombie(silence: timedelta = _SILENCE) -> AutomationCore:
-    """Marks runs as crashed whose heartbeats have stopped. Any event of the run counts as a sign of life, because its
-    states have the names of outcomes.
+def _zombie() -> AutomationCore:
+    """Marks runs as crashed whose heartbeats have stopped, as Prefect's documentation advises: it has no rule of its
+    own. Any event of the run counts as a sign of life, because its states have the names of outcomes.
 
     The state is not forced: if the end of a run is reported late, the server keeps its final state.
     """
-    return AutomationCore(
-        name="almanac: zombie",
-        description=(
-            f"A run of which nothing was heard for {silence.total_seconds():.0f} s has no process any more: it is "
-            "marked as crashed."
-        ),
-        tags=[_TAG],
-        trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
-            expect={"prefect.flow-run.*", f"{EVENT}*"},
-            match={"prefect.resource.id": "prefect.flow-run.*"},
-            for_each={"prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=silence,
-        ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType.CRASHED, message=f"Zombie: nothing was heard of it for {silence.total_seconds():.0f} s."
-            )
-        ],
+    heard = f"nothing was heard of it for {_SILENCE.total_seconds():.0f} s"
+    trigger = EventTrigger(
+        after={"prefect.flow-run.heartbeat"},
+        expect={"prefect.flow-run.*", f"{EVENT}*"},
+        match={"prefect.resource.id": "prefect.flow-run.*"},
+        for_each={"prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=_SILENCE,
     )
+    marked = ChangeFlowRunState(state=StateType.CRASHED, message=f"Zombie: {heard}.")
+    said = "A run that sends no heartbeat has no process any more: it is marked as crashed."
+    return _automation("zombie", f"{said} ({heard})", trigger, marked)
 
 
 def _stale(declaration: Declaration, block: UUID | None, ui: str) -> AutomationCore:
-    kb, patience = declaration.name, patience_of(declaration.schedule or "")
+    kb, schedule = declaration.name, declaration.schedule or ""
+    patience = patience_of(schedule)
     hours = f"{patience.total_seconds() / 3600:g} hours"
-    text = f"{kb}: stale. No refresh has succeeded for {hours}; its schedule is {declaration.schedule}"
-    payload = {"text": text, "kb": kb, "outcome": "stale", "run": None, "link": f"{ui}/runs"}
-    return AutomationCore(
-        name=_stale_name(kb),
-        description=(
-            f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule "
-            f"({declaration.schedule}), and an hour."
-        ),
-        tags=[_TAG],
-        trigger=EventTrigger(
-            after={*_SUCCESSES, _WATCHED},
-            expect=set(_SUCCESSES),
-            match_related={"prefect.resource.id": knowledge_base(kb)["prefect.resource.id"]},
-            # without it, Prefect goes on firing until there is a success
-            for_each={"related:knowledge-base:prefect.resource.id"},
-            posture=Posture.Proactive,
-            threshold=1,
-            within=patience,
-        ),
-        actions=_call(block, json.dumps(payload)),
+    trigger = EventTrigger(
+        after={*_SUCCESSES, _WATCHED},
+        expect=set(_SUCCESSES),
+        match_related={"prefect.resource.id": knowledge_base(kb)["prefect.resource.id"]},
+        # without it, Prefect goes on firing until there is a success
+        for_each={"related:knowledge-base:prefect.resource.id"},
+        posture=Posture.Proactive,
+        threshold=1,
+        within=patience,
     )
+    said = f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule ({schedule}), "
+    text = f"{kb}: stale. No refresh has succeeded for {hours}; its schedule is {schedule}"
+    payload = {"text": text, "kb": kb, "outcome": "stale", "run": None, "link": f"{ui}/runs"}
+    return _automation(f"{kb} is stale", f"{said}and an hour.", trigger, _call(block, json.dumps(payload)))
 
 
 def _stale_name(kb: str) -> str:

@@ -1,41 +1,41 @@
-"""The child processes of `almanac server`, and the runs that its worker starts: how they all end."""
+"""Prefect's commands as child processes, and the runs that its worker starts: how they all end."""
 
-import os
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
+
+import psutil
 
 from almanac.core.lifetime import uninterrupted
-from almanac.core.settings import Project
 
 _TIMEOUT_S = 30
-_LOOK_EVERY_S = 0.1
-_PROCESSES = Path("/proc")
 Process = subprocess.Popen[bytes]
 
 
-class Children:
-    """Processes in the project's folder, each in a process group of its own: what is sent to one reaches the processes
-    that it started.
+def start_prefect(*arguments: str, **options: Any) -> Process:
+    """Starts `prefect ARGUMENTS` in a session of its own: Ctrl-C does not reach it. It ends with this process, however
+    that ends. `options` are those of Popen.
     """
+    # -P: no file in the current folder shadows a library.
+    command = [sys.executable, "-P", "-m", "almanac.core.lifetime", "prefect", "--no-prompt", *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **options)
 
-    def __init__(self, project: Project) -> None:
-        self._project = project
+
+class Children:
+    """Processes of Prefect in a project's folder that end together. What they say goes to stderr."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._started: list[Process] = []
 
-    def start(self, module: str, *arguments: str, output: int | None = None) -> Process:
-        """Starts `python -m module`. With `output`, what it writes to stdout and stderr goes there."""
-        command = [sys.executable, "-P", "-m", module, *arguments]
-        errors = None if output is None else subprocess.STDOUT
+    def start(self, *arguments: str, **options: Any) -> Process:
+        """Starts `prefect ARGUMENTS`."""
         with uninterrupted():  # none is started that is not in the list
-            self._started.append(
-                subprocess.Popen(command, cwd=self._project.root, start_new_session=True, stdout=output, stderr=errors)
-            )
+            streams = {"stdout": sys.stderr.fileno(), "stderr": subprocess.STDOUT}
+            self._started.append(start_prefect(*arguments, **{"cwd": self._folder, **streams, **options}))
         return self._started[-1]
 
     def stop(self) -> None:
@@ -43,62 +43,32 @@ class Children:
         its runs before they report.
         """
         for child in reversed([one for one in self._started if one.poll() is None]):
-            for run in _children_of(child.pid):
-                _end(run)
-            _end(child.pid, child.poll)
+            with suppress(psutil.NoSuchProcess):
+                process = psutil.Process(child.pid)
+                _end(process.children())
+                _end([process])
             child.wait()
 
 
-def _end(group: int, reap: Callable[[], object] = lambda: None) -> None:
-    """Ends the processes of a group: by SIGTERM, since SIGINT is ignored where a shell started us in the background,
-    and those that stay by SIGKILL.
+def _end(processes: Iterable[psutil.Process]) -> None:
+    """Ends processes by SIGTERM, since SIGINT is ignored where a shell started us in the background, and those that
+    stay by SIGKILL.
     """
-    for kind in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(group, kind)
-        deadline = time.monotonic() + _TIMEOUT_S
-        while _is_alive(group) and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY_S)
-            reap()
-
-
-def _is_alive(group: int) -> bool:
-    """Whether a process of the group runs. Where /proc tells, one that has ended and that nobody waited for does not
-    count.
-    """
-    if _PROCESSES.is_dir():
-        return any(process.group == group and process.state != "Z" for process in _processes())
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
-def _children_of(parent: int) -> set[int]:
-    """The groups of a process's children that are not in its own group; none where /proc does not tell."""
-    return {process.group for process in _processes() if process.parent == parent != process.group}
-
-
-class _Found(NamedTuple):
-    state: str
-    parent: int
-    group: int
-
-
-def _processes() -> Iterator[_Found]:
-    for path in _PROCESSES.glob("[0-9]*/stat"):
-        with suppress(OSError):  # it has ended meanwhile
-            state, parent, group = path.read_text().rpartition(")")[2].split()[:3]
-            yield _Found(state, int(parent), int(group))
+    processes = list(processes)
+    for one in processes:
+        with suppress(psutil.NoSuchProcess):
+            one.terminate()
+    for one in psutil.wait_procs(processes, timeout=_TIMEOUT_S)[1]:
+        with suppress(psutil.NoSuchProcess):
+            one.kill()
 
 
 @contextmanager
-def children_of_project(project: Project) -> Iterator[Children]:
-    """Yields what starts child processes in the project's folder, and ends them all with the block."""
-    children = Children(project)
+def children(folder: Path) -> Iterator[Children]:
+    """Yields what starts Prefect's commands in a project's folder, and ends them all with the block."""
+    started = Children(folder)
     try:
-        yield children
+        yield started
     finally:
         with uninterrupted():
-            children.stop()
+            started.stop()

@@ -13,34 +13,28 @@ import socket
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
-from threading import Thread
-from typing import IO
 
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, Project, use_project
 from almanac.flows.environment import prepare_prefect
 from almanac.flows.server.api import answers
-from almanac.flows.server.children import Children, Process, children_of_project
+from almanac.flows.server.children import Children, Process, children
 from almanac.flows.server.deployments import deployed_names, deployment_files
 from almanac.schemas.errors import OperationalError, UsageError
 
-_SAY_EVERY_S = 15.0  # while the server is waited for
 _SLOW_S = "300"  # for one answer of a server that has just started, on a machine that is busy
 _WORKER_QUERY_S = "2"
 _POOL = "local"
 _LOOK_EVERY_S = 0.5
 _WORKER_PAUSE_S = 2  # before one that died is started again
-_TAIL = 20  # lines of the server's log in an error
 _log = get_logger("almanac.server")
 
 
 def run_server(project: Project, data: DataDir) -> int:
-    """Runs server and worker as child processes in the project's folder, until Ctrl-C or SIGTERM. Only kill -9 leaves
-    the children behind.
+    """Runs server and worker as child processes in the project's folder, until Ctrl-C or SIGTERM. They end with this
+    process, however that ends, and runs of the worker with it.
 
     Returns the exit code of a deployment that failed. Raises KeyboardInterrupt when it is interrupted, and
     OperationalError if the port is taken, or the server ends by itself.
@@ -62,40 +56,48 @@ def run_server(project: Project, data: DataDir) -> int:
     # A shell that starts us in the background has SIGINT ignored; children would inherit that, and Prefect ends its own
     # with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with children_of_project(project) as children:
-        server = _Server(children, port)
-        server.wait_until_ready(f"{api}/health")
-        return _serve(project, data, ui, server, children)
+    with children(project.root) as started:
+        server = started.start("server", "start", "--host", "127.0.0.1", "--port", port)
+        while not answers(f"{api}/health"):
+            _require_alive(server)
+            time.sleep(_LOOK_EVERY_S)
+        return _serve(project, data, ui, server, started)
 
 
-def _serve(project: Project, data: DataDir, ui: str, server: "_Server", children: Children) -> int:
+def _serve(project: Project, data: DataDir, ui: str, server: Process, started: Children) -> int:
     import httpx
 
-    try:
-        with _patience():
-            _carry_out(children, "--no-prompt", "work-pool", "create", _POOL, "--type", "process", "--overwrite")
-            for file in deployment_files(project, data, _POOL):
-                if code := _carry_out(children, "--no-prompt", "deploy", "--all", "--prefect-file", str(file)):
-                    server.require_alive()
-                    return code
-            # Prefect reads its settings when it is imported.
-            from almanac.flows.server.control_room import deployments, ensure_resources, remove_undeclared
-            from almanac.flows.server.zombies import mark_dead_runs
+    patience = os.environ.get("PREFECT_API_REQUEST_TIMEOUT", _SLOW_S)
+    of_worker = dict(os.environ)
+    os.environ["PREFECT_API_REQUEST_TIMEOUT"] = patience
+    # Prefect reads its settings when it is imported.
+    from almanac.flows.begun_runs import mark_dead_runs
+    from almanac.flows.server.control_room import deployments, ensure_resources, remove_undeclared
 
-            remove_undeclared(deployed_names(project))
-            ensure_resources(ui)
-            mark_dead_runs(_POOL)
-            deployed = deployments()
+    try:
+        _carry_out(started, "work-pool", "create", _POOL, "--type", "process", "--overwrite")
+        for file in deployment_files(project, data, _POOL):
+            if code := _carry_out(started, "deploy", "--all", "--prefect-file", str(file)):
+                _require_alive(server)
+                return code
+        remove_undeclared(deployed_names(project))
+        ensure_resources(ui)
+        mark_dead_runs(_POOL)
+        deployed = deployments()
     except httpx.HTTPError as error:
-        server.require_alive()
+        _require_alive(server)
         hint = "is the machine busy, or the disk full? start it again"
         raise OperationalError(
             f"the Prefect server lives, and does not answer: {type(error).__name__}: {error}", where=ui, hint=hint
         ) from error
-    worker = _start_worker(children)
+
+    def start_worker() -> Process:
+        return started.start("worker", "start", "--pool", _POOL, "--type", "process", env=of_worker)
+
+    worker = start_worker()
     sys.stderr.write(_guide(ui, deployed))
     while True:
-        server.require_alive()
+        _require_alive(server)
         if worker.poll() is not None:
             try:
                 mark_dead_runs(_POOL)
@@ -104,12 +106,8 @@ def _serve(project: Project, data: DataDir, ui: str, server: "_Server", children
                     "runs of a worker that died cannot be marked yet", error=f"{type(error).__name__}: {error}"
                 )
             time.sleep(_WORKER_PAUSE_S)
-            worker = _start_worker(children)
+            worker = start_worker()
         time.sleep(_LOOK_EVERY_S)
-
-
-def _start_worker(children: Children) -> Process:
-    return children.start("prefect", "worker", "start", "--pool", _POOL, "--type", "process")
 
 
 def _guide(ui: str, deployed: list[str]) -> str:
@@ -127,13 +125,14 @@ def _guide(ui: str, deployed: list[str]) -> str:
     return "\n" + "\n".join(lines) + "\n"
 
 
-def _carry_out(children: Children, *arguments: str) -> int:
+def _carry_out(started: Children, *arguments: str) -> int:
     """The exit code of a Prefect command. What it says is advice on Prefect, and shown only where it fails."""
-    process = children.start("prefect", *arguments, output=subprocess.PIPE)
-    said, _ = process.communicate()
-    if process.returncode:
+    process = started.start(*arguments, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    said = process.stdout.read()
+    if code := process.wait():
         sys.stderr.write(said.decode(errors="replace"))
-    return process.returncode
+    return code
 
 
 def _require_free(port: int, api: str) -> None:
@@ -151,58 +150,11 @@ def _require_free(port: int, api: str) -> None:
         ) from error
 
 
-@contextmanager
-def _patience() -> Iterator[None]:
-    """Has Prefect's clients that start inside the block wait long for an answer; the worker and its runs, which start
-    after it, do not.
-    """
-    name = "PREFECT_API_REQUEST_TIMEOUT"
-    before = os.environ.get(name)
-    os.environ.setdefault(name, _SLOW_S)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-
-
-class _Server:
-    """Prefect's server. What it writes is shown as it comes, and its last lines are kept."""
-
-    def __init__(self, children: Children, port: str) -> None:
-        arguments = ("server", "start", "--host", "127.0.0.1", "--port", port)
-        self._process = children.start("almanac.flows.server.prefect_server", *arguments, output=subprocess.PIPE)
-        self._tail: deque[bytes] = deque(maxlen=_TAIL)
-        assert self._process.stdout is not None
-        self._reader = Thread(target=self._pass_on, args=(self._process.stdout,), daemon=True, name="server-log")
-        self._reader.start()
-
-    def _pass_on(self, output: IO[bytes]) -> None:
-        with output:
-            for line in output:
-                self._tail.append(line)
-                with suppress(OSError):  # the terminal is closed
-                    sys.stderr.buffer.write(line)
-                    sys.stderr.flush()
-
-    def wait_until_ready(self, health: str) -> None:
-        """Waits for as long as the process lives. Raises OperationalError if it ends."""
-        began = said = time.monotonic()
-        while not answers(health):
-            self.require_alive()
-            if time.monotonic() - said > _SAY_EVERY_S:
-                said = time.monotonic()
-                _log.info("waiting for the Prefect server to answer", url=health, seconds=round(said - began))
-            time.sleep(_LOOK_EVERY_S)
-
-    def require_alive(self) -> None:
-        """Raises OperationalError with the last lines of its log if the server has ended."""
-        if (code := self._process.poll()) is None:
-            return
-        self._reader.join(1)
-        said = b"".join(self._tail).decode(errors="replace").strip()
+def _require_alive(server: Process) -> None:
+    """Raises OperationalError if the server has ended."""
+    if (code := server.poll()) is not None:
         raise OperationalError(
-            f"the Prefect server ended with code {code}; the end of its log:\n{said or 'nothing'}",
+            f"the Prefect server ended with code {code}",
             where="prefect server start",
-            hint="mend what it says, then start it again",
+            hint="mend what it says above, then start it again",
         )

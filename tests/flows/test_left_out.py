@@ -15,7 +15,7 @@ from almanac.flows.artifacts import show_summary
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.flows.refresh import summary_line
+from almanac.flows.reporting.tables import summary_line
 from almanac.schemas.reports import RunReport
 from tests.index.conftest import INFO, HashEmbedder
 

@@ -1,7 +1,8 @@
-"""Prefect goes away in the middle of a run, hangs, or takes nothing: the run goes on without it, and ends as it would
-have ended.
+"""Prefect goes away in the middle of a run, or hangs: the run goes on without it, and ends as it would have ended. One
+that Prefect does not take ends at once.
 """
 
+import json
 import os
 import signal
 import socket
@@ -19,13 +20,14 @@ from almanac.flows import availability
 from almanac.flows.limits import embedding_slot
 from almanac.flows.server import api
 from almanac.schemas.errors import PrefectGone
+from tests.conftest import PATIENCE_S
 from tests.flows.commands import Commands
-from tests.processes import children_of, command_line
+from tests.processes import carrying, children_of, command_line
 from tests.proof.base import LONG
 
 
 def _api_of(process: int) -> int:
-    return next(child for child in children_of(process) if "flows.server.api" in command_line(child))
+    return next(child for child in children_of(process) if "server start" in command_line(child))
 
 
 @pytest.mark.slow
@@ -43,6 +45,7 @@ def test_a_run_goes_on_without_its_api(commands: Commands, kind: signal.Signals,
     os.kill(struck, kind)
     err = commands.require_ended_well(process)
     assert err.count("Prefect does not answer: the run goes on without it") == 1
+    assert carrying(f"ALMANAC_DATA={commands.data.root}\0") == []
     assert command_line(struck) == ""
 
 
@@ -70,28 +73,14 @@ def _answering(status: int) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_run_that_prefect_cannot_begin_is_carried_out_without_it(commands: Commands) -> None:
+def test_a_run_that_prefect_does_not_take_ends_as_such(commands: Commands) -> None:
     """Its disk is full, or its database locked for good: it answers that it failed."""
     with _answering(500) as url:
         process = commands.start(PREFECT_API_URL=url)
-        err = commands.require_ended_well(process)
-    assert "Prefect does not know of this run" in err
-
-
-@pytest.fixture
-def absence(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
-    """Asks an API at a URL, as Prefect's client does in a command, but once."""
-    from prefect.client.orchestration import SyncPrefectClient
-    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
-
-    monkeypatch.setattr(availability, "_absence", availability._Absence())
-    availability.notice_absence()
-
-    def ask(url: str) -> Any:
-        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), SyncPrefectClient(url) as client:
-            return client._client.get("/health")
-
-    return ask
+        out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, json.loads(out)["error"]["kind"]) == (7, "prefect_gone"), err
+    assert commands.last_report() is None
+    assert commands.run_here()["outcome"] == "published_with_rejects"
 
 
 def _silent() -> str:
@@ -99,43 +88,42 @@ def _silent() -> str:
         return f"http://127.0.0.1:{taken.getsockname()[1]}/api"
 
 
-def test_after_a_request_without_an_answer_none_is_sent_for_a_while(absence: Callable[[str], Any]) -> None:
-    with pytest.raises(PrefectGone):
-        absence(_silent())
-    assert availability.is_prefect_gone()
-    with _answering(200) as url:
-        with pytest.raises(PrefectGone, match="nor did it before"):
-            absence(url)
-        availability.ask_once_more()
-        assert absence(url).status_code == 200
-    assert not availability.is_prefect_gone()
-
-
-def test_a_server_of_our_own_that_does_not_answer_is_stopped_for_good(absence: Callable[[str], Any]) -> None:
-    stopped: list[bool] = []
-    availability.server_is_ours(lambda: stopped.append(True))
-    with pytest.raises(PrefectGone):
-        absence(_silent())
-    availability.ask_once_more()
-    with _answering(200) as url, pytest.raises(PrefectGone):
-        absence(url)
-    assert stopped == [True]
-
-
-@pytest.mark.usefixtures("absence")
-def test_an_answer_that_is_an_error_is_an_answer() -> None:
-    from prefect.exceptions import PrefectHTTPStatusError
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Asks an API at a URL, as Prefect's client does in a command, but once."""
+    from prefect.client.orchestration import SyncPrefectClient
     from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-    with _answering(500) as url, temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
-        from prefect.client.orchestration import SyncPrefectClient
+    monkeypatch.setattr(availability, "_absence", availability._Absence())
 
-        with SyncPrefectClient(url) as client, pytest.raises(PrefectHTTPStatusError):
-            client._client.get("/flows")
+    def answer(url: str) -> Any:
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}), SyncPrefectClient(url) as client:
+            return client.hello()
+
+    return lambda url: availability.tell_prefect("anything", answer, url)
+
+
+def test_after_a_request_without_an_answer_none_is_sent_for_a_while(
+    ask: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert ask(_silent()) is None
+    assert availability.is_prefect_gone()
+    with _answering(200) as url:
+        assert ask(url) is None
+        monkeypatch.setattr(availability._absence, "until", 0.0)
+        assert ask(url).status_code == 200
     assert not availability.is_prefect_gone()
+    assert "".join(capfd.readouterr()).count("Prefect does not answer: the run goes on without it") == 1
 
 
-@pytest.mark.usefixtures("absence")
+@pytest.mark.parametrize(("status", "is_gone"), [(500, True), (409, False)])
+def test_a_refusal_is_an_answer_and_a_failure_is_none(ask: Callable[[str], Any], status: int, is_gone: bool) -> None:
+    with _answering(status) as url:
+        assert ask(url) is None
+    assert availability.is_prefect_gone() == is_gone
+
+
+@pytest.mark.usefixtures("ask")
 def test_without_prefect_nothing_counts_who_embeds_and_embedding_goes_on(tmp_path: Path) -> None:
     from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 

@@ -368,12 +368,11 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
         server.wait_for(lambda: mistral.asked)
         worker = _worker_of(server)
         os.kill(worker, signal.SIGKILL)
-        for process in carrying(killed):
-            os.kill(process, signal.SIGKILL)
         state = server.end_of(killed)["state"]
         assert (state["type"], state["message"][:36]) == ("CRASHED", "Its process has ended without a word"), state
         assert server.wait_for(lambda: has_left_nothing(killed))
         assert _worker_of(server) != worker
+        server.wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == killed])
 
         mistral.strike(None)
         done = server.end_of(server.start("products", kb=str(declared)))
@@ -385,6 +384,8 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
             path: count for path, count in site.asked.items() if path not in ("/", "/robots.txt") and count > 2
         } == {}
 
+    assert [one["outcome"] for one in server.alerts if one.get("flow_run") == killed] == ["crashed"]
+    assert not [one for one in server.alerts if one["kb"] == "slow" and one["outcome"] == "failed"]
     texts = read_table(server.data / "processed/slow/chunks.parquet", ["text"]).column(0).to_pylist()
     assert sorted(texts) == sorted(f"Page {n}. It tells of subject number {n} and of no other." for n in range(30))
     assert (index / "CURRENT").read_text() == "v0001\n"

@@ -6,7 +6,6 @@ import pytest
 
 from almanac.flows.artifacts import show_summary
 from almanac.flows.outcome import describe_run
-from almanac.flows.refresh import summary_line
 from almanac.flows.reporting.tables import (
     as_records,
     diff_rows,
@@ -18,6 +17,7 @@ from almanac.flows.reporting.tables import (
     percent,
     plan_rows,
     reject_rows,
+    summary_line,
     summary_rows,
 )
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage, LimitReached, PageCounts
