@@ -3,10 +3,12 @@
 import faulthandler
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from almanac.cli.logs import configure_logs
 from almanac.cli.options import Data, Env
 from almanac.cli.output import say
 
@@ -50,17 +52,18 @@ def serve(
 ) -> None:
     """Answer over HTTP, with a chat page at /, from every knowledge base that has a published version."""
     from almanac.core.settings import DataDir, Project
-    from almanac.serve.fleet import Served, serve_by_workers
+    from almanac.serve.catalog import Catalog
     from almanac.serve.server import serve as run
+    from almanac.serve.server import serve_by_workers
     from almanac.serve.settings import Settings
 
-    faulthandler.enable(2)  # a file that shrinks under its reader ends the process at once: the log says where
     settings = Settings.read(host=host, port=port, workers=workers)
     project = Project.locate()
-    served_here = Served(data=DataDir.locate(data, project), names=kb, env=env, project=project)
+    make_catalog = partial(Catalog, DataDir.locate(data, project), kb, env, project=project)
+    _show_crashes()
     # A question is embedded on one core: two answers beside each other take less than one after the other on two.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    catalog = served_here.catalog()
+    catalog = make_catalog()
 
     def tell(address: str) -> None:
         say(f"Almanac answers at {address}")
@@ -68,12 +71,22 @@ def serve(
             say(line)
 
     if settings.workers > 1:
-        serve_by_workers(served_here, settings, "almanac.cli.serve_worker", tell)
+        serve_by_workers(make_catalog, settings, _prepare_worker, tell)
         catalog.close()
         return
     cut_off = run(catalog, settings, tell)
     if cut_off:  # the interpreter would wait for their threads
         os._exit(0)
+
+
+def _prepare_worker() -> None:
+    configure_logs()
+    _show_crashes()
+
+
+def _show_crashes() -> None:
+    """A file that shrinks under its reader ends the process at once: the log says where."""
+    faulthandler.enable(2)
 
 
 def served(catalog: "Catalog") -> Iterator[str]:

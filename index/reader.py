@@ -8,6 +8,7 @@ vectors are mapped into memory, and a set of chunks is a bit mask.
 import json
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from heapq import merge
@@ -20,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from almanac.core.beside import Threads
 from almanac.core.coded import Coded
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import read_ahead
@@ -157,7 +157,7 @@ class OpenVersion:
             with self._unreadable_as_error():
                 parts = zip(self._segments, self._spans, self._masks(known), strict=True)
                 rows = [part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts]
-                found = sought.enter_context(seek_nearest(rows, vector, k, beside=self.beside))
+                found = sought.enter_context(seek_nearest(rows, vector, k, threads=self.threads))
 
             def result() -> list[tuple[str, float]]:
                 with self._unreadable_as_error():
@@ -191,12 +191,14 @@ class OpenVersion:
         return [None if among is None else among.mask[begin:end] for begin, end in self._spans]
 
     @computed_once
-    def beside(self) -> Threads:
-        """What does work of a search in other threads, where the version has several segments.
+    def threads(self) -> ThreadPoolExecutor | None:
+        """What does work of a search beside the caller, where the version has several segments.
 
         There is a thread for each core but that of the caller: more would only take turns.
         """
-        return Threads(max(1, processors() - 1) if len(self._segments) > 1 else 0)
+        if len(self._segments) == 1:
+            return None
+        return ThreadPoolExecutor(max(1, processors() - 1), thread_name_prefix="almanac-beside")
 
     def chunk_set(self, ids: Collection[str]) -> ChunkSet:
         """Returns a set of the chunks with these ids; unknown ids are left out. A ChunkSet of this version is returned
@@ -490,8 +492,8 @@ class OpenVersion:
             for name in [name for name, value in vars(type(self)).items() if isinstance(value, computed_once)]:
                 # the version may have been replaced by the time it is opened again
                 found = self.__dict__.pop(name, None)
-                if isinstance(found, Threads):
-                    found.close()
+                if isinstance(found, ThreadPoolExecutor):
+                    found.shutdown(wait=False)
 
     def __enter__(self) -> Self:
         return self
@@ -513,7 +515,7 @@ class OpenVersion:
                 self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
             )
             lexical.append(LexicalPart(part.folder, deleted))
-        found = LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.beside)
+        found = LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.threads)
         if self._is_around:
             found.read_around()
         return found

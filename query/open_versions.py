@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from cachetools import Cache, LRUCache
 
 from almanac.core.logs import get_logger
-from almanac.core.turns import others_first
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import NotFound
 
@@ -180,7 +179,7 @@ class VersionPool:
     def _share(self, name: str, *, is_usual: bool) -> _Open:
         if opened := self._shared(name, is_usual=is_usual):
             return opened
-        with others_first(), self._opening:
+        with self._opening:
             if opened := self._shared(name, is_usual=is_usual):  # another request has opened it
                 return opened
             opened = _Open(name, self._open_version(name))

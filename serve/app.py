@@ -57,7 +57,7 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
-    workers = Workers(settings, asks_apis=catalog.asks_apis())
+    workers = Workers(settings)
     api = Api(catalog, settings, workers, shared)
 
     @asynccontextmanager

@@ -115,12 +115,6 @@ class Catalog:
         """Names of the knowledge bases that have a published version now, sorted."""
         return sorted(self._published())
 
-    def asks_apis(self) -> bool:
-        """Whether some knowledge base has its questions embedded, or its replies written, by an API."""
-        return any(
-            one.embed.provider != "local" or one.generate.provider != "extractive" for one in self._declarations()
-        )
-
     def undeclared(self) -> dict[str, str]:
         """Live versions in the data directory that no declaration of the project belongs to, by name, sorted. Empty
         where `names` were given.

@@ -13,11 +13,12 @@ from almanac.serve.rates import Rates
 from almanac.serve.settings import Settings
 
 _RATE = 600  # default rate limit of a key, requests per minute
+_ONCE = ("host", "origin", "authorization", "content-type")
 _OPEN = ("/", "/health")  # need no key, as the page's files below /static/: they reveal nothing of any knowledge base
 
 
 class Guard:
-    """Middleware that puts the Caller into the request's state, or responds with 401, 403, 421 or 429.
+    """Middleware that puts the Caller into the request's state, or responds with 400, 401, 403, 421 or 429.
 
     Without keys and without a configured rate, requests are not limited. `shared` is the folder that the processes of a
     server share, None for a single one.
@@ -39,6 +40,7 @@ class Guard:
 
     def _let_in(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
+        _require_one_meaning(headers)
         if not self._keys:
             _require_own(headers, self._bound, is_page=scope["path"] == "/")
         if scope["path"] in _OPEN or scope["path"].startswith("/static/"):
@@ -62,6 +64,15 @@ class Guard:
             )
 
 
+def _require_one_meaning(headers: Headers) -> None:
+    """Raises ProblemDetails 400, and has the connection closed, where a proxy may have read another request."""
+    finding = next((f"the header {name} is there twice" for name in _ONCE if len(headers.getlist(name)) > 1), None)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        finding = "the body has a length, and is sent in chunks"
+    if finding:
+        raise ProblemDetails(400, finding, headers={"Connection": "close"})
+
+
 def _require_own(headers: Headers, bound: str, *, is_page: bool) -> None:
     """Raises ProblemDetails 421 for a Host header of another machine, and 403 for what the page of another website asks
     for, but a link to the chat page.
@@ -69,9 +80,6 @@ def _require_own(headers: Headers, bound: str, *, is_page: bool) -> None:
     Without keys, every program on this machine may ask, and a browser is one that sends requests on behalf of any
     website. It names the Origin of some requests only, and of all in Sec-Fetch-Site whether a page elsewhere asks.
     """
-    # what reads the other one may be of another opinion
-    if len(headers.getlist("host")) > 1 or len(headers.getlist("origin")) > 1:
-        raise ProblemDetails(400, "a request has one Host and at most one Origin")
     if not names_loopback(headers.get("host"), bound):
         raise ProblemDetails(
             421, "the Host header names another machine", hint="without API keys ask at localhost or 127.0.0.1"

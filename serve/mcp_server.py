@@ -198,7 +198,7 @@ class KnowledgeServer(Server[Workers]):
         """Lifespan of the server: provides the worker threads, and runs the task that notifies subscribed clients of
         changes.
         """
-        self._loop, workers = asyncio.get_running_loop(), Workers(self._settings, asks_apis=self._catalog.asks_apis())
+        self._loop, workers = asyncio.get_running_loop(), Workers(self._settings)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._watch, workers)

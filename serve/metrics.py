@@ -10,12 +10,13 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from almanac.core.clock import age_of
+from almanac.core.lifetime import process_start
 from almanac.core.logs import get_logger
 from almanac.core.store.readers import StoreState
 from almanac.schemas.results import Answer
@@ -72,6 +73,9 @@ class Metrics:
     def text(self) -> bytes:
         if self._shared is None:
             return generate_latest(self.registry)
+        for file in self._shared.glob("gauge_live*_*.db"):  # of a worker that died: what it was at, it is no more
+            if process_start(pid := int(file.stem.rpartition("_")[2])) is None:
+                mark_process_dead(pid, str(self._shared))  # type: ignore[no-untyped-call]
         summed = CollectorRegistry()
         MultiProcessCollector(summed, str(self._shared))  # type: ignore[no-untyped-call]
         for one in self._looked_up:

@@ -1,25 +1,35 @@
-"""Runs one HTTP server in this process: listening address, startup, and shutdown by a signal."""
+"""Runs the HTTP server, in this process or by several: listening address, startup, and shutdown by a signal."""
 
-import asyncio
+import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
 from starlette.types import ASGIApp
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
+from almanac.core.lifetime import die_with_parent, how_it_ended
+from almanac.core.logs import get_logger
+from almanac.core.settings import quiet_engines
 from almanac.schemas.errors import OperationalError
-from almanac.serve.accepting import Accepting, Turns
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
-from almanac.serve.connections import guarded
+from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.settings import Settings
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
+_METRICS = "PROMETHEUS_MULTIPROC_DIR"  # as prometheus_client reads it when it is imported
+# after which a worker that does not answer its parent is replaced: importing and loading a model may hold it up
+_HUNG_S = 20
+MAX_HEAD_BYTES = 64 << 10  # of a request: its line and its headers, or its trailers
+_log = get_logger("almanac.serve")
 
 
 def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> int:
@@ -40,66 +50,8 @@ def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> 
     """
     app = create_app(catalog, settings)
     run_app(app, settings, tell)
-    return _in_flight(app)
-
-
-def serve_at(listening: socket.socket, catalog: Catalog, settings: Settings, shared: Path, place: int) -> int:
-    """Serves as `serve` does, as one of several processes, at `place` among them, on a socket that listens already.
-
-    They share rates, metrics and how many connections each has by files in the folder `shared`.
-    """
-    app = create_app(catalog, settings, shared)
-    _run(_InTurn(configured(app, settings), Turns(shared, place, settings.workers)), listening)
-    return _in_flight(app)
-
-
-def _in_flight(app: FastAPI) -> int:
     in_flight: int = app.state.workers.in_flight
     return in_flight
-
-
-class _Server(uvicorn.Server):
-    """Calls `on_signal` at the shutdown signal, before waiting for running requests."""
-
-    def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_signal = on_signal
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        super().handle_exit(sig, frame)
-        self._on_signal()
-
-
-class _InTurn(uvicorn.Server):
-    """One of several servers that accept connections in turn."""
-
-    def __init__(self, config: uvicorn.Config, turns: Turns) -> None:
-        super().__init__(config)
-        self._turns = turns
-        self._accepting: list[Accepting] = []
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=[])  # it would accept all that come
-        self._accepting = [
-            Accepting(one, self._turns, self.server_state.connections, self._connection) for one in sockets or []
-        ]
-
-    async def on_tick(self, counter: int) -> bool:
-        for one in self._accepting:
-            one.tell()
-        return await super().on_tick(counter)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        for one in self._accepting:
-            one.close()
-            await one.wait_closed()  # only connections that have begun are told of the end
-        await super().shutdown(sockets)
-
-    def _connection(self) -> asyncio.Protocol:
-        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
-        return made
 
 
 def run_app(
@@ -117,26 +69,106 @@ def run_app(
     Raises:
         OperationalError: The server cannot listen at the address.
     """
-    with listening_at(settings, tell) as listening:
-        _run(_Server(configured(app, settings), on_signal), listening)
+    with _listening(settings) as listening:
+        tell(_url(settings, listening))
+        server = _Server(configured(app, settings), on_signal)
+        # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
+        before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
+        # a closed terminal, but not under nohup; uvicorn does not heed it
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)
+        try:
+            server.run(sockets=[listening])
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
 
 
-@contextmanager
-def listening_at(settings: Settings, tell: Callable[[str], None]) -> Iterator[socket.socket]:
-    """A socket that listens at the address of the settings, until the end of the block; `tell` is called with its URL.
-    Raises OperationalError.
+class _Server(uvicorn.Server):
+    """Calls `on_signal` at the shutdown signal, before waiting for running requests."""
+
+    def __init__(self, config: uvicorn.Config, on_signal: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_signal = on_signal
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._on_signal()
+
+
+def serve_by_workers(
+    catalog: Callable[[], Catalog], settings: Settings, prepare: Callable[[], None], tell: Callable[[str], None]
+) -> None:
+    """Serves by `settings.workers` processes until SIGTERM, SIGINT or SIGHUP, then waits until each has answered what
+    it works on. A worker that dies is replaced.
+
+    Args:
+        catalog: Makes the knowledge bases, in each worker; goes there pickled, through a pipe, as the settings do.
+        settings: Address, keys and limits. Rates hold for all workers together, places to work and to wait for each.
+        prepare: Called first in each worker.
+        tell: Called with the URL as soon as the socket listens.
+
+    Raises:
+        UsageError: The address needs API keys, or the keys are malformed.
+        OperationalError: The server cannot listen at the address, or a worker cannot start.
     """
-    with _listening(settings.host, settings.port) as listening:
-        port = listening.getsockname()[1]
-        tell(f"http://{f'[{settings.host}]' if ':' in settings.host else settings.host}:{port}/")
-        yield listening
+    require_safe_address(settings.host, ApiKeys.of(settings.api_keys.get_secret_value()))
+    with tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared, _listening(settings) as listening:
+        os.environ[_METRICS] = shared
+        is_deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        make = partial(_make_app, catalog, settings, prepare, Path(shared))
+        supervisor = _Supervisor(configured(make, settings, factory=True, workers=settings.workers), [listening])
+        if is_deaf:  # under nohup
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        tell(_url(settings, listening))
+        supervisor.run()
+        if any(worker.exitcode == STARTUP_FAILURE for worker in supervisor.processes):
+            raise OperationalError(
+                "a worker cannot start",
+                where="almanac serve",
+                hint="the log above says why; --workers 1 serves in this process",
+            )
 
 
-def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
-    """How uvicorn serves an application."""
+class _Supervisor(Multiprocess):
+    """Logs which workers have died, ends at a closed terminal, too, instead of starting all anew, and refuses who
+    connects while they end.
+    """
+
+    def handle_hup(self) -> None:
+        self.handle_term()
+
+    def keep_subprocess_alive(self) -> None:
+        for worker in self.processes:
+            if worker.exitcode is not None:
+                _log.warning("worker_died", pid=worker.pid, how=how_it_ended(worker.exitcode))
+        super().keep_subprocess_alive()
+
+    def terminate_all(self) -> None:
+        for one in self.sockets:
+            one.close()
+        super().terminate_all()
+
+
+def _make_app(catalog: Callable[[], Catalog], settings: Settings, prepare: Callable[[], None], shared: Path) -> ASGIApp:
+    """The application of a worker, made there."""
+    die_with_parent()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent passes it on
+    quiet_engines()
+    prepare()
+    try:
+        return create_app(catalog(), settings, shared)
+    except Exception:
+        _log.exception("cannot_start")
+        raise SystemExit(STARTUP_FAILURE) from None
+
+
+def configured(app: Callable[..., Any], settings: Settings, **options: Any) -> uvicorn.Config:
+    """How uvicorn serves an application; `options` are further ones of its own."""
     return uvicorn.Config(
         app,
-        http=guarded(settings.body_timeout_s, settings.deadline_s),
+        http="h11",  # of the parsers that uvicorn has, the one that limits heads
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         log_config=None,
         access_log=False,  # an access log would contain queries; /metrics counts requests
         server_header=False,
@@ -144,30 +176,25 @@ def configured(app: ASGIApp, settings: Settings) -> uvicorn.Config:
         ws="none",
         lifespan="on",
         timeout_graceful_shutdown=max(1, round(settings.shutdown_s)),
+        timeout_worker_healthcheck=_HUNG_S,
+        **options,
     )
 
 
-def _run(server: uvicorn.Server, listening: socket.socket) -> None:
-    # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
-    before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
-    # a closed terminal, but not under nohup; uvicorn does not heed it
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)
-    try:
-        server.run(sockets=[listening])
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+def _url(settings: Settings, listening: socket.socket) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{listening.getsockname()[1]}/"
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listening(settings: Settings) -> socket.socket:
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = found[0]
         listening = socket.create_server(address[:2], family=family, backlog=256)
     except OSError as error:
         raise OperationalError(
             f"the address cannot be listened at: {error.strerror or error}",
-            where=f"{host}:{port}",
+            where=f"{settings.host}:{settings.port}",
             hint="another one with --port N; 0 takes a free one",
         ) from error
     listening.setblocking(False)

@@ -55,7 +55,7 @@ class Settings(BaseSettings):
     body_timeout_s: _Seconds = Field(
         10.0,
         validation_alias="ALMANAC_BODY_TIMEOUT_S",
-        description="seconds within which the head of a request has to arrive, and then its body",
+        description="seconds within which the body of a request has to arrive",
     )
     max_k: int = Field(
         100, ge=1, le=1000, validation_alias="ALMANAC_MAX_K", description="hits that a request may ask for"
@@ -76,15 +76,12 @@ class Settings(BaseSettings):
         validation_alias="ALMANAC_WORKERS",
         description="processes that answer, each with a model of its own",
     )
-    max_concurrent: int | None = Field(
-        None,
+    max_concurrent: int = Field(
+        8,
         ge=1,
         le=256,
         validation_alias="ALMANAC_MAX_CONCURRENT",
-        description=(
-            "requests that each worker processes at the same time; unset: 8 where an API is asked for vectors or "
-            "replies, else 1"
-        ),
+        description="requests that each worker processes at the same time",
     )
     max_waiting: int = Field(
         32,

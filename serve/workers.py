@@ -1,6 +1,4 @@
-"""Worker threads for blocking requests, with a limit of concurrent requests, a bounded queue, and a deadline for each
-request.
-"""
+"""Threads for the blocking work of requests: so many at once, so many that wait, and a deadline for each."""
 
 import asyncio
 import threading
@@ -12,8 +10,6 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 
 from almanac.core.given_up import require_wanted, unless
-from almanac.core.processors import processors
-from almanac.core.turns import Turns
 from almanac.serve.problems import ProblemDetails
 from almanac.serve.settings import Settings
 
@@ -21,25 +17,16 @@ _T = TypeVar("_T")
 _END = object()
 
 
-# Requests at once. Those that search take turns at Python's lock: of two, the slowest end later, and no more are done.
-# Waiting for an API holds nothing up.
-_SEARCHING, _WAITING = 1, 8
-_MOST_BEGUN = 32  # that have a thread besides: those whose questions are embedded, together, and who come next
-
-
 class Workers:
-    """Pool of worker threads, with the limits of `settings`; `asks_apis` says whether requests may wait for an API.
+    """Pool of worker threads, with the limits of `settings`.
 
     `in_flight` counts the requests that wait or run; `tell` is called with it whenever it changes. An overdue or
     abandoned request counts until its thread ends, since it still uses the processor.
     """
 
-    def __init__(self, settings: Settings, *, asks_apis: bool) -> None:
-        at_once = settings.max_concurrent or (_WAITING if asks_apis else _SEARCHING)
-        self._turns = Turns(at_once, is_crowded=settings.workers >= processors())
-        self._pool = ThreadPoolExecutor(at_once + (0 if asks_apis else _MOST_BEGUN), thread_name_prefix="answer")
-        self._room = at_once + settings.max_waiting
-        self._deadline_s = settings.deadline_s
+    def __init__(self, settings: Settings) -> None:
+        self._pool = ThreadPoolExecutor(settings.max_concurrent, thread_name_prefix="answer")
+        self._room, self._deadline_s = settings.max_concurrent + settings.max_waiting, settings.deadline_s
         self._lock = threading.Lock()
         self.in_flight = 0
         self.tell: Callable[[int], None] = lambda _: None
@@ -52,13 +39,7 @@ class Workers:
         if it has not.
         """
         stopped = threading.Event()
-
-        def do() -> _T:
-            with unless(stopped.is_set), self._turns.taken():
-                require_wanted()
-                return work()
-
-        doing = asyncio.wrap_future(self._submit(do))
+        doing = asyncio.wrap_future(self._submit(work, stopped))
         leaving = asyncio.ensure_future(gone()) if gone is not None else None
         awaited: set[asyncio.Future[Any]] = {doing} if leaving is None else {doing, leaving}
         try:
@@ -83,45 +64,46 @@ class Workers:
         loop, queue, stopped = asyncio.get_running_loop(), asyncio.Queue[Any](), threading.Event()
 
         def make() -> None:
-            with closing(pieces), unless(stopped.is_set), self._turns.taken():
-                require_wanted()
+            with closing(pieces):
                 for piece in pieces:
                     if stopped.is_set():
                         return
                     loop.call_soon_threadsafe(queue.put_nowait, piece)
 
         end = loop.time() + self._deadline_s
-        doing = asyncio.wrap_future(self._submit(make))
+        doing = asyncio.wrap_future(self._submit(make, stopped))
         doing.add_done_callback(lambda _: queue.put_nowait(_END))
         try:
-            while (piece := await self._next(queue, end - loop.time())) is not _END:
+            while (piece := await asyncio.wait_for(queue.get(), end - loop.time())) is not _END:
                 yield piece
             doing.result()
+        except TimeoutError:
+            if doing.done():  # its own
+                raise
+            raise self._overdue() from None
         finally:
             stopped.set()
             _abandon(doing)
-
-    async def _next(self, queue: "asyncio.Queue[Any]", seconds: float) -> Any:
-        try:
-            return await asyncio.wait_for(queue.get(), seconds)
-        except TimeoutError:
-            raise self._overdue() from None
 
     def close(self) -> int:
         """Accepts no more work, cancels what waits, and returns the number of requests that still run."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         return self.in_flight
 
-    def _submit(self, work: Callable[[], _T]) -> "Future[_T]":
+    def _submit(self, work: Callable[[], _T], stopped: threading.Event) -> "Future[_T]":
+        def do() -> _T:
+            with unless(stopped.is_set):
+                require_wanted()
+                return work()
+
         with self._lock:
             if self.in_flight >= self._room:
-                raise ProblemDetails(
-                    503, "more requests than the server works on at once", kind="busy", headers={"Retry-After": "1"}
-                )
+                finding = "more requests than the server works on at once"
+                raise ProblemDetails(503, finding, kind="busy", headers={"Retry-After": "1"})
             self.in_flight += 1
             self.tell(self.in_flight)
         try:
-            future = self._pool.submit(work)
+            future = self._pool.submit(do)
         except RuntimeError:  # the pool is shut down
             self._done()
             raise ProblemDetails(503, "the server is ending", kind="ending", headers={"Retry-After": "5"}) from None
@@ -134,9 +116,8 @@ class Workers:
             self.tell(self.in_flight)
 
     def _overdue(self) -> ProblemDetails:
-        return ProblemDetails(
-            503, f"no answer within {self._deadline_s:g} s", kind="deadline", headers={"Retry-After": "5"}
-        )
+        finding = f"no answer within {self._deadline_s:g} s"
+        return ProblemDetails(503, finding, kind="deadline", headers={"Retry-After": "5"})
 
 
 def _abandon(doing: "asyncio.Future[Any]") -> None:

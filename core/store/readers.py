@@ -22,7 +22,6 @@ from almanac.core.store.head import Head, Seen, head_key, parse_head, read_head
 from almanac.core.store.layout import folders_of, is_whole
 from almanac.core.store.objects import Objects
 from almanac.core.store.working_copy import Stopped, WorkingCopy
-from almanac.core.turns import others_first
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, Retriable, StorageError, StoreAway
 
 _LOOK_S = 2.0  # seconds between two looks at CURRENT
@@ -126,8 +125,7 @@ class StoreReader:
             )
         if not is_whole(self._root, self._kb, wanted):
             closings = self._closings
-            with others_first():
-                self._asked.get(wanted, lambda: self._require_open(closings))
+            self._asked.get(wanted, lambda: self._require_open(closings))
         mark_used(folders_of(self._root, self._kb, wanted))
         return wanted
 

@@ -7,13 +7,14 @@ most that their exact scores may be.
 """
 
 from collections.abc import Collection, Sequence
+from concurrent.futures import Executor
 from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
 import tantivy
 
-from almanac.core.beside import Beside
+from almanac.core.beside import begun
 from almanac.index.lexical.bm25 import most_understated
 from almanac.index.lexical.part import OpenPart
 from almanac.index.lexical.terms import FIELDS
@@ -77,18 +78,18 @@ class Halves:
     Args:
         parts: The segments' parts, opened.
         averages: Field → mean number of terms of live rows, which exact scores are computed with.
-        beside: What begins work in another thread; without, there is one searcher.
+        threads: What does work beside the caller; without, there is one searcher.
 
     Raises DamagedVersion where an index cannot be read.
     """
 
-    def __init__(self, parts: Sequence[OpenPart], averages: dict[str, float], beside: Beside | None = None) -> None:
-        self._beside = beside
+    def __init__(self, parts: Sequence[OpenPart], averages: dict[str, float], threads: Executor | None = None) -> None:
+        self._threads = threads
         sizes = [part.facts.rows for part in parts]
         every, self._halves = np.arange(len(parts)), []
         # Where the parts up to this one have half of all rows, the second half begins.
         half = int(np.searchsorted(list(accumulate(sizes)), sum(sizes) / 2)) + 1
-        for numbers in (every[:half], every[half:]) if beside is not None and sum(sizes) >= _MANY else (every,):
+        for numbers in (every[:half], every[half:]) if threads is not None and sum(sizes) >= _MANY else (every,):
             if len(numbers):
                 some = [parts[number] for number in numbers.tolist()]
                 union = Union([part.folder for part in some])
@@ -127,10 +128,10 @@ class Halves:
             of_half = query[number]
             return [] if of_half is None else self._halves[number].union.hits(of_half, limit)
 
-        if len(self._halves) == 1 or self._beside is None:
+        if len(self._halves) == 1:
             hits = [searched(0)]
         else:
-            with self._beside(lambda: searched(1)) as second:
+            with begun(lambda: searched(1), self._threads) as second:
                 hits = [searched(0), second()]
         understated = [half.understated[name] for half in self._halves[: len(hits)]]
         ends = [factor * some[-1][0] for some, factor in zip(hits, understated, strict=True) if len(some) == limit]

@@ -9,13 +9,13 @@ of few rows that is read for many queries, all are scored instead (`postings`).
 
 import heapq
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import Executor
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from almanac.core.beside import Beside
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, tokens
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf, most_of
 from almanac.index.lexical.deleted import WantedTerms
@@ -106,9 +106,9 @@ class LexicalIndex:
     share among threads.
     """
 
-    def __init__(self, parts: Sequence[LexicalPart], table: TableRows, beside: Beside | None = None) -> None:
+    def __init__(self, parts: Sequence[LexicalPart], table: TableRows, threads: Executor | None = None) -> None:
         """Opens the index of the segments' folders, whose rows are those of `table`, in the order of the parts;
-        `beside` searches half of many rows.
+        one of `threads` searches half of many rows.
 
         Raises DamagedVersion where a file is missing, cannot be read, or has other rows.
         """
@@ -120,7 +120,7 @@ class LexicalIndex:
         self._rows = sum(part.live_rows for part in self._parts)
         totals = {name: sum(part.live_terms[name] for part in self._parts) for name in FIELDS}
         self._averages = {name: total / max(self._rows, 1) for name, total in totals.items()}
-        self._halves = Halves(self._parts, self._averages, beside)
+        self._halves = Halves(self._parts, self._averages, threads)
         self._postings: dict[str, Postings] = {}  # by field
         for what, rows in (("the lexical index", self._halves.rows), ("the table", table.size)):
             if rows != self._starts[-1]:

@@ -7,6 +7,7 @@ is too low by the mean error and four standard deviations would not be among the
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from almanac.core.beside import Beside
+from almanac.core.beside import begun
 from almanac.core.mapped import read_ahead
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.exact import exact_cosines
@@ -61,7 +62,7 @@ class Rows:
 
 @contextmanager
 def seek_nearest(
-    segments: Sequence[Rows], vector: Vectors, k: int, *, beside: Beside | None = None
+    segments: Sequence[Rows], vector: Vectors, k: int, *, threads: Executor | None = None
 ) -> Iterator[Callable[[], list[tuple[str, float]]]]:
     """Context manager with what gives the k rows of largest cosine as (chunk_id, cosine rounded to 6 decimals), best
     first, ties by id.
@@ -70,7 +71,7 @@ def seek_nearest(
         segments: The rows, by segment.
         vector: The query's vector, of shape (dimension,); it is normalised here. One of length zero is near nothing.
         k: Maximum number of hits.
-        beside: Until the hits are asked for, other threads list some of many rows, a few segments at a time.
+        threads: Until the hits are asked for, these list some of many rows, a few segments at a time.
     """
     length = np.linalg.norm(vector)
     if not length > 0:
@@ -84,10 +85,9 @@ def seek_nearest(
 
     works = [partial(listed, some) for some in _grouped(segments, _AT_ONCE)]
     with ExitStack() as given:
-        listing: list[Callable[[], list[_Compared]]] = (
-            [*works] if beside is None or every < _MANY else [given.enter_context(beside(work)) for work in works]
-        )
-        yield lambda: _nearest([one for some in listing for one in some()], vector, k)
+        listing = [given.enter_context(begun(work, threads if every >= _MANY else None)) for work in works]
+        # from the last on: they meet the threads, which begin with the first, in the middle
+        yield lambda: _nearest([one for some in reversed(listing) for one in some()], vector, k)
 
 
 def _grouped(segments: Sequence[Rows], least: int) -> list[list[Rows]]:

@@ -1,7 +1,5 @@
 """Embedding caches: the same passages answer many questions, and embedding their sentences takes most of the time of an
 answer.
-
-Who waits for vectors lets others have its turn (`core.turns`), so that what they ask is embedded with the next pass.
 """
 
 import threading
@@ -11,7 +9,6 @@ import numpy as np
 from cachetools import LRUCache
 
 from almanac.core.given_up import require_wanted
-from almanac.core.turns import others_first
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
@@ -45,8 +42,7 @@ class CachingEmbedder:
             known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
         if missing := list(dict.fromkeys(text for text in texts if text not in known)):
             # Copies: a view would keep the vectors of the whole batch in memory.
-            with others_first():
-                vectors = self._embedder.embed_documents(missing)
+            vectors = self._embedder.embed_documents(missing)
             known.update((text, vector.copy()) for text, vector in zip(missing, vectors, strict=True))
         with self._lock:
             self._kept.update((keys[text], vector) for text, vector in known.items())
@@ -55,8 +51,7 @@ class CachingEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Vectors of questions, which are not cached: hardly any question is asked twice in the same words."""
         require_wanted()
-        with others_first():
-            return self._embedder.embed_queries(texts)
+        return self._embedder.embed_queries(texts)
 
 
 class EmbedOnce:

@@ -13,7 +13,6 @@ from cachetools import LRUCache
 
 from almanac.core.coded import Coded
 from almanac.core.given_up import require_wanted
-from almanac.core.turns import others_first
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
@@ -107,7 +106,7 @@ class Access:
         """
         if (found := self._kept_column(path)) is not None:
             return found
-        with others_first(), self._building:
+        with self._building:
             if (found := self._kept_column(path)) is not None:  # another thread has built it
                 return found
             require_wanted()

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from almanac.core.turns import others_first
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import Reranker
 from almanac.query.retrieval.access import Access
@@ -232,8 +231,7 @@ class Retriever:
         with found.step("rerank") as told:
             first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
             texts = [readable(row) for row in self.opened.rows([one.chunk_id for one in first], READABLE)]
-            with others_first():
-                scores, cut = self._reranker.scores(request.text, texts), self._reranker.count_cut(request.text, texts)
+            scores, cut = self._reranker.scores(request.text, texts), self._reranker.count_cut(request.text, texts)
             for one, score in zip(first, scores, strict=True):
                 one.rerank = round(float(score), 6)
             told.update(candidates=len(first), cut=cut)

@@ -5,7 +5,6 @@ nor its language know it as it is.
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import nullcontext
 from functools import cache
 from itertools import islice, takewhile
 from threading import RLock
@@ -15,7 +14,6 @@ import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.core.computed_once import computed_once
 from almanac.core.given_up import require_wanted
-from almanac.core.turns import others_first
 from almanac.index.lexical.analyzer import fold, primary_tag
 from almanac.query.retrieval.word_frequencies import word_frequencies
 
@@ -81,8 +79,7 @@ class Vocabulary:
         from rapidfuzz.distance import OSA
         from rapidfuzz.process import extract
 
-        with nullcontext() if "_words" in vars(self) else others_first():
-            words = self._words
+        words = self._words
         plain = _plain(word)
         if plain in words:  # with other diacritics, which a search does not heed
             return None

@@ -10,7 +10,6 @@ from cachetools import LRUCache
 
 from almanac.core.given_up import require_wanted
 from almanac.core.keyed_locks import KeyedLocks
-from almanac.core.turns import others_first
 
 _Kept = TypeVar("_Kept")
 
@@ -44,7 +43,7 @@ class WorkspaceCache(Generic[_Kept]):
         """
         if (found := self._found(workspace)) is not None:
             return found[1]
-        with others_first(), self._making.of(workspace):
+        with self._making.of(workspace):
             if (found := self._found(workspace)) is not None:  # another thread has made it
                 return found[1]
             require_wanted()

@@ -10,9 +10,7 @@ ROUTES = (b"POST /api/search", b"POST /api/chat", b"GET /api/kbs", b"POST /nowhe
 # What stands for a length, or for a coding, beside what is sent; each is read otherwise by some program.
 _LENGTHS = (
     "{n}",
-    "{n}\r\nContent-Length: {n}",
     "{n}\r\nContent-Length: 0",
-    "{n}, {n}",
     "+{n}",
     "-{n}",
     "0x{n}",
@@ -45,9 +43,7 @@ _CODINGS = (
 _NAMES = (
     "Transfer-Encoding:",
     "Transfer-Encoding :",
-    " Transfer-Encoding:",
     "Transfer-Encoding\t:",
-    "X: y\nTransfer-Encoding:",
     "X: y\rTransfer-Encoding:",
 )
 _CHUNKS = (
@@ -68,17 +64,12 @@ _CHUNKS = (
         "{x}\0\r\n{body}\r\n0\r\n\r\n",
         "\r\n\r\n",
     ),
-    "{x};a=\0\r\n{body}\r\n0\r\n\r\n",
     "{x}\r\n{body}\r\n0\n\n",
     "{x}\r\n{body}\r\n0\r\nBad header\r\n\r\n",
     "{x}\r\n{body}\r\n0\r\n X: y\r\n\r\n",
 )
 _HEADS = (
-    b"GET / HTTP/1.1\nHost: HOST\n\n",
-    b"GET / HTTP/1.1\r\nHost: HOST\nX: y\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: HOST\rX: y\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: HOST\r\nX: a\r\n b\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: HOST\r\nX: a\r\n\tb\r\n\r\n",
     b"GET / HTTP/1.1\r\n Host: HOST\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: HOST\r\nX: a\0b\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: HOST\r\nX\0: a\r\n\r\n",
@@ -91,23 +82,10 @@ _HEADS = (
     b"GET / HTTP/1.1\r\nHost: HOST\r\nno colon\r\n\r\n",
     b"GET /\r\n\r\n",
     b"GET / HTTP/0.9\r\n\r\n",
-    b"GET / HTTP/2.0\r\nHost: HOST\r\n\r\n",
-    b"GET / HTTP/1.2\r\nHost: HOST\r\n\r\n",
     b"GET / HTTP/11\r\nHost: HOST\r\n\r\n",
     b"GET / http/1.1\r\nHost: HOST\r\n\r\n",
-    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     b"GET / ICY/1.1\r\nHost: HOST\r\n\r\n",
     b"GET /\xff HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"CONNECT HOST HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"CONNECT / HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"get / HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"FOO / HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"GET http://evil.example/ HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"GET http://HOST@evil.example/ HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"GET x HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"GET http://evil.example?HOST/ HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"GET http://[ HTTP/1.1\r\nHost: HOST\r\n\r\n",
-    b"GET http://HOST:99999999/ HTTP/1.1\r\nHost: HOST\r\n\r\n",
     b"\0\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     b"{}\r\n\r\n",
@@ -222,8 +200,9 @@ def odd(port: int) -> Iterator[tuple[str, bytes, tuple[int, ...]]]:
         "Content-Lengthh",
     ):
         yield f"{name}: chunked", request(search, port, f"{name}: chunked\r\n{of_length}", BODY + behind), (200, 200)
-    yield "absolute form", request(f"GET http://{host}/api/kbs".encode(), port, "X: y", behind), (200, 200)
-    yield "empty lines before it", b"\r\n\r\n" + behind, (200,)
+    yield "absolute form", request(f"GET http://{host}/api/kbs".encode(), port, "X: y", behind), (404, 200)
+    for twice in (f"{of_length}\r\n{of_length}", f"{of_length}, {len(BODY)}"):
+        yield f"one length {twice!r}", request(search, port, twice, BODY + behind), (200, 200)
     yield "a body of GET", request(b"GET /api/kbs", port, of_length, BODY + behind), (200, 200)
     yield (
         "a body in chunks of GET",

@@ -1,5 +1,5 @@
-"""`almanac serve` behind a proxy: a request of which the two could be of different opinions gets one refusal and a
-closed connection.
+"""`almanac serve` behind a proxy: a request of which the two could be of different opinions is the last of its
+connection, as far as the parser tells (docs/threat-model.md).
 """
 
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ def port(bases: Bases) -> Iterator[int]:
 
 
 def test_what_a_proxy_could_read_otherwise_is_refused(port: int) -> None:
-    promise = "one refusal (4xx, 501, 505) or none, and a closed connection; nothing behind it is answered"
-    with tallied("Framing of `almanac serve`: ambiguous requests", promise, 5_000) as tally:
+    promise = "one reply or none, and a closed connection; nothing behind it is answered"
+    with tallied("Framing of `almanac serve`: ambiguous requests", promise, 3_300) as tally:
         for what, sent in some(list(ambiguous(port)), 300):
             replies = exchanged(port, sent)
             tally.note(
-                what, None if replies.is_refusal else f"{replies.statuses}, {'closed' if replies.is_closed else 'open'}"
+                what, None if replies.is_last else f"{replies.statuses}, {'closed' if replies.is_closed else 'open'}"
             )
         assert exchanged(port, following(port)).statuses == (200,)
 
@@ -66,12 +66,7 @@ def test_behind_a_request_that_is_broken_nothing_is_answered(port: int) -> None:
         for count, sent in product((1, 2, 5), Random(12).sample(broken, 300 if TORTURE else 20)):
             replies = exchanged(port, good * count + sent)
             own, others = replies.statuses[:count], replies.statuses[count:]
-            is_fine = (
-                replies.is_closed
-                and own == (200,) * count
-                and len(others) <= 1
-                and all(400 <= status != 500 for status in others)
-            )
+            is_fine = replies.is_closed and own == (200,) * count and len(others) <= 1 and 500 not in others
             tally.note(f"{count} before {sent[:200]!r}", None if is_fine else f"{replies.statuses}")
 
 

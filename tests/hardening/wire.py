@@ -20,13 +20,9 @@ class Replies:
     text: bytes
 
     @property
-    def is_refusal(self) -> bool:
-        """Whether at most one reply came, of a request that is refused, and nothing behind it was read."""
-        return (
-            self.is_closed
-            and len(self.statuses) <= 1
-            and all(400 <= status < 600 and status != 500 for status in self.statuses)
-        )
+    def is_last(self) -> bool:
+        """Whether at most one reply came, and nothing behind the request was read."""
+        return self.is_closed and len(self.statuses) <= 1 and 500 not in self.statuses
 
 
 def exchanged(

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from almanac.core.beside import Threads
 from almanac.core.tables import CHUNKS, chunks_table, write_table
 from almanac.index.lexical import bm25, halves, reader, writer
 from almanac.index.lexical.bm25 import RowTerms, bm25_scores, idf
@@ -51,7 +51,7 @@ _QUERIES = [
     "thanh pho viet nam", "điện biên",
     "hoà", "בית", "гора", "门票东京", "TO1101 e-mail", "the of a", "internationalisation", "", " ".join(_TEXTS.values()),  # noqa: E501
 ]  # fmt: skip
-_THREADS = Threads(1)
+_THREADS = ThreadPoolExecutor(1)
 
 
 @pytest.fixture(autouse=True)

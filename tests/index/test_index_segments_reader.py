@@ -411,23 +411,6 @@ def test_first_searches_read_pages_one_by_one_and_later_ones_around_them(small: 
         assert [search(mode) for mode in ("dense", "hybrid")] == [{False}] * 2
 
 
-def test_what_runs_beside_a_search_that_fails_is_over_when_it_has_failed(small: Base) -> None:
-    is_begun, may_end, ended = threading.Event(), threading.Event(), []
-
-    def work() -> None:
-        is_begun.set()
-        assert may_end.wait(20)
-        time.sleep(0.1)
-        ended.append(True)
-
-    with OpenVersion(small.index_dir, "v0001") as opened:
-        with pytest.raises(ZeroDivisionError), opened.beside(work):
-            assert is_begun.wait(20)
-            may_end.set()
-            raise ZeroDivisionError
-        assert ended
-
-
 def test_segments_that_other_threads_search_give_the_same_hits(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     alone = [pair.several.query(vector, 7) for vector in _vectors()]
     monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
@@ -514,7 +497,7 @@ def test_threads_that_ask_a_new_reader_for_different_things_all_have_an_answer(p
         lambda opened: opened.readings("castle garden"),
         lambda opened: opened.query(vector, 3),
         lambda opened: opened.lexical("castle", 3),
-        lambda opened: opened.beside,
+        lambda opened: opened.threads,
         lambda opened: opened.vectors(some),
         lambda opened: opened.smallest(3),
         lambda opened: opened.chunks_of("s0", "doc0"),

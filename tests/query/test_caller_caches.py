@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from almanac.core.turns import Turns
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
@@ -226,10 +225,8 @@ def test_workspaces_are_kept_by_their_rows() -> None:
 
 
 def test_what_several_ask_for_at_once_is_made_once() -> None:
-    """The one turn goes on to each of them, since what is made takes long; those that ask for the same wait, and for
-    another workspace nobody does.
-    """
-    turns, made, cache = Turns(1), list[str | None](), WorkspaceCache[str](1000)
+    """Those that ask for the same wait, and for another workspace nobody does."""
+    made, cache = list[str | None](), WorkspaceCache[str](1000)
     has_begun, other_is_there = threading.Event(), threading.Event()
 
     def make(workspace: str) -> str:
@@ -240,8 +237,7 @@ def test_what_several_ask_for_at_once_is_made_once() -> None:
         return workspace
 
     def ask(workspace: str) -> str:
-        with turns.taken():
-            return cache.of(workspace, lambda: make(workspace), lambda _: 10)
+        return cache.of(workspace, lambda: make(workspace), lambda _: 10)
 
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(ask, "red")
@@ -251,13 +247,12 @@ def test_what_several_ask_for_at_once_is_made_once() -> None:
         other_is_there.set()
         assert [one.result(PATIENCE_S) for one in (first, *others)] == ["red"] * 7
     assert made == ["red", "blue"]
-    assert turns._free == 1
 
 
 def test_a_column_that_several_filter_by_at_once_is_read_once(
     opened: OpenVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    retriever, turns, read, all_there = _retriever(opened), Turns(1), list[str](), threading.Barrier(6)
+    retriever, read, all_there = _retriever(opened), list[str](), threading.Barrier(6)
     whole = OpenVersion.coded_column
 
     def slowly(version: OpenVersion, name: str) -> Any:
@@ -267,8 +262,7 @@ def test_a_column_that_several_filter_by_at_once_is_read_once(
 
     def ask(_: int) -> list[str]:
         all_there.wait(PATIENCE_S)
-        with turns.taken():
-            return _found(retriever, {"kind": "document"})
+        return _found(retriever, {"kind": "document"})
 
     monkeypatch.setattr(OpenVersion, "coded_column", slowly)
     with ThreadPoolExecutor(6) as pool:

@@ -7,20 +7,14 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import httpx
-import numpy as np
 import pytest
 
-from almanac.index.embedding.embedder import Embedder, Vectors
-from almanac.index.embedding.together import EmbedTogether
-from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.results import Answer
@@ -194,13 +188,8 @@ def test_who_comes_when_all_places_are_taken_is_told_to_come_again(serving: Serv
         assert client.post("/api/chat", json=asked).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("asks_apis", "options", "at_once"), [(False, {}, 1), (True, {}, 8), (True, {"max_concurrent": 3}, 3)]
-)
-def test_requests_that_only_search_are_worked_on_one_at_a_time(
-    asks_apis: bool, options: dict[str, Any], at_once: int
-) -> None:
-    """More would take turns at Python's lock, while those that wait for an API hold nobody up."""
+@pytest.mark.parametrize(("options", "at_once"), [({}, 8), ({"max_concurrent": 3}, 3)])
+def test_so_many_requests_are_worked_on_at_once(options: dict[str, Any], at_once: int) -> None:
     begun, let_go = threading.Semaphore(0), threading.Event()
 
     def work() -> None:
@@ -208,7 +197,7 @@ def test_requests_that_only_search_are_worked_on_one_at_a_time(
         let_go.wait(PATIENCE_S)
 
     async def ask() -> int:
-        workers = Workers(Settings.read(**options), asks_apis=asks_apis)
+        workers = Workers(Settings.read(**options))
         asked = [asyncio.create_task(workers.run(work)) for _ in range(10)]
         count = 0
         while await asyncio.to_thread(begun.acquire, timeout=PATIENCE_S if count < at_once else 0.2):
@@ -218,35 +207,6 @@ def test_requests_that_only_search_are_worked_on_one_at_a_time(
         return count
 
     assert asyncio.run(ask()) == at_once
-
-
-def test_questions_that_come_while_a_pass_runs_are_embedded_together_however_few_are_worked_on() -> None:
-    sizes: list[int] = []
-    let_go = threading.Event()
-
-    def encode(texts: Sequence[str]) -> Vectors:
-        sizes.append(len(texts))
-        let_go.wait(PATIENCE_S)
-        return np.ones((len(texts), 1), dtype=np.float32)
-
-    together = EmbedTogether(encode)
-    embedder = CachingEmbedder(cast("Embedder", SimpleNamespace(embed_queries=together)))
-
-    async def ask() -> list[Vectors]:
-        workers = Workers(Settings.read(), asks_apis=False)
-        asked = [
-            asyncio.create_task(workers.run(partial(embedder.embed_queries, [str(number)]))) for number in range(10)
-        ]
-        end = time.monotonic() + PATIENCE_S
-        while sum(sizes) + len(together._waiting) < 8:  # the first pass may have some of those that come with it
-            assert time.monotonic() < end
-            await asyncio.sleep(0.005)
-        let_go.set()
-        return await asyncio.gather(*asked)
-
-    assert all(np.array_equal(vectors, np.ones((1, 1))) for vectors in asyncio.run(ask()))
-    assert sum(sizes) == 10
-    assert sizes[0] + sizes[1] >= 8
 
 
 def test_an_answer_that_takes_too_long_is_given_up_and_keeps_its_place(serving: Serving, held: threading.Event) -> None:

@@ -7,24 +7,19 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import httpx
 import pytest
 
 from almanac.core.given_up import GivenUp, require_wanted
-from almanac.core.settings import DataDir, Project
+from almanac.core.lifetime import process_start
 from almanac.query.published import PublishedIndex
 from almanac.schemas.results import Answer
-from almanac.serve import fleet as fleet_of_workers
-from almanac.serve.fleet import Served, serve_by_workers
 from almanac.serve.rates import Rates
-from almanac.serve.settings import Settings
 from tests.conftest import PATIENCE_S, ROOT
 from tests.serve.conftest import Bases, Serving
 
@@ -33,63 +28,41 @@ _ASKED = {"message": "When do boats leave?"}
 _KEYS = [f"key-{number}" for number in range(300)]
 
 
+def _started(bases: Bases, *before: str, **environment: str) -> "subprocess.Popen[str]":
+    """A server of two workers; `before` is what its command begins with."""
+    serve = ["serve", "--kb", bases.notes, "--port", "0", "--data", str(bases.data), "--workers", "2"]
+    command = [*before, sys.executable, "-m", "almanac.cli.main", *serve]
+    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True)
+
+
+def _address(started: "subprocess.Popen[str]") -> str:
+    assert started.stdout is not None
+    return started.stdout.readline().split()[-1]
+
+
 @pytest.fixture
 def fleet(bases: Bases) -> Iterator[tuple["subprocess.Popen[str]", str]]:
     """A server of two workers that lets a key ask twice a minute; its address."""
-    command = [
-        sys.executable,
-        "-m",
-        "almanac.cli.main",
-        "serve",
-        "--kb",
-        bases.notes,
-        "--port",
-        "0",
-        "--data",
-        str(bases.data),
-        "--workers",
-        "2",
-    ]
-    environment = {**os.environ, "ALMANAC_API_KEYS": ",".join(_KEYS), "ALMANAC_RATE_PER_MINUTE": "2"}
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as started:
-        assert started.stdout is not None
-        address = started.stdout.readline().split()[-1]
-        yield started, address
+    with _started(bases, ALMANAC_API_KEYS=",".join(_KEYS), ALMANAC_RATE_PER_MINUTE="2") as started:
+        yield started, _address(started)
         started.kill()
 
 
 @pytest.mark.slow
-def test_workers_serve_where_stdin_is_closed(bases: Bases) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "almanac.cli.main",
-        "serve",
-        "--kb",
-        bases.notes,
-        "--port",
-        "0",
-        "--data",
-        str(bases.data),
-        "--workers",
-        "2",
-    ]
-    with subprocess.Popen(
-        ["sh", "-c", 'exec "$@" <&-', "sh", *command], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    ) as started:
-        assert started.stdout is not None
-        address = started.stdout.readline().split()[-1]
+def test_workers_serve_where_stdin_is_closed_and_end_with_their_terminal(bases: Bases) -> None:
+    with _started(bases, "sh", "-c", 'exec "$@" <&-', "sh") as started:
+        address = _address(started)
         try:
             assert httpx.get(f"{address}health", timeout=PATIENCE_S, trust_env=False).status_code == 200
         finally:
-            started.terminate()
+            started.send_signal(signal.SIGHUP)
         assert started.wait(40) == 0
 
 
 def _workers(started: "subprocess.Popen[str]") -> list[int]:
-    return [int(one) for one in Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()]
+    """Besides, Python has a process that frees what workers leave behind."""
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+    return [int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
 
 
 def _until(is_so: Callable[[], bool]) -> None:
@@ -150,110 +123,37 @@ def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(
     assert [one for one in last if Path(f"/proc/{one}").exists()] == []
 
 
-_WORKER = """
-import json, pathlib, sys, time
-told = json.loads(sys.stdin.readline())
-log = pathlib.Path(__file__).with_suffix(".log")
-with log.open("a") as file:
-    file.write(f"{told['is_replacement']}\\n")
-if told["is_replacement"]:
-    sys.exit(2)
-time.sleep(1 if log.read_text().count("False") == 1 else 60)
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+def test_workers_end_with_a_parent_that_is_killed(fleet: tuple["subprocess.Popen[str]", str]) -> None:
+    started, address = fleet
+    _until(lambda: httpx.get(f"{address}health", timeout=PATIENCE_S, trust_env=False).status_code == 200)
+    workers = _workers(started)
+    assert len(workers) == 2
+    started.kill()
+    _until(lambda: all(process_start(one) is None for one in workers))
+
+
+_CANNOT_START = """
+from functools import partial
+from almanac.serve.server import serve_by_workers
+from almanac.serve.settings import Settings
+def catalog():
+    raise MemoryError("too little of it")
+if __name__ == "__main__":
+    import broken
+    serve_by_workers(broken.catalog, Settings(port=0, workers=2), partial(print, "prepared"), print)
 """
 
 
-def test_replacements_that_cannot_start_leave_the_others_to_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases
-) -> None:
-    (tmp_path / "brief_worker.py").write_text(_WORKER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(fleet_of_workers, "_SHORT_S", 0.9)
-    monkeypatch.setattr(fleet_of_workers, "_LONGEST_PAUSE_S", 0.1)
-    monkeypatch.setattr(fleet_of_workers, "_LOOK_S", 0.05)
-    served = Served(data=DataDir(bases.data), names=None, env=None, project=Project(tmp_path))
-
-    def end_after_many() -> None:
-        try:
-            _until(lambda: (tmp_path / "brief_worker.log").read_text().count("True") == 8)
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    ending: list[threading.Thread] = []
-
-    def tell(_: str) -> None:
-        (tmp_path / "brief_worker.log").touch()
-        ending.append(threading.Thread(target=end_after_many))
-        ending[0].start()
-
-    serve_by_workers(served, Settings(port=0, workers=2, shutdown_s=1), "brief_worker", tell)
-    ending[0].join()
-    assert (tmp_path / "brief_worker.log").read_text().count("False") == 2
-
-
-_ENDS_SLOWLY = """
-import json, pathlib, signal, socket, sys, time
-listening = socket.socket(fileno=json.loads(sys.stdin.readline())["listening"])
-log = pathlib.Path(__file__).with_suffix(".log")
-def end(*_):
-    listening.close()
-    log.write_text("ending")
-    until = time.monotonic() + 20
-    while log.read_text() == "ending" and time.monotonic() < until:
-        time.sleep(0.02)
-    sys.exit(0)
-signal.signal(signal.SIGTERM, end)
-log.write_text("ready")
-time.sleep(60)
-"""
-
-
-def test_who_connects_while_workers_finish_is_refused_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: Bases
-) -> None:
-    (tmp_path / "slow_worker.py").write_text(_ENDS_SLOWLY)
-    log = tmp_path / "slow_worker.log"
-    log.touch()
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(fleet_of_workers, "_LOOK_S", 0.05)
-    refused: list[bool] = []
-    ending: list[threading.Thread] = []
-
-    def end_and_connect(port: int) -> None:
-        try:
-            _until(lambda: log.read_text() == "ready")
-        finally:
-            os.kill(os.getpid(), signal.SIGTERM)
-        _until(lambda: log.read_text() == "ending")
-        try:
-            socket.create_connection(("127.0.0.1", port), PATIENCE_S).close()
-        except ConnectionRefusedError:
-            refused.append(True)
-        log.write_text("end")
-
-    def tell(address: str) -> None:
-        ending.append(threading.Thread(target=end_and_connect, args=(int(address.rstrip("/").rpartition(":")[2]),)))
-        ending[0].start()
-
-    served = Served(data=DataDir(bases.data), names=None, env=None, project=Project(tmp_path))
-    serve_by_workers(served, Settings(port=0, workers=1), "slow_worker", tell)
-    ending[0].join()
-    assert refused
-
-
-def test_the_end_may_be_told_at_any_step_of_the_wait_for_it() -> None:
-    def tell(_: FrameType, event: str, __: object) -> Any:
-        if event == "line":
-            signal.raise_signal(signal.SIGTERM)
-        return tell
-
-    with fleet_of_workers._told_to_end() as ending:
-        before = sys.gettrace()
-        sys.settrace(tell)
-        try:
-            is_told = ending.wait(0.01)
-        finally:
-            sys.settrace(before)
-    assert is_told
+@pytest.mark.slow
+def test_workers_that_cannot_start_end_the_server(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(_CANNOT_START)
+    ended = subprocess.run(
+        [sys.executable, str(tmp_path / "broken.py")], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+    assert "OperationalError: almanac serve: a worker cannot start" in ended.stderr
+    assert "too little of it" in ended.stdout + ended.stderr
 
 
 def test_rates_are_those_of_all_that_share_a_folder(tmp_path: Path) -> None:
