@@ -2,10 +2,8 @@
 deleted.
 """
 
-import sqlite3
 import threading
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +12,6 @@ import numpy.typing as npt
 
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import map_pages_in_memory, read_around, read_singly
-from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.rows import BY_ID, ROWS, MappedRows
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.matrix import MATRIX, open_matrix
@@ -47,7 +44,7 @@ class OpenSegment:
         self.folder, self.sealed, self.deleted = folder, sealed, deleted
         self.require_unaltered = require_unaltered
         self._lock = threading.RLock()
-        self._is_read = self._is_around = False
+        self._is_around = False
 
     def __len__(self) -> int:
         """Number of all rows, also of the deleted ones."""
@@ -96,7 +93,6 @@ class OpenSegment:
         """Compares the files that searches read with their hashes, where none was used yet. Raises DamagedVersion, and
         what SQLite raises.
         """
-        self._require_database()
         self.rows, self.vectors, self._quantized  # noqa: B018  # opens them
 
     def map_pages(self) -> None:
@@ -127,7 +123,6 @@ class OpenSegment:
             allowed: Mask of the rows, all of them part of the version, that may be found, bool (n,). None: all that are
                 part of it.
         """
-        self._require_database()
         if allowed is None:
             return Rows(self.vectors, ids_of, len(self) - len(self.deleted), self.live, self._quantized)
         count = int(np.count_nonzero(allowed))
@@ -139,13 +134,3 @@ class OpenSegment:
             return None
         self.require_unaltered(QUANTIZED)
         return Quantized(self.folder, len(self), self.sealed.embedder.dimension)
-
-    def _require_database(self) -> None:
-        """Reads Chroma's schema, once: no search needs it, and its database has no hash, since each opening changes it.
-        A ruined one is told here.
-        """
-        if not self._is_read:
-            path = (self.folder / CHROMA / DATABASE).resolve()
-            with closing(sqlite3.connect(f"{path.as_uri()}?immutable=1", uri=True)) as database:
-                database.execute("SELECT 1 FROM collections").fetchone()
-            self._is_read = True

@@ -32,7 +32,6 @@ from almanac.index.build.job import BuildJob
 from almanac.index.chroma.batches import EF_SEARCH, ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma, copy_file
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS
-from almanac.index.chroma.unused import erase_unused
 from almanac.index.lexical.facts import LEXICAL
 from almanac.index.lexical.terms import TERMS
 from almanac.index.segments.rows import MappedRows, write_rows
@@ -110,9 +109,7 @@ def build_here(job: BuildJob, on_progress: OnProgress) -> BuildFacts:
             facts = _build_delta(job, usable_parent(job, job.parent), table, on_progress)
         except DeltaNotPossible as reason:
             why = reason
-    facts = facts or _build_full(job, table, why, on_progress)
-    erase_unused(job.version_dir)
-    return facts
+    return facts or _build_full(job, table, why, on_progress)
 
 
 def _build_full(job: BuildJob, table: pa.Table, why: DeltaNotPossible | None, on_progress: OnProgress) -> BuildFacts:

@@ -119,8 +119,8 @@ class _Child:
             encoding="utf-8",
             start_new_session=True,
             # HNSW writes uninitialised memory into its files, which might contain a text that was taken down. This
-            # makes glibc overwrite freed memory.
-            env={**os.environ, "MALLOC_PERTURB_": "165"},
+            # makes glibc overwrite freed memory, also of small pieces, which it would keep in a cache as they are.
+            env={**os.environ, "GLIBC_TUNABLES": "glibc.malloc.perturb=165:glibc.malloc.tcache_count=0"},
         )
 
     @property

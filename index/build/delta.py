@@ -108,9 +108,7 @@ def row_layout() -> str:
     """Fingerprint of how rows lie in Chroma's files: changes with the code that makes them, and with Chroma's version,
     which rules out a delta.
     """
-    return short_hash(
-        [code_fingerprint("index.chroma.rows"), code_fingerprint("index.chroma.unused"), version("chromadb")]
-    )
+    return short_hash([code_fingerprint("index.chroma.rows"), version("chromadb")])
 
 
 def usable_parent(job: BuildJob, folder: Path) -> Parent:

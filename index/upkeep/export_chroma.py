@@ -19,7 +19,6 @@ from almanac.index.build.job import AbsolutePath
 from almanac.index.chroma.batches import ROWS_ADDED, even_batches
 from almanac.index.chroma.copy import copy_chroma
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS
-from almanac.index.chroma.unused import erase_unused
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.upkeep.composition import read_deletions
@@ -92,7 +91,6 @@ def _write_collection(job: ExportJob) -> None:
         collection = create_collection(client, manifest.collection, manifest.kb, manifest.embedder, batches)
         for rows, vectors in _batches(_segments_of(job.index_dir, manifest), [end - begin for begin, end in batches]):
             add_rows(collection, rows.to_pylist(), vectors)
-    erase_unused(job.target)
 
 
 def _segments_of(index_dir: Path, manifest: Manifest) -> Iterator[_Rows]:

@@ -1,8 +1,7 @@
-"""Verification of the files beside Chroma: the manifest, the files it lists, the chunks table and the digest."""
+"""Verification of files: the manifest, the files it lists, the chunks table and the digest."""
 
 import json
 import os
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,6 @@ import pyarrow as pa
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, open_table, read_table
 from almanac.index.build.digest import DIGESTED, digest_of
-from almanac.index.chroma.pages import PAGE_SUMS, altered_pages
-from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
@@ -44,17 +41,6 @@ def check_files(version_dir: Path, manifest: Sealed, problems: ProblemCollector)
             continue
         differing.append(stored.path)
     return differing
-
-
-def check_database(version_dir: Path, problems: ProblemCollector) -> None:
-    """Compares the pages of Chroma's database with their checksums, if those are written already."""
-    database, sums = version_dir / CHROMA / DATABASE, version_dir / PAGE_SUMS
-    if database.is_file() and sums.is_file():
-        try:
-            for page in altered_pages(database, sums):
-                problems.add("file_altered", f"{CHROMA}/{DATABASE}: page {page}")
-        except (OSError, ValueError, sqlite3.DatabaseError) as error:
-            problems.add("unreadable", f"{CHROMA}/{DATABASE}", error)
 
 
 def _check_manifest(version_dir: Path, name: str, hash_name: str, manifest: Sealed, problems: ProblemCollector) -> None:

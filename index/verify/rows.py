@@ -2,7 +2,6 @@
 and vectors.
 """
 
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -19,7 +18,6 @@ from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, open_table
 from almanac.index.chroma.client import open_client, open_collection, require_database
 from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS, document_of, metadata_of
-from almanac.index.chroma.unused import erase_unflushed
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.matrix import TOLERANCE, check_matrix, cosines_of
@@ -44,6 +42,8 @@ def check_rows(
     vectors_root: Path,
     embedder: EmbedderInfo,
     problems: ProblemCollector,
+    *,
+    is_sealed: bool,
 ) -> None:
     """Compares Chroma with the chunks table, its vectors and those of `vectors.npy` with the vector store, and queries
     a few rows by their own vector.
@@ -64,7 +64,7 @@ def check_rows(
     give_back()  # Chroma reads its graph, a quarter of a GB for 100,000 rows
     try:
         require_database(version_dir)
-        with _writable(version_dir) as opened, open_client(opened) as client:
+        with _to_open(version_dir, is_sealed=is_sealed) as opened, open_client(opened) as client:
             names = [collection.name for collection in client.list_collections()]
             wanted = name or (names[0] if names else "")
             if names != [wanted]:
@@ -92,7 +92,6 @@ def check_rows(
                     problems,
                 )
             _probe(collection, compared, missing, expected, problems)
-        erase_unflushed(version_dir)
         if some is None:
             _check_text_index(version_dir / CHROMA / DATABASE, problems)
     except Exception as error:  # Chroma raises various types from its Rust core; in any case the version cannot be read
@@ -124,16 +123,13 @@ def _in_batches(path: Path, some: pa.Table | None) -> Iterator[list[dict[str, An
 
 
 @contextmanager
-def _writable(version_dir: Path) -> Iterator[Path]:
-    """The folder, or where its Chroma may only be read, as in a snapshot, another one with a copy of that: Chroma
-    writes whenever it is opened.
-    """
-    folder = version_dir / CHROMA
-    if all(os.access(path, os.W_OK) for path in (folder, folder / DATABASE)):
+def _to_open(version_dir: Path, *, is_sealed: bool) -> Iterator[Path]:
+    """The folder, or where it is sealed another one with a copy of its Chroma, which writes whenever it is opened."""
+    if not is_sealed:
         yield version_dir
         return
     with tempfile.TemporaryDirectory(prefix="almanac-verify-") as scratch:
-        shutil.copytree(folder, Path(scratch) / CHROMA, copy_function=shutil.copyfile)
+        shutil.copytree(version_dir / CHROMA, Path(scratch) / CHROMA, copy_function=shutil.copyfile)
         for path in [path for path in Path(scratch).rglob("*") if path.is_dir()]:
             path.chmod(0o700)  # which were copied with the mode of a folder that may only be read
         yield Path(scratch)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
-from almanac.index.chroma.rows import CHROMA
+from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.vectors.quantized import QUANTIZED
 from almanac.index.verify.jobs import CompositionJob, VerifyJob
@@ -210,14 +210,13 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """Verifies one folder in this process; called in the child, since a damaged index file may crash the process."""
     from almanac.core.memory import give_back
     from almanac.index.verify.delta import check_changed
-    from almanac.index.verify.files import check_chunks, check_database, check_files
+    from almanac.index.verify.files import check_chunks, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
 
     problems = ProblemCollector(send, job.inside)
     altered: list[str] = []
     if job.manifest is not None:
         altered = check_files(job.version_dir, job.manifest, problems)
-        check_database(job.version_dir, problems)
     if isinstance(job.manifest, Manifest) and job.manifest.segments:
         return  # the rest lies in its segments
     collection = job.manifest.collection if job.manifest else None
@@ -241,9 +240,18 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         # Opening an altered index may crash this process.
         if QUANTIZED not in altered:
             check_quantized(job.version_dir, table.num_rows, job.embedder.dimension, problems)
-        if any(path.startswith(f"{CHROMA}/") for path in altered):
+        if any(path.startswith(f"{CHROMA}/") and not path.endswith(DATABASE) for path in altered):
             return
-        check_rows(job.version_dir, collection, table, rows, job.vectors_root, job.embedder, problems)
+        check_rows(
+            job.version_dir,
+            collection,
+            table,
+            rows,
+            job.vectors_root,
+            job.embedder,
+            problems,
+            is_sealed=job.manifest is not None,
+        )
 
 
 def _manifest_of(job: VerifyJob) -> Manifest | None:

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from almanac.core.durable import sync_tree, write_file
 from almanac.core.stamps import STAMPS, write_stamps
-from almanac.index.chroma.pages import write_page_sums
-from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
@@ -31,11 +29,8 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
 
     Raises RunLocked where `lease` was lost.
     """
-    write_page_sums(folder)
     sync_tree(folder)  # Chroma syncs only its database, never its index files
-    complete = manifest.model_copy(
-        update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]}
-    )
+    complete = manifest.model_copy(update={"files": [_describe(path, folder) for path in sorted(_files(folder))]})
     if lease:
         lease.require_held()
     name, hash_name = (SEGMENT, SEGMENT_HASH) if isinstance(manifest, Segment) else (MANIFEST, MANIFEST_HASH)
@@ -48,20 +43,13 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
     return complete
 
 
-def _stable_files(folder: Path) -> Iterator[Path]:
-    """Yields the files that do not change when the folder is opened, queried and closed; only these are hashed in the
-    manifest.
-
-    Measured with Chroma 1.5.9: `chroma.sqlite3` changes at each opening; its pages have checksums
-    (`index.chroma.pages`). The HNSW files do not, once flushed, which the presence of `index_metadata.pickle` shows; a
-    collection that was never flushed (fewer than two rows) writes them again each time.
+def _files(folder: Path) -> Iterator[Path]:
+    """Yields the files that make up the folder. None changes afterwards: whoever opens Chroma opens a copy of its
+    folder, since Chroma writes to its database whenever that is opened.
     """
     for path in folder.rglob("*"):
-        relative = path.relative_to(folder)
-        if not path.is_file() or relative.name in _NOT_LISTED or relative.name.startswith("."):
-            continue
-        in_chroma = relative.parts[0] == CHROMA
-        if not in_chroma or (len(relative.parts) > 2 and (path.parent / "index_metadata.pickle").is_file()):
+        name = path.relative_to(folder).name
+        if path.is_file() and name not in _NOT_LISTED and not name.startswith("."):
             yield path
 
 

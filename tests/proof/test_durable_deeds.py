@@ -47,12 +47,9 @@ _ALLOWED = {
     "spiders/store/raw.py:journal": "opens a journal, of which each line is added by `append`",
     "spiders/crawling/browser.py": "a browser's profile, in a temporary folder",
     "index/build/child_process.py:__init__": "a file without a name",
-    "index/verify/rows.py:_writable": "a copy in a temporary folder",
+    "index/verify/rows.py:_to_open": "a copy in a temporary folder",
     "index/versions/lock.py:writer_lock": "the holder's name, which decides nothing",
     "index/chroma/copy.py": "in a version that is not finished, and thrown away",
-    "index/chroma/unused.py": (
-        "in a version that is not finished, or in files that Chroma writes anew whenever it opens them"
-    ),
     "index/lexical/writer.py:build_lexical": "in a version that is not finished, and thrown away",
     "index/lexical/terms.py:__init__": "in a version that is not finished, and thrown away",
     "index/lexical/union.py:_open": "links in a temporary folder",
