@@ -90,7 +90,7 @@ def _cluster(workers: int) -> Iterator[str]:
         f"tcp://127.0.0.1:{port}",
         {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "env": {**os.environ, **_ONE_THREAD}},
     )
-    ready = ["--host", "127.0.0.1", "--no-dashboard", "--preload", "almanac.flows.pipeline.worker"]
+    ready = ["--host", "127.0.0.1", "--no-dashboard"]
     scheduler = ["distributed.cli.dask_scheduler", "--port", str(port), *ready]
     worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", *ready]
     started = [

@@ -26,12 +26,12 @@ from almanac.core.settings import DataDir
 from almanac.flows.artifacts import show_run, show_summary, show_survey
 from almanac.flows.availability import note_absence, tell_prefect
 from almanac.flows.begun_runs import TAG, note_process
-from almanac.flows.cluster import fan_out_of, prepare_cluster
+from almanac.flows.cluster import fan_out_of
 from almanac.flows.limits import embedding_slot
 from almanac.flows.outcome import VerdictFailure, announce, state_of, state_of_error
 from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.batches import span_name
 from almanac.flows.pipeline.embed import embed_texts
-from almanac.flows.pipeline.fan_out import span_name
 from almanac.flows.pipeline.fingerprints import read_code
 from almanac.flows.pipeline.handles import HANDLES
 from almanac.flows.pipeline.ledger import Ledger
@@ -219,7 +219,6 @@ def get_ready(*declarations: Declaration) -> None:
         import_module(name)
     read_code()
     for declaration in declarations:
-        prepare_cluster(declaration)
         with suppress(AlmanacError, OSError):  # which the run will raise again
             describe_embedder(declaration.embed)  # hashes the model's files
 

@@ -130,11 +130,7 @@ def _fetched(
 ) -> CrawlOutcome:
     if isinstance(source, SiteSource):
         with take(source) or _begun(run, source, previous) as crawl:
-            # here, while the crawl's process imports Scrapy
-            from almanac.flows.pipeline.mapping_ahead import mapping_ahead
-
-            with mapping_ahead(run, source) as ahead:
-                return crawl.conclude(on_page, ahead.map_one)
+            return crawl.conclude(on_page)
     _log_taken_over(run, source, previous)
     previous, folder = previous.model_copy(update={"afresh": run.scope.full}), run.declaration.path.parent
     only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)

@@ -1,7 +1,7 @@
 """Steps: the texts that have no vector yet, staged, priced, and embedded by checkpoints of at most 500."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from almanac.core.durable import remove, write_file
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches, read_table
-from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
+from almanac.flows.pipeline.batches import at_batch
 from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Tables, Texts, Validated
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
-from almanac.flows.pipeline.worker import model, require_same_here
+from almanac.flows.pipeline.worker import model
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
@@ -113,39 +113,20 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
     return Embedded(sum(part.embedded for part in parts), sum(billed) if billed else None, path)
 
 
-def embed_batches(run: Run, texts: Texts, first: int, last: int, wanted: Mapping[str, str]) -> Embedded:
-    """As `embed_texts`, in a worker's process that has what is `wanted`; raises UsageError where it has not. For local
+def embed_batch(run: Run, texts: Texts, number: int) -> int:
+    """Embeds a checkpoint as `embed_texts` does, in a worker's process, and returns the number of its texts. For local
     models, which refuse no text.
 
-    A checkpoint that is on disk is noted in the staging folder. Where a worker dies, the one that does its work again
-    goes on after the last note.
+    One that is on disk is noted in the staging folder: where a worker dies, its others are not embedded again.
     """
-    require_same_here(run.embed, wanted)
-    store, done = VectorStore(run.data.vectors, run.embedder), 0
-    for number in range(first, last + 1):
-        note = _note_of(run, number)
-        if not note.exists():
-            with at_batch(run, "checkpoint", number):
-                part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
-                write_file(note, str(part.embedded), synced=False)
-            log.info(
-                "checkpoint",
-                kb=run.kb,
-                number=number,
-                of=texts.checkpoints,
-                texts=part.embedded,
-                part=part.part.stem[:12] if part.part else "none",
-            )
-        done += int(note.read_text())
-    return Embedded(done, None, None)
-
-
-def unembedded(run: Run, texts: Texts, first: int, last: int) -> Unfinished:
-    """The first checkpoint from `first` to `last` that is not on disk, the last one where all are."""
-    number = next((number for number in range(first, last) if not _note_of(run, number).exists()), last)
-    return Unfinished(
-        f"checkpoint {number} of {texts.checkpoints} of the texts to embed", deaths_at(run, "checkpoint", number)
-    )
+    note = _note_of(run, number)
+    if not note.exists():
+        with at_batch(run, f"checkpoint {number} of {texts.checkpoints} of the texts to embed"):
+            store = VectorStore(run.data.vectors, run.embedder)
+            part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
+            write_file(note, str(part.embedded), synced=False)
+        log.info("checkpoint", kb=run.kb, number=number, of=texts.checkpoints, texts=part.embedded)
+    return int(note.read_text())
 
 
 def _note_of(run: Run, number: int | str) -> Path:

@@ -3,8 +3,8 @@
 acquire → Pages · map_pages → Items · validate → Validated · compare → Comparison · chunk → Tables · stage_texts → Texts
 · embed_texts → Embedded · build → Built · verify → Verified · measure → Measured
 
-Where pages or documents are shared out: acquire → Pages · stage_pages → PageBatches · map_batches → MappedBatches ·
-map_pages → Items · compare → Comparison · stage_items → ItemBatches · cut_batches → CutBatches · chunk → Tables
+Where pages or documents are shared out: acquire → Pages · stage_pages → PageBatches · map_pages → Items · compare →
+Comparison · stage_items → ItemBatches · chunk → Tables
 
 Each is frozen and pickles to a few kilobytes, however large the knowledge base is. Prefect recognizes a handle by its
 identity when it is passed to another task; from this it draws the edges of a run's graph.
@@ -127,13 +127,6 @@ class PageBatches:
 
 
 @dataclass(frozen=True)
-class MappedBatches:
-    """Batches of which each has its part now, of so many pages."""
-
-    pages: int
-
-
-@dataclass(frozen=True)
 class MappedSource:
     """The result of mapping one source. `found` counts items and rejects; `texts` says what extraction made of its
     pages.
@@ -231,13 +224,6 @@ class ItemBatches:
 
 
 @dataclass(frozen=True)
-class CutBatches:
-    """Batches of which each has its part now, of so many documents."""
-
-    items: int
-
-
-@dataclass(frozen=True)
 class Tables:
     """The run's tables in their place, and how many chunks there are. `digest` identifies the chunks and their
     embedder.
@@ -292,13 +278,6 @@ class PlannedSegments:
 
 
 @dataclass(frozen=True)
-class MadeSegments:
-    """New segments that are in their places now, of so many chunks."""
-
-    chunks: int
-
-
-@dataclass(frozen=True)
 class Built:
     """A version directory without a manifest, how it was built, the parameters of search derived from its chunks, and
     its segments, if it is not one itself.
@@ -339,17 +318,14 @@ class Measured:
 HANDLES = (
     Pages,
     PageBatches,
-    MappedBatches,
     Items,
     Validated,
     Comparison,
     ItemBatches,
-    CutBatches,
     Tables,
     Texts,
     Embedded,
     PlannedSegments,
-    MadeSegments,
     Built,
     Verified,
     Measured,

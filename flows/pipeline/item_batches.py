@@ -7,7 +7,7 @@ later run finds the parts of one that was cut off. `chunk` (chunk.py) then reads
 documents. The time since when a document is known is no part's business: `chunk` puts it in.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -26,11 +26,11 @@ from almanac.core.tables import (
     read_table,
     write_table,
 )
+from almanac.flows.pipeline.batches import at_batch
 from almanac.flows.pipeline.compare import copied_items
-from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
-from almanac.flows.pipeline.handles import Comparison, CutBatches, ItemBatches, Live
+from almanac.flows.pipeline.handles import Comparison, ItemBatches, Live
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.worker import model, require_same_here
+from almanac.flows.pipeline.worker import model
 from almanac.index.embedding.embedder import Embedder
 from almanac.index.embedding.tokens import token_spans
 from almanac.schemas.errors import DamagedVersion
@@ -112,39 +112,15 @@ def _batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
-def cut_batches(run: Run, batches: ItemBatches, first: int, last: int, wanted: Mapping[str, str]) -> CutBatches:
-    """Cuts the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has
-    what is `wanted`.
-
-    Raises UsageError where it has not. Nothing is wanted of processes that the run has started itself.
-    """
-    if wanted:
-        require_same_here(run.embed, wanted)
-    chunker, cut = chunker_with(run, lambda: model(run.embed, run.data)), 0
-    for number in range(first, last + 1):
-        items, part = _read_batch(run, batches, number)
-        cut += items.num_rows
-        if part.exists():
-            continue
-        with at_batch(run, "items", part.stem):
-            write_table(part, cut_items(items, chunker))
-        log.info("cut", kb=run.kb, batch=number, of=batches.count, items=items.num_rows, part=part.stem[:12])
-    return CutBatches(cut)
-
-
-def uncut(run: Run, batches: ItemBatches, first: int, last: int) -> Unfinished:
-    """The first batch from `first` to `last` that has no part, by its number and its first document; the last one where
-    all have.
-    """
-    for number in range(first, last + 1):
-        items, part = _read_batch(run, batches, number)
-        if not part.exists():
-            break
-    name = (
-        f"batch {number} of {batches.count} of the documents to cut: {items.num_rows}, the first "
-        f"{items.column('url')[0]}"
-    )
-    return Unfinished(name, deaths_at(run, "items", part.stem))
+def cut_batch(run: Run, batches: ItemBatches, number: int) -> int:
+    """Cuts a batch, unless its part exists; returns the number of its documents."""
+    items, part = _read_batch(run, batches, number)
+    if not part.exists():
+        name = f"batch {number} of {batches.count} of the documents to cut: {items.num_rows}, the first "
+        with at_batch(run, f"{name}{items.column('url')[0]}"):
+            write_table(part, cut_items(items, chunker_with(run, lambda: model(run.embed, run.data))))
+        log.info("cut", kb=run.kb, batch=number, of=batches.count, items=items.num_rows)
+    return items.num_rows
 
 
 def read_parts(run: Run, batches: ItemBatches, chunker: Chunker) -> Iterator[pa.Table]:

@@ -17,7 +17,6 @@ from almanac.flows.pipeline.page_batches import (
     MappedParts,
     known_pages,
     map_page,
-    mapped_ahead,
     mapped_table,
     pages_of,
     remove_parts,
@@ -248,17 +247,14 @@ class _ItemMapper:
         run = self._run
         place, staged = mapped_table(run, source), self._staged_table(source)
         known = known_pages(run, source)
-        ahead, parts = (
-            mapped_ahead(run, source),
-            None if self._page_batches is None else MappedParts(run, source, self._page_batches),
-        )
+        parts = None if self._page_batches is None else MappedParts(run, source, self._page_batches)
         read = 0
         with MappedWriter(staged, rules_of(run, source)) as writer:
             for work in works:
                 holding: MappedPages | None = known
                 if not known.knows(work.key):
                     read += 1
-                    holding = ahead if ahead.knows(work.key) else None if parts is None else parts.holding(work.key)
+                    holding = None if parts is None else parts.holding(work.key)
                 fresh = partial(map_page, run, source, work)
                 for batch in fresh() if holding is None else holding.batches(work.key, work.page.fetched_at, fresh):
                     if batch.whole:

@@ -20,11 +20,10 @@ import pyarrow as pa
 from almanac.core.durable import move, remove
 from almanac.core.logs import get_logger
 from almanac.core.tables import TableWriter, open_table, read_batches, read_group
-from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
+from almanac.flows.pipeline.batches import at_batch
 from almanac.flows.pipeline.fingerprints import cleaning_of, mapping_of
-from almanac.flows.pipeline.handles import MappedBatches, PageBatches, Pages
+from almanac.flows.pipeline.handles import PageBatches, Pages
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.worker import require_same_here
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pages_to_map, stored_pages
@@ -66,23 +65,6 @@ def known_pages(run: Run, source: Source) -> MappedPages:
     return MappedPages(mapped_table(run, source), "" if run.scope.full else rules_of(run, source))
 
 
-def ahead_table(run: Run, source: Source) -> Path:
-    """The part with the pages that were mapped while the source was crawled (mapping_ahead.py)."""
-    return parts_folder(run) / f"ahead-{source.name}.parquet"
-
-
-def rules_ahead(run: Run, source: Source) -> str:
-    """The fingerprint of that part: of a run that maps everything anew, it alone."""
-    return f"{rules_of(run, source)}{f' {run.run_id}' if run.scope.full else ''}"
-
-
-def mapped_ahead(run: Run, source: Source) -> MappedPages:
-    """The pages that were mapped while the source was crawled, by this run or by one that was cut off; none of
-    files.
-    """
-    return MappedPages(ahead_table(run, source), rules_ahead(run, source))
-
-
 def map_page(run: Run, source: Source, work: PageToMap) -> Iterator[Mapped]:
     """Yields what a page becomes, mapped and cleaned, batch by batch of its items."""
     declared = run.declaration
@@ -96,30 +78,28 @@ def is_worth_sharing(run: Run, pages: tuple[Pages, ...]) -> bool:
     """Whether there are so many pages left to map that dividing them into batches pays: new ones, or all of a source
     whose rules have changed.
     """
-    to_map = 0
-    for source in run.declaration.sources:
-        counts = next(one.counts for one in pages if one.source == source.name)
-        to_map += max(
-            0, (counts.fetched if known_pages(run, source).rows else counts.present) - mapped_ahead(run, source).rows
-        )
-    return to_map >= _WORTH_SHARING
+    counts = {one.source: one.counts for one in pages}
+    sources = run.declaration.sources
+    return (
+        sum(counts[one.name].fetched if known_pages(run, one).rows else counts[one.name].present for one in sources)
+        >= _WORTH_SHARING
+    )
 
 
 def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     """Stages the pages to map, in the order of the sources and of their pages. Parts that none of the batches needs are
     removed.
     """
-    table, count = run.staging / "pages.parquet", 0
-    wanted = {ahead_table(run, source) for source in run.declaration.sources}
+    table, count, wanted = run.staging / "pages.parquet", 0, set[Path]()
     listed: dict[str, Path] = {}
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for source in run.declaration.sources:
             index = run.raw(source.name).index(next(one.crawl for one in pages if one.source == source.name))
-            known, ahead = known_pages(run, source), mapped_ahead(run, source)
+            known = known_pages(run, source)
             if isinstance(source, SiteSource) and source.listing is not None:
                 listed[source.name] = _stage_listed(run, source, index)
             works = pages_of(run, source, index, listed)
-            for batch in _batches(work for work in works if not known.knows(work.key) and not ahead.knows(work.key)):
+            for batch in _batches(work for work in works if not known.knows(work.key)):
                 keys = [work.key for work in batch]
                 writer.write(
                     pa.Table.from_arrays(
@@ -180,41 +160,26 @@ def _part(run: Run, source: Source, keys: list[str]) -> Path:
     return parts_folder(run) / f"{sha256(canonical_json([rules_of(run, source), mapped_for, keys]))}.parquet"
 
 
-def map_batches(run: Run, batches: PageBatches, first: int, last: int, wanted: Mapping[str, str]) -> MappedBatches:
-    """Maps the batches from `first` to `last`, numbered from 1, whose parts do not exist yet, in a process that has
-    what is `wanted`.
-
-    Raises UsageError where it has not. Nothing is wanted of processes that the run has started itself.
-    """
-    if wanted:
-        require_same_here(run.embed, wanted)
-    pages = 0
-    for number in range(first - 1, last):
-        source, keys, rows = _read_batch(run, batches, number)
-        pages += len(keys)
-        part = _part(run, source, keys)
-        if part.exists():
-            continue
-        with at_batch(run, "pages", number + 1):
-            # not by process id, of which two machines may have the same
-            staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"
-            with MappedWriter(staged, rules_of(run, source)) as writer:
-                for row in rows:
-                    work = _work(run, source, row)
-                    for mapped in map_page(run, source, work):
-                        if mapped.whole:
-                            writer.add(work.key, mapped)
-            move(staged, part)
-        log.info(
-            "mapped",
-            kb=run.kb,
-            source=source.name,
-            batch=number + 1,
-            of=batches.count,
-            pages=len(keys),
-            part=part.stem[:12],
-        )
-    return MappedBatches(pages)
+def map_batch(run: Run, batches: PageBatches, number: int) -> int:
+    """Maps a batch, unless its part exists; returns the number of its pages."""
+    source, keys, rows = _read_batch(run, batches, number)
+    part = _part(run, source, keys)
+    if part.exists():
+        return len(keys)
+    first = _work(run, source, rows[0]).page.url
+    name = f"batch {number} of {batches.count} of the pages to map: {len(rows)} of source '{source.name}', the first "
+    with at_batch(run, f"{name}{first}"):
+        # not by process id, of which two machines may have the same
+        staged = run.staging / f"part-{secrets.token_hex(8)}.parquet"
+        with MappedWriter(staged, rules_of(run, source)) as writer:
+            for row in rows:
+                work = _work(run, source, row)
+                for mapped in map_page(run, source, work):
+                    if mapped.whole:
+                        writer.add(work.key, mapped)
+        move(staged, part)
+    log.info("mapped", kb=run.kb, source=source.name, batch=number, of=batches.count, pages=len(keys))
+    return len(keys)
 
 
 def _work(run: Run, source: Source, pickled: bytes) -> PageToMap:
@@ -225,24 +190,9 @@ def _work(run: Run, source: Source, pickled: bytes) -> PageToMap:
 
 
 def _read_batch(run: Run, batches: PageBatches, number: int) -> tuple[Source, list[str], list[bytes]]:
-    rows = read_group(batches.table, number).to_pydict()
+    rows = read_group(batches.table, number - 1).to_pydict()
     source = next(one for one in run.declaration.sources if one.name == rows["source"][0])
     return source, rows["key"], rows["page"]
-
-
-def unmapped(run: Run, batches: PageBatches, first: int, last: int) -> Unfinished:
-    """The first batch from `first` to `last` that has no part, by its number, source and first page; the last one where
-    all have.
-    """
-    for number in range(first - 1, last):
-        source, keys, rows = _read_batch(run, batches, number)
-        if not _part(run, source, keys).exists():
-            break
-    name = (
-        f"batch {number + 1} of {batches.count} of the pages to map: {len(rows)} of source '{source.name}', the "
-        f"first {pickle.loads(rows[0])[0].url}"
-    )
-    return Unfinished(name, deaths_at(run, "pages", number + 1))
 
 
 class MappedParts:

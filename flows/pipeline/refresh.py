@@ -5,7 +5,6 @@ as a Prefect task.
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Literal
 
 from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
@@ -14,10 +13,11 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, Show, silent
 from almanac.core.store.session import writing
 from almanac.flows.pipeline.acquire import acquire
+from almanac.flows.pipeline.batches import FanOut, do_all, spans_of
 from almanac.flows.pipeline.earlier_runs import ending_of
 from almanac.flows.pipeline.embed import (
     check_cost,
-    embed_batches,
+    embed_batch,
     embed_texts,
     embedded_counts,
     embeds_on_workers,
@@ -25,16 +25,14 @@ from almanac.flows.pipeline.embed import (
     refused_again,
     restore_lost,
     stage_texts,
-    unembedded,
 )
-from almanac.flows.pipeline.fan_out import FanOut, each_alone, spans_of
 from almanac.flows.pipeline.handles import Comparison, Embedded, Live, PlannedSegments, Tables, Texts
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.publish import build, manifest_of, measure, measure_live, publish, publish_finished, verify
 from almanac.flows.pipeline.question_vectors import question_key
 from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.segments import make_segments_of, plan_segments, unmade
+from almanac.flows.pipeline.segments import make_segment_of, plan_segments
 from almanac.flows.pipeline.state import is_to_be_asked, remember, vectors_as_confirmed
 from almanac.flows.pipeline.survey import (
     Do,
@@ -92,13 +90,14 @@ class _Conclusion:
 
 _Fate = Literal["live", "kept", "refused"]  # of a finished version
 _PLAIN = Conduct()
+_MOST_TASKS = 150  # of checkpoints in a run: Prefect keeps each, and its graph has to be read
 _SOON = 1_000  # texts to embed, up to which the version is as good as begun: what builds it imports Chroma meanwhile
 # What of a data directory in an object store is pushed during and after a step; the end of the run pushes the rest.
 _PUSHED: dict[Callable[..., Any], tuple[str, ...]] = {
     acquire: ("raw",),
     embed_texts: ("vectors",),
-    embed_batches: ("vectors",),
-    make_segments_of: ("index",),
+    embed_batch: ("vectors",),
+    make_segment_of: ("index",),
     build: ("index",),
     publish: ("vectors", "processed", "index"),
     publish_finished: ("vectors", "processed", "index"),
@@ -307,19 +306,12 @@ def _embed(
 
 def _embed_spans(run: Run, conduct: Conduct, texts: Texts, on_progress: OnProgress) -> Iterator[Embedded]:
     """Embeds in this process or by workers."""
-    if conduct.fan_out is None or not embeds_on_workers(run):
-        yield from (
-            conduct.do(embed_texts, run, texts, first, last, on_progress)
-            for first, last in spans_of(run, texts.checkpoints)
-        )
+    if conduct.fan_out is not None and embeds_on_workers(run):
+        done = do_all(embed_batch, run, texts, texts.checkpoints, texts.count, conduct.fan_out, on_progress)
+        yield Embedded(done, None, None)
         return
-    done = 0
-    for part in conduct.fan_out(
-        embed_batches, run, texts, each_alone(texts.checkpoints), partial(unembedded, run, texts)
-    ):
-        done += part.texts
-        on_progress(done, texts.count)
-        yield part
+    for first, last in spans_of(1, texts.checkpoints, _MOST_TASKS):
+        yield conduct.do(embed_texts, run, texts, first, last, on_progress)
 
 
 def _require_affordable(run: Run, texts: Texts, surveyed: Survey, ledger: Ledger) -> None:
@@ -397,10 +389,7 @@ def _segments_by_workers(
     """
     planned: PlannedSegments | None = do(plan_segments, run, version, tables, live)
     if planned is not None and planned.count > 1:
-        done = 0
-        for made in fan_out(make_segments_of, run, planned, each_alone(planned.count), partial(unmade, run, planned)):
-            done += made.chunks
-            on_progress(done, planned.chunks)
+        do_all(make_segment_of, run, planned, planned.count, planned.chunks, fan_out, on_progress)
     return planned
 
 

@@ -6,14 +6,11 @@ another, which may still be alive, builds in a folder of its own from the same s
 segment in its place.
 """
 
-from collections.abc import Mapping
-
 from almanac.core.durable import remove, write_file
 from almanac.core.logs import get_logger
-from almanac.flows.pipeline.fan_out import Unfinished, at_batch, deaths_at
-from almanac.flows.pipeline.handles import Live, MadeSegments, PlannedSegments, Tables
+from almanac.flows.pipeline.batches import at_batch
+from almanac.flows.pipeline.handles import Live, PlannedSegments, Tables
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.worker import require_same_here
 from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.build.policy import fits_one_segment
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact
@@ -59,36 +56,16 @@ def plan_segments(run: Run, version: str, tables: Tables, live: Live | None) -> 
     return PlannedSegments(path, len(_new(plan)), sum(one.counts.chunks for one in _new(plan)))
 
 
-def make_segments_of(
-    run: Run, planned: PlannedSegments, first: int, last: int, wanted: Mapping[str, str]
-) -> MadeSegments:
-    """Makes the new segments from `first` to `last`, numbered from 1, that are not in their places, in a process that
-    has what is `wanted`.
-
-    Raises UsageError where it has not, and as `make_segments`.
-    """
-    require_same_here(run.embed, wanted)
-    plan, chunks = planned.read(), 0
-    for number in range(first, last + 1):
-        one = _new(plan)[number - 1]
-        chunks += one.counts.chunks
-        if not is_intact(run.index_dir, one.name):
-            with at_batch(run, "segment", number):
-                make_segment_in_own_folder(run.index_dir, _spec(run), one, known_from=plan.merged)
-            log.info(
-                "segment", kb=run.kb, number=number, of=planned.count, chunks=one.counts.chunks, segment=one.name[:12]
-            )
-    return MadeSegments(chunks)
-
-
-def unmade(run: Run, planned: PlannedSegments, first: int, last: int) -> Unfinished:
-    """The first new segment from `first` to `last` that is not in its place, the last one where all are."""
-    new = _new(planned.read())
-    number = next((number for number in range(first, last) if not is_intact(run.index_dir, new[number - 1].name)), last)
-    return Unfinished(
-        f"segment {number} of {planned.count} to build, of {new[number - 1].counts.chunks:,} chunks",
-        deaths_at(run, "segment", number),
-    )
+def make_segment_of(run: Run, planned: PlannedSegments, number: int) -> int:
+    """Makes a new segment, unless it is in its place; returns the number of its chunks. Raises as `make_segment`."""
+    plan = planned.read()
+    one = _new(plan)[number - 1]
+    chunks = one.counts.chunks
+    if not is_intact(run.index_dir, one.name):
+        with at_batch(run, f"segment {number} of {planned.count} to build, of {chunks:,} chunks"):
+            make_segment_in_own_folder(run.index_dir, _spec(run), one, known_from=plan.merged)
+        log.info("segment", kb=run.kb, number=number, of=planned.count, chunks=chunks, segment=one.name[:12])
+    return chunks
 
 
 def left_to_make(run: Run, planned: PlannedSegments) -> Plan:

@@ -4,7 +4,6 @@ embedded.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,12 +12,11 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, Show, ignore, silent
 from almanac.core.tables import read_table
 from almanac.flows.pipeline.acquire import acquire
-from almanac.flows.pipeline.batch_processes import do_here
+from almanac.flows.pipeline.batches import FanOut, do_all
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
 from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
-from almanac.flows.pipeline.fan_out import FanOut, each_alone
 from almanac.flows.pipeline.handles import (
     Comparison,
     ItemBatches,
@@ -31,10 +29,10 @@ from almanac.flows.pipeline.handles import (
     Tables,
     Validated,
 )
-from almanac.flows.pipeline.item_batches import cut_batches, is_much_to_cut, stage_items, uncut
+from almanac.flows.pipeline.item_batches import cut_batch, is_much_to_cut, stage_items
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import MAP_REJECTS, map_pages
-from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batches, remove_parts, stage_pages, unmapped
+from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batch, remove_parts, stage_pages
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of
 from almanac.flows.pipeline.validate import require_records, validate
@@ -48,6 +46,7 @@ from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import ChunkCounts
 from almanac.spiders.crawling.chromium import require_browser
+from almanac.spiders.reading.bounded import close_reader
 from almanac.transforms.gate import judge
 
 log = get_logger("almanac.run")
@@ -109,7 +108,7 @@ def survey(
     confirmed = confirmed_before(run, ledger.inputs, live)
     if confirmed is not None:
         items, (validated, comparison, tables) = None, confirmed
-        remove_parts(run)  # of a run that was cut off: while some are left, nothing is mapped beside a crawl
+        remove_parts(run)  # of a run that was cut off
         ledger.note(validated)
         ledger.note(comparison)
     else:
@@ -167,19 +166,15 @@ def map_all(
     """The items of the pages of all sources, as `map_pages` says; many pages are mapped in batches. Raises as that
     does.
     """
-    is_shared = fan_out is not None or is_worth_sharing(run, pages)
-    batches = _map_in_batches(run, do, pages, fan_out or do_here, on_page) if is_shared else None
+    batches: PageBatches | None = None
+    if fan_out is not None or is_worth_sharing(run, pages):
+        batches = do(stage_pages, run, pages)
+        try:
+            do_all(map_batch, run, batches, batches.count, batches.pages, fan_out, on_page)
+        finally:
+            close_reader()
     items: Items = do(map_pages, run, pages, on_page, batches)
     return items
-
-
-def _map_in_batches(run: Run, do: Do, pages: tuple[Pages, ...], fan_out: FanOut, on_page: OnProgress) -> PageBatches:
-    batches: PageBatches = do(stage_pages, run, pages)
-    done = 0
-    for mapped in fan_out(map_batches, run, batches, each_alone(batches.count), partial(unmapped, run, batches)):
-        done += mapped.pages
-        on_page(done, batches.pages)
-    return batches
 
 
 def cut(
@@ -196,21 +191,12 @@ def cut(
     cut where there is much to cut.
     """
     comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
-    is_shared = is_much_to_cut(run, comparison, live, by_workers=fan_out is not None)
-    batches = _cut_in_batches(run, do, comparison, live, fan_out or do_here, on_item) if is_shared else None
+    batches: ItemBatches | None = None
+    if is_much_to_cut(run, comparison, live, by_workers=fan_out is not None):
+        batches = do(stage_items, run, comparison, live)
+        do_all(cut_batch, run, batches, batches.count, batches.items, fan_out, on_item)
     tables: Tables = do(chunk, run, comparison, live, on_item, batches)
     return comparison, tables
-
-
-def _cut_in_batches(
-    run: Run, do: Do, comparison: Comparison, live: Live | None, fan_out: FanOut, on_item: OnProgress
-) -> ItemBatches:
-    batches: ItemBatches = do(stage_items, run, comparison, live)
-    done = 0
-    for part in fan_out(cut_batches, run, batches, each_alone(batches.count), partial(uncut, run, batches)):
-        done += part.items
-        on_item(done, batches.items)
-    return batches
 
 
 def judge_run(

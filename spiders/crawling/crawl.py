@@ -5,9 +5,8 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -188,17 +187,16 @@ class RunningCrawl:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def conclude(self, on_page: OnProgress = ignore, meanwhile: Callable[[], bool] = lambda: False) -> CrawlOutcome:
+    def conclude(self, on_page: OnProgress = ignore) -> CrawlOutcome:
         """Waits for the end of the crawl, and carries pages over from the last concluded one.
 
         Args:
             on_page: called with the numbers of pages done and seen while pages arrive, and every second where none
                 does.
-            meanwhile: does some work while there is nothing to hear of the crawl, and returns whether there was any.
 
         Raises StorageError if pages cannot be stored, and OperationalError if the crawl itself fails.
         """
-        self._follow(on_page, meanwhile)
+        self._follow(on_page)
         source, raw, job = self._source, self._raw, self._job
         stats = _read_outcome(
             raw,
@@ -232,18 +230,13 @@ class RunningCrawl:
             if stream is not None:
                 stream.close()
 
-    def _follow(self, on_page: OnProgress, meanwhile: Callable[[], bool]) -> None:
+    def _follow(self, on_page: OnProgress) -> None:
         done = seen = 0
-        told_at = time.monotonic()
         while True:
-            if time.monotonic() - told_at >= _HEARTBEAT_S:
-                told_at = time.monotonic()
-                on_page(done, seen)
-            if self._said.empty() and meanwhile():
-                continue
             try:
                 line = self._said.get(timeout=_HEARTBEAT_S)
             except Empty:
+                on_page(done, seen)
                 continue
             if line is None:
                 break
@@ -252,7 +245,6 @@ class RunningCrawl:
                 done, seen = int(progress["done"]), int(progress["done"]) + int(progress["queued"])
             except (ValueError, KeyError, TypeError):
                 continue
-            told_at = time.monotonic()
             on_page(done, seen)
         self._readers[1].join(_STOP_S)
 

@@ -115,7 +115,6 @@ _OF_PAGE = (
     ),
     *("file_name", "link_text", "rendered"),
 )
-_READ_AHEAD = 1 << 20  # bytes of lines that are read at once
 FIELDS = tuple(one.name for one in fields(Entry))
 _KNOWN = frozenset(FIELDS)
 _NEEDED = _KNOWN - {
@@ -287,27 +286,6 @@ class CrawlIndex:
 
     def _at(self, place: int) -> Entry | None:
         return next(self._entries(iter([place])), None)
-
-
-class Arrivals:
-    """The entries of a crawl that goes on, in the order in which they are written: each once."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._place = path, 0
-
-    def new(self) -> list[Entry]:
-        """Returns some thousand entries at most that were not returned before; an empty list where there is none
-        yet.
-        """
-        if not self._path.is_file():
-            return []
-        with storage_errors(self._path), self._path.open("rb") as file:
-            file.seek(self._place)
-            lines = file.readlines(_READ_AHEAD)
-        if lines and not lines[-1].endswith(b"\n"):  # it is just being written
-            lines.pop()
-        self._place += sum(map(len, lines))
-        return [entry for line in lines if (entry := _entry(values_of(line))) is not None]
 
 
 def head_of(path: Path) -> Head | None:

@@ -39,7 +39,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "python-docx",
         "mistralai",
         "boto3",
-        "prefect-dask",
+        "distributed",
     }
 
     def version(name: str) -> str:
@@ -65,7 +65,7 @@ def test_extras_are_those_that_are_declared() -> None:
 @pytest.mark.usefixtures("plain")
 def test_the_first_package_that_is_missing_is_named_with_the_command_that_brings_it() -> None:
     with pytest.raises(
-        UsageError, match=r"run\.engine: dask needs the extra 'dask', and prefect-dask is not installed"
+        UsageError, match=r"run\.engine: dask needs the extra 'dask', and distributed is not installed"
     ) as raised:
         require_extra("dask", "run.engine: dask", "kb.yaml", "engine: local")
     assert raised.value.exit_code == 2

@@ -22,7 +22,12 @@ from typing import Any, NoReturn
 
 from tests.conftest import ROOT
 
-_IMPORTED = ("distributed.cli.dask_scheduler", "distributed.cli.dask_worker", "tests.flows.dask_worker")
+_IMPORTED = (
+    "distributed.cli.dask_scheduler",
+    "distributed.cli.dask_worker",
+    "tests.flows.dask_worker",
+    "almanac.flows.cluster",
+)
 
 
 class Forked:
@@ -62,11 +67,8 @@ def _zygote() -> "subprocess.Popen[str]":
 
 def main() -> None:
     """Serves requests until stdin ends."""
-    from almanac.flows.pipeline.worker import dask_setup
-
     for name in _IMPORTED:
         import_module(name)
-    dask_setup()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody has to wait for those that have ended
     for line in sys.stdin:

@@ -2,7 +2,6 @@
 without them.
 """
 
-import gc
 import json
 import os
 import pickle
@@ -18,34 +17,27 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import cloudpickle  # type: ignore[import-untyped]  # ships no types
 import pyarrow.parquet as pq
 import pytest
-from prefect.context import SettingsContext, get_settings_context, hydrated_context, serialize_context
-from prefect.settings import PREFECT_API_KEY, PREFECT_API_URL, temporary_settings
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import _FEW, _MANY, _at_once, _SentAlike, _taken, fan_out_of, prepare_cluster
+from almanac.flows.cluster import fan_out_of
 from almanac.flows.pipeline import item_batches, worker
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
-from almanac.flows.pipeline.fan_out import DEATHS, each_alone, most_tasks
 from almanac.flows.pipeline.handles import Comparison
-from almanac.flows.pipeline.item_batches import cut_batches, stage_items, uncut
+from almanac.flows.pipeline.item_batches import cut_batch, stage_items
 from almanac.flows.pipeline.map import map_pages
-from almanac.flows.pipeline.page_batches import map_batches, parts_folder, stage_pages
+from almanac.flows.pipeline.page_batches import map_batch, parts_folder, stage_pages
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import validate
-from almanac.flows.pipeline.worker import abilities, dask_setup
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.declaration.embed import Embed
@@ -268,13 +260,13 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(
     declared: Path, tmp_path: Path, cluster: Cluster
 ) -> None:
     _write_notes(tmp_path, 150, last="poison")
-    for _ in range(3):
+    for _ in range(4):  # the last one refuses what three died at
         cluster.add_worker()
     with pytest.raises(OperationalError) as raised:
         _run(declared, tmp_path / "data", cluster)
     assert raised.value.exit_code == 7
     assert re.fullmatch(
-        r"checkpoint 1 of \d+ of the texts to embed ended 3 workers, one after the other", raised.value.message
+        r"checkpoint 1 of \d+ of the texts to embed ended 3 processes, one after the other", raised.value.message
     )
     assert "almanac run" in str(raised.value.hint)
     _write_notes(tmp_path, 150)
@@ -283,44 +275,6 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(
     report = _run(declared, tmp_path / "data", cluster)
     assert report["outcome"] == "published"
     assert report["chunks"]["embedded"] == len(cluster.embedded()) - before
-
-
-def test_tasks_carry_the_settings_of_the_run() -> None:
-    address = "http://127.0.0.1:4/api"
-    with temporary_settings({PREFECT_API_URL: address, PREFECT_API_KEY: "a secret"}):
-        own = SettingsContext.get()
-        assert own is not None
-        with _SentAlike.of(own) as sent:
-            carried = cloudpickle.dumps(serialize_context())
-            assert "a secret" not in repr(sent)
-        here = get_settings_context().settings
-    assert PREFECT_API_URL.value() != address
-    for _ in range(2):
-        with hydrated_context(pickle.loads(carried)):
-            assert (PREFECT_API_URL.value(), get_settings_context().settings) == (address, here)
-
-
-def test_a_worker_completes_the_settings_of_the_run_by_its_own_environment(tmp_path: Path) -> None:
-    """An API may ask more of it than of the run: a password, or whom to trust."""
-    own = SettingsContext.get()
-    assert own is not None
-    with _SentAlike.of(own):
-        (tmp_path / "carried").write_bytes(cloudpickle.dumps(serialize_context()))
-    given = {
-        "PREFECT_API_AUTH_STRING": "a:b",
-        "PREFECT_API_TLS_INSECURE_SKIP_VERIFY": "true",
-        "PREFECT_API_REQUEST_TIMEOUT": "3",
-    }
-    code = (
-        "import pickle; from prefect import settings; from prefect.context import hydrated_context\n"
-        "with hydrated_context(pickle.loads(open('carried', 'rb').read())):\n"
-        f"    print(*[getattr(settings, name).value() for name in {list(given)}])"
-    )
-    worker = {**os.environ, "PREFECT_API_URL": "http://127.0.0.1:4/api", **given}
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, env=worker, capture_output=True, text=True, timeout=PATIENCE_S
-    )
-    assert done.stdout == "a:b True 3.0\n", done.stderr
 
 
 def test_a_worker_keeps_its_model_for_runs_with_other_data(tmp_path: Path) -> None:
@@ -388,7 +342,7 @@ def test_a_lost_scheduler_ends_the_run_and_the_next_one_goes_on(
     # Who the workers are is asked all the time, so that the kill hits a request: its connection breaks before the
     # client knows that the scheduler is gone.
     with (
-        patch("almanac.flows.cluster._LOOK_AGAIN_S", 0.0),
+        patch("almanac.flows.pipeline.batches._LOOK_S", 0.01),
         patch("almanac.flows.cluster._CONNECT_S", 2),
         pytest.raises(OperationalError) as raised,
     ):
@@ -417,8 +371,9 @@ def test_a_batch_is_mapped_once_also_by_a_later_run(declared: Path, tmp_path: Pa
         run = Run(declaration, DataDir(tmp_path / "data"), Scope(full=full))
         [source] = declaration.sources
         batches = stage_pages(run, (acquire(run, source, None),))
-        mapped = map_batches(run, batches, 1, last or batches.count, abilities(declaration.embed))
-        assert max(len(pickle.dumps(handle)) for handle in (run, batches, mapped)) < 64 << 10
+        for number in range(1, (last or batches.count) + 1):
+            map_batch(run, batches, number)
+        assert max(len(pickle.dumps(handle)) for handle in (run, batches)) < 64 << 10
         return {path.name: path.stat().st_ino for path in parts.glob("*.parquet")}
 
     first = map_all(1)
@@ -464,68 +419,6 @@ def test_workers_cut_documents_and_chunks_are_those_of_the_plain_engine(
     assert manifests[0].fingerprints == manifests[1].fingerprints
 
 
-@pytest.mark.parametrize(
-    ("batches", "places"),
-    [(1, 1), (3, 2), (10, 2), (23, 2), (62, 2), (30, 3), (40, 4), (60, 6), (92, 8), (100, 12), (1000, 16), (5, 8)],
-)
-def test_short_batches_are_given_out_several_at_once_so_that_workers_end_together(
-    declared: Path, tmp_path: Path, batches: int, places: int
-) -> None:
-    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
-    waiting = [(span, DEATHS) for span in reversed(each_alone(batches))]
-    least = ceil(batches / most_tasks(run))
-    busy_until, tasks = [0.0] * places, 0
-    while waiting:  # a batch takes a second, and a task a quarter of one
-        (first, last), _ = _taken(waiting, _at_once(len(waiting), places, least, are_short=True))
-        busy_until = sorted(busy_until)
-        busy_until[0] += 0.25 + last - first + 1
-        tasks += 1
-    assert sum(until > 0 for until in busy_until) == min(batches, places), (
-        "no worker is without, as long as there are batches"
-    )
-    assert max(busy_until) <= 1.15 * batches / places + 1.25
-    assert tasks <= max(40, 6 * places)
-
-
-@pytest.mark.parametrize("batches", [10, 20, 30, 62, 200])
-@pytest.mark.parametrize("workers", [2, 3, 8])
-def test_workers_that_come_one_by_one_end_together(declared: Path, tmp_path: Path, batches: int, workers: int) -> None:
-    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
-    waiting = [(span, DEATHS) for span in reversed(each_alone(batches))]
-    least = ceil(batches / most_tasks(run))
-    busy_until = [float(second) for second in range(workers)]  # one worker more each second; a batch takes a second
-    while waiting:
-        now = min(busy_until)
-        places = sum(second <= now for second in range(workers))
-        (first, last), _ = _taken(waiting, _at_once(len(waiting), places, least, are_short=True))
-        busy_until[busy_until.index(now)] = now + last - first + 1
-    even = (batches + sum(range(workers))) / workers
-    assert max(busy_until) <= max(even + _FEW + 1, min(_MANY, batches / 2))
-
-
-@pytest.mark.parametrize(("batches", "places"), [(1, 2), (10, 2), (47, 2), (2000, 2), (2000, 64)])
-def test_long_batches_are_given_out_alone_while_they_are_few_and_in_even_shares_at_the_end(
-    declared: Path, tmp_path: Path, batches: int, places: int
-) -> None:
-    run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / "data"))
-    waiting, given = [(span, DEATHS) for span in reversed(each_alone(batches))], []
-    while waiting:
-        given.append(
-            _taken(waiting, _at_once(len(waiting), places, ceil(batches / most_tasks(run)), are_short=False))[0]
-        )
-    assert [number for first, last in given for number in range(first, last + 1)] == list(range(1, batches + 1))
-    sizes = [last - first + 1 for first, last in given]
-    assert sizes == sorted(sizes, reverse=True)
-    assert (max(sizes), sizes[-1]) == (min(ceil(batches / most_tasks(run)), ceil(batches / places)), 1)
-    assert len(given) >= min(batches, places)
-    assert len(given) <= most_tasks(run) + 6 * places
-
-
-def test_a_span_at_which_a_worker_died_is_given_out_alone() -> None:
-    dying = [((number, number), DEATHS - (number == 2)) for number in range(9, 0, -1)]
-    assert [_taken(dying, 3)[0] for _ in range(3)] == [(1, 1), (2, 2), (3, 5)]
-
-
 def test_documents_cut_by_topic_are_cut_by_who_has_the_model(declared: Path, tmp_path: Path, cluster: Cluster) -> None:
     """Which asks the embedder, however little there is to cut."""
     declared.write_text(_DECLARATION.replace("by: paragraphs, size: 60, overlap: 0", "by: semantic, size: 200"))
@@ -554,8 +447,9 @@ def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_los
     def cut_all(last: int | None = None, *, full: bool = False) -> dict[str, int]:
         run, comparison = compared(full=full)
         batches = stage_items(run, comparison, None)
-        cut = cut_batches(run, batches, 1, last or batches.count, abilities(declaration.embed))
-        assert max(len(pickle.dumps(handle)) for handle in (run, batches, cut)) < 64 << 10
+        for number in range(1, (last or batches.count) + 1):
+            cut_batch(run, batches, number)
+        assert max(len(pickle.dumps(handle)) for handle in (run, batches)) < 64 << 10
         return {path.name: path.stat().st_ino for path in item_batches.parts_folder(run).glob("*.parquet")}
 
     first, every = cut_all(3), cut_all()
@@ -570,11 +464,9 @@ def test_a_batch_is_cut_once_also_by_a_later_run_and_again_where_its_part_is_los
 
     run, comparison = compared()
     batches = stage_items(run, comparison, None)
-    cut_batches(run, batches, 1, batches.count, {})
+    for number in range(1, batches.count + 1):
+        cut_batch(run, batches, number)
     lost, damaged = sorted(item_batches.parts_folder(run).glob("*.parquet"))[:2]
-    assert uncut(run, batches, 1, batches.count).name.startswith(
-        f"batch {batches.count} of {batches.count} of the documents to cut: "
-    )
     lost.unlink()
     damaged.write_bytes(b"PAR1")
     tables = {}
@@ -607,7 +499,8 @@ def test_listing_pages_are_read_once_and_items_are_those_of_the_plain_engine(
         with patch("almanac.spiders.mapping.pages.read_cards", wraps=read_cards) as read:
             batches = stage_pages(run, pages) if engine == "dask" else None
             if batches is not None:
-                map_batches(run, batches, 1, batches.count, abilities(declaration.embed))
+                for number in range(1, batches.count + 1):
+                    map_batch(run, batches, number)
                 with patch("almanac.flows.pipeline.map.map_page", side_effect=AssertionError("mapped by workers")):
                     items[engine] = map_pages(run, pages, batches=batches)
             else:
@@ -624,7 +517,7 @@ def test_a_worker_with_another_model_or_other_code_is_refused(declared: Path, tm
     with pytest.raises(UsageError) as raised:
         _run(declared, tmp_path / "data", cluster)
     assert raised.value.exit_code == 2
-    assert str(raised.value.where).startswith("worker tcp://127.0.0.1:")
+    assert str(raised.value.where).startswith("worker ")
     assert raised.value.message == f"the worker's embedder is feedfacefeedface, the run's is {INFO.fingerprint}"
     with closing(Cluster(tmp_path, fresh=True)) as other:
         package = tmp_path / "other" / "almanac"
@@ -664,7 +557,7 @@ def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(
 
 def test_without_the_extra_the_error_names_it(declared: Path, tmp_path: Path) -> None:
     with (
-        patch("almanac.core.extras.missing_package", lambda _: "prefect-dask is not installed"),
+        patch("almanac.core.extras.missing_package", lambda _: "distributed is not installed"),
         pytest.raises(UsageError) as raised,
     ):
         _run(declared, tmp_path / "data", "local[2]")
@@ -676,40 +569,6 @@ def test_a_scheduler_that_nobody_finds_ends_the_run(declared: Path, tmp_path: Pa
     with patch("almanac.flows.cluster._CONNECT_S", 1), pytest.raises(AlmanacError) as raised:
         _run(declared, tmp_path / "data", f"tcp://127.0.0.1:{_port()}")
     assert (raised.value.exit_code, raised.value.report["outcome"] if raised.value.report else None) == (7, "failed")
-
-
-@pytest.mark.parametrize("preloaded", [False, True])
-def test_a_cluster_gets_ready_as_it_or_a_run_starts(declared: Path, fresh_cluster: Cluster, *, preloaded: bool) -> None:
-    from distributed import Client
-
-    cluster = fresh_cluster
-
-    def is_ready() -> bool:  # travels by its code: by its name, this module would be imported, and all that it imports
-        return {"almanac.flows.pipeline.page_batches", "prefect.task_engine"} <= set(sys.modules)
-
-    cluster.add_worker(*(["--preload", "almanac.flows.pipeline.worker"] if preloaded else []))
-    client = Client(cluster.address, set_as_default=False)  # type: ignore[no-untyped-call]
-    with patch.dict(os.environ, {"ALMANAC_DASK": cluster.address}), client:
-        client.wait_for_workers(1, timeout=PATIENCE_S)
-        assert list(client.run(is_ready).values()) == [preloaded]
-        scheduler = partial(client.run_on_scheduler, is_ready)
-        assert not scheduler()
-        prepare_cluster(load_declaration(str(declared), ""))
-        deadline = time.monotonic() + PATIENCE_S
-        while not all([*client.run(is_ready).values(), scheduler()]):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-
-
-def test_a_process_that_is_ready_keeps_nothing_more_for_ever() -> None:
-    try:
-        dask_setup()
-        kept = gc.get_freeze_count()
-        others = [[number] for number in range(1_000)]  # what somebody else has in a worker meanwhile
-        dask_setup()  # as each run asks
-        assert len(others) == 1_000 and gc.get_freeze_count() <= kept  # less where something has ended since
-    finally:
-        gc.unfreeze()
 
 
 @LONG
@@ -739,54 +598,3 @@ def test_local_workers_do_the_batches_as_tasks_of_prefect(tmp_path: Path, prefec
             tasks = dict(database.execute(query).fetchall())
     assert {name for name in tasks if name.startswith("map batch")} >= {"map batch 1"}
     assert set(tasks.values()) == {"COMPLETED"}
-
-
-@LONG
-def test_workers_tell_prefect_of_each_run_also_where_each_has_an_api_of_its_own(
-    tmp_path: Path, cluster: Cluster
-) -> None:
-    (tmp_path / "here.yaml").write_text(_DECLARATION)
-    cluster.workers.append(
-        cluster.start(
-            ["-m", "distributed.cli.dask_worker", cluster.address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-        )
-    )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    for count in (70, 90):
-        _write_notes(tmp_path, count, f"And that there are {count}.")
-        command = [
-            sys.executable,
-            "-m",
-            "almanac.cli.main",
-            "run",
-            str(tmp_path / "here.yaml"),
-            "--json",
-            "--data",
-            str(tmp_path / "data"),
-        ]
-        done = subprocess.run(
-            command,
-            cwd=ROOT,
-            env={**environment, "ALMANAC_DASK": cluster.address},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-    with closing(sqlite3.connect(tmp_path / "data" / "prefect" / "prefect.db")) as database:
-        query = (
-            "select flow_run.start_time, task_run.name, task_run.state_type from task_run join flow_run on "
-            "flow_run.id = flow_run_id order by 1"
-        )
-        found = database.execute(query).fetchall()
-    runs = list(dict.fromkeys(start for start, _, _ in found))
-    for start in runs:
-        states = {name: state for began, name, state in found if began == start}
-        assert states.get("embed checkpoint 1") == "COMPLETED", states
-        assert any(name.startswith("map batch") for name in states)
-    assert len(runs) == 2
-    worker = cluster.workers[-1]
-    assert isinstance(worker, subprocess.Popen)
-    worker.terminate()
-    assert worker.wait(PATIENCE_S / 4) is not None  # nothing is left that it would have to tell

@@ -6,18 +6,15 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.fan_out import spans_of
 from almanac.flows.pipeline.handles import HANDLES, Live
 from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
-from almanac.schemas.declaration.run import RunsOn
 from tests.flows.notes import write
 
 _LARGEST = 64 << 10  # bytes of a pickle
@@ -65,11 +62,8 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
     assert len(json.dumps(reports["copies"][1]["recall"]["missed"])) > _LARGEST, "what a handle must not hold"
     of_workers = {
         "PageBatches",
-        "MappedBatches",
         "ItemBatches",
-        "CutBatches",
         "PlannedSegments",
-        "MadeSegments",
     }  # only where there are workers, see test_dask.py
     assert sizes.keys() == {"Run", "Live", *(handle.__name__ for handle in HANDLES)} - of_workers
     assert {name: size for name, size in sizes.items() if size >= _LARGEST} == {}
@@ -89,18 +83,3 @@ def test_a_run_that_was_pickled_is_the_same_run_without_what_it_had_loaded(decla
     )
     assert not {"_model", "stages", "golden"} & vars(copy).keys()
     assert (copy.stages, copy.golden) == (stages, golden)
-
-
-@pytest.mark.parametrize(
-    ("checkpoints", "sources", "tasks", "largest"),
-    [(0, 1, 0, 0), (1, 1, 1, 1), (184, 1, 184, 1), (185, 1, 93, 2), (20_000, 4, 181, 111)],
-)
-def test_checkpoints_are_shared_out_so_that_a_run_has_at_most_200_tasks(
-    checkpoints: int, sources: int, tasks: int, largest: int
-) -> None:
-    run = cast(Run, SimpleNamespace(declaration=SimpleNamespace(sources=[None] * sources, run=RunsOn())))
-    spans = list(spans_of(run, checkpoints))
-    assert [number for first, last in spans for number in range(first, last + 1)] == list(range(1, checkpoints + 1))
-    assert len(spans) == tasks
-    assert max((last - first + 1 for first, last in spans), default=0) == largest
-    assert len(spans) + sources + 15 <= 200

@@ -27,7 +27,6 @@ _ENGINES = [
     "tests.proof.cluster_processes",
     "distributed.cli.dask_worker",
     "distributed.cli.dask_scheduler",
-    "prefect_dask.task_runners",
     "chromadb",
     "boto3",
 ]
