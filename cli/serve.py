@@ -13,6 +13,7 @@ from almanac.cli.options import Data, Env
 from almanac.cli.output import say
 
 if TYPE_CHECKING:
+    from almanac.core.settings import DataDir, Project
     from almanac.serve.catalog import Catalog
 
 
@@ -52,14 +53,13 @@ def serve(
 ) -> None:
     """Answer over HTTP, with a chat page at /, from every knowledge base that has a published version."""
     from almanac.core.settings import DataDir, Project
-    from almanac.serve.catalog import Catalog
     from almanac.serve.server import serve as run
     from almanac.serve.server import serve_by_workers
     from almanac.serve.settings import Settings
 
     settings = Settings.read(host=host, port=port, workers=workers)
     project = Project.locate()
-    make_catalog = partial(Catalog, DataDir.locate(data, project), kb, env, project=project)
+    make_catalog = partial(_make_catalog, DataDir.locate(data, project), kb, env, project)
     _show_crashes()
     # A question is embedded on one core: two answers beside each other take less than one after the other on two.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -77,6 +77,12 @@ def serve(
     cut_off = run(catalog, settings, tell)
     if cut_off:  # the interpreter would wait for their threads
         os._exit(0)
+
+
+def _make_catalog(data: "DataDir", names: list[str] | None, env: str | None, project: "Project") -> "Catalog":
+    from almanac.serve.catalog import Catalog
+
+    return Catalog(data, names, env, project=project)
 
 
 def _prepare_worker() -> None:

@@ -1,4 +1,7 @@
-"""Runs the HTTP server, in this process or by several: listening address, startup, and shutdown by a signal."""
+"""Runs the HTTP server, in this process or by several: listening address, startup, and shutdown by a signal.
+
+A worker answers its parent as soon as it has imported this module: what takes long is imported afterwards.
+"""
 
 import os
 import signal
@@ -8,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -19,20 +22,20 @@ from almanac.core.lifetime import die_with_parent, how_it_ended
 from almanac.core.logs import get_logger
 from almanac.core.settings import quiet_engines
 from almanac.schemas.errors import OperationalError
-from almanac.serve.app import create_app
-from almanac.serve.catalog import Catalog
 from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.settings import Settings
 
+if TYPE_CHECKING:
+    from almanac.serve.catalog import Catalog
+
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 _METRICS = "PROMETHEUS_MULTIPROC_DIR"  # as prometheus_client reads it when it is imported
-# after which a worker that does not answer its parent is replaced: importing and loading a model may hold it up
-_HUNG_S = 20
+_HUNG_S = 20  # after which a worker that does not answer its parent is replaced
 MAX_HEAD_BYTES = 64 << 10  # of a request: its line and its headers, or its trailers
 _log = get_logger("almanac.serve")
 
 
-def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> int:
+def serve(catalog: "Catalog", settings: Settings, tell: Callable[[str], None]) -> int:
     """Serves the HTTP API and the chat page until SIGTERM, SIGINT or SIGHUP, then waits up to `settings.shutdown_s` for
     running requests.
 
@@ -48,6 +51,8 @@ def serve(catalog: Catalog, settings: Settings, tell: Callable[[str], None]) -> 
         UsageError: The address needs API keys, or the keys are malformed.
         OperationalError: The server cannot listen at the address.
     """
+    from almanac.serve.app import create_app
+
     app = create_app(catalog, settings)
     run_app(app, settings, tell)
     in_flight: int = app.state.workers.in_flight
@@ -97,7 +102,7 @@ class _Server(uvicorn.Server):
 
 
 def serve_by_workers(
-    catalog: Callable[[], Catalog], settings: Settings, prepare: Callable[[], None], tell: Callable[[str], None]
+    catalog: Callable[[], "Catalog"], settings: Settings, prepare: Callable[[], None], tell: Callable[[str], None]
 ) -> None:
     """Serves by `settings.workers` processes until SIGTERM, SIGINT or SIGHUP, then waits until each has answered what
     it works on. A worker that dies is replaced.
@@ -150,13 +155,17 @@ class _Supervisor(Multiprocess):
         super().terminate_all()
 
 
-def _make_app(catalog: Callable[[], Catalog], settings: Settings, prepare: Callable[[], None], shared: Path) -> ASGIApp:
+def _make_app(
+    catalog: Callable[[], "Catalog"], settings: Settings, prepare: Callable[[], None], shared: Path
+) -> ASGIApp:
     """The application of a worker, made there."""
     die_with_parent()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent passes it on
     quiet_engines()
     prepare()
     try:
+        from almanac.serve.app import create_app
+
         return create_app(catalog(), settings, shared)
     except Exception:
         _log.exception("cannot_start")
