@@ -115,8 +115,10 @@ def plan(
 
 def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Say what is live, what ran last, what runs now and what comes next."""
-    from almanac.core.store.readers import last_reached, version_here
-    from almanac.core.store.session import holder_in_store, listing
+    from almanac.core.store.objects import Objects
+    from almanac.core.store.pointer import holder_of
+    from almanac.core.store.readers import heard_of
+    from almanac.core.store.session import listing
     from almanac.flows.pipeline.earlier_runs import last_run
     from almanac.index.versions import store as stored
     from almanac.index.versions.lock import lock_holder
@@ -128,15 +130,15 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
     try:
         with listing(folder, name) as listed:
             last, current = last_run(listed, name), stored.current_version(listed.index(name))
-        running = holder_in_store(folder, name) if folder.url else lock_holder(folder.index(name))
+        running = holder_of(Objects(folder.url), name) if folder.url else lock_holder(folder.index(name))
         if folder.url:
-            store = StoreStatus(url=folder.url, away=False, cached=version_here(folder, name))
+            store = StoreStatus(url=folder.url, away=False, cached=heard_of(folder, name).version)
     except StoreAway:
-        current = version_here(folder, name)
+        current, away_since = heard_of(folder, name)
         if current is None:
             raise
         last = running = None
-        store = StoreStatus(url=folder.url, away=True, away_since=last_reached(folder, name), cached=current)
+        store = StoreStatus(url=folder.url, away=True, away_since=away_since, cached=current)
     upcoming, stale = _schedule(declaration.schedule, last)
     if store is not None and store.away:
         stale = None

@@ -13,7 +13,7 @@ from typing import Any
 from almanac.cli.output import say
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.core.store.layout import AREAS
+from almanac.core.store.working_copy import AREAS
 
 _BUILT = ("vectors", "processed", "index")
 _WRITES: dict[str, tuple[str, ...]] = {

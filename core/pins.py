@@ -41,14 +41,14 @@ class Pin:
 
 
 @contextmanager
-def alone_with(folder: Path) -> Iterator[bool]:
-    """Yields whether the exclusive lock on `folder` was obtained, that is, no reader has it pinned. If so, new readers
-    wait until the end of the block.
+def alone_with(folder: Path, *, waits: bool = False) -> Iterator[bool]:
+    """Yields whether the exclusive lock on `folder` was obtained, that is, no reader has it pinned; with `waits`, it
+    always is in the end. If so, new readers wait until the end of the block.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
             alone = True
         except BlockingIOError:
             alone = False

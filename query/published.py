@@ -14,7 +14,7 @@ from typing import Any, TypedDict, Unpack
 from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
-from almanac.core.store.readers import StoreReader, StoreState, version_here
+from almanac.core.store.readers import StoreReader, StoreState, heard_of
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
@@ -131,7 +131,7 @@ def live_version(data: DataDir, name: str) -> str | None:
     Raises DamagedVersion where the live pointer names a version that does not exist.
     """
     if data.url:
-        return version_here(data, name)
+        return heard_of(data, name).version
     return current_version(data.index(name))
 
 
@@ -311,7 +311,7 @@ class PublishedIndex:
         except OtherFormat:
             raise
         except DamagedVersion as error:
-            reader.set_aside(version, str(error))  # unless another process has done so, and fetched it anew
+            reader.mend(version, str(error))  # unless another process has done so, and fetched it anew
         except NotFound:  # another process has set it aside since it was resolved
             pass
         reader.resolve(version)

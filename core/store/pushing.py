@@ -1,130 +1,120 @@
-"""Pushing: what a working copy has and the store lacks is uploaded, and trees are made that name it."""
+"""Pushing: what a working copy has and the store lacks is uploaded, and lists are made that name it. Sweeping: what no
+list of CURRENT names is removed.
+"""
 
-import hashlib
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import PurePosixPath
+from typing import Any, NamedTuple
 
 from almanac.core.logs import get_logger
-from almanac.core.store.head import Head
-from almanac.core.store.layout import AREAS, POINTER, SEALS, entries, index_of, seal_of, segments_in
 from almanac.core.store.objects import Changed
-from almanac.core.store.trees import File, Folder, object_key, write_folder
-from almanac.core.store.working_copy import WorkingCopy
+from almanac.core.store.pointer import Head
+from almanac.core.store.working_copy import POINTER, File, WorkingCopy, folders_here, seal_of
 from almanac.schemas.errors import StorageError
+from almanac.schemas.hashing import canonical_json, sha256
 
 _TRIES = 5  # whoever opens a version with Chroma changes a file of Chroma's
+_BATCH = 200  # objects between two looks at the lock
 _log = get_logger("almanac.store")
 
 
-def upload(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> Head:
-    """Uploads what areas have and the store lacks, and returns the head that names it; CURRENT is not moved. Other
-    areas stay as they are in `head`.
+class Swept(NamedTuple):
+    """What was removed: the number of objects, and their bytes."""
+
+    objects: int
+    bytes: int
+
+
+def upload(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> dict[str, Any]:
+    """Uploads what areas have and the store lacks, and returns what changes in CURRENT by it, which is not moved here;
+    empty for nothing.
     """
     for _ in range(_TRIES):
         try:
-            return _Push(copy).upload(head, areas)
+            return _upload(copy, head, areas)
         except (Changed, FileNotFoundError) as error:
             _log.info("files changed during a push", kb=copy.kb, error=repr(error))
-    raise StorageError(
-        "files change faster than they can be pushed",
-        where=str(copy.root),
-        hint="does something else write there? run again",
-    )
+    hint = "does something else write there? run again"
+    raise StorageError("files change faster than they can be pushed", where=str(copy.root), hint=hint)
 
 
-def note_pushed(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> None:
-    """Remembers that CURRENT has these areas as they are here."""
-    for area, tree in copy.folder(head.root).folders.items():
-        if area in areas:
-            copy.notes.note_checked_out(area, tree)
+def _upload(copy: WorkingCopy, head: Head, areas: Iterable[str]) -> dict[str, Any]:
+    requests: list[Callable[[], object]] = []
+    changed: dict[str, str] = {}
+    live: dict[str, Any] = {}
 
+    def write_list(content: object, known: Iterable[str]) -> str:
+        encoded = canonical_json(content).encode()
+        name = sha256(encoded)
+        if name not in known:
+            copy.keep_list(name, encoded)
+            requests.append(partial(copy.objects.write_content, copy.key(name), encoded))
+        return name
 
-class _Push:
-    """One push: the requests that it takes are collected while trees are made, and carried out side by side."""
-
-    def __init__(self, copy: WorkingCopy) -> None:
-        self._copy, self._root = copy, copy.root
-        self._uploads: list[Callable[[], None]] = []
-
-    def upload(self, head: Head, areas: Iterable[str]) -> Head:
-        copy = self._copy
-        before = copy.folder(head.root).folders
-        new = {
-            area: self._tree_of(PurePosixPath(area), before.get(area, ""))
-            for area in AREAS
-            if area in areas and (self._root / area).is_dir()
-        }
-        root = write_folder(Folder(folders={**before, **new}), self._write_tree)
-        copy.do_all(self._uploads)
-        if root == head.root:
-            return head
-        return head.model_copy(update={"root": root, **(self._published(root) if "index" in new else {})})
-
-    def _tree_of(self, path: PurePosixPath, before: str) -> str:
-        copy, folder = self._copy, Folder()
-        base = copy.folder(before)
-        # Backwards: of a crawl at work, the journal before the bodies that it names.
-        for name, is_folder in sorted(entries(self._root / path), reverse=True):
-            inner = path / name
-            if not is_folder:
-                folder.files[name] = self._file(inner, base.files.get(name))
-            elif (seal := seal_of(inner)) and not (self._root / inner / seal).is_file():
-                continue  # not finished
-            elif (
-                seal
-                and (there := base.folders.get(name))
-                and copy.folder(there).files[seal].sha256 == copy.sha256(inner / seal)
-            ):
-                folder.folders[name] = there
+    for area in areas:
+        before, now = copy.folders(head, area), dict[PurePosixPath, str]()
+        pointer = copy.root / copy.index / POINTER  # read before the versions, of which it may name the newest
+        version = pointer.read_text(encoding="utf-8").strip() if area == "index" and pointer.is_file() else None
+        for path, names in folders_here(copy.root, PurePosixPath(area)):
+            files, seal = copy.files(before.get(path)), seal_of(path)
+            if seal in files and copy.sha256(path / seal) == files[seal].sha256:
+                now[path] = before[path]  # what it seals is not read again
             else:
-                folder.folders[name] = self._tree_of(inner, base.folders.get(name, ""))
-                if seal:
-                    copy.notes.note_sealed(inner, copy.notes.sha256(self._root, inner / seal))
-        return write_folder(folder, self._write_tree)
+                now[path] = write_list(
+                    {name: _listed(copy, path / name, files.get(name), requests) for name in names}, before.values()
+                )
+        if now or before:
+            changed[area] = write_list({str(path): listed for path, listed in now.items()}, head.areas.values())
+        if area == "index":
+            version_list = now.get(copy.index / "versions" / version) if version else None
+            live = {"version": version if version_list else None, "version_list": version_list}
+    copy.do_all(requests)
+    if all(head.areas.get(area) == listed for area, listed in changed.items()):
+        return {}
+    return {"areas": {**head.areas, **changed}, **live}
 
-    def _file(self, path: PurePosixPath, before: File | None) -> File:
-        local, notes = self._root / path, self._copy.notes
-        # a journal that may be growing: what was read is what is pushed
-        if path.parts[0] == "raw" and path.suffix == ".jsonl":
-            size = local.stat().st_size
-            if before is not None and before.size == size and notes.sha256(self._root, path) == before.sha256:
-                return before
-            content = local.read_bytes()
-            file = File(hashlib.sha256(content).hexdigest(), len(content))
-            self._uploads.append(partial(self._upload_content, file.sha256, content))
-            return file
-        file = File(notes.sha256(self._root, path), local.stat().st_size)
-        if file != before:
-            self._uploads.append(
-                partial(self._copy.objects.upload, object_key(self._copy.kb, file.sha256), file.sha256, local)
-            )
-        return file
 
-    def _write_tree(self, sha256: str, content: bytes) -> None:
-        self._copy.notes.note_tree(sha256, content)
-        if sha256 not in self._copy.there:
-            self._uploads.append(partial(self._upload_content, sha256, content))
+def _listed(copy: WorkingCopy, path: PurePosixPath, before: File | None, requests: list[Callable[[], object]]) -> File:
+    """A file as a list has it, with the request that uploads it where the store lacks it."""
+    if before is not None and copy.has(path, before):
+        return before
+    local = copy.root / path
+    if path.parts[0] == "raw" and path.suffix == ".jsonl":  # a journal that may be growing: what was read is pushed
+        content = local.read_bytes()
+        file = File(sha256(content), len(content))
+        requests.append(partial(copy.objects.write_content, copy.key(file.sha256), content))
+    else:
+        file = File(copy.sha256(path), local.stat().st_size)
+        requests.append(partial(copy.objects.upload, copy.key(file.sha256), file.sha256, local))
+    return file
 
-    def _upload_content(self, sha256: str, content: bytes) -> None:
-        key = object_key(self._copy.kb, sha256)
-        if self._copy.objects.write(key, content, replacing=None) is None:
-            raise StorageError(
-                "an object has another content than its name says", where=key, hint="somebody else writes to the bucket"
-            )
 
-    def _published(self, root: str) -> dict[str, object]:
-        """What CURRENT says of the live version."""
-        copy, base = self._copy, index_of(self._copy.kb)
-        pointer = self._root / base / POINTER
-        version = pointer.read_text(encoding="utf-8").strip() if pointer.is_file() else None
-        tree = copy.below(root, base / "versions" / version) if version else None
-        if version is None or tree is None:
-            return {"version": None, "version_tree": None, "segments": {}}
-        names = segments_in((self._root / base / "versions" / version / SEALS["versions"]).read_bytes())
-        segments = {name: copy.below(root, base / "segments" / name) for name in names}
-        return {
-            "version": version,
-            "version_tree": tree,
-            "segments": {name: inner for name, inner in segments.items() if inner},
-        }
+def sweep_objects(
+    copy: WorkingCopy, head: Head, require_held: Callable[[], None], *, older_than_s: float = -math.inf
+) -> Swept:
+    """Removes the objects that CURRENT does not need and that are older than that, by the clock of the store; returns
+    what was removed. Only the holder of the lock may do it.
+
+    `require_held` raises where the lock was lost: whoever has it now may need what this process takes for unneeded.
+    """
+    needed = needed_by(copy, head)
+    listed = copy.objects.listed(f"objects/{copy.kb}/")
+    gone = [(key, size) for key, size, age_s in listed if key[-64:] not in needed and age_s >= older_than_s]
+    for first in range(0, len(gone), _BATCH):
+        require_held()
+        copy.do_all([partial(copy.objects.delete, key) for key, _ in gone[first : first + _BATCH]])
+    swept = Swept(len(gone), sum(size for _, size in gone))
+    if gone:
+        _log.info("objects_removed", kb=copy.kb, objects=swept.objects, bytes=swept.bytes)
+    return swept
+
+
+def needed_by(copy: WorkingCopy, head: Head) -> set[str]:
+    """The hashes of all objects that CURRENT needs."""
+    needed = set(head.areas.values())
+    for area in head.areas:
+        for listed in copy.folders(head, area).values():
+            needed |= {listed, *(file.sha256 for file in copy.files(listed).values())}
+    return needed

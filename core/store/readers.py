@@ -8,31 +8,29 @@ answers is told then, and switches when it is ready. Processes that share a cach
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import closing, suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from almanac.core.given_up import GivenUp, require_wanted
+from almanac.core.clock import utc_now
+from almanac.core.given_up import require_wanted
 from almanac.core.logs import get_logger
-from almanac.core.settings import DataDir, cache_bytes
-from almanac.core.store.asked import AskedVersions
-from almanac.core.store.bounds import mark_used
-from almanac.core.store.fetching import fetch_versions, note_reached, noted, reached_at, set_aside_altered
-from almanac.core.store.head import Head, Seen, head_key, parse_head, read_head
-from almanac.core.store.layout import folders_of, is_whole
+from almanac.core.settings import DataDir
+from almanac.core.store.fetching import PUBLISHED, fetch_versions, mark_used
 from almanac.core.store.objects import Objects
-from almanac.core.store.working_copy import Stopped, WorkingCopy
+from almanac.core.store.pointer import Head, Seen, changed_head, read_head
+from almanac.core.store.working_copy import Stopped, WorkingCopy, folders_of
 from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, Retriable, StorageError, StoreAway
 
 _LOOK_S = 2.0  # seconds between two looks at CURRENT
-_AGAIN_S, _LONGEST_S = 2.0, 60.0  # until a version that could not be fetched is tried again, doubled each time
-_TURN_S = 0.1  # between two looks whether a version that waits for its turn is still asked for
-_CLEAN_S = 30.0  # until what a reader had open when it should have gone is looked for again
+_AGAIN_S = 30.0  # until what could not be fetched, or removed because it is open, is tried again
+_TURN_S = 0.1  # between two looks whether a request still waits
 _log = get_logger("almanac.store")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreState:
+class StoreState(NamedTuple):
     """How a reader stands to its store.
 
     `away_since` is when the store answered last, in ISO 8601, None while it answers. `behind` is the version that is
@@ -43,12 +41,21 @@ class StoreState:
     behind: str | None = None
 
 
-def version_here(data: DataDir, kb: str) -> str | None:
-    """Returns the version that was live in the store when this cache heard of it last; None where it never heard of
-    one.
-    """
-    head = noted(data.of(kb).root)
-    return head.version if head else None
+class Heard(NamedTuple):
+    """What a cache heard of a store last: the live version, None before the first one, and when, in ISO 8601."""
+
+    version: str | None = None
+    at: str | None = None
+
+
+def heard_of(data: DataDir, kb: str) -> Heard:
+    """Returns what this machine heard of a knowledge base in a store last, without asking for it."""
+    path = data.of(kb).root / PUBLISHED
+    try:
+        version, at = Head.model_validate_json(path.read_bytes()).version, path.stat().st_mtime
+    except (FileNotFoundError, ValueError):
+        return Heard()
+    return Heard(version, datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds"))
 
 
 def live_in_store(data: DataDir, kb: str) -> str | None:
@@ -58,16 +65,10 @@ def live_in_store(data: DataDir, kb: str) -> str | None:
     try:
         return read_head(Objects(data.url, is_brief=True), kb).head.version
     except StoreAway:
-        version = version_here(data, kb)
-        if version is None or not is_whole(data.of(kb).root, kb, version):
+        version = heard_of(data, kb).version
+        if version is None or not folders_of(data.of(kb).root, kb, version):
             raise
         return version
-
-
-def last_reached(data: DataDir, kb: str) -> str | None:
-    """Returns when the store answered a reader of this cache last, in ISO 8601; None where that is not known."""
-    at = reached_at(data.of(kb).root)
-    return None if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 class StoreReader:
@@ -80,35 +81,26 @@ class StoreReader:
     """
 
     def __init__(self, data: DataDir, kb: str, pinned: str | None = None) -> None:
-        self._data, self._kb, self._pinned = data, kb, pinned
-        self._root = data.of(kb).root
-        self._brief = Objects(data.url, is_brief=True)
-        self._one_at_a_time, self._ended = threading.Lock(), threading.Event()
-        self._closings = 0
-        self._asked = AskedVersions(self._fetch_asked)
-        self._copy: WorkingCopy | None = None  # while something is fetched
-        self._etag: str | None = None  # of CURRENT as it was seen last
-        self._published: Head | None = None  # CURRENT as it was seen last
-        # tree that a version was the same in when it could not be opened for a reason
-        self._as_published: dict[tuple[str, str], str] = {}
+        self._data, self._kb, self._pinned, self._root = data, kb, pinned, data.of(kb).root
+        self._objects = Objects(data.url, is_brief=True)
+        self._lock, self._ended = threading.Lock(), threading.Event()
+        self._worker: ThreadPoolExecutor | None = None  # of one thread: one fetch after the other
+        self._works: dict[str, Future[Any]] = {}
+        self._mended: set[tuple[str, str, str | None]] = set()
+        self._seen = Seen(Head(), None, 0.0)  # CURRENT as it was seen last
         self._taken_over: Head | None = None  # CURRENT of which everything is in use
-        self._due_at: float | None = 0.0  # when to fetch, by the monotonic clock; None: CURRENT is as it was
-        self._delay_s = _AGAIN_S
-        self._clean_at: float | None = None
+        self._due_at: float | None = 0.0  # when to fetch, by the monotonic clock; None: all is as CURRENT says
         self._away_since: str | None = None
-        self._told = ""
 
     @property
     def version(self) -> str | None:
         """The live version as this cache knows it; None before the first one."""
-        return version_here(self._data, self._kb)
+        return heard_of(self._data, self._kb).version
 
     def state(self) -> StoreState:
-        published, taken_over = self._published, self._taken_over
-        is_behind = (
-            published is not None and not self._pinned and (taken_over is None or _live(published) != _live(taken_over))
-        )
-        return StoreState(self._away_since, published.version if published is not None and is_behind else None)
+        seen, taken_over = self._seen, self._taken_over
+        is_behind = seen.etag and not self._pinned and (taken_over is None or _live(seen.head) != _live(taken_over))
+        return StoreState(self._away_since, seen.head.version if is_behind else None)
 
     def resolve(self, version: str | None = None) -> str:
         """Returns the version to read, which the cache has: the one that is named, else the pinned or the live one.
@@ -120,44 +112,24 @@ class StoreReader:
         """
         wanted = version or self._pinned or self.version
         if wanted is None:
-            raise NothingPublished(
-                f"nothing is published for '{self._kb}' yet", where=self._data.url, hint="almanac run KB"
-            )
-        if not is_whole(self._root, self._kb, wanted):
-            closings = self._closings
-            self._asked.get(wanted, lambda: self._require_open(closings))
-        mark_used(folders_of(self._root, self._kb, wanted))
+            finding = f"nothing is published for '{self._kb}' yet"
+            raise NothingPublished(finding, where=self._data.url, hint="almanac run KB")
+        if not self._folders(wanted):
+            self._in_turn(wanted, lambda ended: self._folders(wanted) or self._fetch(ended, wanted))
+        mark_used(self._folders(wanted))
         return wanted
 
-    def set_aside(self, version: str, reason: str) -> None:
-        """Takes out of the cache what it has of a version in another content than the store has: `resolve` fetches it
-        anew.
+    def mend(self, version: str, reason: str) -> None:
+        """Compares all that the cache has of a version with the store, and fetches what differs.
 
-        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. What is
-        no other than in the store is not read again for the same reason, until something else is published. Raises as
-        `resolve`.
+        Not while the store is away, nor where this machine wrote last: then what is here may be all there is. Once for
+        a reason, until something else is published. Raises as `resolve`.
         """
-        closings = self._closings
-        while not self._one_at_a_time.acquire(timeout=_TURN_S):
-            self._require_open(closings)
-            require_wanted()
-        copy = None
-        try:
-            copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
-            with copy.checking_out() as has_writer:
-                head = read_head(self._brief, self._kb).head
-                if (
-                    not has_writer
-                    and self._as_published.get((version, reason)) != head.root
-                    and not set_aside_altered(copy, head, [version])
-                ):
-                    self._as_published[version, reason] = head.root
-        except (StoreAway, NotFound):  # `resolve` says so, where it is needed
-            pass
-        finally:
-            if copy is not None:
-                copy.close()
-            self._one_at_a_time.release()
+        case = version, reason, self._seen.head.index
+        if case not in self._mended:
+            self._mended.add(case)
+            with suppress(StoreAway, NotFound):  # `resolve` says so, where it is needed
+                self._in_turn(f"mend {version}", lambda ended: self._fetch(ended, version, is_read=True))
 
     def begin(self) -> None:
         """Fetches what is published now. While the store is away, what the cache has will do, with a warning.
@@ -165,11 +137,10 @@ class StoreReader:
         Raises StoreAway where the cache has nothing whole, and the other errors of a store.
         """
         try:
-            seen = self._fetch(None)
-            self._etag, self._published, self._taken_over, self._due_at = seen.etag, seen.head, seen.head, None
+            self._take(lambda: None)
         except StoreAway as error:
             version = self._pinned or self.version
-            if version is None or not is_whole(self._root, self._kb, version):
+            if version is None or not self._folders(version):
                 raise
             self._note_away(error)
 
@@ -177,146 +148,102 @@ class StoreReader:
         """Follows CURRENT in a thread until `close`. `on_change` is called, there, when something new is in the cache;
         where it raises, it is called again.
         """
-        threading.Thread(target=self._follow, args=(on_change,), name=f"follow-{self._kb}", daemon=True).start()
+        threading.Thread(target=self._follow, args=(on_change, self._ended), name="follow-store", daemon=True).start()
 
     def close(self) -> None:
-        """Ends `follow`, also while it fetches, and what requests wait for."""
-        self._ended.set()
-        self._closings += 1
-        if copy := self._copy:
-            copy.stop()
+        """Ends `follow`, also while it fetches, and what requests wait for. A later request begins anew."""
+        with self._lock:
+            self._ended.set()
+            if self._worker is not None:
+                self._worker.shutdown(wait=False, cancel_futures=True)
+                self._worker = None
 
-    def _follow(self, on_change: Callable[[], None]) -> None:
-        while not self._ended.wait(_LOOK_S if self._due_at is None else 0.0):
+    def _follow(self, on_change: Callable[[], None], ended: threading.Event) -> None:
+        while not ended.is_set():
             try:
                 self._look(on_change)
-            except Exception as error:  # a defect: answers go on, from what there is
-                if not self._ended.is_set():
-                    self._tell("not_followed", error)
-            if self._due_at is not None:
-                self._ended.wait(_LOOK_S)
+            except Exception as error:  # of the store, a full disk, a defect: answers go on, from what there is
+                self._due_at = time.monotonic() + _AGAIN_S
+                if not ended.is_set():
+                    published, answering = self._seen.head.version, self._pinned or self.version
+                    told = {"kb": self._kb, "published": published, "answering": answering, "error": str(error)}
+                    _log.warning("not_taken_over", **told)
+            ended.wait(_LOOK_S)
 
     def _look(self, on_change: Callable[[], None]) -> None:
         """Looks at CURRENT once, and takes over what is new there."""
         try:
-            found = self._brief.read(head_key(self._kb), unless=self._etag)
+            seen = changed_head(self._objects, self._kb, self._seen.etag)
         except AlmanacError as error:
             self._note_away(error)
             return
-        self._note_back()
-        if found is not None:
-            self._published = parse_head(self._brief, self._kb, found).head
-            self._etag, self._due_at, self._delay_s = found.etag, 0.0, _AGAIN_S
-        now = time.monotonic()
-        if self._due_at is not None and now >= self._due_at:
-            self._take_over(on_change)
-        elif self._clean_at is not None and now >= self._clean_at:
-            self._fetch(None)
-
-    def _take_over(self, on_change: Callable[[], None]) -> None:
-        try:
-            fetched = self._fetch(None).head
-            on_change()
-        except (AlmanacError, OSError) as error:  # OSError: a full disk
-            if self._ended.is_set():
-                return
-            self._due_at = time.monotonic() + self._delay_s
-            self._delay_s = min(2 * self._delay_s, _LONGEST_S)
-            self._tell("not_taken_over", error)
-            return
-        self._taken_over, self._due_at, self._told = fetched, None, ""
-        if self._clean_at is not None:  # what was open until now
-            self._fetch(None)
-
-    def _fetch_asked(self, version: str, is_waited_for: Callable[[], bool]) -> None:
-        """Fetches a version that a request waits for, in its turn, unless the cache has it by then. Raises GivenUp
-        where nobody waits before that.
-        """
-        closings = self._closings
-        while not self._one_at_a_time.acquire(timeout=_TURN_S):
-            self._require_open(closings)
-            if not is_waited_for():
-                raise GivenUp
-        try:
-            if not is_whole(self._root, self._kb, version):
-                self._fetch_alone(version, closings)
-        finally:
-            self._one_at_a_time.release()
-
-    def _fetch(self, version: str | None) -> Seen:
-        """Fetches a version, else what requests read that name none; returns the CURRENT that it is of."""
-        closings = self._closings
-        with self._one_at_a_time:
-            return self._fetch_alone(version, closings)
-
-    def _fetch_alone(self, version: str | None, closings: int) -> Seen:
-        """As `_fetch`, by whoever has the turn. Raises Retriable where the reader has been closed since `closings`."""
-        copy = self._copy = WorkingCopy(Objects(self._data.url), self._kb, self._root)
-        try:
-            self._require_open(closings)
-            with copy.checking_out() as has_writer:
-                seen = read_head(self._brief, self._kb)
-                try:
-                    is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)
-                except StoreAway:
-                    raise
-                except StorageError:
-                    before, seen = seen, read_head(self._brief, self._kb)
-                    if seen.etag == before.etag:
-                        raise
-                    # a takedown has removed what was being fetched
-                    is_left = self._fetch_of(copy, seen.head, version, has_writer=has_writer)
-            self._clean_at = time.monotonic() + _CLEAN_S if is_left else None
-            note_reached(self._root)
-            return seen
-        except Stopped as stopped:
-            raise _closed() from stopped
-        finally:
-            self._copy = None
-            copy.close()
-
-    def _require_open(self, closings: int) -> None:
-        if self._closings != closings:
-            raise _closed()
-
-    def _fetch_of(self, copy: WorkingCopy, head: Head, version: str | None, *, has_writer: bool) -> bool:
-        return fetch_versions(copy, head, [version or self._pinned], additive=has_writer, limit=cache_bytes())
-
-    def _note_away(self, error: AlmanacError) -> None:
-        if self._away_since is None:
-            self._away_since = last_reached(self._data, self._kb) or datetime.now(UTC).isoformat(timespec="seconds")
-            _log.warning(
-                "store_away",
-                kb=self._kb,
-                since=self._away_since,
-                answering=self._pinned or self.version,
-                error=str(error),
-            )
-
-    def _note_back(self) -> None:
-        note_reached(self._root)
+        mark_used([self._root / PUBLISHED])
         if self._away_since is not None:
             _log.info("store_back", kb=self._kb, was_away_since=self._away_since)
             self._away_since = None
+        if seen is not None:
+            if seen.head.index != self._seen.head.index:
+                self._due_at = 0.0
+            self._seen = seen
+        if self._due_at is not None and time.monotonic() >= self._due_at:
+            self._take(on_change)
 
-    def _tell(self, event: str, error: Exception) -> None:
-        """Logs an error, unless it is the last one that was logged: each look meets it again."""
-        if self._told != str(error):
-            self._told = str(error)
-            with suppress(ValueError):  # the log's file was closed: the process ends
-                _log.warning(
-                    event,
-                    kb=self._kb,
-                    published=self._published and self._published.version,
-                    answering=self._pinned or self.version,
-                    error=str(error),
-                )
+    def _take(self, on_change: Callable[[], None]) -> None:
+        seen, is_left = self._in_turn("", self._fetch)
+        on_change()
+        self._seen, self._taken_over = seen, seen.head
+        if is_left:  # what was open until now
+            is_left = self._in_turn("", self._fetch)[1]
+        self._due_at = time.monotonic() + _AGAIN_S if is_left else None
 
+    def _in_turn(self, name: str, work: Callable[[threading.Event], Any]) -> Any:
+        """Does something after what is being fetched; who asks for what another thread asks for waits for the same."""
+        with self._lock:
+            if self._ended.is_set():
+                self._ended = threading.Event()
+            if self._worker is None:
+                self._worker = ThreadPoolExecutor(1, thread_name_prefix="fetch")
+            if name not in self._works or self._works[name].done():
+                self._works[name] = self._worker.submit(work, self._ended)
+            future = self._works[name]
+        try:
+            while not future.done():
+                wait([future], _TURN_S)
+                require_wanted()
+            return future.result()
+        except (CancelledError, Stopped) as error:
+            finding = "the knowledge base was closed while a version was being fetched"
+            raise Retriable(finding, hint="ask again") from error
+        finally:
+            if future.done():
+                self._works.pop(name, None)
 
-def _closed() -> Retriable:
-    return Retriable("the knowledge base was closed while a version was being fetched", hint="ask again")
+    def _fetch(self, ended: threading.Event, version: str | None = None, *, is_read: bool = False) -> tuple[Seen, bool]:
+        """Fetches a version, else what requests read that name none; returns the CURRENT that it is of, and whether a
+        reader still has open what should be gone.
+        """
+        with closing(WorkingCopy(self._objects, self._kb, self._root, ended)) as copy, copy.changing() as has_writer:
+            seen, versions = read_head(self._objects, self._kb), [version or self._pinned]
+            while True:
+                try:
+                    return seen, fetch_versions(copy, seen.head, versions, has_writer=has_writer, is_read=is_read)
+                except StorageError as error:
+                    before, seen = seen, read_head(self._objects, self._kb)
+                    if isinstance(error, StoreAway) or seen.head.index == before.head.index:
+                        raise
+                    # else a takedown has removed what was being fetched
+
+    def _folders(self, version: str) -> list[Path]:
+        return folders_of(self._root, self._kb, version)
+
+    def _note_away(self, error: AlmanacError) -> None:
+        if self._away_since is None:
+            heard = heard_of(self._data, self._kb)
+            self._away_since = heard.at or utc_now()
+            answering = self._pinned or heard.version
+            _log.warning("store_away", kb=self._kb, since=self._away_since, answering=answering, error=str(error))
 
 
 def _live(head: Head) -> tuple[str | None, str | None]:
-    """What readers read of a head: a takedown makes the version anew under its name."""
-    return head.version, head.version_tree
+    """What is read by who names no version: a takedown makes the version anew under its name."""
+    return head.version, head.version_list

@@ -1,32 +1,25 @@
 """What a command does with an object store: one that writes takes the lock, checks out, and pushes; one that reads
 fetches what it needs at its start.
 
-What stays open, and answers also while the store is away, reads through `readers.py`.
-
-For a data directory on local disk all of it does nothing. boto3 is imported by `Objects`, when a store is opened.
+What stays open, and answers also while the store is away, reads through `readers.py`. For a data directory on local
+disk all of it does nothing. boto3 is imported by `Objects`, when a store is opened.
 """
 
-import math
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from almanac.core.logs import get_logger
-from almanac.core.settings import DataDir, cache_bytes
-from almanac.core.store.checking_out import check_out, fetch_lost, list_into
-from almanac.core.store.fetching import fetch_versions, note_published, set_aside_altered
-from almanac.core.store.head import Writer, holder_of, locked_by, read_head
-from almanac.core.store.head import writing as take_lock
-from almanac.core.store.layout import AREAS, is_whole
+from almanac.core.settings import DataDir
+from almanac.core.store.fetching import check_out, fetch_versions, list_into, note_published
 from almanac.core.store.objects import Objects
-from almanac.core.store.pushing import note_pushed, upload
-from almanac.core.store.sweeping import Swept, sweep_objects
-from almanac.core.store.working_copy import WorkingCopy
-from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, RunLocked, StoreAway
+from almanac.core.store.pointer import Writer, locked_by, read_head, taking_lock
+from almanac.core.store.pushing import Swept, sweep_objects, upload
+from almanac.core.store.working_copy import AREAS, READERS, WorkingCopy, folders_of, made_from
+from almanac.schemas.errors import AlmanacError, NotFound, NothingPublished, RunLocked
 
 _PUSH_EVERY_S = 30.0
 _LOOK_S = 0.5  # between two looks whether there are new vectors
@@ -46,120 +39,79 @@ class Session:
         self.swept: Swept | None = None
 
     def push(self, areas: Iterable[str] | None = None) -> None:
-        """Pushes areas, default: all that were checked out. Raises RunLocked where another writer took over, StoreAway
-        and other StorageErrors.
+        """Pushes areas, default: all that were checked out. What names something comes before it, so that what others
+        write meanwhile is whole. Raises RunLocked where another writer took over, StoreAway and other StorageErrors.
         """
-        areas = self._areas if areas is None else tuple(areas)
         with self._one_at_a_time:
-            head = upload(self._copy, self._writer.seen.head, areas)
-            if head is not self._writer.seen.head:
-                self._writer.point_to(head)
-            note_pushed(self._copy, head, areas)
-            if "index" in areas and head.version and is_whole(self._copy.root, self._copy.kb, head.version):
-                note_published(self._copy.root, head)
+            copy, areas = self._copy, tuple(areas or reversed(self._areas))
+            if changes := upload(copy, self._writer.head, areas):
+                self._writer.move(**changes)
+            head = self._writer.head
+            copy.note_made_from({area: head.areas[area] for area in areas if area in head.areas})
+            if "index" in areas and head.version and folders_of(copy.root, copy.kb, head.version):
+                note_published(copy.root, head)
 
     @contextmanager
-    def pushing(self, areas: tuple[str, ...]) -> Iterator[None]:
-        """Pushes areas during the block, every 30 s and as soon as there are new vectors, and at its end.
-
-        While the store is away, the block goes on: a later push has all of it.
+    def pushing(self) -> Iterator[None]:
+        """Pushes during the block, every 30 s and as soon as there are new vectors: what a lost machine had not
+        pushed is embedded again. While the store is away, the block goes on: a later push has all of it.
         """
         ended = threading.Event()
-        errors: list[AlmanacError] = []
-
-        def push_again() -> None:
-            vectors, pushed_at = self._vectors(areas), time.monotonic()
-            while not ended.wait(_LOOK_S) and not errors:
-                found = self._vectors(areas)
-                if found != vectors or time.monotonic() - pushed_at > _PUSH_EVERY_S:
-                    self._try(areas, errors)
-                    vectors, pushed_at = found, time.monotonic()
-
-        thread = threading.Thread(target=push_again, name="push", daemon=True)
+        thread = threading.Thread(target=self._push_until, args=(ended,), name="push", daemon=True)
         thread.start()
         try:
             yield
         finally:
             ended.set()
             thread.join()
-        if not errors:
-            self._try(areas, errors)
-        if errors:
-            raise errors[0]
 
-    def _vectors(self, areas: tuple[str, ...]) -> dict[str, int]:
-        """When each folder of vectors got its last part, if they are pushed. Embedding is dear: what a lost machine had
-        not pushed is embedded again.
-        """
-        return (
-            {folder.name: folder.stat().st_mtime_ns for folder in self._copy.root.glob("vectors/*/")}
-            if "vectors" in areas
-            else {}
-        )
+    def _push_until(self, ended: threading.Event) -> None:
+        vectors, due_at = self._vectors(), time.monotonic() + _PUSH_EVERY_S
+        while not ended.wait(_LOOK_S):
+            found, is_due = self._vectors(), time.monotonic() > due_at
+            if found == vectors and not is_due:
+                continue
+            vectors, begun = found, time.monotonic()
+            try:
+                self.push(None if is_due else ("vectors",))
+            except RunLocked:  # which the last push meets, too
+                return
+            except AlmanacError as error:
+                _log.warning("not_pushed", error=error.message, next="the next push has all of it")
+            if is_due:  # a push that takes long is not all that this machine does
+                due_at = time.monotonic() + max(_PUSH_EVERY_S, 10 * (time.monotonic() - begun))
 
-    def _try(self, areas: tuple[str, ...], errors: list[AlmanacError]) -> None:
-        try:
-            self.push(areas)
-        except StoreAway as error:
-            _log.warning("not_pushed", error=error.message, next="the next push has all of it")
-        except AlmanacError as error:
-            errors.append(error)
-
-    def pushing_after(
-        self, do: Callable[..., Any], pushed: dict[Callable[..., Any], tuple[str, ...]]
-    ) -> Callable[..., Any]:
-        """Returns `do` with a push of those areas during and after each of these steps."""
-
-        def carry_out(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-            if step not in pushed:
-                return do(step, *arguments, **named)
-            with self.pushing(pushed[step]):
-                return do(step, *arguments, **named)
-
-        return carry_out
-
-    def pushing_during(
-        self, fan_out: Callable[..., Iterator[Any]], pushed: dict[Callable[..., Any], tuple[str, ...]]
-    ) -> Callable[..., Iterator[Any]]:
-        """Returns `fan_out`, whose first argument is a step, with a push of those areas while workers do these
-        steps.
-        """
-
-        def share_out(step: Callable[..., Any], *arguments: Any) -> Iterator[Any]:
-            with self.pushing(pushed[step]) if step in pushed else nullcontext():
-                yield from fan_out(step, *arguments)
-
-        return share_out
+    def _vectors(self) -> dict[str, int]:
+        """When each folder of vectors got its last part, if they are pushed."""
+        folders = self._copy.root.glob("vectors/*/") if "vectors" in self._areas else ()
+        return {folder.name: folder.stat().st_mtime_ns for folder in folders}
 
     def end(self) -> None:
         """Pushes for the last time. After a takedown, also one of a writer before that was cut off, removes all objects
         that CURRENT does not need any more.
         """
         self.push()
-        if self._writer.seen.head.erases:
-            # a store tells the time of a reply in whole seconds: what it has just got may seem to come from later
-            self.swept = self._sweep(-math.inf)
-            self._writer.point_to(self._writer.seen.head.model_copy(update={"erases": False}))
+        if self._writer.head.erases:
+            # however young: a store tells the time of a reply in whole seconds
+            self.swept = sweep_objects(self._copy, self._writer.head, self._writer.require_held)
+            self._writer.move(erases=False)
+        head = self._writer.head
+        lists = {listed for area in head.areas for listed in self._copy.folders(head, area).values()}
+        self._copy.forget_lists(lists.union(head.areas.values()))
 
     def remove_unneeded(self) -> None:
         """Removes objects that CURRENT does not need, if they are older than a day: whoever reads what was published a
         moment ago may be fetching them.
         """
-        self._sweep(_DAY_S)
-
-    def _sweep(self, older_than_s: float) -> Swept:
-        swept = sweep_objects(self._copy, self._writer.seen.head, self._writer.require_held, older_than_s=older_than_s)
-        if swept.objects:
-            _log.info("objects_removed", kb=self._copy.kb, objects=swept.objects, bytes=swept.bytes)
-        return swept
+        sweep_objects(self._copy, self._writer.head, self._writer.require_held, older_than_s=_DAY_S)
 
 
 @contextmanager
 def writing(
     data: DataDir, kb: str, holder: str, areas: tuple[str, ...] = AREAS, *, erases: bool = False
 ) -> Iterator[Session | None]:
-    """Takes the lock of a knowledge base in a store, checks areas out, and pushes them at the end of the block, also
-    after an error.
+    """Takes the lock of a knowledge base in a store, checks areas out, and pushes them during the block and at its end,
+    also after an error.
 
     With `erases`, objects that nothing needs any more are removed at the end, however young. Gives None for a local
     directory. Raises RunLocked where another writer has the lock, or took over meanwhile. An AlmanacError of the block,
@@ -168,24 +120,23 @@ def writing(
     if not data.url:
         yield None
         return
-
     with _opened(data, kb) as (objects, copy), copy.for_writing() as is_alone:
         if not is_alone:
             raise locked_by(objects, kb)
-        with take_lock(objects, kb, holder, erases=erases) as writer:
-            with copy.checking_out():
-                check_out(copy, writer.seen.head, areas)
+        with taking_lock(objects, kb, holder, erases=erases) as writer:
+            with copy.changing():
+                check_out(copy, writer.head, areas)
             session = Session(copy, writer, areas)
             try:
-                yield session
+                with session.pushing():
+                    yield session
             except (AlmanacError, KeyboardInterrupt) as error:
                 try:
                     session.end()
                 except AlmanacError as left:
                     if not isinstance(error, RunLocked):
-                        _log.warning(
-                            "not_pushed", kb=kb, error=left.message, next="the next command of this machine pushes it"
-                        )
+                        hint = "the next command of this machine pushes it"
+                        _log.warning("not_pushed", kb=kb, error=left.message, next=hint)
                 raise
             except BaseException:
                 session.push()
@@ -197,13 +148,11 @@ def require_known(data: DataDir, kb: str | None) -> None:
     """For what changes a store and never begins one: raises NothingPublished where it has nothing of that knowledge
     base, or of any for None.
     """
-    objects = Objects(data.url)
+    objects, hint = Objects(data.url), f"{_CHECK}; almanac run KB fills it"
     if kb is not None and read_head(objects, kb).etag is None:
-        raise NothingPublished(
-            f"nothing of '{kb}' is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it"
-        )
+        raise NothingPublished(f"nothing of '{kb}' is in this store", where=data.url, hint=hint)
     if kb is None and next(objects.listed("heads/"), None) is None:
-        raise NotFound("nothing is in this store", where=data.url, hint=f"{_CHECK}; almanac run KB fills it")
+        raise NotFound("nothing is in this store", where=data.url, hint=hint)
 
 
 def fetch(
@@ -217,22 +166,17 @@ def fetch(
     """Fetches versions of a knowledge base with their segments, the live one for None, and whole areas, into the
     working copy; nothing for a local directory.
 
-    With `are_compared`, versions that readers have here are read and compared with the store, and fetched anew where
-    they differ; so are files of the areas.
-
-    Raises NotFound for a version that the store has not.
+    With `are_compared`, versions and files of areas that readers have here are read and compared with the store, and
+    fetched anew where they differ. Raises NotFound for a version that the store has not.
     """
     if not data.url:
         return
-
-    with _opened(data, kb) as (objects, copy), copy.checking_out() as has_writer:
+    with _opened(data, kb) as (objects, copy), copy.changing() as has_writer:
         head = read_head(objects, kb).head
         if not has_writer:
-            check_out(copy, head, areas)
-            if are_compared:
-                set_aside_altered(copy, head, versions)
-                fetch_lost(copy, head, areas)
-        fetch_versions(copy, head, versions, additive=has_writer, limit=cache_bytes())
+            mends = are_compared and made_from(copy.root).get("index") == READERS
+            check_out(copy, head, areas, mends=mends)
+        fetch_versions(copy, head, versions, has_writer=has_writer, is_read=are_compared)
 
 
 @contextmanager
@@ -243,18 +187,10 @@ def listing(data: DataDir, kb: str) -> Iterator[DataDir]:
     if not data.url:
         yield data
         return
-
     with tempfile.TemporaryDirectory(prefix="almanac-listing-") as folder:
         with _opened(data, kb) as (objects, copy):
             list_into(copy, read_head(objects, kb).head, Path(folder))
         yield DataDir(Path(folder))
-
-
-def holder_in_store(data: DataDir, kb: str) -> dict[str, Any] | None:
-    """Returns who writes a knowledge base in a store now, as {pid, holder, host, since}; None where nobody does."""
-
-    with _opened(data, kb) as (objects, _):
-        return holder_of(objects, kb)
 
 
 @contextmanager

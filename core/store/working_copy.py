@@ -5,117 +5,154 @@ It has four areas: `raw/`, `vectors/`, `processed/` and `index/`. Hidden files, 
 alone. A version or a segment is *sealed* by its manifest: it never changes, and is pushed and fetched as a whole. What
 a kill leaves here is a state that every command can go on from, so any state may be pushed.
 
-While the tree that an area was checked out from is the one of CURRENT, local work on top of it is kept
-(`checking_out.py`, `pushing.py`); where another machine moved it, the area is made exactly what was pushed. Readers
-fetch single versions (`fetching.py`) into the same place.
+In the store, content lies as `objects/<kb>/ab/<sha256>`. The list of a folder is such an object, JSON with names,
+hashes and sizes; the list of an area has its folders, with the hashes of their lists.
 """
 
-import fcntl
+import json
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
 
-from almanac.core.durable import make_folder
-from almanac.core.store.notes import NOTES, Notes
+from almanac.core.durable import make_folder, remove, write_file
+from almanac.core.pins import alone_with
+from almanac.core.stamps import STAMPS
 from almanac.core.store.objects import WORKERS, Objects
-from almanac.core.store.trees import File, Folder, object_key, read_folder
+from almanac.core.store.pointer import Head
+from almanac.schemas.errors import StorageError
+from almanac.schemas.hashing import file_sha256, sha256
+
+AREAS = ("raw", "vectors", "processed", "index")
+SEALS = {"versions": "manifest.json", "segments": "segment.json"}
+POINTER = "CURRENT"
+LISTS = ".lists"
+READERS = "readers"  # noted in place of a list for an index of which readers fetch single versions
+_NOTES = ".areas.json"
+_OWN = {"LOCK", "LOCK.holder", STAMPS}
+_DERIVED = (".index", ".damaged")  # of the vector store, made again where they are missing
+
+
+class File(NamedTuple):
+    sha256: str
+    size: int
 
 
 class Stopped(Exception):
-    """The working copy was stopped by another thread."""
+    """The work on a copy was stopped by another thread."""
 
 
 class WorkingCopy:
     """The working copy of a knowledge base in `root`, with its store. One thread at a time uses it.
 
-    `there` has hashes of tree objects that are in the store: they need no upload.
+    Setting `stopped` ends requests between two pieces, and whoever waits for them gets Stopped.
     """
 
-    def __init__(self, objects: Objects, kb: str, root: Path) -> None:
+    def __init__(self, objects: Objects, kb: str, root: Path, stopped: threading.Event | None = None) -> None:
+        self._lists = root / LISTS
         make_folder(root, is_private=True)
+        make_folder(self._lists)
         self.root, self.objects, self.kb = root, objects, kb
-        self.notes = Notes(root / NOTES)
-        self.there: set[str] = set()
+        self.index = PurePosixPath("index", kb)
+        self._stopped = stopped or threading.Event()
+        self._hashes: dict[PurePosixPath, tuple[int, int, str]] = {}  # of files: time of change, size, hash
         self._pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="store")
-        self._is_stopped = False
-
-    def stop(self) -> None:
-        """Ends requests between two pieces, and begins no other; whoever waits for them gets Stopped. May be called by
-        another thread.
-        """
-        self._is_stopped = True
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _require_going(self) -> None:
-        if self._is_stopped:
-            raise Stopped
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
-        self.notes.close()
 
-    # Trees
+    def note_made_from(self, areas: dict[str, str]) -> None:
+        write_file(self.root / _NOTES, json.dumps({**made_from(self.root), **areas}))
 
-    def folder(self, tree: str | None) -> Folder:
-        """Reads a folder, empty for no tree."""
-        return read_folder(tree, self.read_tree) if tree else Folder()
+    # Lists and files
 
-    def below(self, root: str, path: PurePosixPath) -> str | None:
-        """The tree of the folder at `path` below a tree; None where there is none."""
-        tree: str | None = root
-        for name in path.parts:
-            tree = self.folder(tree).folders.get(name) if tree else None
-        return tree
+    def key(self, sha256: str) -> str:
+        """The key of an object. Each knowledge base has its own: whoever holds its lock knows who needs them."""
+        return f"objects/{self.kb}/{sha256[:2]}/{sha256}"
 
-    def read_tree(self, sha256: str) -> bytes:
-        """Returns an object of a tree: the one remembered, else from the store."""
-        content = self.notes.tree(sha256)
-        if content is None:
-            self._require_going()
-            content = self.objects.read_content(object_key(self.kb, sha256), sha256)
-            self.notes.note_tree(sha256, content)
-        self.there.add(sha256)
-        return content
+    def _listed(self, name: str | None) -> dict[str, Any]:
+        """A list by its hash, from this machine or the store; empty for none."""
+        if not name:
+            return {}
+        with suppress(FileNotFoundError):
+            if sha256(content := (self._lists / name).read_bytes()) == name:
+                return dict(json.loads(content))
+        content = self.read(name)
+        self.keep_list(name, content)
+        return dict(json.loads(content))
 
-    # Files
+    def read(self, name: str) -> bytes:
+        """An object of the store, by its hash."""
+        self.require_going()
+        return self.objects.read_content(self.key(name), name)
 
-    def sha256(self, path: PurePosixPath) -> str | None:
-        """The hash of a local file; None where it is missing."""
+    def keep_list(self, name: str, content: bytes) -> None:
+        write_file(self._lists / name, content, synced=False)
+
+    def forget_lists(self, needed: Collection[str]) -> None:
+        """Removes the lists that are kept here, but for those."""
+        for kept in (self._lists).glob("[!.]*"):
+            if kept.name not in needed:
+                remove(kept, synced=False)
+
+    def folders(self, head: Head, area: str) -> dict[PurePosixPath, str]:
+        """The folders of an area with their lists, as CURRENT has them."""
+        return {PurePosixPath(path): listed for path, listed in self._listed(head.areas.get(area)).items()}
+
+    def files(self, listed: str | None) -> dict[str, File]:
+        """What a folder's list has, by names below it."""
+        return {name: File(*file) for name, file in self._listed(listed).items()}
+
+    def sha256(self, path: PurePosixPath) -> str:
+        """The hash of a local file, read again if time of change or size are others; empty where it is missing."""
         try:
-            return self.notes.sha256(self.root, path)
+            found = (self.root / path).stat()
+            stamp = found.st_mtime_ns, found.st_size
+            known = self._hashes.get(path)
+            if known is None or known[:2] != stamp:
+                known = self._hashes[path] = (*stamp, file_sha256(self.root / path))
         except FileNotFoundError:
-            return None
+            return ""
+        return known[2]
+
+    def has(self, path: PurePosixPath, file: File, *, is_read: bool = False) -> bool:
+        """Whether a file is here as a list has it. A page's body and a part of vectors, which nobody changes, are taken
+        by name and size, unless all are to be read.
+        """
+        if is_read or not (path.suffix == ".gz" or path.parts[0] == "vectors"):
+            return self.sha256(path) == file.sha256
+        with suppress(FileNotFoundError):
+            return (self.root / path).stat().st_size == file.size
+        return False
 
     def fetch(self, files: dict[Path, File]) -> None:
         """Fetches files, by the places that they are written to."""
 
-        def fetching(path: Path, file: File) -> Callable[[], None]:
-            return lambda: self.objects.fetch(object_key(self.kb, file.sha256), file.sha256, path, self._require_going)
+        def fetch_one(path: Path, sha256: str) -> None:
+            self.objects.fetch(self.key(sha256), sha256, path, self.require_going)
 
-        self.do_all([fetching(path, file) for path, file in files.items()])
+        self.do_all([partial(fetch_one, path, file.sha256) for path, file in files.items()])
 
-    def fetch_missing(self, files: dict[PurePosixPath, File]) -> None:
-        """Fetches those files that are not in the working copy with the same content."""
-        missing = {path: file for path, file in files.items() if self.sha256(path) != file.sha256}
-        self.fetch({self.root / path: file for path, file in missing.items()})
-        for path, file in missing.items():
-            self.notes.note_file(self.root, path, file.sha256)
+    def fetch_missing(self, files: dict[PurePosixPath, File], *, is_read: bool = False) -> None:
+        """Fetches those files that are not here as they should be; pointers last."""
+        missing = {path: file for path, file in files.items() if not self.has(path, file, is_read=is_read)}
+        for are_pointers in (False, True):
+            self.fetch({self.root / at: file for at, file in missing.items() if (at.name == POINTER) is are_pointers})
 
-    def do_all(self, requests: list[Callable[[], None]]) -> None:
-        """Carries out requests side by side; raises the first error, or Stopped."""
-        futures: list[Future[None]] = []
+    def require_going(self) -> None:
+        if self._stopped.is_set():
+            raise Stopped
+
+    def do_all(self, requests: Iterable[Callable[[], object]]) -> None:
+        """Carries out requests side by side; raises the first error."""
+        futures = [self._pool.submit(request) for request in requests]
         try:
-            for request in requests:
-                self._require_going()
-                futures.append(self._pool.submit(request))
             for future in futures:
                 future.result()
-        except (CancelledError, RuntimeError) as error:  # RuntimeError: of a pool that takes no more
-            if not self._is_stopped:
-                raise
-            raise Stopped from error
         finally:
             for future in futures:
                 future.cancel()
@@ -123,9 +160,9 @@ class WorkingCopy:
     # Locks of this machine
 
     @contextmanager
-    def checking_out(self) -> Iterator[bool]:
+    def changing(self) -> Iterator[bool]:
         """Lets one process at a time change the working copy; yields whether a writer of this machine works in it."""
-        with locked(self.root / ".checkout", wait=True), locked(self.root / ".writer", wait=False) as is_free:
+        with alone_with(self._lists, waits=True), alone_with(self.root) as is_free:
             yield not is_free
 
     @contextmanager
@@ -133,27 +170,76 @@ class WorkingCopy:
         """Makes this process the writer of the working copy; yields whether there is no other. A reader that is
         fetching is waited for.
         """
-        with locked(self.root / ".checkout", wait=True):
-            held = locked(self.root / ".writer", wait=False)
-            is_free = held.__enter__()
-        try:
+        with ExitStack() as held:
+            with alone_with(self._lists, waits=True):
+                is_free = held.enter_context(alone_with(self.root))
             yield is_free
-        finally:
-            held.__exit__(None, None, None)
 
 
-@contextmanager
-def locked(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Holds the lock of a file, which is made where it is missing; yields False, without `wait`, where another process
-    has it.
+def made_from(root: Path) -> dict[str, str]:
+    """The list that each area of a working copy was made from, or pushed as, last.
+
+    Without it nothing tells local work from what another machine removed, and areas are made what is in the store. So
+    where it is damaged, that is a StorageError.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    path = root / _NOTES
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_free = True
-    except BlockingIOError:
-        is_free = False
+        return {str(area): str(listed) for area, listed in json.loads(path.read_bytes()).items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, AttributeError) as error:
+        hint = (
+            "mend the disk; the file may be removed while no command runs: what this machine has not pushed yet, such "
+            "as pages and vectors of a run that ended without its store, is lost then"
+        )
+        finding = f"the notes of a working copy cannot be read: {error}"
+        raise StorageError(finding, where=str(path), hint=hint) from error
+
+
+# Where things lie
+
+
+def seal_of(path: PurePosixPath) -> str:
+    """The file that seals a folder, empty for a path that is no version and no segment."""
+    parts = path.parts
+    return SEALS.get(parts[2], "") if len(parts) == 4 and parts[0] == "index" else ""
+
+
+def folders_here(root: Path, path: PurePosixPath) -> Iterator[tuple[PurePosixPath, list[str]]]:
+    """The folders at and below a path, each with the names of the files that belong to the knowledge base; a sealed one
+    as a whole, none that is not finished.
+
+    What names something comes before it: the pointer before versions, these before segments, journals before bodies. So
+    whoever reads while others write has all that is named in what was read.
+    """
+    files, inner = list[str](), list[str]()
+    with suppress(FileNotFoundError), os.scandir(root / path) as found:
+        for entry in found:
+            if not (entry.name.startswith(".") or entry.name in _OWN or entry.name.endswith(_DERIVED)):
+                (inner if entry.is_dir() else files).append(entry.name)
+    if files:
+        yield path, files
+    for below in (path / name for name in sorted(inner, reverse=True)):
+        if not (seal := seal_of(below)):
+            yield from folders_here(root, below)
+        elif (root / below / seal).is_file():
+            parts = list(folders_here(root, below))
+            yield below, [str((folder / name).relative_to(below)) for folder, names in parts for name in names]
+
+
+def segments_in(manifest: bytes) -> list[str]:
+    """The segments that a version's manifest names."""
+    return [use["segment"] for use in json.loads(manifest).get("segments", [])]
+
+
+def folders_of(root: Path, kb: str, version: str) -> list[Path]:
+    """The folders of a version that is here with all its segments: those, and its own. Empty where it is not whole, or
+    its manifest cannot be read.
+    """
+    index = root / "index" / kb
+    own = index / "versions" / version
     try:
-        yield is_free
-    finally:
-        os.close(descriptor)
+        segments = [index / "segments" / name for name in segments_in((own / SEALS["versions"]).read_bytes())]
+    except (FileNotFoundError, ValueError, AttributeError, KeyError, TypeError):
+        return []
+    return [*segments, own] if all((folder / SEALS["segments"]).is_file() for folder in segments) else []

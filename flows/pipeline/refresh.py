@@ -12,7 +12,6 @@ from almanac.core.lifetime import uninterrupted
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, Show, silent
 from almanac.core.store.session import writing
-from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.batches import FanOut, do_all, spans_of
 from almanac.flows.pipeline.earlier_runs import ending_of
 from almanac.flows.pipeline.embed import (
@@ -92,16 +91,6 @@ _Fate = Literal["live", "kept", "refused"]  # of a finished version
 _PLAIN = Conduct()
 _MOST_TASKS = 150  # of checkpoints in a run: Prefect keeps each, and its graph has to be read
 _SOON = 1_000  # texts to embed, up to which the version is as good as begun: what builds it imports Chroma meanwhile
-# What of a data directory in an object store is pushed during and after a step; the end of the run pushes the rest.
-_PUSHED: dict[Callable[..., Any], tuple[str, ...]] = {
-    acquire: ("raw",),
-    embed_texts: ("vectors",),
-    embed_batch: ("vectors",),
-    make_segment_of: ("index",),
-    build: ("index",),
-    publish: ("vectors", "processed", "index"),
-    publish_finished: ("vectors", "processed", "index"),
-}
 
 
 def carry_out(
@@ -124,12 +113,9 @@ def carry_out(
     ledger = Ledger() if ledger is None else ledger
     with (
         as_storage_error(run.data.root),
-        writing(run.data, run.kb, run.run_id) as session,
+        writing(run.data, run.kb, run.run_id),
         writer_lock(run.index_dir, run.run_id) as lease,
     ):
-        if session is not None:
-            fan_out = conduct.fan_out and session.pushing_during(conduct.fan_out, _PUSHED)
-            conduct = replace(conduct, do=session.pushing_after(conduct.do, _PUSHED), fan_out=fan_out)
         try:
             with as_storage_error(run.data.root):
                 concluded = _refresh(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)

@@ -16,17 +16,16 @@ import pytest
 from almanac.cli.main import run as almanac
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.core.store.head import read_head
 from almanac.core.store.objects import Objects
+from almanac.core.store.pointer import read_head
 from almanac.core.store.session import fetch, writing
-from almanac.core.store.trees import objects_below
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import open_index
 from almanac.schemas.errors import NothingPublished, RunLocked, StoreAway, UsageError
 from almanac.serve.catalog import Catalog
 from tests.conftest import ROOT
-from tests.loopback.s3 import Bucket, without_conditions
+from tests.loopback.s3 import Bucket, overwrite, require_whole, without_conditions
 from tests.proof.acts import CHECKPOINT, small_and_here
 from tests.proof.base import make_place, put, text_of
 from tests.proof.noting import noted
@@ -76,18 +75,6 @@ def machine(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 Machines = Callable[[str], Machine]
 
 
-def _everything_is_there(url: str) -> None:
-    """All that CURRENT names is in the bucket."""
-    objects = Objects(url)
-    needed: set[str] = set()
-    objects_below(
-        read_head(objects, "proof").head.root,
-        lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name),
-        needed,
-    )
-    assert needed - {key.rpartition("/")[2] for key, _, _ in objects.listed("objects/")} == set()
-
-
 def test_a_base_is_continued_from_another_machine_with_nothing_done_again(machine: Machines) -> None:
     here, there = machine("here"), machine("there")
     first = here.run()
@@ -99,7 +86,7 @@ def test_a_base_is_continued_from_another_machine_with_nothing_done_again(machin
     assert (second["outcome"], second["chunks"]["embedded"], second["items"]["unchanged"]) == ("published", 2, 5)
     back = here.run()  # the first machine, whose working copy is two runs behind
     assert (back["outcome"], back["chunks"]["embedded"], back["version"]) == ("unchanged", 0, second["version"])
-    _everything_is_there(here.url)
+    require_whole(here.url, "proof", here.cache)
     reader = machine("reader")
     assert reader.search("Paragraph 1 of fir").version == second["version"]
     assert reader.search("Paragraph 1 of amber", version=first["version"]).version == first["version"]
@@ -142,7 +129,7 @@ def test_every_command_works_on_the_store(machine: Machines, capfd: pytest.Captu
     assert Machine(here.place, here.cache, f"{here.url}-production").search("Paragraph 1 of amber").hits
     assert machine("k")("search", "amber", "--version", "v0009") == UsageError.exit_code
     assert "there are: v0001, v0002" in capfd.readouterr().err
-    _everything_is_there(here.url)
+    require_whole(here.url, "proof", here.cache)
 
 
 def test_a_run_that_was_paused_while_another_took_over_publishes_nothing(machine: Machines) -> None:
@@ -151,7 +138,7 @@ def test_a_run_that_was_paused_while_another_took_over_publishes_nothing(machine
     put(here.place, {**_CONTENT, "fir.txt": text_of("fir")})
 
     def take_over(*_: Any) -> None:
-        with patch("almanac.core.store.head._EXPIRES_S", -1.0):
+        with patch("almanac.core.store.pointer._EXPIRES_S", -1.0):
             assert there.run()["outcome"] == "published"
         os.environ["ALMANAC_CACHE"] = str(here.cache)
 
@@ -162,7 +149,7 @@ def test_a_run_that_was_paused_while_another_took_over_publishes_nothing(machine
     assert read_head(Objects(here.url), "proof").head.version == "v0002"
     assert here.run()["outcome"] == "unchanged"
     assert there.run()["outcome"] == "unchanged"
-    _everything_is_there(here.url)
+    require_whole(here.url, "proof", here.cache)
 
 
 def test_two_writers_of_one_machine_and_of_two(machine: Machines) -> None:
@@ -177,48 +164,52 @@ def test_two_writers_of_one_machine_and_of_two(machine: Machines) -> None:
 
 
 _KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from unittest.mock import patch
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.core.store.objects import Objects
+from almanac.core.store.pointer import read_head
 from almanac.flows.pipeline import refresh
 from almanac.flows.pipeline.run import Run
 from tests.proof.acts import small_and_here
 
-place, left = Path(sys.argv[1]), int(sys.argv[2])
+place, url, begun = Path(sys.argv[1]), sys.argv[2], []
 embed = refresh.embed_texts
 
 def dying(*arguments):
-    global left
+    if begun:
+        while "vectors" not in read_head(Objects(url), "proof").head.areas:
+            time.sleep(0.05)
     done = embed(*arguments)
-    if left == 0:
+    if begun:
         os.kill(os.getpid(), signal.SIGKILL)  # embedded, and not pushed
-    left -= 1
+    begun.append(done)
     return done
 
-with small_and_here(place), patch.object(refresh, "embed_texts", dying), patch.dict(refresh._PUSHED, {dying: ("vectors",)}):
-    refresh.carry_out(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(sys.argv[3]).of("proof")))
-"""  # noqa: E501
+with small_and_here(place), patch.object(refresh, "embed_texts", dying):
+    refresh.carry_out(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(url).of("proof")))
+"""
 
 
 def test_a_run_that_was_killed_is_continued_elsewhere_and_embeds_one_checkpoint_again(machine: Machines) -> None:
     here, there, whole = machine("here"), machine("there"), machine("whole")
     assert here.data.url
     killed = subprocess.run(
-        [sys.executable, "-c", _KILLED, str(here.place), "1", here.url],
+        [sys.executable, "-c", _KILLED, str(here.place), here.url],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert killed.returncode == -signal.SIGKILL
     assert len(noted(here.place / "embedded.txt")) == 2 * CHECKPOINT
-    assert read_head(Objects(here.url), "proof").head.root
+    assert read_head(Objects(here.url), "proof").head.areas
     report = there.run()  # the lock of a process that has died is taken over at once
     assert report["outcome"] == "published"
     assert 10 - 2 * CHECKPOINT <= report["chunks"]["embedded"] <= 10 - CHECKPOINT, (
         "the second one may have been pushed just before"
     )
-    _everything_is_there(here.url)
+    require_whole(here.url, "proof", here.cache)
     whole.url += "-whole"
     assert whole.run()["version"] == report["version"]
     digests = {
@@ -255,7 +246,7 @@ def test_work_that_could_not_be_pushed_is_pushed_by_the_next_command(
         with pytest.raises(StoreAway):
             here.run(conduct=Conduct(when_surveyed=lose_the_store))
     assert read_head(Objects(here.url), "proof").head.version == "v0001"
-    with patch("almanac.core.store.head._EXPIRES_S", -1.0):  # its process lives: this one
+    with patch("almanac.core.store.pointer._EXPIRES_S", -1.0):  # its process lives: this one
         report = here.run()
     assert (report["outcome"], report["chunks"]["embedded"], report["version"]) == ("unchanged", 0, "v0002")
     assert machine("reader").search("Paragraph 1 of fir").version == "v0002"
@@ -285,14 +276,14 @@ def test_prune_removes_objects_that_nothing_needs_when_they_are_a_day_old(
     here = machine("here")
     here.run()
     objects = Objects(here.url)
-    objects.write_blindly("objects/proof/ff/unneeded", b"left by a push that was killed")
+    overwrite(objects, "objects/proof/ff/unneeded", b"left by a push that was killed")
     assert machine("here")("prune", "--json") == 0
-    assert objects.has("objects/proof/ff/unneeded")
+    assert objects.read("objects/proof/ff/unneeded") is not None
     with patch("almanac.core.store.session._DAY_S", -1.0):
         assert machine("here")("prune", "--json") == 0
-    assert not objects.has("objects/proof/ff/unneeded")
+    assert objects.read("objects/proof/ff/unneeded") is None
     capfd.readouterr()
-    _everything_is_there(here.url)
+    require_whole(here.url, "proof", here.cache)
 
 
 @pytest.mark.parametrize("place", ["s3://no-such-bucket/kept", "s3://{bucket}/mistyped"])

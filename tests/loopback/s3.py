@@ -9,12 +9,16 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+from almanac.core.store.objects import Objects
+from almanac.core.store.pointer import Head, read_head
+from almanac.core.store.pushing import needed_by
+from almanac.core.store.working_copy import WorkingCopy
 from tests.conftest import PATIENCE_S
 
 CREDENTIALS = {
@@ -81,6 +85,21 @@ class Bucket:
     def make(cls, endpoint: str, name: str) -> "Bucket":
         with urllib.request.urlopen(urllib.request.Request(f"{endpoint}/{name}", method="PUT")):
             return cls(endpoint, name)
+
+
+def overwrite(objects: Objects, key: str, content: bytes) -> None:
+    """Writes an object, whatever is there."""
+    found = objects.read(key)
+    assert objects.write(key, content, replacing=found.etag if found else None) is not None
+
+
+def require_whole(url: str, kb: str, folder: Path) -> Head:
+    """All that CURRENT names is in the bucket, as a machine finds it that has nothing yet. Returns CURRENT."""
+    objects = Objects(url)
+    head = read_head(objects, kb).head
+    with closing(WorkingCopy(objects, kb, folder / "whole")) as copy:
+        assert needed_by(copy, head) <= {key.rpartition("/")[2] for key, _, _ in objects.listed(f"objects/{kb}/")}
+    return head
 
 
 class _WithoutConditions(BaseHTTPRequestHandler):

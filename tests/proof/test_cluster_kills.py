@@ -25,10 +25,7 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.core.store.head import read_head
-from almanac.core.store.objects import Objects
 from almanac.core.store.session import fetch
-from almanac.core.store.trees import objects_below
 from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.versions.store import read_manifest
@@ -37,7 +34,7 @@ from tests.conftest import PATIENCE_S
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.loopback.dropping import DroppingProxy
-from tests.loopback.s3 import Bucket
+from tests.loopback.s3 import Bucket, require_whole
 from tests.proof.base import PROOF, TORTURE
 from tests.proof.cluster_processes import CHECKPOINT, start
 
@@ -220,14 +217,8 @@ def _digest_undisturbed(folder: Path) -> str:
 
 def _digest_in_store(url: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The digest of the live version, of which everything is in the store; read by a machine that has nothing yet."""
-    objects, needed = Objects(url), set[str]()
-    objects_below(
-        read_head(objects, "proof").head.root,
-        lambda name: objects.read_content(f"objects/proof/{name[:2]}/{name}", name),
-        needed,
-    )
-    assert needed <= {key.rpartition("/")[2] for key, _, _ in objects.listed("objects/")}
+    head = require_whole(url, "proof", cache)
     monkeypatch.setenv("ALMANAC_CACHE", str(cache))
     data = DataDir.locate(url)
     fetch(data, "proof")
-    return read_manifest(data.index("proof"), str(read_head(objects, "proof").head.version)).digest
+    return read_manifest(data.index("proof"), str(head.version)).digest

@@ -40,7 +40,7 @@ _ALLOWED = {
     "core/durable.py": "is that module",
     "core/mapped.py:load_array": "maps a file to be read",
     "core/settings.py:require_writable": "a probe, gone at once",
-    "core/store/bounds.py:mark_used": "when a folder was used last, which a crash makes older",
+    "core/store/fetching.py:mark_used": "when a folder was used last, which a crash makes older",
     "core/tables.py:__init__": "a temporary file, which `move` puts in its place",
     "core/tables.py:__exit__": "removes it after an error",
     "core/store/objects.py:take": "what broke off, in the file that `write_file` writes",

@@ -11,11 +11,11 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import ClientError
 
-from almanac.core.store.objects import PART, Changed, Objects, require_conditional_writes
+from almanac.core.store.objects import PART, Changed, Objects
 from almanac.schemas.errors import NotFound, OperationalError, StorageError, StoreAway, UsageError
 from almanac.schemas.hashing import file_sha256, sha256
 from tests.conftest import ROOT
-from tests.loopback.s3 import Bucket, Wire, without_conditions
+from tests.loopback.s3 import Bucket, Wire, overwrite, without_conditions
 
 
 def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
@@ -63,7 +63,7 @@ def test_what_is_there_is_not_written_again_and_the_same_content_counts_as_writt
     objects.delete("a")
     objects.delete("a")
     assert objects.read("a") is None
-    assert not objects.has("a")
+    assert objects.read("a") is None
 
 
 @pytest.mark.parametrize("size", [0, 1, PART, PART + 1, 2 * PART + 5])
@@ -82,7 +82,7 @@ def test_content_that_breaks_off_on_the_way_is_asked_for_again(
     bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int, *, arrives: bool
 ) -> None:
     content = random.Random(5).randbytes(3_000_000)
-    Objects(bucket.url).write_blindly("a", content)
+    overwrite(Objects(bucket.url), "a", content)
     wire = Wire(bucket.endpoint)
     monkeypatch.setenv("AWS_ENDPOINT_URL", wire.endpoint)
     objects = Objects(bucket.url)
@@ -108,12 +108,12 @@ def test_a_file_that_changed_since_it_was_hashed_is_not_uploaded(bucket: Bucket,
     path.write_bytes(b"x" * size)
     with pytest.raises(Changed):
         objects.upload("objects/x", name, path)
-    assert not objects.has("objects/x")
+    assert objects.read("objects/x") is None
 
 
 def test_an_object_that_is_not_what_its_name_says_is_refused(bucket: Bucket, tmp_path: Path) -> None:
     objects, name = Objects(bucket.url), sha256("right")
-    objects.write_blindly("objects/x", b"wrong")
+    overwrite(objects, "objects/x", b"wrong")
     with pytest.raises(StorageError, match="another content"):
         objects.fetch("objects/x", name, tmp_path / "x")
     with pytest.raises(StorageError, match="another content"):
@@ -138,11 +138,11 @@ def test_errors_say_what_to_do(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_store_without_conditional_writes_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     behind = Objects(bucket.url)
-    require_conditional_writes(behind, "heads/kb", "a")
+    behind.require_conditional_writes("heads/kb")
     with without_conditions(bucket.endpoint) as endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
         with pytest.raises(UsageError, match="no conditional writes"):
-            require_conditional_writes(Objects(bucket.url), "heads/kb", "b")
+            Objects(bucket.url).require_conditional_writes("heads/kb")
     assert list(behind.listed("heads/")) == []
 
 

@@ -22,15 +22,15 @@ import structlog
 from almanac.core.given_up import GivenUp, unless
 from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
-from almanac.core.store.head import read_head
-from almanac.core.store.layout import is_whole
 from almanac.core.store.objects import Objects
+from almanac.core.store.pointer import read_head
 from almanac.core.store.readers import StoreReader, live_in_store
 from almanac.core.store.session import writing
+from almanac.core.store.working_copy import folders_of
 from almanac.schemas.errors import NotFound, NothingPublished, Retriable, RunLocked, StorageError, StoreAway
 from almanac.schemas.hashing import sha256
 from tests.conftest import PATIENCE_S, ROOT
-from tests.loopback.s3 import Bucket, Wire
+from tests.loopback.s3 import Bucket, Wire, overwrite
 
 Machines = Callable[[str], DataDir]
 
@@ -38,7 +38,7 @@ Machines = Callable[[str], DataDir]
 @pytest.fixture
 def machine(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machines:
     monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path))
-    for wait in ("_LOOK_S", "_AGAIN_S", "_LONGEST_S", "_CLEAN_S"):
+    for wait in ("_LOOK_S", "_AGAIN_S"):
         monkeypatch.setattr(f"almanac.core.store.readers.{wait}", 0.05)
 
     def made(name: str) -> DataDir:
@@ -208,11 +208,11 @@ def test_a_damaged_object_is_refused_and_taken_over_once_it_is_mended(machine: M
     with _following(cache) as reader:
         with patch.object(StoreReader, "_fetch", side_effect=StorageError("nothing is fetched yet")):
             _publish(writer, "v0002", "one", "two")
-            objects.write_blindly(key, b"owt")
-        _until(lambda: reader.state().behind == "v0002" and "another content" in reader._told)
+            overwrite(objects, key, b"owt")
+        _until(lambda: reader.state().behind == "v0002")
         assert (reader.resolve(), _names(cache)) == ("v0001", {"v0001"})
-        assert is_whole(cache.of("kb").root, "kb", "v0001")
-        objects.write_blindly(key, b"two")
+        assert folders_of(cache.of("kb").root, "kb", "v0001")
+        overwrite(objects, key, b"two")
         _until(lambda: reader.version == "v0002" and reader.state().behind is None)
         assert _texts(cache, "v0002") == ["one", "two"]
 
@@ -295,9 +295,8 @@ def test_what_everybody_left_is_there_for_who_asks_again_and_what_waits_for_its_
         for request in (first, second):
             with pytest.raises(GivenUp):
                 request.result(PATIENCE_S)
-        _until(lambda: set(reader._asked._asked) == {"v0001"})
         released.set()
-        _until(lambda: _names(cache) == {"v0001", "v0003"} and not reader._asked._asked)
+        _until(lambda: {"v0001", "v0003"} <= _names(cache))
         assert reader.resolve("v0002") == "v0002"
 
 
@@ -320,28 +319,23 @@ def test_a_reader_that_is_closed_while_it_fetches_says_so_and_leaves_nothing_hal
             with pytest.raises(Retriable, match="was closed while a version was being fetched") as raised:
                 request.result(PATIENCE_S)
             assert raised.value.hint == "ask again"
-        _until(lambda: not reader._asked._asked)
         assert _names(cache) == set() and not list(cache.of("kb").root.rglob("rows"))
     assert [log for log in logs if log["log_level"] in ("warning", "error")] == []
     assert (reader.resolve("v0001"), _texts(cache, "v0001")) == ("v0001", ["1"])  # a later request opens it again
 
 
-def test_a_full_disk_is_tried_again_ever_later_and_ends_with_it(
-    machine: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("almanac.core.store.readers._LONGEST_S", 1.0)
+def test_a_full_disk_is_tried_again_and_ends_with_it(machine: Machines) -> None:
     writer, cache = machine("writer"), machine("reader")
     _publish(writer, "v0001", "one")
     with _following(cache) as reader:
         with patch.object(StoreReader, "_fetch", side_effect=OSError(errno.ENOSPC, "No space left on device")):
             _publish(writer, "v0002", "two")
-            _until(lambda: reader._delay_s > 0.1)
-            assert "No space left" in reader._told and reader.resolve() == "v0001"
+            _until(lambda: reader.state().behind == "v0002")
+            assert reader.resolve() == "v0001"
         _until(lambda: reader.version == "v0002" and reader.state().behind is None)
 
 
 def test_the_least_recently_used_go_and_what_is_open_stays(machine: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("almanac.core.store.bounds._JUST_S", -1.0)
     writer, cache = machine("writer"), machine("reader")
     for number in range(1, 5):
         _publish(writer, f"v000{number}", f"{number}" * 5_000)
@@ -381,7 +375,6 @@ def test_what_readers_left_out_is_not_taken_for_removed_by_a_writer(
     machine: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A machine that wrote once, then only read under a small bound, and writes again: no version is lost."""
-    monkeypatch.setattr("almanac.core.store.bounds._JUST_S", -1.0)
     here, there = machine("here"), machine("there")
     for number in (1, 2):
         _publish(here, f"v000{number}", f"{number}")
@@ -408,12 +401,12 @@ def test_after_a_takedown_the_bucket_and_the_caches_have_nothing_of_it(machine: 
             _write(writer, "v0001", "one")
             _write(writer, "v0002", "one", "two")
             shutil.rmtree(writer.index("kb") / "segments" / sha256("secret")[:12])
-            assert objects.has(secret)
+            assert objects.read(secret) is not None
         assert session.swept is not None
         assert session.swept.objects > 0
-        assert not objects.has(secret)
+        assert objects.read(secret) is None
         _until(lambda: _texts(cache, "v0002") == ["one", "two"])
-        _until(lambda: not is_whole(cache.of("kb").root, "kb", "v0001"))  # it has another content now
+        _until(lambda: not folders_of(cache.of("kb").root, "kb", "v0001"))  # it has another content now
         assert _texts(cache, reader.resolve("v0001")) == ["one"]
         assert open_now.is_in_place()  # whoever reads it ends first
         open_now.close()
@@ -430,11 +423,11 @@ def test_a_takedown_that_ended_before_it_swept_is_swept_by_the_next_writer(machi
         _write(here, "v0001", "rest")
         shutil.rmtree(here.index("kb") / "segments" / sha256("secret")[:12])
     assert read_head(objects, "kb").head.erases
-    assert objects.has(secret)
+    assert objects.read(secret) is not None
     with writing(machine("there"), "kb", "a rollback", ("index",)) as session:
         assert session is not None
     assert session.swept is not None
-    assert not objects.has(secret)
+    assert objects.read(secret) is None
     assert not read_head(objects, "kb").head.erases
 
 
@@ -445,8 +438,8 @@ def test_who_lost_the_lock_removes_nothing(machine: Machines) -> None:
     with pytest.raises(RunLocked, match="lost the lock"), writing(here, "kb", "forget", erases=True) as session:
         assert session is not None
         session.push()
-        objects.write_blindly("objects/kb/ff/unneeded", b"of nobody yet")
-        with patch("almanac.core.store.head._EXPIRES_S", -1.0), writing(there, "kb", "another"):
-            with pytest.raises(RunLocked, match="lost the lock"):
-                session._sweep(0.0)
-            assert objects.has("objects/kb/ff/unneeded")
+        overwrite(objects, "objects/kb/ff/unneeded", b"of nobody yet")
+        with patch("almanac.core.store.pointer._EXPIRES_S", -1.0), writing(there, "kb", "another"):
+            with patch("almanac.core.store.session._DAY_S", -1.0), pytest.raises(RunLocked, match="lost the lock"):
+                session.remove_unneeded()
+            assert objects.read("objects/kb/ff/unneeded") is not None

@@ -2,14 +2,13 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from almanac.core.settings import DataDir
-from almanac.core.store.head import read_head
 from almanac.core.store.objects import Objects
+from almanac.core.store.pointer import read_head
 from almanac.core.store.session import fetch, writing
 from almanac.schemas.errors import NotFound, StorageError
 from tests.conftest import PATIENCE_S
@@ -38,7 +37,7 @@ def _files(data: DataDir) -> dict[str, str]:
     return {
         str(path.relative_to(root)): path.read_text()
         for path in root.rglob("*")
-        if path.is_file() and not path.name.startswith(".")
+        if path.is_file() and not any(part.startswith(".") for part in path.relative_to(root).parts)
     }
 
 
@@ -65,24 +64,26 @@ def test_a_working_copy_that_was_lost_or_altered_comes_back(bucket: Bucket, tmp_
     here = _machine(bucket, tmp_path, "here")
     with writing(here, "kb", "1"):
         _put(here, raw__kb__a="1", raw__kb__b="2")
-    (here.of("kb").root / ".copy.sqlite").unlink()
+    (here.of("kb").root / ".areas.json").unlink()
     (here.of("kb").root / "raw/kb/a").write_text("torn")
     with writing(here, "kb", "2"):
         assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "2"}
 
 
-def test_work_that_is_not_pushed_outlives_damaged_notes(bucket: Bucket, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [b"", b"[]", b"no notes"])
+def test_work_that_is_not_pushed_outlives_damaged_notes(bucket: Bucket, tmp_path: Path, damage: bytes) -> None:
     here = _machine(bucket, tmp_path, "here")
     with writing(here, "kb", "1"):
         _put(here, raw__kb__a="1")
     _put(here, raw__kb__b="not pushed")
-    notes = here.of("kb").root / ".copy.sqlite"
+    notes = here.of("kb").root / ".areas.json"
     whole = notes.read_bytes()
-    notes.write_bytes(b"no database " * 500)
+    notes.write_bytes(damage)
     with pytest.raises(StorageError, match="notes of a working copy"), writing(here, "kb", "2"):
         pass
-    with pytest.raises(StorageError, match="notes of a working copy"):
+    with pytest.raises(StorageError, match="notes of a working copy") as raised:
         fetch(here, "kb", (None,), ("raw",))
+    assert raised.value.where == str(notes) and "not pushed" in str(raised.value.hint)
     notes.write_bytes(whole)
     with writing(here, "kb", "3"):
         assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "not pushed"}
@@ -99,21 +100,25 @@ def test_only_named_areas_are_fetched_and_pushed(bucket: Bucket, tmp_path: Path)
         assert _files(here) == {"raw/kb/a": "1", "index/kb/x": "2"}
 
 
-def test_during_a_long_step_what_is_done_is_pushed_again_and_again(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("area", "every_s"), [("raw", 0.0), ("vectors", 3600.0)])
+def test_while_a_writer_works_what_is_done_is_pushed_again_and_again_new_vectors_at_once(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, area: str, every_s: float
 ) -> None:
-    monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", 0.05)
+    monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", every_s)
+    monkeypatch.setattr("almanac.core.store.session._LOOK_S", 0.05)
     here, objects = _machine(bucket, tmp_path, "here"), Objects(bucket.url)
-    with writing(here, "kb", "1") as session:
-        assert session is not None
-        with session.pushing(("raw",)):
-            roots = {read_head(objects, "kb").head.root}
-            for number in range(3):
-                _put(here, **{"raw__kb__s__crawls__a.jsonl": "{}\n" * (number + 1)})
-                deadline = time.monotonic() + PATIENCE_S
-                while (root := read_head(objects, "kb").head.root) in roots:
-                    assert time.monotonic() < deadline
-                roots.add(root)
+    with writing(here, "kb", "1"):
+        pushed: set[str | None] = {read_head(objects, "kb").head.areas.get(area)}
+        for number in range(3):
+            _put(here, **{f"{area}__kb__{number}.jsonl": str(number)})
+            deadline = time.monotonic() + PATIENCE_S
+            while (listed := read_head(objects, "kb").head.areas.get(area)) in pushed:
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            pushed.add(listed)
+    with writing(_machine(bucket, tmp_path, "there"), "kb", "2"):
+        there = DataDir.locate(bucket.url)
+        assert _files(there) == {f"{area}/kb/{number}.jsonl": str(number) for number in range(3)}
 
 
 def test_readers_of_what_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
@@ -129,28 +134,3 @@ def test_readers_of_what_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
     with writing(local, "kb", "1") as session:
         assert session is None
     assert not local.root.exists()
-
-
-def test_new_vectors_are_pushed_at_once_also_those_that_workers_write(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("almanac.core.store.session._PUSH_EVERY_S", 3600.0)
-    here, objects, pushed = _machine(bucket, tmp_path, "here"), Objects(bucket.url), list[str]()
-
-    def by_workers(_step: object, parts: int) -> Iterator[int]:
-        for number in range(parts):
-            before, deadline = read_head(objects, "kb").head.root, time.monotonic() + PATIENCE_S
-            _put(here, **{f"vectors__f__{number}.parquet": str(number)})
-            while (root := read_head(objects, "kb").head.root) == before:
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-            pushed.append(root)
-            yield number
-
-    with writing(here, "kb", "1") as session:
-        assert session is not None
-        assert list(session.pushing_during(by_workers, {by_workers: ("vectors",)})(by_workers, 3)) == [0, 1, 2]
-    assert len(set(pushed)) == 3
-    there = _machine(bucket, tmp_path, "there")
-    with writing(there, "kb", "2"):
-        assert _files(there) == {f"vectors/f/{number}.parquet": str(number) for number in range(3)}
