@@ -7,23 +7,36 @@ import os
 import shutil
 from pathlib import Path
 
-from almanac.index.chroma.rows import CHROMA
+from almanac.core.verified import verified_file
+from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.lexical.facts import LEXICAL
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Sealed, StoredFile
 
+_NOTED = "chroma.sha256"  # hash of Chroma's database as it was sealed
 _BLOCK = 4 << 20
 # Errors by which copy_file_range reports that the file system or the kernel does not support it.
 _NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF)
 
 
+def note_database(folder: Path) -> None:
+    """Notes the hash of Chroma's database in `folder`, if it has one. The manifest does not list that file: whoever
+    opens Chroma where it lies changes it.
+    """
+    if (database := folder / CHROMA / DATABASE).is_file():
+        (folder / _NOTED).write_text(f"{file_sha256(database)}  {CHROMA}/{DATABASE}\n", encoding="utf-8")
+
+
 def copy_chroma(source: Path, manifest: Sealed, target: Path) -> None:
     """Copies the Chroma directory of the version in folder `source` into the folder `target`.
 
-    Raises DamagedVersion where a file is missing or differs from its hash in the manifest.
+    Raises DamagedVersion where a file is missing or differs from its hash, as the database does that was opened where
+    it lies.
     """
     _copy(source, manifest, target, CHROMA)
+    noted = verified_file(source, manifest, _NOTED).read_text(encoding="utf-8").partition(" ")[0]
+    _copy_proven(source, target, StoredFile(path=f"{CHROMA}/{DATABASE}", bytes=0, sha256=noted))
 
 
 def copy_lexical(source: Path, manifest: Sealed, target: Path) -> None:

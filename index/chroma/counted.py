@@ -1,7 +1,7 @@
 """Tells in a millisecond whether another program has changed Chroma's database since it was built: by counts, without
 reading rows.
 
-`index.verify` compares the file with its hash, and every row: 100 MB for 20,000 rows.
+`index.verify` compares every row: 100 MB for 20,000 rows.
 """
 
 import sqlite3

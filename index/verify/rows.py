@@ -64,6 +64,8 @@ def check_rows(
     give_back()  # Chroma reads its graph, a quarter of a GB for 100,000 rows
     try:
         require_database(version_dir)
+        if some is None:
+            _check_pages(version_dir / CHROMA / DATABASE, problems)
         with _to_open(version_dir, is_sealed=is_sealed) as opened, open_client(opened) as client:
             names = [collection.name for collection in client.list_collections()]
             wanted = name or (names[0] if names else "")
@@ -250,6 +252,14 @@ _INDEXED = "SELECT count(*) FROM embedding_fulltext_search_content"
 _WITH_TEXT = "SELECT count(*) FROM embedding_metadata WHERE key = 'chroma:document'"
 _ALIKE = """SELECT count(*) FROM embedding_fulltext_search_content AS indexed JOIN embedding_metadata AS row
     ON row.id = indexed.id AND row.key = 'chroma:document' WHERE indexed.c0 IS row.string_value"""
+
+
+def _check_pages(database: Path, problems: ProblemCollector) -> None:
+    """Has SQLite look through its pages: the manifest has no hash of the file, which each opening by Chroma changes."""
+    with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as opened:
+        [[said]] = opened.execute("PRAGMA quick_check(1)").fetchall()
+    if said != "ok":
+        problems.add("unreadable", f"{CHROMA}/{DATABASE}", said)
 
 
 def _check_text_index(database: Path, problems: ProblemCollector) -> None:

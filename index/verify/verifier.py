@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
-from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.vectors.quantized import QUANTIZED
 from almanac.index.verify.jobs import CompositionJob, VerifyJob
@@ -240,7 +240,7 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         # Opening an altered index may crash this process.
         if QUANTIZED not in altered:
             check_quantized(job.version_dir, table.num_rows, job.embedder.dimension, problems)
-        if any(path.startswith(f"{CHROMA}/") and not path.endswith(DATABASE) for path in altered):
+        if any(path.startswith(f"{CHROMA}/") for path in altered):
             return
         check_rows(
             job.version_dir,

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 from almanac.core.durable import sync_tree, write_file
 from almanac.core.stamps import STAMPS, write_stamps
+from almanac.index.chroma.copy import note_database
+from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
@@ -29,8 +31,11 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
 
     Raises RunLocked where `lease` was lost.
     """
+    note_database(folder)
     sync_tree(folder)  # Chroma syncs only its database, never its index files
-    complete = manifest.model_copy(update={"files": [_describe(path, folder) for path in sorted(_files(folder))]})
+    complete = manifest.model_copy(
+        update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]}
+    )
     if lease:
         lease.require_held()
     name, hash_name = (SEGMENT, SEGMENT_HASH) if isinstance(manifest, Segment) else (MANIFEST, MANIFEST_HASH)
@@ -43,13 +48,20 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
     return complete
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    """Yields the files that make up the folder. None changes afterwards: whoever opens Chroma opens a copy of its
-    folder, since Chroma writes to its database whenever that is opened.
+def _stable_files(folder: Path) -> Iterator[Path]:
+    """Yields the files that no client of Chroma changes when it opens, queries and closes the folder; only these are
+    listed in the manifest.
+
+    Chroma 1.5.9 writes to `chroma.sqlite3` at each opening. Its HNSW files stay as they are once they were flushed,
+    which the presence of `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows)
+    writes them again each time.
     """
     for path in folder.rglob("*"):
-        name = path.relative_to(folder).name
-        if path.is_file() and name not in _NOT_LISTED and not name.startswith("."):
+        relative = path.relative_to(folder)
+        if not path.is_file() or relative.name in _NOT_LISTED or relative.name.startswith("."):
+            continue
+        in_chroma = relative.parts[0] == CHROMA
+        if not in_chroma or (len(relative.parts) > 2 and (path.parent / "index_metadata.pickle").is_file()):
             yield path
 
 

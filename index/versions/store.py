@@ -18,7 +18,7 @@ from almanac.core.logs import get_logger
 from almanac.core.pins import Pin, remove_unless_pinned
 from almanac.core.stamps import altered_file
 from almanac.index.chroma.counted import misfit
-from almanac.index.chroma.rows import DATABASE
+from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.store import bytes_in, discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.publications import altered_publications, publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat, storage_error
@@ -344,12 +344,13 @@ def require_files(folder: Path, manifest: Sealed, *, called: Path | None = None)
     Segments of a version are not looked at (`require_segments`). `called` is the folder's public path for the message,
     where `folder` is a pinned one.
     """
+    database = folder / CHROMA / DATABASE
     wanted = {folder / stored.path: stored.bytes for stored in manifest.files}
     found = {path: path.stat().st_size if path.is_file() else None for path in wanted}
-    # Whoever opens Chroma where it lies may make its database grow; of what is searched, nothing is read from it.
-    wrong = next(
-        (path for path, size in found.items() if size != wanted[path] and not (size and path.name == DATABASE)), None
-    )
+    wrong = next((path for path, size in found.items() if size != wanted[path]), None)
+    has_chroma = not (isinstance(manifest, Manifest) and manifest.segments)
+    if wrong is None and manifest.counts.chunks and has_chroma and not database.is_file():
+        wrong, found[database], wanted[database] = database, None, 1
     if wrong is not None:
         size = "is missing" if found[wrong] is None else f"has {found[wrong]} bytes instead of {wanted[wrong]}"
         raise _damaged(manifest, f"{wrong.relative_to(folder)} {size}", called or folder)

@@ -87,7 +87,7 @@ def stock_client(folder: Path) -> Iterator[Collection]:
 def content(folder: Path) -> Content:
     """Everything that a stock client sees of the rows."""
     with tempfile.TemporaryDirectory() as scratch:
-        shutil.copytree(folder / "chroma", Path(scratch) / "chroma")  # which changes as it is opened
+        shutil.copytree(folder / "chroma", Path(scratch) / "chroma")  # a delta goes on from one that nobody opened
         with stock_client(Path(scratch)) as collection:
             got = collection.get(include=["documents", "metadatas", "embeddings"])
     vectors = np.round(np.asarray(got["embeddings"], dtype=np.float32), 5) + 0.0
@@ -395,6 +395,15 @@ def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRo
         build(base, after)
     remove(version_dir(base.index_dir, "v0002"))
     assert build(base, after).kind == "delta"
+    assert problems(base, "v0002") == []
+
+
+def test_a_stock_client_that_opens_a_version_where_it_lies_damages_nothing(base: Any, rows: list[ChunkRow]) -> None:
+    with stock_client(version_dir(base.index_dir, "v0001")) as collection:
+        assert collection.count() == len(rows)
+    assert problems(base, "v0001") == []
+    facts = build(base, rows[10:])
+    assert facts.kind == "full"
     assert problems(base, "v0002") == []
 
 

