@@ -7,9 +7,14 @@ import re
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
+from zipfile import ZipFile
+
+from lxml import etree
 
 from almanac.schemas.left_out import LeftOut
+from almanac.spiders.reading.document import Unreadable
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
 from almanac.spiders.reading.number_formats import EAST_ASIAN_DATES, date_text, number_text, text_text
 from almanac.spiders.reading.number_sections import Marks
@@ -80,53 +85,97 @@ class _Written(NamedTuple):
 _NOTHING = SheetRow(0, {}, {}, {}, frozenset())
 
 
+class _Layout(NamedTuple):
+    """What a sheet says of its rows and columns, beside their values."""
+
+    numbers: list[int]  # of the rows, as the file has them
+    hidden_rows: set[int]
+    hidden_columns: set[int]
+    merges: list[tuple[int, int, int, int]]  # first column, first row, last column, last row
+    stretches: dict[str, list[tuple[str, Standing]]]  # of texts in cells, which openpyxl gives as plain texts, by cell
+    declared: Declared
+
+
 def visible_rows(
-    book: Any, sheet: Any, marks: Marks, count: Callable[[int], None], left_out: LeftOut
+    book: Any, sheet: Any, archive: ZipFile, part: str, marks: Marks, count: Callable[[int], None], left_out: LeftOut
 ) -> tuple[Iterator[SheetRow], Declared]:
     """The rows from top to bottom, with an empty one for rows without values between them, and what the sheet says of
     its heads.
 
     A merged cell has its value in each of its rows, in the first of its columns; a row with nothing else is left out.
-    `count` is told how many cells were read, `left_out` what hidden rows and columns hold.
+    `part` is the name of the sheet in `archive`. `count` is told how many cells were read, `left_out` what hidden rows
+    and columns hold. Raises Unreadable where the file has its rows in another order.
     """
-    from openpyxl.worksheet._reader import WorkSheetParser  # type: ignore[import-untyped]  # ships no types
-
-    write = _Writer(book, marks)
-    with sheet._get_source() as source:
-        parser = WorkSheetParser(
-            source,
-            sheet._shared_strings,
-            data_only=True,
-            epoch=book.epoch,
-            date_formats=write.date_styles,
-            timedelta_formats=book._timedelta_formats,
-            rich_text=True,
-        )
-        rows: list[tuple[int, Row]] = []
-        kinds: dict[int, dict[int, str]] = {}
-        for number, cells in parser.parse():
-            texts = {cell["column"]: text for cell in cells if (text := write(cell))}
-            kinds[number] = {
-                cell["column"]: _kind(cell["value"], texts[cell["column"]]) for cell in cells if cell["column"] in texts
-            }
-            count(len(texts))
-            rows.append((number, texts))
-    rows.sort(key=lambda row: row[0])
-    hidden_rows = {int(number) for number, told in parser.row_dimensions.items() if _is_hidden(told, "ht")}
-    hidden_columns = {
-        column
-        for told in parser.column_dimensions.values()
-        if _is_hidden(told, "width")
-        for column in _columns_of(told)
-    }
+    layout = _layout_of(archive, part)
+    if any(one >= other for one, other in pairwise(layout.numbers)):
+        raise Unreadable(f"sheet {sheet.title}: its rows are not in order")
+    rows: list[tuple[int, Row]] = []
+    kinds: dict[int, dict[int, str]] = {}
+    sheet.reset_dimensions()  # what a file claims of its size is not believed
+    for number, cells in enumerate(sheet.iter_rows(), start=1):
+        written = {cell.column: (cell, text) for cell in cells if (text := _text_of(cell, book, marks, layout))}
+        if cells:
+            kinds[number] = {column: _kind(_value_of(cell, book), text) for column, (cell, text) in written.items()}
+            count(len(written))
+            rows.append((number, {column: text for column, (_, text) in written.items()}))
+    hidden_rows, hidden_columns = layout.hidden_rows, layout.hidden_columns
     for number, texts in rows if hidden_rows or hidden_columns else ():
         left_out.add(
             "hidden",
             " ".join(text for column, text in texts.items() if number in hidden_rows or column in hidden_columns),
         )
-    return _seen(
-        _merged(rows, parser.merged_cells, hidden_columns, count), kinds, hidden_rows, hidden_columns
-    ), _declared(book, sheet, parser)
+    merged = _merged(rows, layout.merges, hidden_columns, count)
+    return _seen(merged, kinds, hidden_rows, hidden_columns), layout.declared
+
+
+def _layout_of(archive: ZipFile, part: str) -> _Layout:
+    """Reads a sheet's part without its values, which openpyxl reads row by row and without all else.
+
+    Tables, and filters, have their names in their first row; of those without such a row nothing is taken.
+    """
+    from openpyxl.utils.cell import range_boundaries  # type: ignore[import-untyped]  # ships no types
+
+    layout, frozen, areas = _Layout([], set(), set(), [], {}, Declared([], 0)), 0, list[range]()
+    number = 0
+    with archive.open(part) as file:
+        for _, element in etree.iterparse(file, resolve_entities=False, huge_tree=True):
+            told = dict(element.attrib)
+            match etree.QName(element).localname:
+                case "row":
+                    number = int(float(told["r"])) if "r" in told else number + 1
+                    layout.numbers.append(number)
+                    if _is_hidden(told, "ht"):
+                        layout.hidden_rows.add(number)
+                case "col" if _is_hidden(told, "width"):
+                    layout.hidden_columns.update(_columns_of(told))
+                case "mergeCell":
+                    layout.merges.append(range_boundaries(told["ref"]))
+                case "autoFilter":
+                    areas.append(_rows_of(told.get("ref"), "1"))
+                case "pane" if told.get("state") in ("frozen", "frozenSplit"):
+                    frozen = int(float(told.get("ySplit", 0)))
+                case "c" if told.get("t") == "inlineStr" and "r" in told:
+                    runs = element.findall("{*}is/{*}r")
+                    layout.stretches.update({told["r"]: [*map(_stretch_in, runs)]} if runs else {})
+                case "v" | "is" | "f" | "t" | "r" | "rPr" | "vertAlign":
+                    continue  # which go with their cell
+            element.clear(keep_tail=False)
+            while element.getprevious() is not None:
+                del element.getparent()[0]
+    tables = [_rows_of(table.get("ref"), table.get("headerRowCount", "1")) for table in _tables_of(archive, part)]
+    found = [rows for rows in [*tables, *areas] if rows]
+    return layout._replace(declared=Declared(found, frozen if frozen <= _ROWS_ABOVE else 0))
+
+
+def _tables_of(archive: ZipFile, part: str) -> Iterator[Any]:
+    """The tables of a sheet that lie in parts of their own."""
+    # ships no types
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]
+
+    names = set(archive.namelist())
+    for related in get_dependents(archive, where) if (where := get_rels_path(part)) in names else ():
+        if related.Type.endswith("/table") and related.target in names:
+            yield etree.fromstring(archive.read(related.target), etree.XMLParser(resolve_entities=False))
 
 
 def _seen(
@@ -168,27 +217,6 @@ def _kind(value: Any, text: str) -> str:
     return "year" if text.isdecimal() and len(text) == 4 and int(text) in _YEARS else "number"
 
 
-def _declared(book: Any, sheet: Any, parser: Any) -> Declared:
-    """Tables, and filters, have their names in their first row; of those without such a row nothing is taken."""
-    # ships no types
-    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]
-    from openpyxl.xml.functions import fromstring  # type: ignore[import-untyped]
-
-    found = []
-    where, archive = get_rels_path(sheet._worksheet_path), book._archive
-    names = set(archive.namelist())
-    for related in get_dependents(archive, where) if parser.tables.tablePart and where in names else ():
-        if related.Type.endswith("/table") and related.target in names:
-            table = fromstring(archive.read(related.target))
-            found.append(_rows_of(table.get("ref"), table.get("headerRowCount", "1")))
-    if (filtered := getattr(parser, "auto_filter", None)) is not None:
-        found.append(_rows_of(filtered.ref, "1"))
-    views = getattr(parser, "views", None)
-    pane = views.sheetView[0].pane if views is not None and views.sheetView else None
-    frozen = int(pane.ySplit or 0) if pane is not None and pane.state in ("frozen", "frozenSplit") else 0
-    return Declared([rows for rows in found if rows], frozen if frozen <= _ROWS_ABOVE else 0)
-
-
 def _rows_of(where: str | None, heads: str) -> range:
     """The first rows of an area such as `A3:C10`; none of one that is damaged."""
     area = _AREA.fullmatch(where or "")
@@ -204,15 +232,18 @@ def _columns_of(told: dict[str, str]) -> range:
 
 
 def _merged(
-    rows: list[tuple[int, Row]], merges: Any, hidden: set[int], count: Callable[[int], None]
+    rows: list[tuple[int, Row]],
+    merges: list[tuple[int, int, int, int]],
+    hidden: set[int],
+    count: Callable[[int], None],
 ) -> Iterator[_Written]:
     """Yields each row with merged cells written out.
 
     A row in which nothing but merged cells of rows above goes on is empty.
     """
-    starts: dict[int, list[Any]] = defaultdict(list)
-    for merge in merges.mergeCell if merges is not None else ():
-        starts[merge.min_row].append(merge)
+    starts: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for first, top, last, bottom in merges:
+        starts[top].append((first, last, bottom))
     going_on: list[_Merged] = []  # by column; none overlaps another
     for number, row in rows:
         if any(merged.end < number for merged in going_on):
@@ -223,12 +254,12 @@ def _merged(
             if (at := bisect_right(going_on, column, key=_first) - 1) < 0 or going_on[at].last < column
         }
         above, new = [merged for merged in going_on if 0 < len(merged.text) <= MAX_REPEATED], []
-        for merge in starts.get(number, ()):
-            at = bisect_right(going_on, merge.max_col, key=_first) - 1
-            if at >= 0 and going_on[at].last >= merge.min_col:
+        for first, last, bottom in starts.get(number, ()):
+            at = bisect_right(going_on, last, key=_first) - 1
+            if at >= 0 and going_on[at].last >= first:
                 continue  # a file that is damaged: nothing says which of the two is shown
-            shown = next((column for column in range(merge.min_col, merge.max_col + 1) if column not in hidden), None)
-            merged = _Merged(merge.min_col, merge.max_col, merge.max_row, shown, own.get(merge.min_col, ""))
+            shown = next((column for column in range(first, last + 1) if column not in hidden), None)
+            merged = _Merged(first, last, bottom, shown, own.get(first, ""))
             insort(going_on, merged, key=_first)
             new.append(merged)
             own = {column: text for column, text in own.items() if not merged.first <= column <= merged.last}
@@ -255,38 +286,48 @@ def _stretch(part: Any) -> tuple[str, Standing]:
     return part.text, _STANDING.get(part.font.vertAlign, "")
 
 
+def _stretch_in(run: Any) -> tuple[str, Standing]:
+    return run.findtext("{*}t", ""), _STANDING.get(run.xpath("string(.//@val[name(..) = 'vertAlign'])"), "")
+
+
 def _first(merged: _Merged) -> int:
     return merged.first
 
 
-class _Writer:
-    """Writes cells as their formats show them."""
+def _value_of(cell: Any, book: Any) -> Any:
+    """A cell's value; a number in a format that only East Asian files have is a date, which openpyxl does not know."""
+    from openpyxl.utils.datetime import from_excel  # type: ignore[import-untyped]  # ships no types
 
-    def __init__(self, book: Any, marks: Marks) -> None:
-        # ships no types
-        from openpyxl.styles.numbers import BUILTIN_FORMATS, BUILTIN_FORMATS_MAX_SIZE  # type: ignore[import-untyped]
+    if type(cell.value) not in (int, float) or _code_of(cell) is not _DATE:
+        return cell.value
+    try:
+        return from_excel(cell.value, book.epoch)
+    except (ValueError, OverflowError):
+        return None
 
-        self._marks = marks
-        codes = {
-            **BUILTIN_FORMATS,
-            **dict(enumerate(book._number_formats, BUILTIN_FORMATS_MAX_SIZE)),
-            **dict.fromkeys(EAST_ASIAN_DATES, _DATE),
-        }
-        self._codes = [codes.get(style.numFmtId, "General") for style in book._cell_styles]
-        self.date_styles = set(book._date_formats) | {
-            number for number, code in enumerate(self._codes) if code is _DATE
-        }
 
-    def __call__(self, cell: dict[str, Any]) -> str:
-        value, style = cell["value"], cell["style_id"]
-        if value is None or cell["data_type"] == "e":  # #N/A says that there is no value
-            return ""
-        code = self._codes[style] if style < len(self._codes) else "General"
-        if isinstance(value, bool):
-            return "TRUE" if value else "FALSE"
-        if isinstance(value, dt.datetime | dt.date | dt.time | dt.timedelta):
-            return date_text(value, code)
-        if isinstance(value, int | float):
-            return number_text(value, code, self._marks)
-        text = value if isinstance(value, str) else "".join(raised_in([_stretch(part) for part in value]))
-        return text_text(_ESCAPED_CONTROL.sub(" ", text) if "_x00" in text else text, code)
+def _code_of(cell: Any) -> str:
+    try:
+        return _DATE if cell.style_array.numFmtId in EAST_ASIAN_DATES else cell.number_format or "General"
+    except IndexError:  # of a workbook without styles, or without this one
+        return "General"
+
+
+def _text_of(cell: Any, book: Any, marks: Marks, layout: _Layout) -> str:
+    """A cell as its format shows it."""
+    if cell.value is None or cell.data_type == "e":  # #N/A says that there is no value
+        return ""
+    value, code = _value_of(cell, book), _code_of(cell)
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, dt.datetime | dt.date | dt.time | dt.timedelta):
+        return date_text(value, code)
+    if isinstance(value, int | float):
+        return number_text(value, code, marks)
+    stretches = layout.stretches.get(cell.coordinate) if layout.stretches else None
+    if stretches is None:
+        stretches = [(value, "")] if isinstance(value, str) else [_stretch(part) for part in value]
+    text = stretches[0][0] if len(stretches) == 1 else "".join(raised_in(stretches))
+    return text_text(_ESCAPED_CONTROL.sub(" ", text) if "_x00" in text else text, code)

@@ -8,6 +8,9 @@ import io
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
+from zipfile import ZipFile
+
+from lxml import etree
 
 from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.archives import damaged, open_office
@@ -17,6 +20,7 @@ from almanac.spiders.reading.number_formats import marks_of
 from almanac.spiders.reading.sheet_heads import head_of
 from almanac.spiders.reading.sheet_rows import Declared, SheetRow, visible_rows
 
+_WORKBOOK = "xl/workbook.xml"
 _SAMPLED_ROWS = 200  # and as many texts
 
 
@@ -28,21 +32,23 @@ def read_xlsx(body: bytes, max_elements: int, language: str = "") -> Document:
     `language` (`auto`: of its texts), formulas by the values that were stored with them. Raises Unreadable, also as
     soon as there are more than `max_elements` cells.
     """
-    body, _ = open_office(body, "XLSX", "xl/workbook.xml", left_out := LeftOut())
+    body, _ = open_office(body, "XLSX", _WORKBOOK, left_out := LeftOut())
     try:
-        return Document("", list(_elements(body, max_elements, language, left_out)), "sheet", left_out=left_out)
+        with ZipFile(io.BytesIO(body)) as archive:
+            elements = list(_elements(body, archive, max_elements, language, left_out))
+        return Document("", elements, "sheet", left_out=left_out)
     except (MemoryError, RecursionError, Unreadable):
         raise
     except Exception as error:  # damaged files raise anything: KeyError, ValueError, XMLSyntaxError, zlib.error, …
         raise damaged("XLSX", error) from error
 
 
-def _elements(body: bytes, max_elements: int, language: str, left_out: LeftOut) -> Iterator[Element]:
+def _elements(body: bytes, archive: ZipFile, max_elements: int, language: str, left_out: LeftOut) -> Iterator[Element]:
     import openpyxl  # type: ignore[import-untyped]  # ships no types
 
     book = openpyxl.load_workbook(io.BytesIO(body), read_only=True, data_only=True, keep_links=False, rich_text=True)
     marks = marks_of(_language_of(book))._replace(is_guess=True) if language == AUTO else marks_of(language)
-    cells = 0
+    cells, parts = 0, _parts(archive)
 
     def count(more: int) -> None:
         nonlocal cells
@@ -55,12 +61,26 @@ def _elements(body: bytes, max_elements: int, language: str, left_out: LeftOut) 
             left_out.add("hidden", " ".join(islice(_values(sheet), max_elements)))
             continue
         heading: Element | None = Element("title", sheet.title, 2, place=sheet.title)
-        rows, declared = visible_rows(book, sheet, marks, count, left_out)
+        rows, declared = visible_rows(book, sheet, archive, parts[sheet.title], marks, count, left_out)
         for element in _tables(rows, declared, sheet.title, max_elements):
             if heading is not None:
                 yield heading
                 heading = None
             yield element
+
+
+def _parts(archive: ZipFile) -> dict[str, str]:
+    """Title of each sheet → its part."""
+    # ships no types
+    from openpyxl.packaging.relationship import get_dependents, get_rels_path  # type: ignore[import-untyped]
+
+    told = etree.fromstring(archive.read(_WORKBOOK), etree.XMLParser(resolve_entities=False))
+    parts = {related.Id: related.target for related in get_dependents(archive, get_rels_path(_WORKBOOK))}
+    return {
+        sheet.get("name"): parts[key]
+        for sheet in told.iterfind("{*}sheets/{*}sheet")
+        if (key := sheet.xpath("string(@*[local-name() = 'id'])")) in parts
+    }
 
 
 def _values(sheet: Any) -> Iterator[str]:
