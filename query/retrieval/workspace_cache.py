@@ -39,7 +39,7 @@ class WorkspaceCache(Generic[_Kept]):
         """The value of a workspace; made where it is not kept, while others that ask for the same one wait.
 
         `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this
-        cache, and a server that is ready would keep both for ever (`core.uncollected`).
+        cache, and the circle would keep both until garbage is collected.
         """
         if (found := self._found(workspace)) is not None:
             return found[1]
