@@ -1,9 +1,9 @@
 """The tables and charts that a run puts into the Prefect UI."""
 
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
@@ -16,6 +16,7 @@ from almanac.flows.reporting import tables
 from almanac.flows.reporting.chart import as_data_uri, draw_bars
 from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import COLUMNS, history_of, history_panels, history_rows
+from almanac.flows.reporting.tables import as_records
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.crawl_outcome import DECLARE_BODY
 from almanac.schemas.errors import DamagedVersion, NotFound
@@ -30,15 +31,15 @@ def show_survey(run: Run, surveyed: Survey) -> None:
     first rejects.
     """
     kb, plan, validated = run.kb, foresee(run, surveyed), surveyed.validated
-    _table(kb, "plan", _COUNTERS, tables.plan_rows(plan), f"What a run of {kb} would do now")
-    _table(kb, "plan gate", tables.GATE_COLUMNS, tables.gate_rows(plan.gate), f"What the gate of {kb} would say")
+    _table(kb, "plan", as_records(_COUNTERS, tables.plan_rows(plan)), f"What a run of {kb} would do now")
+    gate = as_records(tables.GATE_COLUMNS, tables.gate_rows(plan.gate))
+    _table(kb, "plan gate", gate, f"What the gate of {kb} would say")
     if results := validated.results():
-        said = f"What is declared of the items of {kb}, and what holds"
-        _table(kb, "validation", tables.EXPECTATION_COLUMNS, tables.expectation_rows(results), said)
+        rules = as_records(tables.EXPECTATION_COLUMNS, tables.expectation_rows(results))
+        _table(kb, "validation", rules, f"What is declared of the items of {kb}, and what holds")
     first = islice((reject for rejects in validated.rejects for reject in rejects.read()), _REJECTS_SHOWN)
     rows = [{name: str(value) for name, value in reject.as_json().items()} for reject in first]
-    said = f"Items of {kb} that were quarantined: {validated.rejected}"
-    tell_prefect("rejects", create_table_artifact, rows, key=artifact_key(kb, "rejects"), description=said)
+    _table(kb, "rejects", rows, f"Items of {kb} that were quarantined: {validated.rejected}")
 
 
 def show_summary(report: RunReport) -> None:
@@ -46,10 +47,10 @@ def show_summary(report: RunReport) -> None:
     duplicates, each as a table.
     """
     kb, of, sources = report.kb, f"run {report.run_id} of {report.kb}", report.sources
-    _table(kb, "summary", _COUNTERS, tables.summary_rows(report), f"Summary of {of}")
+    _table(kb, "summary", as_records(_COUNTERS, tables.summary_rows(report)), f"Summary of {of}")
     if report.gate is not None:
         title = tables.gate_title(report.gate, report.previous)
-        _table(kb, "gate", tables.GATE_COLUMNS, tables.gate_rows(report.gate), f"{title} ({of})")
+        _table(kb, "gate", as_records(tables.GATE_COLUMNS, tables.gate_rows(report.gate)), f"{title} ({of})")
     much = "".join(f"; {one}" for one in tables.much_left_out(sources))
     duplicates, dropped = tables.duplicate_rows(report), report.items.deduplicated
     shown = f"the first {len(duplicates)} of {dropped}" if dropped > len(duplicates) else "all"
@@ -92,7 +93,7 @@ def show_summary(report: RunReport) -> None:
         ),
     ):
         if rows:
-            _table(kb, what, columns, rows, f"{said} ({of})")
+            _table(kb, what, as_records(columns, rows), f"{said} ({of})")
 
 
 def show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
@@ -101,11 +102,10 @@ def show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
     _show_validation_page(report)
     if report.recall is not None and (asked := report.version or report.previous) is not None:
         rows = tables.retrieval_rows(report.recall, ledger.live_recall, run.declaration.retrieve.k)
-        columns = ("golden questions", asked, "live")
-        _table(run.kb, "retrieval", columns, rows, f"What {asked} finds of its golden questions")
-        if missed := [(question,) for question in report.recall.missed]:
-            said = f"Golden questions without their answer in {asked}"
-            _table(run.kb, "missed questions", ("question",), missed, said)
+        found = as_records(("golden questions", asked, "live"), rows)
+        _table(run.kb, "retrieval", found, f"What {asked} finds of its golden questions")
+        if missed := [{"question": question} for question in report.recall.missed]:
+            _table(run.kb, "missed questions", missed, f"Golden questions without their answer in {asked}")
     if report.version is None:
         return
     _show_version(run, report, report.version)
@@ -114,8 +114,8 @@ def show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
         if report.previous and report.previous != report.version:
             with suppress(DamagedVersion, NotFound):  # the run has told what is wrong with the former one
                 diff = compare_versions(run.index_dir, report.previous, report.version)
-                said = f"{diff.kb}: {diff.to} against {diff.since}"
-                _table(run.kb, "diff", _COUNTERS, tables.diff_rows(diff), said)
+                rows = as_records(_COUNTERS, tables.diff_rows(diff))
+                _table(run.kb, "diff", rows, f"{diff.kb}: {diff.to} against {diff.since}")
 
 
 def _show_validation_page(report: RunReport) -> None:
@@ -154,9 +154,8 @@ def _show_history(run: Run) -> None:
         _markdown(run.kb, "history", f"![{run.kb} over its versions]({chart})\n\n{table}\n", said)
 
 
-def _table(kb: str, what: str, columns: Sequence[str], rows: Iterable[Sequence[object]], description: str) -> None:
-    records = tables.as_records(columns, rows)
-    tell_prefect(what, create_table_artifact, records, key=artifact_key(kb, what), description=description)
+def _table(kb: str, what: str, rows: list[dict[str, Any]], description: str) -> None:
+    tell_prefect(what, create_table_artifact, rows, key=artifact_key(kb, what), description=description)
 
 
 def _markdown(kb: str, what: str, markdown: str, description: str) -> None:

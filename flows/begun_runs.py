@@ -9,7 +9,7 @@ import socket
 import time
 from uuid import UUID
 
-import psutil
+import psutil  # type: ignore[import-untyped]  # ships no types
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     ArtifactFilter,

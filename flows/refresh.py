@@ -81,8 +81,8 @@ _PARTICULAR: dict[Callable[..., Any], dict[str, Any]] = {
 @cache
 def _task(step: Callable[..., Any]) -> Task[..., Any]:
     """A step as a Prefect task, without stored results: steps return handles to files."""
-    name = step.__name__.replace("_", " ")
-    return task(**{"name": name, "cache_policy": NO_CACHE, "persist_result": False, **_PARTICULAR.get(step, {})})(step)
+    options = {"name": step.__name__.replace("_", " "), **_PARTICULAR.get(step, {})}
+    return task(cache_policy=NO_CACHE, persist_result=False, **{"task_run_name": options["name"], **options})(step)
 
 
 def _do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:

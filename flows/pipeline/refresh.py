@@ -118,7 +118,7 @@ def carry_out(
     ):
         try:
             with as_storage_error(run.data.root):
-                concluded = _refresh(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)
+                concluded = _take_steps(run, lease, conduct, ledger, go_live=go_live, rejects_ok=rejects_ok)
         except NoRecords as nothing:
             nothing.about(run.declaration.handle)
             concluded = _Conclusion("no_records", nothing.exit_code, error=nothing.as_json()["error"])
@@ -166,9 +166,14 @@ def _fail(run: Run, lease: Lease, ledger: Ledger, outcome: Outcome, exit_code: i
     return report
 
 
-def _refresh(
+def _take_steps(
     run: Run, lease: Lease, conduct: Conduct, ledger: Ledger, *, go_live: bool, rejects_ok: bool
 ) -> _Conclusion:
+    """The steps of a refresh in their order, and where it ends early.
+
+    acquire, map pages, validate, compare, chunk (`survey`) → stage texts, embed (`_embed`) → build, verify, ask golden
+    questions, publish (`_build_and_judge`).
+    """
     log.info("run", kb=run.kb, run_id=run.run_id)
     discard_unfinished(run.index_dir)
     _sweep(run)
@@ -184,29 +189,30 @@ def _refresh(
         ledger.version = refused.version
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     with vectors_in_use(run.data.vectors), Ahead() as ahead:
+        fate: _Fate | None = None
+        is_made_again = False
         if finished := finished_before(run, surveyed, ledger.previous):
             fate = _publish_finished(run, lease, conduct, surveyed, finished, ledger, go_live=go_live)
-        else:
+        while fate is None:
             surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger, ahead)
-            if is_live(run, surveyed) and not has_lost_vectors:  # without the items that the embedder refuses
+            # without the items that the embedder refuses
+            if is_live(run, surveyed) and not has_lost_vectors and not is_made_again:
                 return _confirm(run, conduct, surveyed, ledger)
             try:
                 fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, ahead, go_live=go_live)
             except DamagedVersion as error:
-                if not any(restore_lost(run, surveyed.tables, surveyed.live)):
+                if is_made_again or not any(restore_lost(run, surveyed.tables, surveyed.live)):
                     raise
+                is_made_again = True
                 log.warning("vectors turned out to be damaged, and are made again", kb=run.kb, error=error.message)
                 discard_unfinished(run.index_dir)
-                surveyed, texts, embedded = _embed(run, conduct, surveyed, ledger, ahead)
-                fate = _build_and_judge(run, lease, conduct, surveyed, texts, embedded, ledger, ahead, go_live=go_live)
     if fate == "refused":
         return _Conclusion("gate_refused", GateRefused.exit_code, surveyed)
     if fate == "kept":
         return _Conclusion("kept", 0, surveyed)
-    with_rejects = surveyed.validated.rejected > 0
-    return _Conclusion(
-        "published_with_rejects" if with_rejects else "published", 5 if with_rejects and not rejects_ok else 0, surveyed
-    )
+    if not surveyed.validated.rejected:
+        return _Conclusion("published", 0, surveyed)
+    return _Conclusion("published_with_rejects", 0 if rejects_ok else 5, surveyed)
 
 
 def _has_lost_vectors(run: Run, surveyed: Survey) -> bool:
