@@ -1,5 +1,6 @@
 """Prefect records and shows a run, and decides nothing about it: what cannot be told to it ends no run."""
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def tell_prefect(what: str, call: Callable[..., Any], *arguments: Any, **named: 
 def note_absence(error: BaseException) -> None:
     """Notes that a request got no answer."""
     if not _absence.is_on:
+        logging.raiseExceptions = False  # else Prefect would print about each batch of logs that it cannot send
         said = f"{type(error).__name__}: {error}".rstrip(": ")
         _log.warning("Prefect does not answer: the run goes on without it", error=said)
     _absence.until, _absence.is_on = time.monotonic() + _absence.pause_s, True

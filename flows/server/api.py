@@ -31,13 +31,20 @@ _REPLY_TIMEOUT_S = 10  # of a server that is there already
 # A command has one client for some seconds: no schedules, automations or pages, and no events, which are three quarters
 # of what a run would leave in the database.
 _SERVICES = (
-    *("CANCELLATION_CLEANUP", "DB_VACUUM", "EVENT_PERSISTER", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS"),
+    *("CANCELLATION_CLEANUP", "EVENT_PERSISTER", "FOREMAN", "LATE_RUNS", "PAUSE_EXPIRATIONS"),
     *("REPOSSESSOR", "SCHEDULER", "TRIGGERS"),
 )
 _LEAN = {
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
     "PREFECT_SERVER_UI_ENABLED": "false",
     **{f"PREFECT_SERVER_SERVICES_{name}_ENABLED": "false" for name in _SERVICES},
+}
+# Of the command: Prefect's client would try each request again for a minute. What Prefect's threads, which send events
+# and logs, say about a server that does not answer is said once, in flows/availability.py.
+_PATIENCE = {
+    "PREFECT_CLIENT_MAX_RETRIES": "1",
+    "PREFECT_API_REQUEST_TIMEOUT": "10",
+    "PREFECT_LOGGING_INTERNAL_LEVEL": "CRITICAL",
 }
 _DATABASES = {"PREFECT_API_DATABASE_CONNECTION_URL", "PREFECT_SERVER_DATABASE_CONNECTION_URL"}
 _EMPTY = "SELECT NOT EXISTS (SELECT 1 FROM flow)"
@@ -49,9 +56,8 @@ def start_api(data: DataDir) -> Ready:
     The API stops with this process.
     """
     prepare_prefect(data)
-    # Of this process: Prefect's client would try again for a minute, and a run asks some dozens of times.
-    os.environ.setdefault("PREFECT_CLIENT_MAX_RETRIES", "1")
-    os.environ.setdefault("PREFECT_API_REQUEST_TIMEOUT", "10")
+    for name, value in _PATIENCE.items():
+        os.environ.setdefault(name, value)
     if url := os.environ.get("PREFECT_API_URL"):
         return partial(_require_reply, url.rstrip("/"))
     home = Path(os.environ["PREFECT_HOME"])
