@@ -7,6 +7,7 @@ command had an API of its own, nobody else would notice.
 import os
 import socket
 import time
+from typing import Any
 from uuid import UUID
 
 import psutil  # type: ignore[import-untyped]  # ships no types
@@ -21,7 +22,7 @@ from prefect.client.schemas.filters import (
     WorkPoolFilter,
     WorkPoolFilterName,
 )
-from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Cancelled, Crashed
 
@@ -68,7 +69,7 @@ def mark_dead_runs(work_pool: str | None = None) -> None:
         for run in dead:
             is_cancelled = run.state is not None and run.state.type == StateType.CANCELLING
             said = "Its process has ended without a word: it was killed, or the machine went down."
-            state = Cancelled(message="Its process has ended.") if is_cancelled else Crashed(message=said)
+            state: State[Any] = Cancelled(message="Its process has ended.") if is_cancelled else Crashed(message=said)
             client.set_flow_run_state(run.id, state, force=True)
             _log.warning("a run without a process is marked as crashed", run=run.name)
 

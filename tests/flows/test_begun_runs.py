@@ -68,7 +68,7 @@ def test_a_killed_run_is_marked_and_of_those_that_ended_the_newest_are_kept(
 
         def names() -> list[str]:
             states = (client.read_flow_run(run).state for run in (dead, cancelled, alive, of_others))
-            return [state.name for state in states if state is not None]
+            return [str(state.name) for state in states if state is not None]
 
         assert names() == ["Crashed", "Cancelled", "Running", "Running"]
         old, new = begin(Completed(), "", TAG), begin(Completed(), "", TAG)
