@@ -36,6 +36,7 @@ _SUBSCRIPTS = {
 _NUMERIC = re.compile(rf"{_SIGN}?\d+{_SIGN}?|{_SIGN}|\(\d+\)")
 _VARIABLE = re.compile(r"[nxykij]")
 _TERM = re.compile(rf"(?=.*(?:[\d*/^]|{_SIGN}))(?:[\w*/.,^()⁰¹²³⁴-ⁿ ×·]|{_SIGN}){{2,30}}")
+_NOTE = re.compile(r"note-?ref|(?:foot|end)-?note|fn-?ref|\bfn\b", re.IGNORECASE)
 _MARK = re.compile(r"(?:[\[(]\s*)?(?:\d{1,4}|[a-z*†‡§¶])(?:\s*[\])])?(?:\s*,\s*\[?\d{1,4}\]?)*", re.IGNORECASE)
 _OF_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789")
 _SIGNS = {"TM": "™", "tm": "™", "SM": "℠"}
@@ -144,10 +145,8 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
     if text.startswith("["):
         return True
     links = [*element.iter("a"), *(ancestor for ancestor in element.iterancestors("a"))]
-    return any(
-        "#" in (link.get("href") or "") or "noteref" in (link.get("role") or "") + (link.get("epub:type") or "")
-        for link in links
-    )
+    named = [one.get(name) or "" for one in (element, *links) for name in ("role", "epub:type", "class", "id")]
+    return any("#" in (link.get("href") or "") for link in links) or any(map(_NOTE.search, named))
 
 
 def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_price: bool = False) -> str | None:

@@ -30,6 +30,11 @@ class _Match:
         return self.place is not None and (page.reason(self.place) is not None or page.is_silent(self.place))
 
 
+def is_content(found: Any) -> bool:
+    """Whether what an XPath found is an element, an attribute or a text, and no comment or processing instruction."""
+    return not callable(getattr(found, "tag", None))
+
+
 def kept(
     found: list[parsel.Selector],
     scope: parsel.Selector,
@@ -100,7 +105,9 @@ def _placed(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) ->
     if not any(isinstance(match.root, str) for match in found):
         return [_Match(match, match.root if isinstance(match.root, etree._Element) else None) for match in found]
     placed = scope.root.xpath(xpath, namespaces=scope.namespaces, smart_strings=True)
-    return [_at(match, one) for match, one in zip(found, placed, strict=True)] if isinstance(placed, list) else None
+    if not isinstance(placed, list):
+        return None
+    return [_at(match, one) for match, one in zip(found, filter(is_content, placed), strict=True)]
 
 
 def _at(match: parsel.Selector, found: Any) -> _Match:

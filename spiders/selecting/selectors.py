@@ -24,7 +24,7 @@ from almanac.spiders.reading.rewriting import remove
 from almanac.spiders.reading.rewritten import rewritten, styles_of_sheets
 from almanac.spiders.selecting import prefixes
 from almanac.spiders.selecting.current import current_first, current_only
-from almanac.spiders.selecting.matches import kept, why_unseen
+from almanac.spiders.selecting.matches import is_content, kept, why_unseen
 from almanac.spiders.selecting.visibility import hidden_in, shown_copy
 from almanac.spiders.selecting.xpath_patterns import limit_xpath_patterns
 
@@ -165,7 +165,7 @@ def is_named_otherwise(scope: Any, where: Selector | FieldRule) -> bool:
 def _matches(scope: parsel.Selector, where: Selector | FieldRule, many: bool) -> tuple[list[parsel.Selector], str]:
     xpath = _as_xpath(where.css, where.xpath, is_xml=scope.type == "xml", whole=not many)
     try:
-        return list(scope.xpath(xpath)), xpath
+        return [match for match in scope.xpath(xpath) if is_content(match.root)], xpath
     # valid, but cannot be evaluated, such as an unknown function or a prefix that the document does not declare
     except ValueError:
         return [], xpath

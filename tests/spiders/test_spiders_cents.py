@@ -49,6 +49,9 @@ def price_of(markup: str, **rule: Any) -> FieldReading:
         ("<span>1</span><span>299</span><span>.50</span> €", "1299.50", "€"),
         ("12,99 €<sup>1</sup>", "12.99", "€"),
         ("$12.99<sup>3</sup>", "12.99", "$"),
+        ('$45<sup class="footnote-ref">23</sup>', "45", "$"),
+        ('$45<sup id="fnref12">12</sup>', "45", "$"),
+        ('$45<sup role="doc-noteref">12</sup>', "45", "$"),
         ("<s>$15</s> $12<sup>99</sup>", "12.99", "$"),
         # What screen readers are told, and what they are spared.
         ("<span class=vh>$12.99</span><span aria-hidden=true>$<b>12</b><i>99</i></span>", "12.99", "$"),

@@ -42,6 +42,16 @@ def shown(markup: str) -> str:
     return element_text(root)
 
 
+def test_comments_and_instructions_are_no_matches() -> None:
+    markup = "<?pi data?><p hidden>no</p><div class=d>one<!-- two --><b>three</b></div><!-- four -->"
+    parts: dict[str, Any] = {"xpath": "//div/node()", "many": True}
+    assert fields(markup, parts=parts, note={"xpath": "//comment()"}, pi={"xpath": "//processing-instruction()"}) == {
+        "parts": ["one", "three"],
+        "note": None,
+        "pi": None,
+    }
+
+
 @pytest.mark.parametrize(
     "hiding",
     [
