@@ -2,15 +2,17 @@
 
 import xml.etree.ElementTree as ET
 from datetime import timedelta
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from prefect.events.schemas.automations import AutomationCore, EventTrigger
 
 from almanac.core.durable import write_file
 from almanac.core.settings import DataDir
 from almanac.flows.reporting.chart import Panel, draw_bars
 from almanac.flows.reporting.history import history_of, history_panels, history_rows, seconds
-from almanac.flows.server.automations import patience_of
+from almanac.flows.server.automations import _crashed, _failed, _gate_refused, _zombie, patience_of
 from almanac.schemas.reports import ChunkCounts, ItemCounts, Outcome, Recall, RunReport
 
 
@@ -96,3 +98,17 @@ def test_a_duration_is_told_as_people_do(value: float, told: str) -> None:
 )
 def test_a_knowledge_base_may_be_without_success_from_start_to_start_and_an_hour(schedule: str, hours: float) -> None:
     assert patience_of(schedule) == timedelta(hours=hours)
+
+
+def test_the_rule_for_silent_runs_waits_for_no_event_that_an_alert_waits_for() -> None:
+    """Prefect would lose the alert where its database is busy."""
+    signs_of_life = _expected(_zombie())
+    alerting = [event for one in (_gate_refused(None), _failed(None), _crashed(None)) for event in _expected(one)]
+    assert not [event for event in alerting for sign in signs_of_life if fnmatch(event, sign)]
+    for sign in ("heartbeat", "Published", "Unchanged", "Gate refused", "Failed", "Cancelled", "Running"):
+        assert any(fnmatch(f"prefect.flow-run.{sign}", pattern) for pattern in signs_of_life)
+
+
+def _expected(automation: AutomationCore) -> set[str]:
+    assert isinstance(automation.trigger, EventTrigger)
+    return automation.trigger.expect
