@@ -1,4 +1,7 @@
-"""The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts."""
+"""The refresh flow: runs the steps of the pipeline as Prefect tasks, and shows their results as artifacts.
+
+`flows/pipeline/refresh.py` has the order of the steps, which is the same without Prefect.
+"""
 
 import os
 from collections.abc import Callable
@@ -15,7 +18,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.context import TagsContext
 from prefect.exceptions import TerminationSignal
-from prefect.runtime import flow_run
+from prefect.runtime import deployment, flow_run
 from prefect.utilities.annotations import opaque, quote
 
 from almanac.core.lifetime import die_with_parent
@@ -100,6 +103,22 @@ def _shown(argument: Any) -> Any:
     return opaque(argument) if isinstance(argument, HANDLES) else quote(argument)
 
 
+@dataclass
+class _Own:
+    """A run: the declaration that its command has read, and how it ended, noted by itself: what Prefect makes of that
+    does not count.
+
+    Neither report nor error is set of a run that never began.
+    """
+
+    declaration: Declaration | None = None
+    report: dict[str, Any] | None = None
+    error: BaseException | None = None
+
+
+_own: ContextVar[_Own] = ContextVar("own")
+
+
 def _run_name() -> str:
     """The name of a flow run: `voyago · 2026-11-21 03:00` (UTC, as schedules are), then options that differ from a
     plain refresh.
@@ -135,35 +154,19 @@ def refresh_flow(
         full: ask for every page anew, map every page anew, build in full
         env: the overlay, as in knowledge/KB.ENV.yaml; empty for what ALMANAC_ENV of the worker says
     """
-    # By its name: Prefect sends the function of the flow to Dask's workers, with the globals that it uses.
-    return _refresh(kb, data, publish=publish, rejects_ok=rejects_ok, sources=sources, urls=urls, full=full, env=env)
-
-
-def _refresh(
-    kb: str,
-    data: str | None,
-    *,
-    publish: bool,
-    rejects_ok: bool,
-    sources: list[str] | None,
-    urls: list[str] | None,
-    full: bool,
-    env: str | None,
-) -> State[Any]:
     log_through_stdlib()
     own, ledger = _own.get(None) or _Own(), Ledger()
-    if own.declaration is None:
-        die_with_parent()  # with the worker: nobody else would end it, or tell how it ended
-    else:
+    if deployment.id is not None:
+        die_with_parent()  # with its worker: nobody else would end it, or tell how it ended
+    if own.declaration is not None:
         tell_prefect("the process of the run", note_process, UUID(flow_run.id))
     try:
         if (declaration := own.declaration) is None:
             declaration = load_declaration(kb, env)
             require_own_name(declaration)
         take_key_from_prefect(declaration)
-        run = Run(
-            declaration, DataDir.locate(data).of(declaration.name), Scope.of(declaration, sources, urls, full=full)
-        )
+        scope = Scope.of(declaration, sources, urls, full=full)
+        run = Run(declaration, DataDir.locate(data).of(declaration.name), scope)
         # A task with a tag asks the server for a slot before and after; the run has them.
         with fan_out_of(declaration) as fan_out, TagsContext(current_tags=set()):
             conduct = Conduct(
@@ -195,22 +198,6 @@ def _refresh(
 def flow_of(kb: str) -> "Flow[..., Any]":
     """The refresh flow, named for a knowledge base, so that its deployment is called `voyago/refresh`."""
     return refresh_flow.with_options(name=kb)
-
-
-@dataclass
-class _Own:
-    """A run: the declaration that its command has read, and how it ended, noted by itself: what Prefect makes of that
-    does not count.
-
-    Neither report nor error is set of a run that never began.
-    """
-
-    declaration: Declaration | None = None
-    report: dict[str, Any] | None = None
-    error: BaseException | None = None
-
-
-_own: ContextVar[_Own] = ContextVar("own")
 
 
 def get_ready(*declarations: Declaration) -> None:
