@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from almanac.flows.pipeline.run import Run
 
 _DEATHS = 3  # of processes at the same batch, which end the run
-_TRIES = 10  # to have a span done, where processes die before they are at a batch
+_TRIES = 10  # to have a span done, of which processes die at many batches, or before they are at one
 _LOOK_S = 1.0  # between two looks after whoever does the batches
 # Of work that is left, from which on processes are started: each imports for a second or two.
 _WORTH_S = 8.0
@@ -126,7 +126,8 @@ def share_out(
                     if is_over.is_set():
                         raise
             hint = f"its stderr, or the log of a worker, says how it ends; {AGAIN}"
-            raise OperationalError("processes end before they do a batch", where=platform.node(), hint=hint)
+            name = span_name(step.__name__.replace("_", " "), span)
+            raise OperationalError(f"{name} ended {_TRIES} processes", where=platform.node(), hint=hint)
 
         waiting = {threads.submit(copy_context().run, wrap, have_done, span) for span in spans}
         try:
