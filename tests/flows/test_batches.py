@@ -85,7 +85,7 @@ def test_children_that_do_not_start_end_the_run(tmp_path: Path) -> None:
     with (
         patch.object(batches, "_begin", os.abort),
         patch.object(batches, "_TRIES", 2),
-        pytest.raises(OperationalError, match="do batch [23] ended 2 processes"),
+        pytest.raises(OperationalError, match=r"do batch [23] ended 2 processes"),
     ):
         list(_done(tmp_path))
     assert active_children() == []
