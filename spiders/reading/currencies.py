@@ -25,7 +25,6 @@ _WRITTEN = """
     र रु. रू. रुपये रुपए रुपया रुपैयाँ नेरू রুপি রুপির টকা টাকা টাকার টাকায় રૂ. રૂપિયા ਰੁ. ਰੁਪਏ ரூ. ரூபாய் రూ. రూపాయలు ರೂ. ರೂಪಾಯಿ
     രൂ. രൂപ රු.
 """
-_INDIC = re.compile(r"[\u0900-\u0dff]")
 _NO_CURRENCIES = {"ALL", "TOP", "CUP", "¢", "¤"}  # English words; hundredths; the sign for none in particular
 _SINCE, _UNTIL = date(2000, 1, 1), date(2100, 1, 1)  # a currency was somebody's
 
@@ -76,6 +75,6 @@ def _is_in_word(left: str, right: str) -> bool:
     """
     if unicodedata.category(right or " ").startswith("M"):
         return True
-    if _INDIC.match(left) and _INDIC.match(right):
+    if "\u0900" <= left[:1] <= "\u0dff" and "\u0900" <= right[:1] <= "\u0dff":  # the scripts of India
         return all(unicodedata.category(character)[0] in "LM" for character in (left, right))
     return left.isalpha() and right.isalpha() and left.lower() != left.upper() and right.lower() != right.upper()
