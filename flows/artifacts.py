@@ -114,8 +114,8 @@ def show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
         if report.previous and report.previous != report.version:
             with suppress(DamagedVersion, NotFound):  # the run has told what is wrong with the former one
                 diff = compare_versions(run.index_dir, report.previous, report.version)
-                rows = as_records(_COUNTERS, tables.diff_rows(diff))
-                _table(run.kb, "diff", rows, f"{diff.kb}: {diff.to} against {diff.since}")
+                differs = as_records(_COUNTERS, tables.diff_rows(diff))
+                _table(run.kb, "diff", differs, f"{diff.kb}: {diff.to} against {diff.since}")
 
 
 def _show_validation_page(report: RunReport) -> None:
