@@ -2,7 +2,11 @@
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -12,7 +16,8 @@ from almanac.core.store.pointer import read_head
 from almanac.core.store.session import fetch, writing
 from almanac.schemas.errors import NotFound, StorageError
 from tests.conftest import PATIENCE_S
-from tests.loopback.s3 import Bucket
+from tests.loopback.s3 import Bucket, require_whole
+from tests.proof.base import TORTURE
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +139,58 @@ def test_readers_of_what_is_not_there(bucket: Bucket, tmp_path: Path) -> None:
     with writing(local, "kb", "1") as session:
         assert session is None
     assert not local.root.exists()
+
+
+class _Killed(BaseException):
+    """The process is gone: nothing that it would still do reaches the store."""
+
+
+def test_a_writer_that_dies_at_any_request_leaves_one_version_or_the_other_and_the_next_one_goes_on(
+    bucket: Bucket, tmp_path: Path
+) -> None:
+    write = Objects.write
+
+    def publish(data: DataDir, kb: str, version: str) -> None:
+        root = data.of(kb).root
+        for path, text in (
+            (f"raw/{kb}/page", version),
+            (f"index/{kb}/versions/{version}/manifest.json", "{}"),
+            (f"index/{kb}/versions/{version}/rows", version),
+            (f"index/{kb}/CURRENT", version),
+        ):
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+
+    deaths = set[int]()
+    for moment in range(0, 100, 1 if TORTURE else 3):
+        kb = f"kb{moment}"
+        here, requests = _machine(bucket, tmp_path, "here"), count()
+        with writing(here, kb, "1"):
+            publish(here, kb, "v0001")
+
+        def dying(
+            to: Objects,
+            key: str,
+            content: bytes,
+            *,
+            replacing: str | None,
+            _at: int = moment,
+            requests: Iterator[int] = requests,
+        ) -> str | None:
+            if next(requests) >= _at:
+                deaths.add(_at)
+                raise _Killed
+            return write(to, key, content, replacing=replacing)
+
+        with suppress(_Killed), patch.object(Objects, "write", dying), writing(here, kb, "2"):
+            publish(here, kb, "v0002")
+        assert require_whole(bucket.url, kb, tmp_path).version in ("v0001", "v0002")
+        there = _machine(bucket, tmp_path, "there")
+        with patch("almanac.core.store.pointer._EXPIRES_S", -1.0), writing(there, kb, "3"):
+            assert (there.of(kb).root / "raw" / kb / "page").read_text() in ("v0001", "v0002")
+            publish(there, kb, "v0002")
+        assert require_whole(bucket.url, kb, tmp_path).version == "v0002"
+        fetch(_machine(bucket, tmp_path, f"reader{moment}"), kb, ["v0001", "v0002"])
+        if moment not in deaths:
+            break
+    assert 2 < len(deaths) < 100
