@@ -99,7 +99,7 @@ def share_out(
     killed: type[Exception] = BrokenExecutor,
     wanted: tuple[str, dict[str, str]] | None = None,
     wrap: Callable[[Callable[[Span], int], Span], int] = lambda do, span: do(span),
-    look: Callable[[], None] = lambda: None,
+    look: Callable[[], object] = lambda: None,
 ) -> Iterator[int]:
     """Yields what `step` returned for each span, in the order in which they end; as FanOut says.
 

@@ -115,12 +115,13 @@ def _batches(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
 def cut_batch(run: Run, batches: ItemBatches, number: int) -> int:
     """Cuts a batch, unless its part exists; returns the number of its documents."""
     items, part = _read_batch(run, batches, number)
+    rows: int = items.num_rows
     if not part.exists():
-        name = f"batch {number} of {batches.count} of the documents to cut: {items.num_rows}, the first "
+        name = f"batch {number} of {batches.count} of the documents to cut: {rows}, the first "
         with at_batch(run, f"{name}{items.column('url')[0]}"):
             write_table(part, cut_items(items, chunker_with(run, lambda: model(run.embed, run.data))))
-        log.info("cut", kb=run.kb, batch=number, of=batches.count, items=items.num_rows)
-    return items.num_rows
+        log.info("cut", kb=run.kb, batch=number, of=batches.count, items=rows)
+    return rows
 
 
 def read_parts(run: Run, batches: ItemBatches, chunker: Chunker) -> Iterator[pa.Table]:
