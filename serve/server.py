@@ -160,7 +160,7 @@ def _make_app(
 ) -> ASGIApp:
     """The application of a worker, made there."""
     die_with_parent()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the parent passes it on
+    os.setsid()  # Ctrl-C and a closed terminal reach the parent alone, which passes them on
     quiet_engines()
     prepare()
     try:
