@@ -90,8 +90,8 @@ def test_what_never_ends_takes_no_memory(bases: Bases) -> None:
         serve_bases(bases, names=[bases.notes], body_timeout_s=0.2) as client,
         tallied("`almanac serve`: requests without end", promise, len(_ENDLESS)) as tally,
     ):
-        asked = {"content": BODY, "headers": {"Content-Type": "application/json"}}
-        assert until(lambda: client.post("/api/search", **asked).status_code == 200)
+        kind = {"Content-Type": "application/json"}
+        assert until(lambda: client.post("/api/search", content=BODY, headers=kind).status_code == 200)
         before = process.memory_info().rss
         for what, (begin, again) in some(list(_ENDLESS.items()), 6):
             sent, is_closed = _sent(client.base_url.port or 0, begin, again)
