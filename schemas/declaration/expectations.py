@@ -340,7 +340,7 @@ def unfit_expectations(
     for number, expectation in enumerate(expectations):
         for key, message in _unfit(expectation, sources):
             name, _, place = key.partition(".")
-            found = getattr(expectation, name, None) or expectation.arguments.get(name)
+            found: Any = getattr(expectation, name, None) or expectation.arguments.get(name)
             path: tuple[str | int, ...] = (name, int(place)) if place else (name,)
             yield Finding(("validate", "expect", number, *path), message, found[int(place)] if place else found)
 

@@ -34,7 +34,7 @@ def _known_currencies() -> frozenset[str]:
     english = Locale("en")
     codes = {
         code
-        for place in english.territories
+        for place in map(str, english.territories)
         if len(place) == 2
         for code in get_territory_currencies(place, _SINCE, _UNTIL)
     }
