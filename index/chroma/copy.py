@@ -8,24 +8,16 @@ import shutil
 from pathlib import Path
 
 from almanac.core.verified import verified_file
+from almanac.index.chroma.counted import NOTED
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.lexical.facts import LEXICAL
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Sealed, StoredFile
 
-_NOTED = "chroma.sha256"  # hash of Chroma's database as it was sealed
 _BLOCK = 4 << 20
 # Errors by which copy_file_range reports that the file system or the kernel does not support it.
 _NOT_HERE = (errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF)
-
-
-def note_database(folder: Path) -> None:
-    """Notes the hash of Chroma's database in `folder`, if it has one. The manifest does not list that file: whoever
-    opens Chroma where it lies changes it.
-    """
-    if (database := folder / CHROMA / DATABASE).is_file():
-        (folder / _NOTED).write_text(f"{file_sha256(database)}  {CHROMA}/{DATABASE}\n", encoding="utf-8")
 
 
 def copy_chroma(source: Path, manifest: Sealed, target: Path) -> None:
@@ -35,7 +27,7 @@ def copy_chroma(source: Path, manifest: Sealed, target: Path) -> None:
     it lies.
     """
     _copy(source, manifest, target, CHROMA)
-    noted = verified_file(source, manifest, _NOTED).read_text(encoding="utf-8").partition(" ")[0]
+    noted = verified_file(source, manifest, NOTED).read_text(encoding="utf-8").partition(" ")[0]
     _copy_proven(source, target, StoredFile(path=f"{CHROMA}/{DATABASE}", bytes=0, sha256=noted))
 
 

@@ -8,15 +8,26 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from almanac.core.durable import write_file
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.schemas.errors import storage_error
+from almanac.schemas.hashing import file_sha256
 
+NOTED = "chroma.sha256"  # hash of Chroma's database as it was sealed
 _COUNT = "SELECT count(*) FROM embeddings"
 # Each change gets a number, which the text index notes at once, the vector index once it is flushed, as it is at the
 # end of a build.
 _CHANGES = "SELECT seq_id FROM max_seq_id UNION SELECT max(seq_id) FROM embeddings_queue"
 _PATIENCE_S = 0.2
 _UNFLUSHED = 1  # rows, up to which Chroma writes no vector index
+
+
+def note_database(folder: Path) -> None:
+    """Notes the hash of Chroma's database in `folder`, if it has one. The manifest does not list that file: whoever
+    opens Chroma where it lies changes it.
+    """
+    if (database := folder / CHROMA / DATABASE).is_file():
+        write_file(folder / NOTED, f"{file_sha256(database)}  {CHROMA}/{DATABASE}\n", synced=False)
 
 
 def misfit(version_dir: Path, rows: int) -> str | None:

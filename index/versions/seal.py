@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from almanac.core.durable import sync_tree, write_file
 from almanac.core.stamps import STAMPS, write_stamps
-from almanac.index.chroma.copy import note_database
+from almanac.index.chroma.counted import note_database
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
 from almanac.index.versions.lock import Lease
