@@ -37,4 +37,6 @@ def test_a_title_is_on_one_line_however_narrow_its_table_is(
     monkeypatch.setenv("COLUMNS", "80")
     title = "Gate refused, and nothing is live; a first version compares with nothing"
     print_table(title, ("a", "b"), [(1, 2)])
-    assert capsys.readouterr().out.splitlines() == [title, "a  b", "────", "1  2"]
+    said, *rows = capsys.readouterr().out.splitlines()
+    assert said == title
+    assert [row.replace("─", "").split() for row in rows] == [["a", "b"], [], ["1", "2"]]
