@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from almanac.schemas.declaration.fields import FieldRule, Selector
@@ -108,6 +108,8 @@ def test_openings_that_each_may_hold_the_data_are_tried_up_to_a_limit(piece: str
         max_leaves=10,
     )
 )
+@example("??")
+@example("||")
 def test_any_json_in_a_script_is_read_as_it_is(value: Any) -> None:
     assert script(f"x = 1; var data = {json.dumps([value])}; y = 2;", "data") == json.loads(
         json.dumps([value]).encode("utf-8", "replace")
