@@ -56,7 +56,6 @@ _DIGITS_ONLY = re.compile(r"(?!unix)(?:[^%]|%[dmYyHIMSjf%-])*")
 _HAS_TIME = re.compile(r"%-?[HIMSfp]")
 _SPACES = re.compile(r"[\u00a0\u2007\u202f]")
 _BIDI = re.compile(r"[\u200e\u200f\u061c]")
-_LETTER_BESIDE_DIGIT = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 
 
 def is_price(value: Any) -> bool:
