@@ -33,7 +33,7 @@ _NOTED = {
     "schemas": Weight(48, 39, 8, 21, 0, 0),
     "core": Weight(60, 54, 45, 20, 0, 5),
     "spiders": Weight(248, 152, 232, 298, 0, 1),
-    "transforms": Weight(65, 47, 63, 49, 0, 0),
+    "transforms": Weight(65, 47, 63, 48, 0, 0),
     "index": Weight(141, 105, 175, 33, 0, 0),
     "query": Weight(122, 82, 182, 149, 0, 0),
     "serve": Weight(35, 22, 27, 2, 0, 0),
