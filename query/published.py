@@ -11,23 +11,27 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from almanac.core.extras import missing_package
 from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
 from almanac.core.store.readers import StoreReader, StoreState, heard_of
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
+from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+from almanac.index.embedding.model_folder import MINILM
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
+from almanac.index.lexical.analyzer import primary_tag
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
 from almanac.query.answering.answer import History, Question, answer, stream_answer
-from almanac.query.answering.answerability import NEAREST, grounds_of
-from almanac.query.answering.extractive import hits_to_quote, texts_of_parts, texts_of_sentences
-from almanac.query.answering.further import further_hits
+from almanac.query.answering.answerability import NEAREST, READ, grounds_of
+from almanac.query.answering.extractive import texts_of_sentences
 from almanac.query.answering.language import require_language
 from almanac.query.answering.notes import note_on_language
 from almanac.query.answering.pathways import require_mode
-from almanac.query.models.embedding_cache import CachingEmbedder, EmbedOnce
+from almanac.query.answering.reading import Reader
+from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
 from almanac.query.naming import default_of_project
@@ -35,7 +39,7 @@ from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.arguments import require_floor, require_hits, require_parts, require_text
 from almanac.query.retrieval.query_expansion import PATIENCE
 from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode, required_vector
+from almanac.query.retrieval.request import SEARCH_MODES, EmbedQueries, Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.searching import Search
 from almanac.schemas.declaration import Declaration
@@ -165,6 +169,15 @@ class Embedders:
                 self._loaded[declared] = CachingEmbedder(load_embedder(embed, data, for_queries=True))
             return self._loaded[declared]
 
+    def reader(self, embed: Embed, data: DataDir) -> Reader:
+        """Reader of the answers of a declaration: the two bundled embedders; without the extra `multilingual`, the
+        declared one and all-MiniLM-L6-v2.
+        """
+        is_multilingual = missing_package("multilingual") is None
+        every = self.of(Embed(model=MULTILINGUAL_E5.name) if is_multilingual else embed, data)
+        english = self.of(Embed(model=MINILM), data)
+        return Reader(every, english if english is not every else None, is_multilingual=is_multilingual)
+
 
 class PublishedIndex:
     """Search and answers over the published versions of one knowledge base; `open_index` creates one from a name.
@@ -262,6 +275,11 @@ class PublishedIndex:
             self._embedder = self._embedders.of(self.declaration.embed, self._data)
         return self._embedder
 
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads sentences for questions. The first access loads its embedders."""
+        return self._embedders.reader(self.declaration.embed, self._data)
+
     def _load_beside(self) -> None:
         """Begins to load the embedder in another thread, while this one reads what a search needs before its vectors.
         An error is met again by `embedder`.
@@ -345,7 +363,7 @@ class PublishedIndex:
         Does so once for each version that is live. Does nothing where a model writes the replies or an API embeds, and
         embeds nothing of a version of more than 1,000 chunks. Raises the errors of `reading` and of the embedder.
         """
-        if self.has_model or self.declaration.embed.provider != "local":
+        if self.has_model or not self.reader.is_multilingual:
             return
         with self.reading() as retriever:
             version = retriever.opened.manifest.version
@@ -360,7 +378,9 @@ class PublishedIndex:
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:
                 break
-            self.embedder.embed_documents(texts[begin : begin + _AT_ONCE])
+            self.reader.read_ahead(
+                texts[begin : begin + _AT_ONCE], is_english=primary_tag(self.declaration.language) in ("en", "auto")
+            )
 
     @property
     def live(self) -> str | None:
@@ -483,7 +503,7 @@ class PublishedIndex:
                 or floor is not None
                 or self.declaration.retrieve.tags is not None
             )
-            embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts)) if needs_vector else None
+            embed = (lambda texts: self.embedder.embed_queries(texts)) if needs_vector else None
             found = self._search(retriever, request_for, embed, is_conversation=bool(history)).find(question, history)
             answering, note = retriever.opened.manifest.version, self._note(retriever, query, found.request.mode)
         trace = (
@@ -506,10 +526,9 @@ class PublishedIndex:
         self,
         retriever: Retriever,
         request_for: Callable[[str], Request],
-        embed: EmbedOnce | None,
+        embed: EmbedQueries | None,
         *,
         is_conversation: bool,
-        beside: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> Search:
         """The search of one question; `is_conversation` is whether it has a history, which the declared model may
         rewrite it by.
@@ -519,7 +538,6 @@ class PublishedIndex:
             retriever,
             request_for,
             embed,
-            beside=beside,
             expand=expand,
             writer=self._writer if expand or is_conversation else None,
         )
@@ -669,30 +687,30 @@ class PublishedIndex:
                 parts=parts,
             )
             self._load_beside()
-            return replace(request, thresholds=self._thresholds if chosen is None else None, closest=NEAREST)
+            return replace(request, thresholds=self._thresholds if chosen is None else None, closest=max(READ, NEAREST))
 
-        embed = EmbedOnce(lambda texts: self.embedder.embed_queries(texts))
-        beside = texts_of_parts if self._generator is None else lambda _: ()
-        found = self._search(retriever, request_for, embed, is_conversation=bool(history), beside=beside).find(
-            text, history
-        )
+        found = self._search(
+            retriever, request_for, lambda texts: self.embedder.embed_queries(texts), is_conversation=bool(history)
+        ).find(text, history)
         defaults = self._thresholds
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(
-            retriever, found.asked.text, found.hits, declared.confident, max(defaults.confident, lowest)
+            retriever, found.request.text, found.hits, declared.confident, max(defaults.confident, lowest)
         )
-        picked_for = found.picked_for or text
-        grounds = grounds_of(retriever, found.asked, found.closest, decides=asked.get("floor") is None)
-        # Where answerability decides, hits are quoted whether they pass calibrated thresholds or not
-        # (`Grounds.to_quote`).
-        wider = found.asked if self.has_model or grounds.curve is None else replace(found.asked, thresholds=None)
+        grounds = grounds_of(
+            retriever,
+            found.request,
+            found.closest,
+            wanted=asked.get("k") or READ,
+            decides=asked.get("floor") is None and not self.has_model and self.reader.is_multilingual,
+        )
         return Question(
             declaration,
             version,
             text,
-            required_vector(found.picking_vector),
             found.hits,
             self.embedder,
+            self.reader,
             mode,
             lowest,
             is_confident,
@@ -701,15 +719,8 @@ class PublishedIndex:
             language=asked.get("language"),
             note=self._note(retriever, text, found.request.mode),
             grounds=grounds,
-            readings=retriever.opened.readings(without_invisible(picked_for)),
+            readings=retriever.opened.readings(found.question),
             searched=found.question if found.question != text else None,
-            picked_for=found.picked_for,
-            last=found.last,
-            is_more=found.is_more,
-            further=further_hits(
-                retriever, wider, hits_to_quote(grounds.about(found.closest[: found.asked.k])), picked_for
-            ),
-            embed_queries=embed,
             parts=parts,
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from almanac.query.answering.answer import History, Question, answer, stream_answer
-from almanac.query.answering.answerability import NEAREST
+from almanac.query.answering.answerability import NEAREST, READ
 from almanac.query.answering.pathways import require_mode
 from almanac.query.published import Asked, Embedders, PublishedIndex, open_index
 from almanac.query.retrieval.request import SearchMode
@@ -186,7 +186,8 @@ class SeveralIndexes:
         require_no_version(asked.get("version"))
         first = self.indexes[0]
         require_mode(mode, is_generated=first.has_model)
-        wanted = k if (k := asked.get("k")) is not None else first.declaration.retrieve.k
+        usual = first.declaration.retrieve.k if first.has_model else READ
+        wanted = k if (k := asked.get("k")) is not None else usual
         given: Asked = {**asked, "k": wanted}
         found: dict[str, Question] = {}
         for index in self.indexes:
@@ -195,7 +196,6 @@ class SeveralIndexes:
         hits = merge({kb: question.hits for kb, question in found.items()}, wanted)
         closest = merge({kb: question.grounds.closest for kb, question in found.items()}, max(wanted, NEAREST))
         best = _best(hits if first.has_model else closest, first.declaration.name)
-        further = [self._with_language(hit.model_copy(update={"kb": best})) for hit in found[best].further]
         question = replace(
             found[best],
             declaration=self._written_by(found[first.declaration.name]),
@@ -205,11 +205,10 @@ class SeveralIndexes:
                 [one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]
             ),
             is_confident=any(one.is_confident for one in found.values()),
-            further=further,
         )
         return _Merged(
             question,
-            {hit.chunk_id: hit for hit in (*closest, *hits, *further)},
+            {hit.chunk_id: hit for hit in (*closest, *hits)},
             {kb: one.version for kb, one in found.items()},
             best,
         )

@@ -7,25 +7,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import cite, cite_statements
 from almanac.query.answering.credit import Credit
-from almanac.query.answering.extractive import extract, hits_to_quote
+from almanac.query.answering.extractive import extract
 from almanac.query.answering.language import reply_language
 from almanac.query.answering.links import LinkFilter, addresses_in
 from almanac.query.answering.markers import CitationFilter, as_quoted, without_markers
-from almanac.query.answering.notes import note_on_missing
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
+from almanac.query.answering.reading import Reader
 from almanac.query.answering.refusal import is_refusal
 from almanac.query.answering.sentences import Sentence, split
 from almanac.query.answering.support import SupportedReply
 from almanac.query.answering.unknown import unknown_words
-from almanac.query.retrieval.request import EmbedQueries
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import canonical_json
@@ -46,9 +42,9 @@ class Question:
         declaration: The declaration of the knowledge base.
         version: Version that the hits come from.
         text: The question.
-        vector: Unit vector of the text that was searched for, float32 (dimension,).
         hits: Hits that may be answered from, best first.
-        embedder: Embedder of the version, for the sentences of hits and replies.
+        embedder: Embedder of the version, for what a model's reply cites.
+        reader: Reads the sentences of the hits.
         mode: `kb-only` or `kb-llm`.
         lowest: Score threshold, a dense cosine, from which on hits are answered from.
         is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode
@@ -62,21 +58,17 @@ class Question:
             known, so `hits` alone decide.
         readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts
             have a word, the more it counts.
-        searched: Text that was searched for, where it is not the question.
-        picked_for: Text that sentences and passages are picked for. Default: the question.
-        last: What was asked last, where `picked_for` has earlier questions, too.
-        is_more: Whether the question asks for more of what the last reply says.
-        further: Hits to answer from, too, where `hits` are not enough (`query.answering.further`).
+        searched: Text that was searched for, and that sentences and passages are picked for, where it is not the
+            question.
         parts: Texts that the caller gave beside the question, by name.
-        embed_queries: Gives the unit vectors of parts of the question, float32 (n, dimension). Default: the embedder.
     """
 
     declaration: Declaration
     version: str
     text: str
-    vector: npt.NDArray[np.float32]
     hits: Sequence[Hit]
     embedder: Embedder
+    reader: Reader
     mode: str
     lowest: float
     is_confident: bool = False
@@ -87,11 +79,6 @@ class Question:
     grounds: Grounds = field(default_factory=Grounds)
     readings: "Sequence[AnalyzedQuery]" = ()
     searched: str | None = None
-    picked_for: str | None = None
-    last: str | None = None
-    is_more: bool = False
-    further: Sequence[Hit] = ()
-    embed_queries: EmbedQueries | None = None
     parts: Mapping[str, str] | None = None
 
 
@@ -123,25 +110,15 @@ class _Answering:
 
     def __init__(self, question: Question) -> None:
         self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
-        self.embed_queries = question.embed_queries or question.embedder.embed_queries
-        self.grounds = question.grounds
-        self.question, self.vector = question.text, question.vector
-        self.hits = question.hits if question.generator else hits_to_quote(self.grounds.to_quote(question.hits))
-        if self.hits:
-            known = {hit.chunk_id for hit in self.hits}
-            further = [hit for hit in question.further if hit.chunk_id not in known]
-            self.hits = (
-                [*self.hits, *further] if question.generator else list(self.grounds.about([*self.hits, *further]))
-            )
+        self.grounds, self.question, self.reader = question.grounds, question.text, question.reader
+        self.hits = question.hits if question.generator else self.grounds.to_read(question.hits)
         self.generator, self.history, self.note, self.searched = (
             question.generator,
             question.history,
             question.note,
             question.searched,
         )
-        self.parts = question.parts
-        self.meant, self.last = question.picked_for or question.text, question.last
-        self.said = last_reply(question.history) if question.is_more else ""
+        self.parts, self.meant = question.parts, question.searched or question.text
         self.language = reply_language(question.text, question.history, question.language)
         self.unknown = unknown_words(question.declaration, question.text, self.language)
         require_mode(question.mode, is_generated=question.generator is not None)
@@ -164,31 +141,26 @@ class _Answering:
         return self._generated(self.generator, is_streamed=is_streamed)
 
     def _extracted(self) -> Iterator[str | Answer]:
-        cuts_words = self.declaration.chunk.by == "words"
-        found = extract(
-            self.meant,
-            self.vector,
+        picked = extract(
+            self.question,
             self.hits,
-            self.embedder,
-            self.embed_queries,
+            self.reader,
             self.declaration.language,
-            cuts_words=cuts_words,
+            cuts_words=self.declaration.chunk.by == "words",
             readings=self.readings,
-            said=self.said,
-            last=self.last,
+            searched=self.searched,
         )
-        chosen = [one.sentence for one in found.picked]
+        chosen = [one.sentence for one in picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
-        quotes = {one.sentence.hit: one.sentence.text for one in reversed(found.picked) if not one.is_head}
+        quotes = {one.sentence.hit: one.sentence.text for one in reversed(picked) if not one.is_head}
         sources = [cite(self.hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
-        likely = self.grounds.likely(found.picked)
+        likely = self.grounds.likely(picked)
         if not chosen or self.grounds.is_refused(likely):
             return self._refused(likely)
-        said = [
+        reply = " ".join(
             f"{name}{_before_marker(s.text)}[{numbers[s.hit]}]"
             for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)
-        ]
-        reply = " ".join([*said, *filter(None, [note_on_missing(found.missing, self.language)])])
+        )
         return iter((reply, self._answer(reply, sources, likely=likely)))
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
@@ -326,13 +298,6 @@ class _Answering:
             related=[] if answered else [_related(hit) for hit in self.grounds.closest[:NEAREST]],
             answerability=self.grounds.likely([]) if likely is None else likely,
         )
-
-
-def last_reply(history: History) -> str:
-    """The last reply of the conversation; empty where there is none."""
-    return next(
-        (str(message.get("content") or "") for message in reversed(history) if message.get("role") == "assistant"), ""
-    )
 
 
 def _before_marker(text: str) -> str:

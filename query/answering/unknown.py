@@ -4,7 +4,6 @@ import re
 
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.query.retrieval.question_language import likeliest_languages
-from almanac.query.retrieval.spelling import is_known
 from almanac.schemas.declaration import Declaration
 
 _WORDS = {
@@ -39,9 +38,7 @@ _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he"}
 _RATHER = 0.25  # the likeliest language of "Wie teuer?" has .3, of "tour to bangkok" .19, and is a wrong one
 
 
-_WORD = re.compile(r"[^\W\d_]{3,}")  # what lists of frequent words have
 _CODE = re.compile(r"\S*\d\S*")  # ALZ-7777 is of no language
-_LIKELIEST = 5  # languages of a short question that are considered
 
 
 def unknown_words(declaration: Declaration, question: str, language: str | None) -> str:
@@ -60,17 +57,10 @@ def unknown_words(declaration: Declaration, question: str, language: str | None)
 
 
 def _likely(question: str, declared: str) -> str:
-    """The language of a question that is too short to identify it surely: "plan" is a word of many."""
+    """The likeliest language of a question that is too short to identify it surely; else the declared one."""
     usual = declared if _named(declared) in _WORDS else "en"
-    question = _CODE.sub(" ", question)
-    words = _WORD.findall(question)
-    if all(is_known(word, [usual]) for word in words):
-        return usual
-    ranked = likeliest_languages(question)
-    if ranked and ranked[0][1] >= _RATHER and _named(ranked[0][0]) in _WORDS:
-        return ranked[0][0]
-    likely = [tag for tag, _ in ranked[:_LIKELIEST] if _named(tag) in _WORDS]
-    return next((tag for tag in [*likely, "en"] if all(is_known(word, [tag]) for word in words)), usual)
+    ranked = likeliest_languages(_CODE.sub(" ", question))
+    return ranked[0][0] if ranked and ranked[0][1] >= _RATHER and _named(ranked[0][0]) in _WORDS else usual
 
 
 def _named(language: str) -> str:

@@ -1,4 +1,4 @@
-"""Embedding caches: the same passages answer many questions, and embedding their sentences takes most of the time of an
+"""Embedding cache: the same passages answer many questions, and embedding their sentences takes most of the time of an
 answer.
 """
 
@@ -14,17 +14,19 @@ from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
-_KEPT = 8192  # vectors, 13 MB at 384 dimensions
+_DOCUMENTS = 8192  # vectors, 13 MB at 384 dimensions
+_QUERIES = 64  # a search and the reader of one question ask for the same
 
 
 class CachingEmbedder:
-    """Embedder with an LRU cache of 8192 document vectors around another embedder. Safe to share among threads if that
-    one is.
+    """Embedder with a cache of the last 8192 documents and 64 questions around another embedder. Safe to share among
+    threads if that one is.
     """
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._kept: LRUCache[str, Vectors] = LRUCache(_KEPT)
+        self._documents: LRUCache[str, Vectors] = LRUCache(_DOCUMENTS)
+        self._queries: LRUCache[str, Vectors] = LRUCache(_QUERIES)
         self._lock = threading.Lock()
 
     @property
@@ -36,38 +38,21 @@ class CachingEmbedder:
         return self._embedder.score_thresholds
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        require_wanted()
-        keys = {text: sha256(text) for text in texts}  # of one length, however long a sentence is
-        with self._lock:
-            known = {text: self._kept[key] for text, key in keys.items() if key in self._kept}
-        if missing := list(dict.fromkeys(text for text in texts if text not in known)):
-            # Copies: a view would keep the vectors of the whole batch in memory.
-            vectors = self._embedder.embed_documents(missing)
-            known.update((text, vector.copy()) for text, vector in zip(missing, vectors, strict=True))
-        with self._lock:
-            self._kept.update((keys[text], vector) for text, vector in known.items())
-        return np.stack([known[text] for text in texts]) if texts else self._embedder.embed_documents([])
+        return self._remembered(texts, self._documents, self._embedder.embed_documents)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of questions, which are not cached: hardly any question is asked twice in the same words."""
+        return self._remembered(texts, self._queries, self._embedder.embed_queries)
+
+    def _remembered(
+        self, texts: Sequence[str], kept: LRUCache[str, Vectors], embed: Callable[[Sequence[str]], Vectors]
+    ) -> Vectors:
         require_wanted()
-        return self._embedder.embed_queries(texts)
-
-
-class EmbedOnce:
-    """Embeds the texts of one question, each of them once.
-
-    Args:
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Not called before there is a text to
-            embed.
-    """
-
-    def __init__(self, embed_queries: Callable[[Sequence[str]], Vectors]) -> None:
-        self._embed_queries = embed_queries
-        self._known: dict[str, Vectors] = {}
-
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Vectors of at least one text, float32 (n, dimension), in their order."""
-        if missing := [text for text in dict.fromkeys(texts) if text not in self._known]:
-            self._known.update(zip(missing, self._embed_queries(missing), strict=True))
-        return np.stack([self._known[text] for text in texts])
+        keys = {text: sha256(text) for text in texts}  # of one length, however long a text is
+        with self._lock:
+            known = {text: kept[key] for text, key in keys.items() if key in kept}
+        if missing := list(dict.fromkeys(text for text in texts if text not in known)):
+            # Copies: a view would keep the vectors of the whole batch in memory.
+            known.update((text, vector.copy()) for text, vector in zip(missing, embed(missing), strict=True))
+        with self._lock:
+            kept.update((keys[text], vector) for text, vector in known.items())
+        return np.stack([known[text] for text in texts]) if texts else embed([])

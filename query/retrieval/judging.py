@@ -66,25 +66,6 @@ class Judge:
             for hit in hits
         ]
 
-    def bearing(self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]) -> list[Hit]:
-        """Those of the hits of another wording that `request` itself may be answered from, with their relevance to its
-        text, ranks counted anew.
-
-        Where `request` has neither `floor` nor `thresholds`, all of them.
-        """
-        cosines: dict[str, float | None] = dict.fromkeys(hit.chunk_id for hit in hits)
-        if request.vector is not None:
-            cosines.update(self._opened.cosines(request.vector, list(cosines)))
-        kept = list(hits)
-        if request.floor is not None:
-            kept = [hit for hit in kept if (cosine := cosines[hit.chunk_id]) is not None and cosine >= request.floor]
-        if request.thresholds is not None:
-            evidence = self.evidence(request.text, {hit.chunk_id: cosines[hit.chunk_id] for hit in kept})
-            kept = [hit for hit in kept if evidence[hit.chunk_id].is_enough(request.thresholds)]
-        return self.judged(
-            request, [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)], rivals
-        )
-
     def features(
         self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]
     ) -> list[tuple[Features, CurveName]]:

@@ -81,15 +81,22 @@ def other_wordings(generator: "Generator", question: str, count: int) -> list[st
 
 def merge(founds: Sequence[Retrieved], k: int) -> Retrieved:
     """Merges results: the k best distinct hits, each with its best score, equal scores by chunk id, ranks counted anew;
-    traces are concatenated.
+    the closest ones likewise, as many as one result has; traces are concatenated.
 
-    Hits keep the relevance to the wording that found them, to be judged again; rivals and closest hits are those of the
-    first result.
+    Hits keep the relevance to the wording that found them; rivals are those of the first result.
     """
+    return Retrieved(
+        _best_of([hit for found in founds for hit in found.hits], k),
+        [step for found in founds for step in found.trace],
+        founds[0].rivals,
+        _best_of([hit for found in founds for hit in found.closest], max(len(found.closest) for found in founds)),
+    )
+
+
+def _best_of(hits: Sequence[Hit], k: int) -> list[Hit]:
     best: dict[str, Hit] = {}
-    for hit in (hit for found in founds for hit in found.hits):
+    for hit in hits:
         if hit.chunk_id not in best or hit.score > best[hit.chunk_id].score:
             best[hit.chunk_id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.chunk_id))[:k]
-    hits = [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1)]
-    return Retrieved(hits, [step for found in founds for step in found.trace], founds[0].rivals, founds[0].closest)
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(ordered, start=1)]

@@ -5,9 +5,8 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 duration to the trace of the query.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -28,7 +27,6 @@ from almanac.query.retrieval.request import EmbedQueries, Request, Retrieved
 from almanac.query.retrieval.row_text import READABLE, TITLED, readable, titled
 from almanac.query.retrieval.sample import Sample
 from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
-from almanac.query.retrieval.spelling import Vocabulary
 from almanac.query.retrieval.tag_scores import TagScores, as_tags
 from almanac.query.retrieval.workspace_cache import WorkspaceCache
 from almanac.schemas.declaration import Declaration
@@ -48,8 +46,6 @@ _HIT_FIELDS = (
     "metadata",
     "fetched_at",
 )
-_READ_FOR_WORDS = 50_000  # chunks of which a misspelt word is looked for
-_BATCH = 1_000  # texts read at a time
 _WARM = 60  # characters of a chunk: a search for them reads all kinds of files, and few of their pages
 # search of a version before which the system begins to read around pages; those before, warming and first answer, have
 # each read by itself
@@ -92,7 +88,6 @@ class Retriever:
         )
         size = opened.manifest.counts.chunks
         self._documents_in = WorkspaceCache[pa.Table](size)
-        self._vocabularies = WorkspaceCache[Vocabulary](size)
 
     def find(self, request: Request, among: Collection[str] | None = None) -> Retrieved:
         """Searches the version.
@@ -154,23 +149,6 @@ class Retriever:
                 found.hits, found.closest = judged[: len(found.hits)], judged[len(found.hits) :]
                 told["compared_with"] = len(found.rivals)
         return found
-
-    def vocabulary(self, workspace: str | None) -> Vocabulary:
-        """The words of the texts of a workspace, or of all; of more than 50,000 chunks, of a random sample of so many.
-
-        It is read by workspace, so that no search reveals a word of another one.
-        """
-        read = partial(texts_in, self.opened, self.access, workspace)
-        return self._vocabularies.of(workspace, lambda: Vocabulary(read), self.access.rows_in)
-
-    def is_indexed(self, word: str) -> bool:
-        """Whether the lexical index has one of the word's terms, in any of its languages."""
-        return any(any(reading.frequencies.values()) for reading in self.opened.readings(word))
-
-    def is_same_word(self, one: str, other: str) -> bool:
-        """Whether two words have a term of the lexical index in common, as forms of one word have."""
-        pairs = zip(self.opened.readings(one), self.opened.readings(other), strict=True)
-        return any(not reading.frequencies.keys().isdisjoint(of_other.frequencies) for reading, of_other in pairs)
 
     def warm(self, dimension: int) -> None:
         """Searches for the beginning of a chunk, so that the files and caches of the version are loaded before the
@@ -283,21 +261,6 @@ class Retriever:
             ("chunk_id", "start", "end", "text"),
         )
         return [Neighbour(**one) for one in rows]
-
-
-def texts_in(opened: OpenVersion, access: Access, workspace: str | None) -> Iterator[str]:
-    """Yields title and text of the chunks of a workspace, or of all; of more than 50,000, of a random sample of so
-    many.
-    """
-    ids = access.chunks_in(workspace)
-    if access.rows_in(workspace) > _READ_FOR_WORDS:
-        ids = opened.chunk_set(opened.smallest(_READ_FOR_WORDS, ids))
-    for batch in opened.batches(TITLED, ids):
-        for begin in range(0, len(batch), _BATCH):
-            for title, text, passage in zip(
-                *(column.to_pylist() for column in batch.slice(begin, _BATCH).columns), strict=True
-            ):
-                yield f"{title}\n{text if passage is None else passage}"
 
 
 def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None, tags: list[str]) -> Hit:

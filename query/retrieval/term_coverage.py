@@ -89,22 +89,6 @@ def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str
     return found
 
 
-def rarest_missing(analyzed: "Sequence[AnalyzedQuery]", question: str, text: str) -> float:
-    """Weight of the rarest of the question's terms that a text lacks, as a share, 0 to 1, of that of its rarest term:
-    the minimum over the languages.
-
-    Terms are weighted, and counted by a prefix match, as for `term_coverage`.
-    """
-    found = []
-    for query in analyzed:
-        if weights := _weights(query, question):
-            counted = _counted(weights, _kin_of(weights), _terms_of(text, query.language, query.is_folded))
-            found.append(
-                max(weight * (1 - counted.get(term, 0.0)) for term, weight in weights.items()) / max(weights.values())
-            )
-    return round(min(found, default=0.0), 6)
-
-
 class _Terms(NamedTuple):
     """The terms of a text, and the same as `joined_words`."""
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.query.answering.answer import Question, answer
+from almanac.query.answering.reading import Reader
 from almanac.query.models.generators import Messages
 from almanac.query.retrieval.relevance import confidence_in
 from almanac.schemas.declaration import Declaration
@@ -68,8 +69,5 @@ def ask(question: str, hits: Sequence[Hit], *, declaration: Declaration | None =
     embedder = CountingWords()
     is_confident = any(hit.confidence == "high" for hit in hits)
     how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "is_confident": is_confident, **given}
-    return answer(
-        Question(
-            declaration or declared(), "v0001", question, embedder.embed_queries([question])[0], hits, embedder, **how
-        )
-    )
+    reader = Reader(embedder, None, is_multilingual=False)
+    return answer(Question(declaration or declared(), "v0001", question, hits, embedder, reader, **how))
