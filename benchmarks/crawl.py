@@ -146,9 +146,13 @@ def _almanac(arguments: argparse.Namespace) -> None:
     )
     run = Run(declared, DataDir(arguments.out))
     pages = acquire(run, declared.sources[0], None)
-    from almanac.flows.pipeline.survey import map_all
+    from almanac.flows.pipeline.batches import do_all
+    from almanac.flows.pipeline.map import map_pages
+    from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batch, stage_pages
 
-    _report(pages.counts.fetched, map_all(run, (pages,)).found)
+    batches = stage_pages(run, (pages,)) if is_worth_sharing(run, (pages,)) else None
+    do_all(map_batch, run, batches)
+    _report(pages.counts.fetched, map_pages(run, (pages,), batches=batches).found)
 
 
 def _serve(arguments: argparse.Namespace) -> None:

@@ -174,11 +174,12 @@ def declared_set(folder: Path, model: str, scratch: Path, *, language: str | Non
 
 def run_below_prefect(declaration: Declaration | Path | str, data: Path) -> None:
     """Below Prefect: its server would cost more than a small set."""
-    from almanac.flows.pipeline.refresh import carry_out
+    from almanac.flows.pipeline.ledger import Ledger
     from almanac.flows.pipeline.run import Run
+    from almanac.flows.refresh import carry_out
 
     declared = declaration if isinstance(declaration, Declaration) else load_declaration(str(declaration), "")
-    outcome = carry_out(Run(declared, DataDir.locate(data)), rejects_ok=True)["outcome"]
+    outcome = carry_out(Ledger(Run(declared, DataDir.locate(data))), rejects_ok=True).outcome
     if outcome not in ("published", "published_with_rejects", "unchanged"):
         raise SystemExit(f"{declared.path}: {outcome}")
 

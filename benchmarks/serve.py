@@ -60,14 +60,15 @@ _PUBLISH = """
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
-from almanac.flows.pipeline.refresh import carry_out
+from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
+from almanac.flows.refresh import carry_out
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, quiet_engines
 
 quiet_engines()
-report = carry_out(Run(load_declaration(sys.argv[1], ""), DataDir(Path(sys.argv[2]))))
-sys.exit(report["outcome"] != "published")
+report = carry_out(Ledger(Run(load_declaration(sys.argv[1], ""), DataDir(Path(sys.argv[2])))))
+sys.exit(report.outcome != "published")
 """
 
 

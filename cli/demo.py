@@ -62,7 +62,6 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 def demo(data: Data = None) -> None:
     """Serve the bundled site on loopback, run the example knowledge bases, ask them their golden questions."""
     from almanac.flows.server.api import start_api
-    from almanac.schemas.reports import RunReport
 
     project, here = _with_examples(Project.locate()), Path.cwd()
     use_project(project.root)
@@ -83,7 +82,7 @@ def demo(data: Data = None) -> None:
             f"{site.relative_to(here) if site.is_relative_to(here) else site}/\n"
         )
         wait_until_ready()
-        reports = [RunReport.model_validate(refresh(load_declaration(kb, ""), folder.place)) for kb in chosen]
+        reports = [refresh(load_declaration(kb, ""), folder.place) for kb in chosen]
         for report in reports:
             say(summary_line(report))
         answers = {kb: _ask(kb, folder, _QUESTIONS[kb]) for kb in chosen}

@@ -46,7 +46,6 @@ def run(
     declaration = load_declaration(kb, env)
     require_own_name(declaration)
     from almanac.index.versions.lock import require_free
-    from almanac.schemas.reports import RunReport
     from almanac.schemas.scope import Scope
 
     scope = Scope.of(declaration, source, url, full=full)
@@ -74,11 +73,10 @@ def run(
             "urls": list(scope.urls),
             "full": full,
         }
-        done = refresh(declaration, folder.place, **options)
+        report = refresh(declaration, folder.place, **options)
     except KeyboardInterrupt:
         sys.stderr.write(f"almanac: to go on: almanac run {declaration.handle}\n")
         raise
-    report = RunReport.model_validate(done)
     if as_json:
         print_json(report)
     else:

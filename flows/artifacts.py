@@ -96,8 +96,9 @@ def show_summary(report: RunReport) -> None:
             _table(kb, what, as_records(columns, rows), f"{said} ({of})")
 
 
-def show_run(run: Run, report: RunReport, ledger: Ledger) -> None:
+def show_run(ledger: Ledger, report: RunReport) -> None:
     """The artifacts of a run that has come to a verdict."""
+    run = ledger.run
     show_summary(report)
     _show_validation_page(report)
     if report.recall is not None and (asked := report.version or report.previous) is not None:

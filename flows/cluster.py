@@ -15,11 +15,6 @@ from concurrent.futures import CancelledError, Executor
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
-from prefect.context import FlowRunContext
-from prefect.utilities.annotations import opaque
-
 from almanac.core.extras import require_extra
 from almanac.core.settings import dask_cluster
 from almanac.flows.pipeline.batches import AGAIN, FanOut, Span, Step, share_out, span_name, spans_of
@@ -29,6 +24,7 @@ from almanac.flows.pipeline.page_batches import map_batch
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import make_segment_of
 from almanac.flows.pipeline.worker import SAME, abilities
+from almanac.flows.steps import StepTask
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 
@@ -181,24 +177,13 @@ def _resources(step: Step, run: Run, workers: list[dict[str, Any]]) -> dict[str,
 
 
 def _as_task(step: Step, handle: Any) -> Callable[[Callable[[Span], int], Span], int]:
-    """Has a span be a task of Prefect; not where Prefect is gone, and the run goes on."""
+    """Has a span be a task of Prefect."""
 
-    def carry_out(have_done: Callable[[Span], int], span: Span) -> int:
-        if FlowRunContext.get() is None:
-            return have_done(span)
+    def wait_for(have_done: Callable[[Span], int], span: Span) -> int:
+        name = _TASKS[step]
+        return StepTask(lambda _batches: have_done(span), name=name, task_run_name=span_name(name, span))(handle)
 
-        @task(
-            name=_TASKS[step],
-            task_run_name=span_name(_TASKS[step], span),
-            cache_policy=NO_CACHE,
-            persist_result=False,
-        )
-        def wait_for(_batches: Any) -> int:
-            return have_done(span)
-
-        return wait_for(opaque(handle))
-
-    return carry_out
+    return wait_for
 
 
 def _quieten() -> None:

@@ -1,9 +1,11 @@
-"""Limits how many runs use an embedding API at the same time: Prefect's global concurrency limit `embedding-api`.
+"""What runs that embed by an API have of Prefect: a slot of its global concurrency limit `embedding-api`, which limits
+how many use the API at the same time, and the key, from its Secret block `mistral-api-key`.
 
 Operators change the number on the Concurrency page of the UI. Prefect ignores a limit that does not exist, so it is
 created before use.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Any
@@ -13,11 +15,15 @@ from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
+from almanac.core.logs import get_logger
+from almanac.core.settings import mistral_api_key
 from almanac.flows.availability import tell_prefect
 from almanac.schemas.declaration import Declaration
 
 EMBEDDING_API = "embedding-api"
+BLOCK = "mistral-api-key"
 _AT_ONCE = 2
+_log = get_logger("almanac.secrets")
 
 
 def ensure_embedding_limit() -> None:
@@ -51,3 +57,27 @@ def _slot() -> Iterator[None]:
     finally:
         with suppress(Exception):  # what ends the run is not lost over giving the slot back
             held.close()
+
+
+def take_key_from_prefect(declaration: Declaration) -> None:
+    """Takes Mistral's key from the Secret block into MISTRAL_API_KEY of this process, if the declaration embeds with
+    Mistral and the environment has no key. Without the block, the embedder raises the error later.
+
+    `prefect.yaml` cannot do this safely: it would resolve a reference to the block at deployment, and store the key
+    readable for everybody.
+    """
+    if declaration.embed.provider != "mistral" or mistral_api_key():
+        return
+    if key := tell_prefect(f"secret {BLOCK}", _key):
+        os.environ["MISTRAL_API_KEY"] = key
+        _log.info("the key is taken from Prefect's secret", block=BLOCK)
+
+
+def _key() -> str | None:
+    from prefect.blocks.system import Secret
+
+    try:
+        secret: Any = Secret.load(BLOCK)
+    except ValueError:  # there is none
+        return None
+    return str(secret.get())

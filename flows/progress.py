@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from uuid import UUID
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.context import FlowRunContext
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from almanac.core.progress import OnProgress
 from almanac.flows.artifacts import artifact_key
 from almanac.flows.availability import tell_prefect
+from almanac.flows.steps import in_flow_run
 
 _ARTIFACT_EVERY_S = 2.0
 
@@ -24,7 +24,7 @@ def show_progress(kb: str, step: str) -> Iterator[OnProgress]:
     only.
     """
     artifact: UUID | None = None
-    if FlowRunContext.get() is not None:
+    if in_flow_run():
         described = {"key": artifact_key(kb, step), "description": f"{step} of {kb}"}
         artifact = tell_prefect(step, create_progress_artifact, 0.0, **described)
     last_sent = time.monotonic()

@@ -13,7 +13,6 @@ from ruamel.yaml import YAML
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import evaluate
@@ -21,6 +20,7 @@ from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.reports import EvalResult
 from tests.conftest import ROOT, Almanac
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.proof.base import LONG, TORTURE
 from tests.reference.journey import SHARED, served

@@ -26,7 +26,7 @@ import psutil  # type: ignore[import-untyped]  # ships no types
 from almanac.core.durable import remove, write_file
 from almanac.core.lifetime import die_with_parent
 from almanac.core.processors import processors, said_of_group
-from almanac.core.progress import OnProgress
+from almanac.core.progress import OnProgress, ignore
 from almanac.schemas.errors import AlmanacError, OperationalError, as_storage_error
 from almanac.schemas.hashing import sha256
 
@@ -44,6 +44,16 @@ AGAIN = "almanac run KB goes on from what is written"
 Span = tuple[int, int]  # first and last batch, numbered from 1
 Step = Callable[["Run", Any, int], int]
 Executors = AbstractContextManager[Callable[[], Executor]]
+
+
+class Batches(Protocol):
+    """A handle of `count` batches, and how much they are together."""
+
+    @property
+    def count(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
 
 
 class FanOut(Protocol):
@@ -166,13 +176,19 @@ def do_span(wanted: tuple[str, dict[str, str]] | None, work: bytes, first: int, 
 
 
 def do_all(
-    step: Step, run: "Run", handle: Any, count: int, size: int, fan_out: FanOut | None, on_progress: OnProgress
+    step: Step,
+    run: "Run",
+    batches: Batches | None,
+    workers: FanOut | None = None,
+    on_progress: OnProgress = ignore,
 ) -> int:
-    """Has `fan_out` do all batches, or this machine; tells how much is done of the `size` of all, and returns it."""
+    """Has workers do all batches, or this machine; tells how much is done, and returns it: 0 of None."""
     done = 0
-    for more in (fan_out or do_here)(step, run, handle, count):
+    if batches is None:
+        return done
+    for more in (workers or do_here)(step, run, batches, batches.count):
         done += more
-        on_progress(done, size)
+        on_progress(done, batches.size)
     return done
 
 

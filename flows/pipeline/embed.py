@@ -12,6 +12,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import read_batches, read_table
 from almanac.flows.pipeline.batches import at_batch
 from almanac.flows.pipeline.handles import Embedded, Items, Live, Rejects, Tables, Texts, Validated
+from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import write_rows
 from almanac.flows.pipeline.worker import model
@@ -21,9 +22,9 @@ from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkp
 from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.errors import OperationalError
+from almanac.schemas.errors import GateRefused, OperationalError
 from almanac.schemas.items import Reject
-from almanac.schemas.manifest import Check
+from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ChunkCounts
 from almanac.transforms.compare import ItemKey
 
@@ -81,6 +82,26 @@ def check_cost(embed: Embed, tokens: int | None) -> Check | None:
     return Check(name="max_cost", value=cost, limit=embed.max_cost, ok=cost is None or cost <= embed.max_cost)
 
 
+def require_affordable(ledger: Ledger, texts: Texts, verdict: Verdict) -> None:
+    """Raises GateRefused where embedding the texts would cost more than `embed.max_cost`, which then is part of the
+    noted verdict.
+    """
+    run = ledger.run
+    check = check_cost(run.embed, texts.tokens) if texts.size else None
+    if check is None or check.ok:
+        return
+    ledger.note(Verdict(verdict="refused", checks=[*verdict.checks, check]))
+    raise GateRefused(
+        f"embedding {texts.size:,} texts of about {texts.tokens:,} tokens costs about {check.value:,}, and "
+        f"embed.max_cost is {check.limit:,}",
+        where=str(run.declaration.path),
+        hint=(
+            "nothing was embedded, and what is published serves on; almanac plan KB tells the cost; raise "
+            "embed.max_cost if it is right"
+        ),
+    )
+
+
 def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnProgress = ignore) -> Embedded:
     """Embeds the checkpoints from `first` to `last`, numbered from 1, each on disk before the next begins;
     `on_progress` counts the texts of the run.
@@ -92,7 +113,7 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
     counted = partial(count_tokens, run.embed)
     parts: list[EmbeddedPart] = []
     for number in range(first - 1, last):
-        shown = partial(_count_on, on_progress, number * CHECKPOINT, texts.count)
+        shown = partial(_count_on, on_progress, number * CHECKPOINT, texts.size)
         part = embed_checkpoint(texts.table, number, embedder, store, count_tokens=counted, on_progress=shown)
         parts.append(part)
         name = part.part.stem[:12] if part.part is not None else "none"
@@ -100,7 +121,7 @@ def embed_texts(run: Run, texts: Texts, first: int, last: int, on_progress: OnPr
             "checkpoint",
             kb=run.kb,
             number=number + 1,
-            of=texts.checkpoints,
+            of=texts.count,
             texts=part.embedded,
             tokens=part.tokens,
             part=name,
@@ -121,11 +142,11 @@ def embed_batch(run: Run, texts: Texts, number: int) -> int:
     """
     note = _note_of(run, number)
     if not note.exists():
-        with at_batch(run, f"checkpoint {number} of {texts.checkpoints} of the texts to embed"):
+        with at_batch(run, f"checkpoint {number} of {texts.count} of the texts to embed"):
             store = VectorStore(run.data.vectors, run.embedder)
             part = embed_checkpoint(texts.table, number - 1, model(run.embed, run.data), store)
             write_file(note, str(part.embedded), synced=False)
-        log.info("checkpoint", kb=run.kb, number=number, of=texts.checkpoints, texts=part.embedded)
+        log.info("checkpoint", kb=run.kb, number=number, of=texts.count, texts=part.embedded)
     return int(note.read_text())
 
 
@@ -161,24 +182,20 @@ def refused_texts(parts: Sequence[Embedded]) -> dict[str, str]:
     }
 
 
-def refused_again(run: Run, parts: Sequence[Embedded]) -> OperationalError:
-    """The error for refused texts of an unchanged knowledge base: they had vectors before, and no table says which
-    items they belong to.
+def quarantine_refused(
+    run: Run, items: Items | None, validated: Validated, tables: Tables, parts: Sequence[Embedded]
+) -> Validated:
+    """Takes out the items of which a text was refused. Raises OperationalError without `items`: texts of an unchanged
+    knowledge base had vectors before, and no table says which items they belong to.
     """
     refused = refused_texts(parts)
-    finding = (
-        f"{len(refused)} texts that were embedded before are refused now; the first: {next(iter(refused.values()))}"
-    )
-    return OperationalError(
-        finding, where=run.embedder.model, hint=f"almanac run {run.declaration.handle} --full quarantines their items"
-    )
-
-
-def quarantine_refused(
-    run: Run, items: Items, validated: Validated, tables: Tables, parts: Sequence[Embedded]
-) -> Validated:
-    """Takes out the items of which a text was refused."""
-    refused = refused_texts(parts)
+    first = next(iter(refused.values()))
+    if items is None:
+        raise OperationalError(
+            f"{len(refused)} texts that were embedded before are refused now; the first: {first}",
+            where=run.embedder.model,
+            hint=f"almanac run {run.declaration.handle} --full quarantines their items",
+        )
     reasons: dict[ItemKey, str] = {}
     for batch in read_batches(tables.chunks, ["source", "document_id", "text_sha256"], rows=10_000):
         for source, document_id, key in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -191,12 +208,7 @@ def quarantine_refused(
         Reject(source, url, document_id, "embed", reasons[source, document_id])
         for source, document_id, url in rows.values()
     ]
-    log.warning(
-        "items are quarantined: the embedder refuses them",
-        kb=run.kb,
-        items=len(rows),
-        first=next(iter(refused.values())),
-    )
+    log.warning("items are quarantined: the embedder refuses them", kb=run.kb, items=len(rows), first=first)
     return Validated(
         rejects=(*validated.rejects, Rejects.write(run.staging / "rejects-embed.jsonl", rejects)),
         quarantined=write_rows(run.staging / "quarantined-embed.json", before | rows.keys()),

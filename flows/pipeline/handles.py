@@ -114,14 +114,14 @@ class Pages:
 
 @dataclass(frozen=True)
 class PageBatches:
-    """Pages that no earlier run has mapped: `pages` rows, a row group for each of `count` batches. Only where several
+    """Pages that no earlier run has mapped: `size` rows, a row group for each of `count` batches. Only where several
     processes map them.
 
     `listed` are tables of all pages that may yield items, by source, where listing pages had to be read to find them.
     """
 
     table: Path
-    pages: int
+    size: int
     count: int
     listed: tuple[tuple[str, Path], ...] = ()
 
@@ -214,12 +214,12 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ItemBatches:
-    """Documents that are to be cut: `items` rows, a row group for each of `count` batches. Only where several processes
+    """Documents that are to be cut: `size` rows, a row group for each of `count` batches. Only where several processes
     cut them.
     """
 
     table: Path
-    items: int
+    size: int
     count: int
 
 
@@ -239,15 +239,15 @@ class Tables:
 
 @dataclass(frozen=True)
 class Texts:
-    """The `count` texts without a vector, longest first, a row group for each of `checkpoints`. `cached` rows of the
-    chunks table need none of them.
+    """The `size` texts without a vector, longest first, a row group for each of `count` checkpoints. `cached` rows of
+    the chunks table need none of them.
 
     `tokens` is an estimate, made where the cost of embedding is limited.
     """
 
     table: Path
+    size: int
     count: int
-    checkpoints: int
     cached: int
     tokens: int | None
 
@@ -265,13 +265,13 @@ class Embedded:
 
 @dataclass(frozen=True)
 class PlannedSegments:
-    """A version of several segments: the JSON file of its Plan, and how many segments, of so many `chunks`, are new.
-    Only where workers make them.
+    """A version of several segments: the JSON file of its Plan, and how many segments are new, of `size` chunks. Only
+    where workers make them.
     """
 
     plan: Path
     count: int
-    chunks: int
+    size: int
 
     def read(self) -> Plan:
         return Plan.model_validate_json(self.plan.read_bytes())

@@ -62,7 +62,7 @@ def parts_folder(run: Run) -> Path:
     return (run.staging if run.is_plan else run.processed) / "cut"
 
 
-def is_much_to_cut(run: Run, comparison: Comparison, live: Live | None, *, by_workers: bool) -> bool:
+def is_much_to_cut(run: Run, comparison: Comparison, live: Live | None, *, by_workers: bool = False) -> bool:
     """Whether there is so much to cut that dividing it into batches pays.
 
     To find topics, texts are embedded: that is work for workers, however little it is, but not for processes of this

@@ -17,7 +17,8 @@ from almanac.core.logs import get_logger
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.earlier_runs import note_run
-from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Validated
+from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Tables, Validated
+from almanac.flows.pipeline.map import MAP_REJECTS
 from almanac.flows.pipeline.results import Judged, keep_results, public_lines
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
@@ -27,13 +28,15 @@ from almanac.schemas.reports import DUPLICATES_REPORTED, ChunkCounts, ItemCounts
 from almanac.transforms.remedies import remedies_of
 
 log = get_logger("almanac.run")
-_Handle = TypeVar("_Handle", Items, Rejects, Validated, Comparison, ChunkCounts, Verdict, Measured)
+_Handle = TypeVar("_Handle", Items, Validated, Comparison, Tables, ChunkCounts, Verdict, Measured)
 
 
 class Ledger:
-    """The handles and counts of one run so far. `survey` and `refresh` write into it; steps do not see it."""
+    """The handles and counts of one run so far. What orders the steps writes into it; steps do not see it."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.outcome: Outcome = "failed"  # until the steps have come to one
         self.previous: str | None = None  # the version that is live as the run begins
         self.version: str | None = None  # that the run made, or confirmed
         self.stages: dict[str, str] = {}
@@ -67,20 +70,20 @@ class Ledger:
         self._noted.pop(kind, None)
 
     @contextmanager
-    def stage(self, name: str, kb: str) -> Iterator[None]:
+    def stage(self, name: str) -> Iterator[None]:
         """Measures the seconds of a stage, and logs them at its end."""
         start = time.perf_counter()
         yield
         self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - start, 3)
-        log.info(name, kb=kb, seconds=self.seconds[name])
+        log.info(name, kb=self.run.kb, seconds=self.seconds[name])
 
-    def close(self, run: Run, outcome: Outcome, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
+    def close(self, exit_code: int, error: dict[str, object] | None = None) -> RunReport:
         """Removes the staged files, and writes rejects.jsonl, duplicates.jsonl and the report of the run.
 
         With an `error`, staged files that are missing or unreadable, and what cannot be written, are logged and left
         out, so that they do not hide the error.
         """
-        rejects, duplicates = self.rejects, self._duplicates()
+        run, rejects, duplicates, counts = self.run, self.rejects, self._duplicates(), self.item_counts()
         may_lack = error is not None
         lists = {
             REJECTS: _lines_of(rejects, may_lack=may_lack),
@@ -88,20 +91,20 @@ class Ledger:
         }
         judged = self._judged(may_lack=may_lack)
         recall, self.live_recall = self._recall(may_lack=may_lack)
-        sources = self._outcomes(run, may_lack=may_lack)
-        verdict = self.noted(Verdict)
+        sources = self._outcomes(may_lack=may_lack)
+        verdict, items = self.noted(Verdict), self.noted(Items)
         if run.staging.is_dir():  # before anything is written: the disk may be full
             remove(run.staging)
         report = RunReport(
             kb=run.kb,
             run_id=run.run_id,
-            outcome=outcome,
+            outcome=self.outcome,
             exit_code=exit_code,
             version=self.version,
             previous=self.previous,
             pages=sum((one.pages for one in sources), PageCounts()),
-            items=self.item_counts(),
-            chunks=self.noted(ChunkCounts) or ChunkCounts(),
+            items=counts,
+            chunks=self.chunks,
             gate=verdict,
             remedies=[] if verdict is None else remedies_of(run.declaration, verdict, sources, self.version),
             limits_reached=[limit for one in sources for limit in one.limits_reached],
@@ -109,7 +112,8 @@ class Ledger:
             seconds=self.seconds,
             stages=self.stages,
             stages_changed=self.stages_changed,
-            inputs=self.inputs,
+            # of pages that could not all be read nobody may conclude that nothing changed
+            inputs=self.inputs if items is None or items.is_whole else "",
             rejects_file=str(run.processed / REJECTS) if any(one.count for one in rejects) else None,
             duplicates=[
                 Duplicate(**json.loads(line)) for line in islice(io.BytesIO(lists[DUPLICATES]), DUPLICATES_REPORTED)
@@ -134,6 +138,17 @@ class Ledger:
                 remove(beside)
         self.report = report
         return report
+
+    @property
+    def chunks(self) -> ChunkCounts:
+        """The counts of the chunks, as far as the run has come."""
+        tables = self.noted(Tables)
+        cut = ChunkCounts() if tables is None else ChunkCounts(total=tables.total, truncated=tables.truncated)
+        return self.noted(ChunkCounts) or cut
+
+    def count_all_as_cached(self) -> None:
+        """Notes that no chunk needed a new vector."""
+        self.note(self.chunks.model_copy(update={"cached": self.chunks.total}))
 
     def _judged(self, *, may_lack: bool) -> Judged | None:
         """What became of the declared rules; None if the run has not come so far."""
@@ -163,10 +178,10 @@ class Ledger:
             _require(may_lack, lost)
             return None, None
 
-    def _outcomes(self, run: Run, *, may_lack: bool) -> list[CrawlOutcome]:
+    def _outcomes(self, *, may_lack: bool) -> list[CrawlOutcome]:
         try:
             found = self.noted(Comparison) or self.noted(Items)
-            return read_outcomes(run, () if found is None else found.sources)
+            return read_outcomes(self.run, () if found is None else found.sources)
         except (OSError, ValueError) as lost:
             _require(may_lack, lost)
             return []
@@ -177,8 +192,7 @@ class Ledger:
         if (validated := self.noted(Validated)) is not None:
             return validated.rejects
         items = self.noted(Items)
-        found = self.noted(Rejects) if items is None else items.rejects
-        return () if found is None else (found,)
+        return (Rejects.of(self.run.staging / MAP_REJECTS) if items is None else items.rejects,)
 
     def _duplicates(self) -> Duplicates:
         found = self.noted(Comparison) or self.noted(Items)

@@ -9,16 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from almanac.core.progress import Show, silent
+from almanac.core.progress import ignore
 from almanac.core.settings import DataDir
 from almanac.core.tables import batches_of, read_rows
-from almanac.flows.pipeline.acquire import read_outcomes
-from almanac.flows.pipeline.earlier_runs import newest_first
+from almanac.flows.pipeline.acquire import acquire, read_outcomes
+from almanac.flows.pipeline.batches import do_all
+from almanac.flows.pipeline.chunk import chunk
+from almanac.flows.pipeline.compare import compare
+from almanac.flows.pipeline.crawls_ahead import crawls_ahead
+from almanac.flows.pipeline.earlier_runs import find_live, newest_first
 from almanac.flows.pipeline.embed import check_cost
 from almanac.flows.pipeline.handles import Rejects, Tables
+from almanac.flows.pipeline.item_batches import cut_batch, is_much_to_cut, stage_items
 from almanac.flows.pipeline.ledger import Ledger
+from almanac.flows.pipeline.map import map_pages
+from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batch, stage_pages
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.survey import Survey, is_live, survey
+from almanac.flows.pipeline.survey import Survey, begin_survey, confirmed, is_live, judged
+from almanac.flows.pipeline.validate import require_records, validate
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import RowNumbers, keys_in
 from almanac.index.vectors.store import VectorStore
@@ -35,17 +43,17 @@ _MUCH = 300  # texts, from which a rate is worth to be measured
 _REPORTS = 20  # of earlier runs that are looked through
 
 
-# frozen
-def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, show: Show = silent) -> PlanResult:  # noqa: B008
+def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope()) -> PlanResult:  # noqa: B008  # frozen
     """Crawls as a run would, and counts. Raises the errors that a run raises before the gate; the `report` of a
     NoRecords has `sources` and `rejects`, too.
 
     Golden questions are not asked, because there is no new version to ask.
     """
     with tempfile.TemporaryDirectory(prefix="almanac-plan-") as scratch:
-        run, ledger = Run(declaration, data, scope, scratch=Path(scratch)), Ledger()
+        run = Run(declaration, data, scope, scratch=Path(scratch))
+        ledger = Ledger(run)
         try:
-            surveyed = survey(run, ledger=ledger, show=show)
+            surveyed = survey(ledger)
         except NoRecords as nothing:
             nothing.about(declaration.handle)
             sources = [outcome.model_dump() for outcome in read_outcomes(run)]
@@ -59,6 +67,34 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope(), *, sho
         foreseen = foresee(run, surveyed)
         seconds = _seconds(run, surveyed, foreseen.chunks_to_embed, sum(ledger.seconds.values()))
         return foreseen.model_copy(update={"rejects": _as_json(surveyed.validated.rejects), "seconds": seconds})
+
+
+def survey(ledger: Ledger) -> Survey:
+    """The steps of a refresh that embed nothing, in their order and without Prefect, which would be a third of what a
+    plan takes.
+    """
+    run = ledger.run
+    known = begin_survey(ledger)
+    with ledger.stage("crawl"), crawls_ahead(run, known) as ahead:
+        pages = tuple(
+            acquire(run, source, known, ahead.beside(source, ignore), ahead.take) for source in run.declaration.sources
+        )
+    live = find_live(run)
+    if (surveyed := confirmed(ledger, pages, live)) is not None:
+        return surveyed
+    with ledger.stage("map"):
+        works = stage_pages(run, pages) if is_worth_sharing(run, pages) else None
+        do_all(map_batch, run, works)
+        items = ledger.note(map_pages(run, pages, batches=works))
+    with ledger.stage("validate"):
+        validated = ledger.note(validate(run, items))
+        require_records(run, pages, items, validated)
+    with ledger.stage("chunk"):
+        comparison = ledger.note(compare(run, items, validated, live))
+        texts = stage_items(run, comparison, live) if is_much_to_cut(run, comparison, live) else None
+        do_all(cut_batch, run, texts)
+        tables = ledger.note(chunk(run, comparison, live, batches=texts))
+    return judged(ledger, live, pages, items, validated, comparison, tables)
 
 
 def _seconds(run: Run, surveyed: Survey, texts: int, survey_took: float) -> float | None:

@@ -15,11 +15,9 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.fingerprints import golden_of
 from almanac.flows.pipeline.handles import (
     Built,
-    Comparison,
     Embedded,
     Live,
     Measured,
-    Pages,
     PlannedSegments,
     Tables,
     Texts,
@@ -28,6 +26,7 @@ from almanac.flows.pipeline.handles import (
 from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import left_to_make, plan_job
+from almanac.flows.pipeline.survey import Survey
 from almanac.index.build.builder import BUILDER, build_version
 from almanac.index.build.child_process import Ahead
 from almanac.index.build.delta import BuildFacts
@@ -44,7 +43,7 @@ from almanac.index.versions.store import read_manifest
 from almanac.query.evaluation.golden import measure_recall, without_history
 from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion, NotFound, OtherFormat
-from almanac.schemas.manifest import Counts, Manifest, SegmentUse, Verdict
+from almanac.schemas.manifest import Counts, Manifest, SegmentUse
 from almanac.schemas.reports import Problem, Recall
 
 log = get_logger("almanac.publish")
@@ -146,16 +145,10 @@ def _problems_of(run: Run, built: Built, tables: Tables, since: Path | None, ahe
 
 
 def manifest_of(
-    run: Run,
-    pages: Sequence[Pages],
-    comparison: Comparison,
-    tables: Tables,
-    verified: Verified,
-    verdict: Verdict,
-    previous: str | None,
-    measured: Measured | None = None,
+    run: Run, surveyed: Survey, verified: Verified, previous: str | None, measured: Measured | None = None
 ) -> Manifest:
     """The manifest of a version, without the list of files, which publication adds."""
+    pages, tables = surveyed.pages, surveyed.tables
     records, documents, rows = (
         pq.read_metadata(path).num_rows for path in (tables.records, tables.documents, tables.chunks)
     )
@@ -174,12 +167,12 @@ def manifest_of(
         declaration_sha256=run.declaration.sha256,
         collection=run.declaration.collection,
         language=run.declaration.language,
-        gate=verdict,
+        gate=surveyed.verdict,
         lineage={
             "sources": [source.name for source in run.declaration.sources],
             "crawls": {one.source: one.crawl for one in pages},
             "pages": sum((one.counts for one in pages[1:]), pages[0].counts).model_dump(),
-            "items": comparison.counts.model_dump(by_alias=True),
+            "items": surveyed.comparison.counts.model_dump(by_alias=True),
             "build": verified.facts.model_dump(),
             **({"golden": asked} if (asked := golden_of(run.declaration, run.golden)) and measured is not None else {}),
         },

@@ -1,62 +1,33 @@
-"""The survey of a run: acquires, maps, validates, compares and chunks, and lets the gate judge the counts. Nothing is
-embedded.
-"""
+"""The survey of a run: what it would publish, before anything is embedded, and what becomes of that."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from almanac.core.logs import get_logger
-from almanac.core.progress import OnProgress, Show, ignore, silent
 from almanac.core.tables import read_table
-from almanac.flows.pipeline.acquire import acquire
-from almanac.flows.pipeline.batches import FanOut, do_all
-from almanac.flows.pipeline.chunk import chunk
-from almanac.flows.pipeline.compare import compare
-from almanac.flows.pipeline.crawls_ahead import CrawlsAhead, crawls_ahead
-from almanac.flows.pipeline.earlier_runs import ending_of, find_live, live_manifest
-from almanac.flows.pipeline.handles import (
-    Comparison,
-    ItemBatches,
-    Items,
-    Live,
-    Measured,
-    PageBatches,
-    Pages,
-    Rejects,
-    Tables,
-    Validated,
-)
-from almanac.flows.pipeline.item_batches import cut_batch, is_much_to_cut, stage_items
+from almanac.flows.pipeline.earlier_runs import ending_of, live_manifest
+from almanac.flows.pipeline.embed import restore_lost
+from almanac.flows.pipeline.handles import Comparison, Items, Live, Measured, Pages, Tables, Validated
 from almanac.flows.pipeline.ledger import Ledger
-from almanac.flows.pipeline.map import MAP_REJECTS, map_pages
-from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batch, remove_parts, stage_pages
+from almanac.flows.pipeline.page_batches import remove_parts
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.state import confirmed_before, inputs_of
-from almanac.flows.pipeline.validate import require_records, validate
+from almanac.flows.pipeline.state import confirmed_before, inputs_of, vectors_as_confirmed
 from almanac.index.embedding.model_folder import require_models
 from almanac.index.segments.tables import VersionTables
-from almanac.index.versions.store import current_version, list_versions, version_names
+from almanac.index.vectors.retention import vectors_in_use
+from almanac.index.versions.store import current_version, discard_unfinished, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
 from almanac.schemas.crawl_outcome import PageCounts
-from almanac.schemas.declaration.source import SiteSource, Source
-from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords
+from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Verdict
-from almanac.schemas.reports import ChunkCounts
+from almanac.schemas.reports import Outcome
 from almanac.spiders.crawling.chromium import require_browser
-from almanac.spiders.reading.bounded import close_reader
 from almanac.transforms.gate import judge
 
 log = get_logger("almanac.run")
 _CONTENT = ["source", "document_id", "content_sha256", "raw_sha256"]
-Do = Callable[..., Any]  # carries out a step: as a Prefect task, or as the plain function that it is
-
-
-def call_directly(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-    """Calls a step as a plain function."""
-    return step(*arguments, **named)
 
 
 @dataclass(frozen=True)
@@ -77,22 +48,20 @@ class Survey:
     def is_passed(self) -> bool:
         return self.verdict.verdict == "passed"
 
+    def outcome(self, *, is_live: bool) -> Outcome:
+        """The outcome of a run that has made a version of it, and made that live or not."""
+        if not self.is_passed:
+            return "gate_refused"
+        if not is_live:
+            return "kept"
+        return "published_with_rejects" if self.validated.rejected else "published"
 
-def survey(
-    run: Run,
-    do: Do = call_directly,
-    *,
-    ledger: Ledger | None = None,
-    show: Show = silent,
-    fan_out: FanOut | None = None,
-) -> Survey:
-    """Finds out what a run would publish. With `fan_out`, workers of a cluster map the pages; without it, processes of
-    this machine, if there are many.
 
-    Errors in the declaration, and an extra or a browser that is missing, are raised before the first request. If pages
-    and rules are those that confirmed the live version, nothing is mapped.
+def begin_survey(ledger: Ledger) -> Manifest | None:
+    """Notes what is live, and returns its manifest; raises what is wrong with the declaration, and which extra or
+    browser is missing, before the first request.
     """
-    ledger = ledger or Ledger()
+    run = ledger.run
     ledger.previous = _version_before(run)
     _ = run.golden, find_reranker(run.declaration)
     require_models(run.declaration.embed)
@@ -101,23 +70,7 @@ def survey(
             require_browser(source)
     manifest = live_manifest(run.data, run.kb)
     ledger.note_stages(run.stages, manifest)
-    with ledger.stage("crawl", run.kb), crawls_ahead(run, manifest) as ahead:
-        pages = tuple(_acquire(run, do, source, manifest, show, ahead) for source in run.declaration.sources)
-    live = find_live(run)  # after the crawl, which may have taken hours
-    ledger.inputs = inputs_of(run, pages)
-    confirmed = confirmed_before(run, ledger.inputs, live)
-    if confirmed is not None:
-        items, (validated, comparison, tables) = None, confirmed
-        remove_parts(run)  # of a run that was cut off
-        ledger.note(validated)
-        ledger.note(comparison)
-    else:
-        items, validated = _find_items(run, do, pages, ledger, show, fan_out)
-        with ledger.stage("chunk", run.kb), show("chunk") as on_item:
-            comparison, tables = cut(run, do, items, validated, live, ledger, fan_out, on_item)
-    ledger.note(ChunkCounts(total=tables.total, truncated=tables.truncated))
-    verdict = ledger.note(judge_run(run, pages, validated, comparison))
-    return Survey(live, pages, items, validated, comparison, tables, verdict)
+    return manifest
 
 
 def _version_before(run: Run) -> str | None:
@@ -133,70 +86,37 @@ def _version_before(run: Run) -> str | None:
         return None
 
 
-def _acquire(run: Run, do: Do, source: Source, live: Manifest | None, show: Show, ahead: CrawlsAhead) -> Pages:
-    with show(f"crawl {source.name}") as on_page:
-        pages: Pages = do(acquire, run, source, live, ahead.beside(source, on_page), ahead.take)
-    return pages
-
-
-def _find_items(
-    run: Run, do: Do, pages: tuple[Pages, ...], ledger: Ledger, show: Show, fan_out: FanOut | None
-) -> tuple[Items, Validated]:
-    with ledger.stage("map", run.kb), show("map") as on_page:
-        try:
-            items = ledger.note(map_all(run, pages, do, fan_out, on_page))
-        except (NoRecords, ManyDefects):
-            ledger.note(Rejects.of(run.staging / MAP_REJECTS))
-            raise
-    if not items.is_whole:
-        ledger.inputs = ""  # of this run's pages nobody may conclude that nothing changed
-    with ledger.stage("validate", run.kb):
-        validated = ledger.note(do(validate, run, items))
-        require_records(run, pages, items, validated)
-    return items, validated
-
-
-def map_all(
-    run: Run,
-    pages: tuple[Pages, ...],
-    do: Do = call_directly,
-    fan_out: FanOut | None = None,
-    on_page: OnProgress = ignore,
-) -> Items:
-    """The items of the pages of all sources, as `map_pages` says; many pages are mapped in batches. Raises as that
-    does.
+def confirmed(ledger: Ledger, pages: tuple[Pages, ...], live: Live | None) -> Survey | None:
+    """The survey of pages and rules that are those that confirmed the live version, for which nothing has to be mapped;
+    None where they are others.
     """
-    batches: PageBatches | None = None
-    if fan_out is not None or is_worth_sharing(run, pages):
-        batches = do(stage_pages, run, pages)
-        try:
-            do_all(map_batch, run, batches, batches.count, batches.pages, fan_out, on_page)
-        finally:
-            close_reader()
-    items: Items = do(map_pages, run, pages, on_page, batches)
-    return items
+    run, ledger.inputs = ledger.run, inputs_of(ledger.run, pages)
+    before = confirmed_before(run, ledger.inputs, live)
+    if before is None:
+        return None
+    remove_parts(run)  # of a run that was cut off
+    validated, comparison, tables = before
+    return judged(ledger, live, pages, None, ledger.note(validated), ledger.note(comparison), ledger.note(tables))
 
 
-def cut(
-    run: Run,
-    do: Do,
-    items: Items,
-    validated: Validated,
-    live: Live | None,
+def judged(
     ledger: Ledger,
-    fan_out: FanOut | None,
-    on_item: OnProgress = ignore,
-) -> tuple[Comparison, Tables]:
-    """Compares the valid items with the live version, and cuts them into chunks. With `fan_out`, workers of a cluster
-    cut where there is much to cut.
-    """
-    comparison: Comparison = ledger.note(do(compare, run, items, validated, live))
-    batches: ItemBatches | None = None
-    if is_much_to_cut(run, comparison, live, by_workers=fan_out is not None):
-        batches = do(stage_items, run, comparison, live)
-        do_all(cut_batch, run, batches, batches.count, batches.items, fan_out, on_item)
-    tables: Tables = do(chunk, run, comparison, live, on_item, batches)
-    return comparison, tables
+    live: Live | None,
+    pages: tuple[Pages, ...],
+    items: Items | None,
+    validated: Validated,
+    comparison: Comparison,
+    tables: Tables,
+) -> Survey:
+    """The survey with the gate's verdict on the counts."""
+    verdict = ledger.note(judge_run(ledger.run, pages, validated, comparison))
+    return Survey(live, pages, items, validated, comparison, tables, verdict)
+
+
+def judged_again(ledger: Ledger, survey: Survey, measured: Measured) -> Survey:
+    """The survey with the gate's verdict on counts and recall."""
+    verdict = ledger.note(judge_run(ledger.run, survey.pages, survey.validated, survey.comparison, measured))
+    return replace(survey, verdict=verdict)
 
 
 def judge_run(
@@ -239,6 +159,16 @@ def is_live(run: Run, survey: Survey) -> bool:
     return same_items and same_index and live.manifest.digest == survey.tables.digest
 
 
+def has_lost_vectors(run: Run, survey: Survey) -> bool:
+    """Whether the vector store has lost vectors of the live version that this version does not have either, so that
+    another one has to be made.
+    """
+    if vectors_as_confirmed(run):
+        return False
+    with vectors_in_use(run.data.vectors):
+        return restore_lost(run, survey.tables, survey.live).missing > 0
+
+
 def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest | None:
     """A complete version with this content that passed the gate, made by a run that was killed, or had no room, before
     it could publish it.
@@ -272,3 +202,24 @@ def refused_before(run: Run, digest: str) -> Manifest | None:
         if same and kept.gate.verdict == "refused" and kept.fingerprints.get("index") == run.stages["index"]:
             return kept
     return None
+
+
+class Mending:
+    """Context manager of what makes a version of vectors: where those turn out to be damaged, it ends the block without
+    an error, once, for the caller to begin it again, and to embed them anew.
+    """
+
+    def __init__(self, run: Run, survey: Survey) -> None:
+        self._run, self._survey = run, survey
+        self.is_done = False
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
+        if not isinstance(error, DamagedVersion) or self.is_done:
+            return False
+        self.is_done = any(restore_lost(self._run, self._survey.tables, self._survey.live))
+        if self.is_done:
+            log.warning("vectors turned out to be damaged, and are made again", kb=self._run.kb, error=error.message)
+            discard_unfinished(self._run.index_dir)
+        return self.is_done

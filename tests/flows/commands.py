@@ -8,17 +8,41 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
+from almanac.flows import refresh
+from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
 from almanac.index.versions.lock import lock_holder
 from almanac.index.versions.store import current_version, read_manifest
 from tests.conftest import PATIENCE_S, ROOT
 from tests.processes import carrying
+
+
+def carry_out(run: Run, **options: bool) -> dict[str, Any]:
+    """The report of a run below Prefect, in this process."""
+    return refresh.carry_out(Ledger(run), **options).model_dump(by_alias=True)
+
+
+@contextmanager
+def before(step: str, deed: Callable[[], object]) -> Iterator[None]:
+    """Does something else before a step of the next run in this process."""
+    task = getattr(refresh, step)
+    once = iter([deed])
+
+    def do(*arguments: Any, **named: Any) -> Any:
+        for one in once:
+            one()
+        return task(*arguments, **named)
+
+    with patch.object(refresh, step, do):
+        yield
 
 
 class Commands:

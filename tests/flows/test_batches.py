@@ -23,9 +23,9 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import read_table
 from almanac.flows.pipeline import batches
 from almanac.flows.pipeline.batches import do_here, spans_of
-from almanac.flows.pipeline.plan import plan
+from almanac.flows.pipeline.ledger import Ledger
+from almanac.flows.pipeline.plan import plan, survey
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.survey import survey
 from almanac.schemas.errors import OperationalError, StorageError
 from tests.conftest import PATIENCE_S, ROOT
 from tests.flows.batch_step import COUNT, do_batch
@@ -192,7 +192,7 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
 
     def found(data: str) -> tuple[pa.Table, pa.Table]:
         """Items and chunks, without their times."""
-        surveyed = survey(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data)))
+        surveyed = survey(Ledger(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data))))
         assert surveyed.items is not None
         items, chunks = (
             read_table(table).drop_columns("fetched_at") for table in (surveyed.items.table, surveyed.tables.chunks)
@@ -201,8 +201,8 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
 
     shared = found("shared")
     with (
-        patch("almanac.flows.pipeline.survey.is_worth_sharing", return_value=False),
-        patch("almanac.flows.pipeline.survey.is_much_to_cut", return_value=False),
+        patch("almanac.flows.pipeline.plan.is_worth_sharing", return_value=False),
+        patch("almanac.flows.pipeline.plan.is_much_to_cut", return_value=False),
     ):
         plain = found("plain")
     assert [one.equals(other) for one, other in zip(shared, plain, strict=True)] == [True, True]

@@ -7,10 +7,10 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.scope import Scope
 from tests.conftest import Almanac
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 
 pytestmark = pytest.mark.slow

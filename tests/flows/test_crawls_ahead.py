@@ -14,8 +14,10 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import read_table
+from almanac.flows.pipeline.ledger import Ledger
+from almanac.flows.pipeline.plan import survey
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.survey import Survey, survey
+from almanac.flows.pipeline.survey import Survey
 from almanac.schemas.errors import Unreachable
 from tests.processes import children_of
 from tests.spiders.conftest import Answer, loopback_site
@@ -54,7 +56,7 @@ class Two:
         ]
         declared = {"name": "kb", "sources": sources, "run": {"crawls": crawls}, "validate": {"max_rejected": 1}}
         (self.folder / "kb.yaml").write_text(json.dumps(declared))
-        return survey(Run(load_declaration(str(self.folder / "kb.yaml"), ""), self.data))
+        return survey(Ledger(Run(load_declaration(str(self.folder / "kb.yaml"), ""), self.data)))
 
     def _source(self, name: str, host: str, path: str) -> dict[str, Any]:
         start = self.site.base.replace("127.0.0.1", host) + path

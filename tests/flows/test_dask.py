@@ -26,7 +26,6 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import fan_out_of
 from almanac.flows.pipeline import item_batches, worker
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.chunk import chunk
@@ -35,7 +34,6 @@ from almanac.flows.pipeline.handles import Comparison
 from almanac.flows.pipeline.item_batches import cut_batch, stage_items
 from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.page_batches import map_batch, parts_folder, stage_pages
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import validate
 from almanac.index.verify.verifier import verify_composition
@@ -45,6 +43,7 @@ from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import read_cards
 from tests.conftest import PATIENCE_S, ROOT, Almanac
+from tests.flows.commands import carry_out
 from tests.flows.dask_zygote import Forked
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
@@ -179,10 +178,7 @@ def _run(declared: Path, data: Path, cluster: Cluster | str | None = None) -> di
     )
     with patch.dict(os.environ, environment):
         declaration = load_declaration(str(declared), "")
-        run = Run(declaration, DataDir(data))
-        with fan_out_of(declaration) as fan_out:
-            report = carry_out(run, Conduct(fan_out=fan_out))
-    return report
+        return carry_out(Run(declaration, DataDir(data)))
 
 
 def _content(data: Path) -> dict[str, Any]:

@@ -15,13 +15,13 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.results import prune_results
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.takedown import forget_url
 from almanac.flows.reporting.tables import expectation_rows, expectations_line
 from almanac.index.versions.store import current_version
 from almanac.schemas.reports import ExpectationResult
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 
@@ -91,7 +91,7 @@ class Tours:
                 path.write_text(line + "\n")
 
     def run(self, **options: Any) -> dict[str, Any]:
-        return carry_out(Run(load_declaration(str(self.folder / "tours.yaml"), ""), self.data), Conduct(), **options)
+        return carry_out(Run(load_declaration(str(self.folder / "tours.yaml"), ""), self.data), **options)
 
     def rejects(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in (self.data.processed("tours") / "rejects.jsonl").read_text().splitlines()]

@@ -20,10 +20,10 @@ import pytest
 from almanac.core.durable import is_removed, reserve, watched
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run, new_run_id
 from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.errors import StorageError
+from tests.flows.commands import carry_out
 from tests.flows.notes import write
 from tests.proof.base import TORTURE
 
@@ -126,7 +126,7 @@ def test_runs_that_fail_again_and_again_keep_no_more_crawls_than_declared(declar
     for edition in range(5):
         write(declared.parent, 40, f" in edition {edition}")
         with (
-            patch("almanac.flows.pipeline.refresh.build", side_effect=OSError(errno.ENOSPC, "No space left on device")),
+            patch("almanac.flows.refresh.build", side_effect=OSError(errno.ENOSPC, "No space left on device")),
             pytest.raises(StorageError),
         ):
             _run(declared, data)

@@ -12,13 +12,13 @@ import pytest
 from almanac.cli.questions import evaluate
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.versions.publish import publish
 from almanac.index.versions.store import version_names
 from almanac.query import open_index
 from almanac.query.evaluation.golden_failures import evaluate_golden
 from almanac.schemas.errors import UsageError
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 

@@ -7,23 +7,23 @@ import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.handles import HANDLES, Live
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
+from almanac.flows.steps import StepTask
+from tests.flows.commands import carry_out
 from tests.flows.notes import write
 
 _LARGEST = 64 << 10  # bytes of a pickle
 
 
 def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
-    """Carries out a step with copies of the run and of all handles, as another process would; notes the size of
-    each.
-    """
+    """What calls a step with copies of the run and of all handles, as another process would; notes the size of each."""
 
     def sent(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -34,10 +34,7 @@ def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
         sizes[type(value).__name__] = max(sizes.get(type(value).__name__, 0), len(pickled))
         return pickle.loads(pickled)
 
-    def do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        return sent(step(*map(sent, arguments), **named))
-
-    return do
+    return lambda step, *arguments, **named: sent(step.fn(*map(sent, arguments), **named))
 
 
 def _told(report: dict[str, Any]) -> dict[str, Any]:
@@ -52,11 +49,12 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
     """With copies of handles instead of shared objects, two runs over 800 notes end as runs in one piece do."""
     sizes: dict[str, int] = {}
     reports: dict[str, list[dict[str, Any]]] = {"copies": [], "shared": []}
-    for name, conduct in (("copies", Conduct(do=_as_copies(sizes))), ("shared", Conduct())):
+    for name, call in (("copies", _as_copies(sizes)), ("shared", StepTask.__call__)):
         for edition in ("", " today"):
             write(tmp_path, 800, edition, questions=40)
-            run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / name))
-            reports[name].append(_told(carry_out(run, conduct)))
+            with patch.object(StepTask, "__call__", call):
+                run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / name))
+                reports[name].append(_told(carry_out(run)))
     assert reports["copies"] == reports["shared"]
     assert [report["outcome"] for report in reports["copies"]] == ["published_with_rejects"] * 2
     assert len(json.dumps(reports["copies"][1]["recall"]["missed"])) > _LARGEST, "what a handle must not hold"

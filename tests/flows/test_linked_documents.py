@@ -10,12 +10,12 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.tables import DOCUMENTS, read_table
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.tables import not_fetched_rows, plan_rows, summary_rows
 from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import StoredPage
+from tests.flows.commands import carry_out
 from tests.flows.test_withheld_pages import Base, base
 from tests.spiders.test_spiders_linked_documents import FETCH, note, report
 

@@ -17,7 +17,6 @@ from almanac.core.tables import text_lengths
 from almanac.flows.outcome import describe_run
 from almanac.flows.pipeline import compare as compare_step
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.takedown import forget_url
 from almanac.flows.reporting.tables import duplicate_rows, rules_note
@@ -27,6 +26,7 @@ from almanac.index.versions.store import current_version
 from almanac.schemas.errors import GateRefused
 from almanac.schemas.items import Duplicate
 from almanac.schemas.reports import ItemCounts, PlanResult, RunReport
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.spiders.test_spiders_crawl import links

@@ -12,10 +12,10 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import CredentialRefused, GateRefused, NoRecords
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.loopback.faults import POISON
 from tests.loopback.mistral import LoopbackMistral

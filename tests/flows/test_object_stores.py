@@ -19,11 +19,11 @@ from almanac.core.settings import DataDir
 from almanac.core.store.objects import Objects
 from almanac.core.store.pointer import read_head
 from almanac.core.store.session import fetch, writing
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import open_index
 from almanac.schemas.errors import NothingPublished, RunLocked, StoreAway, UsageError
 from tests.conftest import ROOT
+from tests.flows.commands import before, carry_out
 from tests.loopback.s3 import Bucket, overwrite, require_whole, without_conditions
 from tests.proof.acts import CHECKPOINT, small_and_here
 from tests.proof.base import make_place, put, text_of
@@ -139,8 +139,8 @@ def test_a_run_that_was_paused_while_another_took_over_publishes_nothing(machine
             assert there.run()["outcome"] == "published"
         os.environ["ALMANAC_CACHE"] = str(here.cache)
 
-    with pytest.raises(RunLocked, match="lost the lock"):
-        here.run(conduct=Conduct(when_surveyed=take_over))
+    with pytest.raises(RunLocked, match="lost the lock"), before("stage_texts", take_over):
+        here.run()
     assert read_head(Objects(here.url), "proof").head.version == "v0002"
     assert here.run()["outcome"] == "unchanged"
     require_whole(here.url, "proof", here.cache)
@@ -160,7 +160,8 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.store.objects import Objects
 from almanac.core.store.pointer import read_head
-from almanac.flows.pipeline import refresh
+from almanac.flows import refresh
+from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
 from tests.proof.acts import small_and_here
 
@@ -178,7 +179,7 @@ def dying(*arguments):
     return done
 
 with small_and_here(place), patch.object(refresh, "embed_texts", dying):
-    refresh.carry_out(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(url).of("proof")))
+    refresh.carry_out(Ledger(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(url).of("proof"))))
 """
 
 
@@ -230,8 +231,8 @@ def test_work_that_could_not_be_pushed_is_pushed_by_the_next_command(
 
     with monkeypatch.context() as lost:
         monkeypatch = lost
-        with pytest.raises(StoreAway):
-            here.run(conduct=Conduct(when_surveyed=lose_the_store))
+        with pytest.raises(StoreAway), before("stage_texts", lose_the_store):
+            here.run()
     assert read_head(Objects(here.url), "proof").head.version == "v0001"
     with patch("almanac.core.store.pointer._EXPIRES_S", -1.0):  # its process lives: this one
         report = here.run()

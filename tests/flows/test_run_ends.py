@@ -14,10 +14,7 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.flows.pipeline.acquire import acquire
-from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.publish import build
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.tables import reject_rows
 from almanac.index.verify.verifier import verify_version
@@ -26,6 +23,7 @@ from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords, RunLocked, Unreachable
 from almanac.schemas.reports import Problem
 from almanac.spiders.mapping import items
+from tests.flows.commands import before, carry_out
 from tests.flows.notes import write
 from tests.index.making import without_children
 from tests.spiders.conftest import Answer, Site
@@ -40,9 +38,8 @@ class Base:
         self.declared = declared
         self.data = DataDir(declared.parent / "data")
 
-    def run(self, do: Callable[..., Any] | None = None, **options: Any) -> dict[str, Any]:
-        run = Run(load_declaration(str(self.declared), ""), self.data)
-        return carry_out(run, Conduct() if do is None else Conduct(do=do, **options))
+    def run(self) -> dict[str, Any]:
+        return carry_out(Run(load_declaration(str(self.declared), ""), self.data))
 
     def problems(self, version: str) -> list[Problem]:
         manifest = read_manifest(self.data.index("many"), version)
@@ -63,17 +60,6 @@ def base(declared: Path) -> Base:
     return Base(declared)
 
 
-def before(step: Callable[..., Any], deed: Callable[[], object]) -> Callable[..., Any]:
-    """Carries out steps, and does something else before one of them."""
-
-    def do(asked: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        if asked is step:
-            deed()
-        return asked(*arguments, **named)
-
-    return do
-
-
 def failing(error: BaseException) -> Callable[[], object]:
     def fail() -> object:
         raise error
@@ -89,8 +75,8 @@ def test_a_run_that_lost_its_lock_and_its_staged_files_says_that_it_lost_the_loc
         for path in base.processed.glob(".staging/*/*"):
             path.unlink()
 
-    with pytest.raises(RunLocked) as raised:
-        base.run(before(build, steal))
+    with pytest.raises(RunLocked) as raised, before("build", steal):
+        base.run()
     report = base.last_report()
     assert raised.value.report == report
     assert (report["outcome"], report["exit_code"], report["items"]["in"]) == ("failed", 6, 40)
@@ -102,8 +88,8 @@ def test_an_interruption_is_reported_whatever_became_of_the_staged_files(base: B
             path.unlink()
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        base.run(before(build, interrupt))
+    with pytest.raises(KeyboardInterrupt), before("build", interrupt):
+        base.run()
     assert (base.last_report()["exit_code"], base.last_report()["error"]["kind"]) == (130, "interrupted")
 
 
@@ -111,8 +97,8 @@ def test_tables_are_replaced_together_once_all_are_made(base: Base) -> None:
     base.run()
     kept = {name: (base.processed / name).read_bytes() for name in (DOCUMENTS, CHUNKS, "state.json")}
     write(base.declared.parent, 40, " today")
-    with pytest.raises(RuntimeError):
-        base.run(before(chunk, failing(RuntimeError("the tokenizer is gone"))))
+    with pytest.raises(RuntimeError), before("chunk", failing(RuntimeError("the tokenizer is gone"))):
+        base.run()
     assert {name: (base.processed / name).read_bytes() for name in kept} == kept
     assert base.run()["items"]["changed"] > 0
     assert pq.read_metadata(base.processed / CHUNKS).num_rows >= pq.read_metadata(base.processed / DOCUMENTS).num_rows
@@ -200,7 +186,8 @@ def test_a_rollback_during_a_run_stands_and_the_new_version_is_kept(base: Base) 
     write(base.declared.parent, 42)
     base.run()
     write(base.declared.parent, 44)
-    report = base.run(before(build, lambda: rollback(index_dir)))
+    with before("build", lambda: rollback(index_dir)):
+        report = base.run()
     assert (report["outcome"], report["exit_code"], report["version"], current_version(index_dir)) == (
         "kept",
         0,

@@ -16,7 +16,6 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, read_table
 from almanac.flows.artifacts import show_summary
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.takedown import forget_url
 from almanac.flows.reporting.tables import text_rows
@@ -25,6 +24,7 @@ from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, SharedText
 from almanac.schemas.items import Extraction
 from almanac.schemas.reports import RunReport
 from almanac.transforms import mapped
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 

@@ -16,11 +16,11 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, version_dir
 from tests.conftest import ROOT
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO
 from tests.proof.base import LONG
 from tests.proof.noting import Noting, noted

@@ -15,10 +15,10 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS, read_table
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import NoRecords
 from almanac.spiders.mapping.inspect_url import inspect_url
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.spiders.conftest import Answer

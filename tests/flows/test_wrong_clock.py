@@ -1,7 +1,7 @@
 """Runs under a clock that is wrong, is set right, or stands still: order is that of the journals."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,12 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, read_table
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.earlier_runs import last_run, newest_first
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.history import history_of
 from almanac.index.versions.store import read_manifest
 from almanac.spiders.store.journal import line_of, values_of
 from almanac.spiders.store.raw import RawStore
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.proof.base import LONG
@@ -71,15 +71,13 @@ class Clock:
             ):
                 patch.setattr(f"almanac.{module}.utc_now", lambda: at)
 
-            def do(step: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-                done = step(*arguments, **named)
-                if step is acquire:  # the crawl's process has a clock of its own
-                    self._stamp(self.raw.journal_path(run_id), at)
+            def acquire_and_stamp(*arguments: Any) -> Any:
+                done = acquire(*arguments)
+                self._stamp(self.raw.journal_path(run_id), at)  # the crawl's process has a clock of its own
                 return done
 
-            return carry_out(
-                Run(load_declaration(str(self.declared), ""), self.data, run_id=run_id, started_at=at), Conduct(do=do)
-            )
+            patch.setattr("almanac.flows.refresh.acquire", acquire_and_stamp)
+            return carry_out(Run(load_declaration(str(self.declared), ""), self.data, run_id=run_id, started_at=at))
 
     def _stamp(self, journal: Path, at: str) -> None:
         lines = [values_of(line) for line in journal.read_bytes().splitlines(keepends=True)]

@@ -11,9 +11,9 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS, read_table
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.spiders.reading.bounded import close_reader
+from tests.flows.commands import carry_out
 from tests.hardening.file_bombs import file_bombs
 from tests.hardening.tally import tallied
 from tests.hardening.usage import GROWTH_MIB, Usage

@@ -17,8 +17,8 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, read_table
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
+from tests.flows.commands import carry_out
 from tests.forked import forked_crawls
 from tests.hardening.http_bombs import Answer, http_bombs
 from tests.hardening.tally import tallied

@@ -15,12 +15,12 @@ from playwright.sync_api import Browser, sync_playwright
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings
 from tests.conftest import PATIENCE_S
+from tests.flows.commands import carry_out
 from tests.hardening.hostile_markup import Marked, marked_records
 from tests.hardening.tally import some, tallied
 from tests.index.making import without_children

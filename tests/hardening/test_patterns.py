@@ -13,7 +13,6 @@ import pytest
 from almanac.core import patterns
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.source import SiteSource
@@ -23,6 +22,7 @@ from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.transforms.matching import matched
+from tests.flows.commands import carry_out
 from tests.hardening.tally import some, tallied
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral

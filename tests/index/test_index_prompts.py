@@ -11,7 +11,6 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder
 from almanac.index.embedding.mistral_embedder import MistralEmbedder
@@ -24,6 +23,7 @@ from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
 from almanac.schemas.declaration.embed import Embed, Prompts
 from almanac.schemas.errors import DeclarationError, EmbedderMismatch
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.index.small_models import READS, save_embedder
 from tests.loopback.mistral import LoopbackMistral

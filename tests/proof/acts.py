@@ -18,7 +18,6 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.pipeline.plan import plan as plan_run
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run, new_run_id
 from almanac.flows.pipeline.takedown import forget_url
@@ -40,6 +39,7 @@ from almanac.schemas.items import Page
 from almanac.schemas.scope import Scope
 from almanac.spiders.crawling.find_files import FoundFile
 from almanac.spiders.crawling.read_files import _read
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import child_here
 from tests.proof.noting import Noting, noted

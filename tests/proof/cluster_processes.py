@@ -14,10 +14,9 @@ from unittest.mock import patch
 from almanac.core.load import load_declaration
 from almanac.core.logs import log_through_stdlib
 from almanac.core.settings import DataDir
-from almanac.flows.cluster import fan_out_of
-from almanac.flows.pipeline.refresh import Conduct, carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import AlmanacError
+from tests.flows.commands import carry_out
 from tests.flows.dask_worker import noting, work
 from tests.index.conftest import HashEmbedder
 from tests.index.making import without_children
@@ -75,8 +74,7 @@ def _write(declared: str, url: str, report: str) -> None:
     ):
         declaration = load_declaration(declared, "")
         try:
-            with fan_out_of(declaration) as fan_out:
-                found = carry_out(Run(declaration, DataDir.locate(url).of(declaration.name)), Conduct(fan_out=fan_out))
+            found = carry_out(Run(declaration, DataDir.locate(url).of(declaration.name)))
         except AlmanacError as error:
             sys.stderr.write(f"{error!r} {error.where}\n")
             sys.exit(error.exit_code)

@@ -16,7 +16,6 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
@@ -24,6 +23,7 @@ from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest, version_dir
 from almanac.query import open_index
 from almanac.schemas.errors import AlmanacError
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.proof.base import PROOF, TORTURE
 from tests.query.small_base import SmallBase

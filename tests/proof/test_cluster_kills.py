@@ -26,11 +26,11 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.store.session import fetch
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.errors import OperationalError
 from tests.conftest import PATIENCE_S
+from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children
 from tests.loopback.dropping import DroppingProxy

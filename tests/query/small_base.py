@@ -6,8 +6,8 @@ from typing import Any
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 
 NOTES = {

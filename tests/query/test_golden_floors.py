@@ -10,10 +10,10 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, installation
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import open_index
 from almanac.query.evaluation.golden import load_golden, measure_recall
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.proof.base import LONG
 

@@ -9,7 +9,6 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.declaration import Declaration
@@ -17,6 +16,7 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import CredentialRefused
 from almanac.schemas.results import Answer
 from tests.conftest import Example
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.builder import build_version
 from almanac.index.embedding.calibrations import calibration_of
@@ -31,6 +30,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo, Verdict
+from tests.flows.commands import carry_out
 from tests.index.conftest import Base, HashEmbedder, make_chunks
 from tests.index.making import without_children
 from tests.index.small_models import save_embedder

@@ -11,13 +11,13 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import open_index
 from almanac.query.evaluation.evaluate import evaluate
 from almanac.query.published import PublishedIndex
 from almanac.query.several import SeveralIndexes
 from almanac.schemas.errors import UsageError
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.query.small_base import SmallBase
 

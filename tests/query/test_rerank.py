@@ -11,8 +11,9 @@ import pytest
 from almanac.cli.questions import search
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, installation
+from almanac.flows.pipeline.ledger import Ledger
+from almanac.flows.pipeline.plan import survey
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.survey import survey
 from almanac.query import open_index
 from almanac.query.models.rerank import CrossEncoderReranker, find_reranker, load_reranker
 from almanac.schemas.declaration import Declaration
@@ -149,7 +150,7 @@ def test_a_broken_reranker_stops_validate_run_and_search_at_once(models: Path, t
     with pytest.raises(DeclarationError, match="is no cross-encoder"):
         open_index(path, data=base.data)
     with pytest.raises(DeclarationError, match="is no cross-encoder"):
-        survey(Run(load_declaration(path), DataDir(base.data)))
+        survey(Ledger(Run(load_declaration(path), DataDir(base.data))))
 
 
 def test_a_model_of_several_scores_and_one_of_none_are_refused(models: Path, tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ import pytest
 from almanac.cli.main import run
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query import SeveralIndexes, open_index, open_indexes
 from almanac.query.several import merge
 from almanac.schemas.errors import NotFound, NothingPublished, UsageError
 from almanac.schemas.results import Answer, Hit, Related
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.index.small_models import save_embedder
 from tests.query.answering import make_hit

@@ -22,7 +22,6 @@ from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import UsageError
@@ -34,6 +33,7 @@ from almanac.serve.mcp_tools import search_results
 from almanac.serve.server import configured
 from almanac.serve.settings import Settings
 from tests.conftest import ROOT
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral
 from tests.loopback.serving import running

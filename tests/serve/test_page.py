@@ -26,7 +26,6 @@ from playwright.sync_api import (
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.refresh import carry_out
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.results import Related
@@ -34,6 +33,7 @@ from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.settings import Settings
 from tests.conftest import PATIENCE_S
+from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.loopback.faults import FAULTS, Exchange, Fault, event_line
 from tests.loopback.mistral import LoopbackMistral
