@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import cite, cite_statements
-from almanac.query.answering.credit import Credit
 from almanac.query.answering.extractive import extract
 from almanac.query.answering.language import reply_language
-from almanac.query.answering.links import LinkFilter, addresses_in
-from almanac.query.answering.markers import CitationFilter, as_quoted, without_markers
+from almanac.query.answering.links import addresses_in
+from almanac.query.answering.markers import as_quoted, without_markers
 from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.reading import Reader
-from almanac.query.answering.refusal import is_refusal
-from almanac.query.answering.sentences import Sentence, split
-from almanac.query.answering.support import SupportedReply
-from almanac.query.answering.unknown import unknown_words
+from almanac.query.answering.sentences import Sentence
+from almanac.query.answering.support import CheckedReply
+from almanac.query.answering.unknown import says_unknown, unknown_words
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import canonical_json
@@ -178,49 +176,48 @@ class _Answering:
         """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps
         citation numbers to hits.
         """
-        markers = CitationFilter(len(shown))
-        reply = self._supported(shown)
-        links = LinkFilter(_addresses_of(shown.values())) if not self.declaration.generate.links else None
-        # the model's text with its citations normalized, and the number of characters of the reply that were passed on
-        plain, said = "", 0
+        reply, said = self._checked(shown), 0  # number of characters of the reply that were passed on
         for piece in written:
-            plain += (normal := markers.feed(links.feed(piece) if links else piece))
-            reply.feed(normal, markers.marked)
+            reply.feed(piece)
             if said or self._is_answer(reply, is_complete=False):
                 yield from _piece(reply.text[said:] if said else notice + reply.text)
                 said = len(reply.text)
-        plain += (normal := (markers.feed(links.finish()) if links else "") + markers.finish())
-        if not plain.strip() and not markers.dropped:
+        reply.finish()
+        if not reply.written and not reply.dropped_citations:
             raise OperationalError(
                 "the model wrote nothing",
                 where=str(self.declaration.generate.model),
                 hint="ask again, or raise generate.max_tokens",
             )
-        reply.feed(normal, markers.marked)
-        reply.finish(markers.marked)
-        if not said and not markers.marked:
-            reply = self._attributed(plain, shown) or reply
+        if not said and self.pathway == "kb-only" and not reply.is_cited and (marked := reply.attributed()):
+            again = self._checked(shown)
+            again.feed(marked)
+            again.finish()
+            again.dropped_citations += reply.dropped_citations
+            reply = again
+        citations, sentences = reply.dropped_citations, reply.dropped_sentences
         if not said and not self._is_answer(reply, is_complete=True):
-            yield from self._refused(dropped_citations=markers.dropped, dropped_sentences=reply.dropped)
+            yield from self._refused(dropped_citations=citations, dropped_sentences=sentences)
             return
         yield from _piece(reply.text[said:] if said else notice + reply.text)
-        sources = cite_statements(
-            reply.text, reply.marked, shown, self.embedder, self.declaration.language, self.lowest
-        )
-        dropped = markers.dropped + reply.dropped_markers
-        yield self._answer(notice + reply.text, sources, dropped_citations=dropped, dropped_sentences=reply.dropped)
+        sources = cite_statements(reply.said, shown, self.embedder, self.declaration.language, self.lowest)
+        yield self._answer(notice + reply.text, sources, dropped_citations=citations, dropped_sentences=sentences)
 
-    def _supported(self, shown: Mapping[int, Hit]) -> SupportedReply:
-        """An empty reply that takes up what its passages support."""
+    def _checked(self, shown: Mapping[int, Hit]) -> CheckedReply:
+        """An empty reply, which takes up what its passages support."""
         asked = [
             self.question,
             self.meant,
             *(str(message.get("content", "")) for message in self.history if message.get("role") == "user"),
         ]
         declared = self.declaration.language
-        language = self.language or ("und" if declared == "auto" else declared)
-        return SupportedReply(
-            shown, asked, language, Credit(shown, declared), drops_statements=self.pathway == "kb-only"
+        return CheckedReply(
+            shown,
+            asked,
+            self.language or ("und" if declared == "auto" else declared),
+            declared,
+            None if self.declaration.generate.links else _addresses_of(shown.values()),
+            drops_statements=self.pathway == "kb-only",
         )
 
     def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:
@@ -229,45 +226,18 @@ class _Answering:
             return generator.stream(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)
         return [generator.generate(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)]
 
-    def _is_answer(self, reply: SupportedReply, *, is_complete: bool) -> bool:
+    def _is_answer(self, reply: CheckedReply, *, is_complete: bool) -> bool:
         """Whether a reply, so far, is an answer and not a refusal. Once true, it stays true for the rest of the reply.
 
-        On the pathway `kb-only`, an answer has a citation, and the text before the first one is not a refusal. On the
-        other two, where the model may use its own knowledge, one sentence that is not a refusal is enough.
+        A refusal begins with the words that the model was given for it. On the pathway `kb-only`, an answer has a
+        citation, and they are looked for before the first one that stands behind words.
         """
-        text = reply.text
+        said = without_markers(reply.text)
         if self.pathway == "kb-only":
-            has_words = any(c.isalpha() or c.isdigit() for c in without_markers(text))
-            return (
-                bool(reply.marked)
-                and has_words
-                and not self._is_refusal(text[: reply.marked[0].position], is_cited=True)
-            )
-        if not is_complete and self.unknown.startswith(text.strip()):
-            return False
-        text = text.replace(self.unknown, "")
-        sentences = [text[slice(*span)] for span in split(text, "und")]
-        return any(
-            not self._is_refusal(sentence, is_cited=False)
-            for sentence in (sentences if is_complete else sentences[:-1])
-        )
-
-    def _is_refusal(self, text: str, *, is_cited: bool) -> bool:
-        return is_refusal(text, is_cited=is_cited, unknown=self.unknown)
-
-    def _attributed(self, text: str, shown: Mapping[int, Hit]) -> SupportedReply | None:
-        """Adds citations to a complete `kb-only` reply without any, if each sentence has a passage that supports it;
-        else None: the reply is discarded.
-        """
-        if self.pathway != "kb-only" or self._is_refusal(text, is_cited=False):
-            return None
-        marked = Credit(shown, self.declaration.language).attributed(text)
-        if marked is None:
-            return None
-        markers, reply = CitationFilter(len(shown)), self._supported(shown)
-        reply.feed(markers.feed(marked) + markers.finish(), markers.marked)
-        reply.finish(markers.marked)
-        return reply
+            begun = (without_markers(reply.text[: mark.position]) for mark in reply.marked)
+            said = next(filter(_has_words, begun), said if is_complete and reply.marked else "")
+            is_complete = True
+        return _has_words(said) and says_unknown(said, self.unknown, is_complete=is_complete) is False
 
     def _refused(self, likely: float | None = None, **dropped: int) -> Iterator[str | Answer]:
         yield self.unknown
@@ -327,6 +297,10 @@ def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:
 
 def _related(hit: Hit) -> Related:
     return Related(**hit.model_dump(include=set(Related.model_fields)))
+
+
+def _has_words(text: str) -> bool:
+    return any(c.isalnum() for c in text)
 
 
 def _piece(text: str) -> Iterator[str]:

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.markers import Marked, without_markers
-from almanac.query.answering.sentences import language_of, sentences_of, split
+from almanac.query.answering.sentences import language_of, sentences_of
 from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.results import Citation, Hit
 
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
-_STATEMENT = 1500  # maximum characters before a marker in which the start of its statement is looked for
 
 
 def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citation:
@@ -69,39 +67,22 @@ def _has_place(hit: Hit) -> bool:
 
 
 def cite_statements(
-    reply: str, marked: Sequence[Marked], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float
+    said: Mapping[int, Sequence[str]], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float
 ) -> list[Citation]:
-    """Builds a citation for each passage that a reply cites, in order of first mention.
+    """Builds a citation for each passage that a reply cites.
 
     The quote is the sentence of the passage that is most similar to one of the statements that cite it: by word
     overlap, else by embedding.
 
     Args:
-        reply: Text of the reply, with its citation markers.
-        marked: Citations in the reply.
+        said: The statements that cite a passage, without markers, by its number, in order of first mention.
         shown: Hits by the number under which the model saw them.
         embedder: Embedder for sentences and statements, called only where word overlap selects no sentence.
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         lowest: Cosine of a quote to the statement below which, if the two share hardly a word, confidence is low.
     """
-    statements: dict[int, list[str]] = {}
-    for mark in marked:
-        statements.setdefault(mark.number, []).append(
-            _statement_before(reply, mark.position, language_of(shown[mark.number], language))
-        )
-    citations = []
-    for number, said in statements.items():
-        hit = shown[number]
-        quote, is_borne = _nearest(said, hit, embedder, language, lowest)
-        citations.append(cite(hit, number, quote, is_borne=is_borne))
-    return citations
-
-
-def _statement_before(reply: str, position: int, language: str) -> str:
-    """The sentence of the reply that ends at a marker, without markers."""
-    before = without_markers(reply[max(0, position - _STATEMENT) : position]).rstrip()
-    spans = list(split(before, language))
-    return before[slice(*spans[-1])] if spans else before
+    nearest = {number: _nearest(said[number], shown[number], embedder, language, lowest) for number in said}
+    return [cite(shown[number], number, quote, is_borne=is_borne) for number, (quote, is_borne) in nearest.items()]
 
 
 def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: str, lowest: float) -> tuple[str, bool]:

@@ -1,173 +1,31 @@
 """Links in generated text: a model repeats what a passage talked it into, and a link or an image carries what it knows
 of the conversation elsewhere.
 
-What no passage holds is taken out while the reply is streamed: the text of a link stays, its address goes. First links,
-images, definitions and tags, then addresses that stand by themselves: what is left after something was taken out of
-their middle is seen, too.
+What no passage holds is taken out of each statement: the text of a link stays, its address goes. What Markdown or HTML
+could make a link, a definition or a tag of all the same gets a space: statements stay apart by white space, so that
+nothing is put together from two of them.
 """
 
 import re
 from collections.abc import Iterable
+from functools import cache
 
 LEFT_OUT = "…"  # stands for an address
-_LONGEST = 1000  # characters of a link's text, its address or a tag; what is longer is made no link by a space
 _ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.-]{0,30}://|(?:mailto|tel|sms|xmpp|javascript|vbscript):(?=[^\s])|data:(?=[a-z]+[/;,])|www"
     r"\.(?=[^\s.]))"
-    r"[^\s<>\[\]\"`|“”«»。，、；！？）】」』》]*",
+    r"[^\s<>\[\]\"`|“”«»。，、；！？）】」』》\0]*",
     re.IGNORECASE,
 )
-_MAYBE_ADDRESS = re.compile(r"(?:data:[a-z]*|[a-z0-9+.-]{1,40}(?::/?)?)$", re.IGNORECASE)  # at the end of a piece
 _AFTER = ".,;:!?'*_~"  # ends a sentence, not an address
 _TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)")
-_PLAIN = re.compile(r"[^!\[\]<(:A-Za-z/?]+|[A-Za-z/?]+")
-_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9:-]*)(?=[\s/>])[^<>]*>|<!--(?:-?>|.*?-->)|<(?:\?|!(?!--))[^<>]*>", re.DOTALL)
-_BARE_NAME = re.compile(r"</?[A-Za-z][\w.]*>")  # such as List<String>, which nobody takes for a tag
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(((?:[^()]|\([^()]*\))*)\)")
 _NUMBERS = re.compile(r"[\d\s,;–-]*\d[\d\s,;–-]*")
-_WORD = re.compile(r"\w*")
-_AUTOLINK = re.compile(r"<([a-z][a-z0-9+.-]{1,30}:[^\s<>]*)>", re.IGNORECASE)
-_MAIL = re.compile(r"<([^\s<>@:/]+@[^\s<>@:/]+)>")
-_NO_DEFINITION = re.compile(r"(?:^|\n)[^\n]*[^\W\d_][^\n]*\[\d{1,3}\]$")  # "as said in [1]: …"
-_TAGS = frozenset(
-    {
-        *(
-            "a",
-            "abbr",
-            "address",
-            "applet",
-            "area",
-            "article",
-            "aside",
-            "audio",
-            "b",
-            "base",
-            "bdi",
-            "bdo",
-            "big",
-            "blockquote",
-            "body",
-            "br",
-            "button",
-        ),
-        *(
-            "canvas",
-            "caption",
-            "center",
-            "cite",
-            "code",
-            "col",
-            "colgroup",
-            "data",
-            "datalist",
-            "dd",
-            "del",
-            "details",
-            "dfn",
-            "dialog",
-            "dir",
-            "div",
-            "dl",
-        ),
-        *(
-            "dt",
-            "em",
-            "embed",
-            "fieldset",
-            "figcaption",
-            "figure",
-            "font",
-            "footer",
-            "form",
-            "frame",
-            "frameset",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "head",
-        ),
-        *(
-            "header",
-            "hr",
-            "html",
-            "i",
-            "iframe",
-            "image",
-            "img",
-            "input",
-            "ins",
-            "kbd",
-            "label",
-            "legend",
-            "li",
-            "link",
-            "main",
-            "map",
-            "mark",
-            "marquee",
-        ),
-        *(
-            "math",
-            "menu",
-            "meta",
-            "meter",
-            "nav",
-            "noscript",
-            "object",
-            "ol",
-            "optgroup",
-            "option",
-            "output",
-            "p",
-            "param",
-            "picture",
-            "pre",
-            "progress",
-        ),
-        *(
-            "q",
-            "rp",
-            "rt",
-            "ruby",
-            "s",
-            "samp",
-            "script",
-            "section",
-            "select",
-            "slot",
-            "small",
-            "source",
-            "span",
-            "strike",
-            "strong",
-            "style",
-            "sub",
-        ),
-        *(
-            "summary",
-            "sup",
-            "svg",
-            "table",
-            "tbody",
-            "td",
-            "template",
-            "textarea",
-            "tfoot",
-            "th",
-            "thead",
-            "time",
-            "title",
-            "tr",
-            "track",
-            "tt",
-            "u",
-            "ul",
-        ),
-        *("use", "var", "video", "wbr"),
-    }
-)
+_AUTOLINK = re.compile(r"<(?:([a-z][a-z0-9+.-]{1,30}:[^\s<>]*)|([^\s<>@:/]+@[^\s<>@:/]+))>", re.IGNORECASE)
+_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9:-]*)(?=[\s/>])[^<>]*>|<!--(?:-?>|.*?-->)|<(?:\?|!(?!--))[^<>]*>", re.DOTALL)
+_NO_TAG = re.compile(r"</?[A-Za-z][\w.]*>|<(?=[A-Za-z/!?\0])")  # List<String>, which nobody takes for one, or a mark
+_JOINT = re.compile(r"\](?=[(:])")
+_IN_SENTENCE = re.compile(r"[^\W\d_][^\n]*\[\d{1,3}$")  # "as said in [1]: …" defines nothing
 
 
 def addresses_in(texts: Iterable[str]) -> frozenset[str]:
@@ -179,170 +37,58 @@ def addresses_in(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-class LinkFilter:
-    """Streaming filter of generated text. The resulting text does not depend on how the input is cut into pieces.
-
-    Links and images whose address is not in `held` become their text, tags of HTML are left out, other addresses become
-    an ellipsis.
+def without_foreign_links(text: str, held: frozenset[str]) -> str:
+    """A text in which links and images whose address is not in `held` are their text, tags of HTML are left out, and
+    other addresses are an ellipsis.
     """
+    kept: list[str] = []
 
-    def __init__(self, held: frozenset[str]) -> None:
-        self._marks, self._addresses = _Marks(held), _Addresses(held)
+    def keep(part: str) -> str:
+        kept.append(part)
+        return f"\0{len(kept) - 1}\0"
 
-    def feed(self, piece: str) -> str:
-        """Takes the next piece and returns the text that is final by now."""
-        return self._addresses.feed(self._marks.feed(piece))
+    def link(found: re.Match[str]) -> str:
+        mark, label, target = found.groups()
+        if (address := _TARGET.match(f"]({target}")) and address[1] in held:
+            return f"{keep(f'{mark}[')}{label}{keep(f']({address[1]})')}"
+        if not _NUMBERS.fullmatch(label):
+            return label
+        return found[0] if re.fullmatch(r"\w*", target) else f"[{label}]"  # code that calls what it finds; a citation
 
-    def finish(self) -> str:
-        """Ends the input and returns the rest of the text."""
-        return self._addresses.feed(self._marks.finish()) + self._addresses.finish()
+    def autolink(found: re.Match[str]) -> str:
+        return found[2] or (keep(found[0]) if found[1] in held else LEFT_OUT)
 
+    def tag(found: re.Match[str]) -> str:
+        return "" if not found[1] or found[1].lower() in _tags() else found[0]
 
-class _Addresses:
-    """Leaves out addresses that are not held, wherever they stand."""
-
-    def __init__(self, held: frozenset[str]) -> None:
-        self._held, self._waiting = held, ""
-
-    def feed(self, piece: str) -> str:
-        return self._read(self._waiting + piece, is_final=False)
-
-    def finish(self) -> str:
-        return self._read(self._waiting, is_final=True)
-
-    def _read(self, text: str, *, is_final: bool) -> str:
-        written, position, self._waiting = "", 0, ""
-        while found := _ADDRESS.search(text, position):
-            if found.end() == len(text) and not is_final:
-                break
-            address = _cut(found[0])
-            written += text[position : found.start()] + (address if address in self._held else LEFT_OUT)
-            position = found.start() + len(address)
-        rest = text[position:]
-        if not is_final:
-            begin = found.start() - position if found else len(rest)
-            # also before what is one already: `www.` may turn out to be in the middle of one
-            if maybe := _MAYBE_ADDRESS.search(rest, 0, begin):
-                begin = maybe.start()
-            rest, self._waiting = rest[:begin], rest[begin:]
-        return written + rest
-
-
-class _Marks:
-    """Makes links and images their text, and leaves out tags; no other text is left that Markdown or HTML reads as
-    one.
-    """
-
-    def __init__(self, held: frozenset[str]) -> None:
-        self._held, self._waiting = held, ""
-        self._line = ""  # what was written last, as far back as needed
-
-    def feed(self, piece: str) -> str:
-        return self._read(self._waiting + piece, is_final=False)
-
-    def finish(self) -> str:
-        return self._read(self._waiting, is_final=True)
-
-    def _read(self, text: str, *, is_final: bool) -> str:
+    def addresses(text: str) -> str:
         written, position = "", 0
-        while position < len(text):
-            step = self._step(text, position, is_final=is_final)
-            if step is None:
-                break
-            new, position = step
-            written += new
-        self._waiting = text[position:]
-        return written
+        while found := _ADDRESS.search(text, position):
+            address = _cut(found[0])
+            written += text[position : found.start()] + (keep(address) if address in held else LEFT_OUT)
+            position = found.start() + len(address)
+        return written + text[position:]
 
-    def _step(self, text: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
-        """The output for what stands at `position`, and the next position; None where more input is needed."""
-        first = text[position]
-        if first == "!":
-            if position + 1 == len(text) and not is_final:
-                return None
-            if text.startswith("![", position):
-                return self._bracket(text, position + 1, is_final=is_final, mark="!")
-        if first == "[":
-            return self._bracket(text, position, is_final=is_final, mark="")
-        if first == "<":
-            return self._angle(text, position, is_final=is_final)
-        plain = _PLAIN.match(text, position)
-        end = plain.end() if plain else position + 1
-        return self._write(text[position:end]), end
+    def joint(found: re.Match[str]) -> str:
+        is_citation = found.string.startswith(":", found.end()) and _IN_SENTENCE.search(found.string[: found.start()])
+        return "]" if is_citation else "] "
 
-    def _bracket(self, text: str, position: int, *, is_final: bool, mark: str) -> tuple[str, int] | None:
-        close = _closing(text, position, "[", "]")
-        if close is None or close + 1 == len(text):
-            if close is None and (is_final or _is_too_long(text, position)):
-                return self._write(f"{mark}["), position + 1
-            return (self._write(f"{mark}["), position + 1) if is_final else None
-        if text[close + 1] != "(":
-            return self._write(f"{mark}["), position + 1
-        end = _closing(text, close + 1, "(", ")")
-        if end is None:
-            if not is_final and not _is_too_long(text, close + 1):
-                return None
-            return self._write(f"{mark}["), position + 1
-        inner = _Marks(self._held)
-        label = inner.feed(text[position + 1 : close]) + inner.finish()
-        target = _TARGET.match(text, close)
-        if target and target[1] in self._held:
-            return self._write(f"{mark}[") + self._write(label) + self._as_it_is(f"]({target[1]})"), end + 1
-        if _NUMBERS.fullmatch(label):  # a citation, or an index in code that calls what it finds
-            is_call = _WORD.fullmatch(text, close + 2, end)
-            return self._write(f"[{label}]"), close + 1 if is_call else end + 1
-        return self._write(label), end + 1
-
-    def _angle(self, text: str, position: int, *, is_final: bool) -> tuple[str, int] | None:
-        following = text[position + 1 : position + 2]
-        if not following and not is_final:
-            return None
-        if not following or not (following.isalpha() or following in "/!?"):
-            return self._write("<"), position + 1
-        is_comment = text.startswith("<!--", position)
-        blank = text.find("\n\n", position)
-        limit = min(position + _LONGEST, blank if blank >= 0 else len(text))
-        if text.find("-->" if is_comment else ">", position, limit) < 0 and not is_final and limit == len(text):
-            return None
-        if address := _AUTOLINK.match(text, position, limit):
-            return self._as_it_is(f"<{address[1]}>" if address[1] in self._held else LEFT_OUT), address.end()
-        if mail := _MAIL.match(text, position, limit):
-            return self._write(mail[1]), mail.end()
-        tag = _TAG.match(text, position, limit)
-        if tag and (not tag[1] or tag[1].lower() in _TAGS):
-            return "", tag.end()
-        if bare := _BARE_NAME.match(text, position, limit):
-            return self._as_it_is(bare[0]), bare.end()
-        return self._as_it_is("< "), position + 1
-
-    def _write(self, text: str) -> str:
-        """Text as it is passed on, with a space where it would become a link, a definition or a tag together with what
-        was written before.
-        """
-        last = self._line[-1:]
-        is_link, is_tag = (last + text[:1]) == "](", last == "<" and (text[:1].isalpha() or text[:1] in ("/", "!", "?"))
-        is_definition = (last + text[:1]) == "]:" and not _NO_DEFINITION.search(self._line)
-        return self._as_it_is(f" {text}" if is_link or is_tag or is_definition else text)
-
-    def _as_it_is(self, text: str) -> str:
-        self._line = (self._line + text)[-_LONGEST:]
-        return text
+    text, before = text.replace("\0", ""), ""
+    while text != before:  # what is left may be a mark anew
+        text, before = _TAG.sub(tag, _LINK.sub(link, _AUTOLINK.sub(autolink, text))), text
+    text = _JOINT.sub(joint, addresses(text))
+    text = _NO_TAG.sub(lambda found: found[0] if len(found[0]) > 1 else "< ", text)
+    while "\0" in text:
+        text = re.sub(r"\0(\d+)\0", lambda found: kept[int(found[1])], text)
+    return text
 
 
-def _closing(text: str, position: int, opener: str, closer: str) -> int | None:
-    """Where the bracket at `position` is closed, within its paragraph; None where it is not."""
-    depth = 0
-    for place in range(position, min(len(text), position + _LONGEST)):
-        if text[place] == "\n" and text[place + 1 : place + 2] == "\n":
-            return None
-        depth += (text[place] == opener) - (text[place] == closer)
-        if not depth:
-            return place
-    return None
+@cache
+def _tags() -> frozenset[str]:
+    """The tags of HTML."""
+    from lxml.html import defs  # the import takes 0.05 s, and quotations need none
 
-
-def _is_too_long(text: str, position: int) -> bool:
-    return len(text) - position >= _LONGEST or "\n\n" in text[position:]
+    return frozenset(defs.tags) | {"svg", "math", "template"}
 
 
 def _cut(address: str) -> str:

@@ -4,21 +4,12 @@ alone.
 
 from typing import Literal
 
+from almanac.query.answering.wording import wording
 from almanac.schemas.errors import UsageError
 
 AnswerMode = Literal["kb-only", "kb-llm"]
 Pathway = Literal["kb-only", "kb-augmented", "llm-fallback"]
 MODES = ("kb-only", "kb-llm")
-
-# Put before a reply that uses no documents. A model instructed to write such a notice itself does so only now and then.
-_NOTICES = {
-    "en": "This is not in {title}; it is what the model knows:",
-    "fr": "Ceci ne figure pas dans {title} ; c'est ce que sait le modèle :",
-    "vi": "Điều này không có trong {title}; đây là hiểu biết của mô hình:",
-    "he": "המידע הזה אינו מופיע ב-{title}; זה מה שהמודל יודע:",
-    "es": "Esto no figura en {title}; es lo que sabe el modelo:",
-    "de": "Das steht nicht in {title}; es ist, was das Modell weiß:",
-}
 
 
 def choose_pathway(mode: str, *, is_confident: bool) -> Pathway:
@@ -46,4 +37,4 @@ def fallback_notice(title: str, language: str | None) -> str:
     """Notice that a reply does not come from the documents, in the language of the question where there is a
     translation, else in English.
     """
-    return _NOTICES.get(language or "en", _NOTICES["en"]).format(title=title)
+    return wording("fallback", language).format(title=title)

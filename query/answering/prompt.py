@@ -10,11 +10,11 @@ from string import Template
 from typing import NamedTuple
 
 from almanac.core.invisible import without_invisible
-from almanac.core.passage_parts import Part, parts_of
+from almanac.core.passage_parts import parts_of
 from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
 from almanac.query.answering.pathways import Pathway
-from almanac.query.answering.sentences import Sentence, language_of, sentences_of
+from almanac.query.answering.sentences import language_of, sentences_of
 from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
@@ -113,10 +113,11 @@ def make_messages(
     parts: Mapping[str, str] | None = None,
 ) -> list[Message]:
     """Builds the messages for a model: system prompt, the last six messages of the conversation, and the question with
-    its passages.
+    its passages. User and assistant alternate, since many chat templates refuse others: messages of the same role are
+    joined, and those of the assistant before the first one of the user are left out.
 
     Args:
-        pathway: Pathway of the answer, which selects the system prompt.
+        pathway: The pathway, which selects the system prompt.
         title: Title of the knowledge base.
         question: The question.
         passages: Passages to quote; not used on the pathway `llm-fallback`.
@@ -125,13 +126,8 @@ def make_messages(
         unknown: What the model is to write where it has no answer.
         parts: What the caller gave beside the question, by name, such as a product; written below the question.
 
-    Returns:
-        Messages in which user and assistant alternate, since many chat templates refuse others: messages of the same
-        role are joined, and those of the assistant before the first one of the user are left out.
-
-    Raises:
-        UsageError: One of the last six messages has a role other than user and assistant, or a content that is not
-            text.
+    Raises UsageError where one of the last six messages has a role other than user and assistant, or a content that is
+    not text.
     """
     seal = _seal(question, passages)
     reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
@@ -162,49 +158,24 @@ def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Call
     """
     if hit.passage is None:
         return _sentences_around(question, hit, language, share, count_tokens)
-    parts, left = list(parts_of(hit.passage)), share
-    order = _by_question(question, hit, parts, language)
-    kept = {number: hit.passage[part.begin : part.end] for number, part in enumerate(parts) if part.is_line}
-    if count_tokens("\n".join(kept.values())) > share:
-        lines, kept = kept, {}
-        for number in filter(lines.__contains__, order):
-            more = dict(sorted({**kept, number: lines[number]}.items()))
-            kept = more if count_tokens("\n".join(more.values())) <= share else kept
+    parts = list(parts_of(hit.passage))
+    written = [hit.passage[part.begin : part.end] for part in parts]
+    order, lines, texts = _ranked(question, written, language_of(hit, language)), dict[int, str](), dict[int, str]()
+    for number in (number for number in order if parts[number].is_line):
+        more = dict(sorted({**lines, number: written[number]}.items()))
+        lines = more if count_tokens("\n".join(more.values())) <= share else lines
     # rounding: two texts may have a token more than both together
-    left = share - count_tokens("\n".join(kept.values())) - 1
+    left = share - count_tokens("\n".join(lines.values())) - 1
     for number in (number for number in order if not parts[number].is_line):
         part, label = parts[number], f"{parts[number].label}:\n"
-        room = left - count_tokens(f"\n\n{label}") - 1
-        if room < min(_LEAST_TOKENS, share) and count_tokens(hit.passage[part.start : part.end]) > room:
-            continue
-        text = hit.model_copy(
-            update={"passage": None, "text": hit.passage[part.start : part.end], "start": None, "end": None}
-        )
-        shown = (
-            text.text
-            if count_tokens(text.text) <= room
-            else _sentences_around(question, text, language, room, count_tokens)
-        )
-        if shown:
-            kept[number], left = label + shown, room - count_tokens(shown)
-    numbers = sorted(kept)
-    return "\n\n".join(
-        filter(
-            None,
-            [
-                "\n".join(kept[n] for n in numbers if parts[n].is_line),
-                *(kept[n] for n in numbers if not parts[n].is_line),
-            ],
-        )
-    )
-
-
-def _by_question(question: str, hit: Hit, parts: Sequence[Part], language: str) -> list[int]:
-    """Numbers of the parts of a record, those first that hold the most of the question's words, else in their order."""
-    passage, tag, words = hit.readable, language_of(hit, language), Words(question)
-    found = [set(words.of(passage[part.begin : part.end], tag)) for part in parts]
-    asked = WeighedWords(words.asked(tag), rarity(found))
-    return sorted(range(len(parts)), key=lambda n: (-asked.covered_by(found[n]), n))
+        room, text = left - count_tokens(f"\n\n{label}") - 1, hit.passage[part.start : part.end]
+        if count_tokens(text) > room:
+            shown = hit.model_copy(update={"passage": None, "text": text, "start": None, "end": None})
+            is_useful = room >= min(_LEAST_TOKENS, share)
+            text = _sentences_around(question, shown, language, room, count_tokens) if is_useful else ""
+        if text:
+            texts[number], left = label + text, room - count_tokens(text)
+    return "\n\n".join(filter(None, ["\n".join(lines.values()), *(texts[number] for number in sorted(texts))]))
 
 
 def _sentences_around(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
@@ -213,8 +184,9 @@ def _sentences_around(question: str, hit: Hit, language: str, share: int, count_
     """
     sentences = sentences_of([hit], language)
     text, room = hit.readable, share - 2 * count_tokens(_GAP)
-    first = last = _most_asked(question, sentences, language_of(hit, language)) if sentences else 0
     spans = [(s.start, s.end) for s in sentences] or [(0, len(text))]
+    said = [f"{s.context} {s.text}" for s in sentences] or [text]
+    first = last = _ranked(question, said, language_of(hit, language))[0]
     start, end = spans[first]
     if count_tokens(text[start:end]) > room:
         return text[start : start + _fitting(text[start:end], room, count_tokens)] + _GAP if room > 0 else ""
@@ -228,11 +200,12 @@ def _sentences_around(question: str, hit: Hit, language: str, share: int, count_
     return f"{_GAP if first > 0 else ''}{text[start:end]}{_GAP if last + 1 < len(spans) else ''}"
 
 
-def _most_asked(question: str, sentences: Sequence[Sentence], tag: str) -> int:
+def _ranked(question: str, texts: Sequence[str], tag: str) -> list[int]:
+    """Numbers of the texts, those first that hold the most of the question's words, else in their order."""
     words = Words(question)
-    found = [set(words.of(f"{s.context} {s.text}", tag)) for s in sentences]
+    found = [set(words.of(text, tag)) for text in texts]
     asked = WeighedWords(words.asked(tag), rarity(found))
-    return max(range(len(sentences)), key=lambda n: (asked.covered_by(found[n]), -n))
+    return sorted(range(len(texts)), key=lambda number: (-asked.covered_by(found[number]), number))
 
 
 def _fitting(text: str, room: int, count_tokens: Callable[[str], int]) -> int:

@@ -4,35 +4,27 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from almanac.core.multiplier_words import POWERS
-from almanac.query.answering.figure_words import month_of
-from almanac.query.answering.markers import without_markers
-from almanac.query.answering.sentences import split
+from almanac.core.sentences import sentence_spans
+from almanac.query.answering.markers import MARKERS, without_markers
 
-_AHEAD = 24  # characters after a full stop that decide whether it ends a sentence; fewer only at the end of a line
+_AHEAD = 24  # characters behind a full stop that decide whether it ends a sentence; fewer only at the end of a line
 _LINE_START = 12  # characters of a line that show what kind it is
 _FENCE = re.compile(r"(`{3,}|~{3,})")
 _HEADING = re.compile(r"(#{1,6})\s")
 _ITEM = re.compile(r"(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
-_ROW = re.compile(r"\|")
-_END = re.compile(r"[.!?…。！？؟।։။።]+[\"'”’»)\]*_]*(?:\s*\[\d{1,3}\])*")
-_MARKED = re.compile(r"\s*\[\d{1,3}\]$")
-_ORDINAL = re.compile(r"\d\.$")
-_LAST_WORD = re.compile(r"([^\W\d_]+)\.$")
-# Abbreviations behind a number, which a sentence in another language than the one of the splitter may have.
-_ABBREVIATED = frozenset(word for word in POWERS if 1 < len(word) <= 4 and word.isalpha()) - {"mil", "mila", "lakh"}
+_END = re.compile(rf"(?:[.!?…؟։።]+|(?P<full>[。！？।]+))[\"'”’»)\]*_]*(?P<marked>{MARKERS})?", re.IGNORECASE)
+_OPEN_MARKER = re.compile(r"\s*[\[【［⟦][^\]】］⟧]{0,120}$|\([^()\s]{0,600}$")
 _COLONS = (":", "：", ":**", ":*", ":__")
-_HEADINGS, _COLON, _TABLE = 0, 7, 8  # ranks of leads; a heading has its level
+_COLON, _TABLE = 7, 8  # ranks of leads; a heading has its level
 
 
 class Statement(NamedTuple):
-    """A statement of a reply. The reply is `gap` + `text` of each; `start` is the offset of `text` in it.
+    """A statement of a reply. The reply is `gap` + `text` of each.
 
     `lead` is the rank of a statement that leads in others (a heading, a line before a list, the head of a table), the
     smaller the wider; None for others.
     """
 
-    start: int
     gap: str
     text: str
     lead: int | None
@@ -47,9 +39,7 @@ class StatementReader:
 
     def __init__(self, language: str) -> None:
         self._language = language
-        self._held = ""
-        self._offset = 0  # of `_held` in the reply
-        self._in_table = False
+        self._held, self._is_first, self._in_table = "", True, False
 
     def feed(self, piece: str) -> list[Statement]:
         """Takes the next piece and returns the statements that are complete by now."""
@@ -61,75 +51,54 @@ class StatementReader:
         return list(self._read(is_final=True))
 
     def _read(self, *, is_final: bool) -> Iterator[Statement]:
-        while self._held.strip():
-            begin = len(self._held) - len(self._held.lstrip())
-            gap = self._held[:begin]
-            found = self._length(begin, is_line_start="\n" in gap or self._offset == 0, is_final=is_final)
+        while text := self._held.lstrip():
+            gap = self._held[: -len(text)]
+            found = self._next(text, is_line_start="\n" in gap or self._is_first, is_final=is_final)
             if found is None:
                 return
             length, lead = found
-            text = self._held[begin : begin + length]
-            kept = text.rstrip()
-            yield Statement(self._offset + begin, gap, kept, lead)
-            self._held = self._held[begin + len(kept) :]
-            self._offset += begin + len(kept)
+            yield Statement(gap, kept := text[:length].rstrip(), lead)
+            self._held, self._is_first = text[len(kept) :], False
 
-    def _length(self, begin: int, *, is_line_start: bool, is_final: bool) -> tuple[int, int | None] | None:
-        """Length of the statement at `begin`, with its rank as a lead; None where more input is needed."""
-        held = self._held
-        line_end = held.find("\n", begin)
-        is_complete = is_final or line_end >= 0
-        line = held[begin : line_end if line_end >= 0 else len(held)]
+    def _next(self, text: str, *, is_line_start: bool, is_final: bool) -> tuple[int, int | None] | None:
+        """Length of the statement that `text` begins with, and its rank as a lead; None where more input is needed."""
+        line, stop, _ = text.partition("\n")
+        is_complete = is_final or bool(stop)
         if is_line_start:
             if not is_complete and len(line) < _LINE_START:
                 return None
             if fence := _FENCE.match(line):
-                return self._block(begin, fence[1], is_final=is_final)
-            heading, is_row = _HEADING.match(line), bool(_ROW.match(line))
+                closed = re.compile(rf"\n[ \t]*{fence[1]}[`~]*[ \t]*(?=\n{'|$' if is_final else ''})").search(text)
+                return (closed.end(), None) if closed else (len(text), None) if is_final else None
+            heading, is_row = _HEADING.match(line), line.startswith("|")
             if heading or is_row or _ITEM.match(line):
                 if not is_complete:
                     return None
-                # The first row of a table and the rule below it are its head.
-                is_head = is_row and (not self._in_table or not any(c.isalnum() for c in line))
+                # the first row of a table and the rule below it are its head
+                is_head = is_row and not (self._in_table and any(c.isalnum() for c in line))
                 self._in_table = is_row
-                return len(line), len(heading[1]) if heading else _TABLE if is_head else _COLON if _leads(
-                    line
-                ) else None
+                return len(line), len(heading[1]) if heading else _TABLE if is_head else _rank(line)
             self._in_table = False
         for end in _END.finditer(line):
-            if not is_complete and len(line) < end.end() + _AHEAD:
+            rest = line[end.end() :]
+            if not is_complete and (len(rest) < _AHEAD or _OPEN_MARKER.match(rest)):
                 return None
-            if end.end() < len(line.rstrip()) and self._ends_sentence(line, end.end()):
+            if rest.strip() and self._ends_sentence(line, end, rest):
                 return end.end(), None
-        return (len(line), _COLON if _leads(line) else None) if is_complete else None
+        return (len(line), _rank(line)) if is_complete else None
 
-    def _block(self, begin: int, fence: str, *, is_final: bool) -> tuple[int, None] | None:
-        """A block of code to the end of its last line, or to the end of the reply."""
-        closing = re.compile(
-            rf"\n[ \t]*{re.escape(fence)}[`~]*[ \t]*(?=\n|$)"
-            if is_final
-            else rf"\n[ \t]*{re.escape(fence)}[`~]*[ \t]*(?=\n)"
-        )
-        found = closing.search(self._held, begin)
-        if found:
-            return found.end() - begin, None
-        return (len(self._held) - begin, None) if is_final else None
-
-    def _ends_sentence(self, line: str, end: int) -> bool:
-        """Whether a sentence of a line ends at `end`, where a full stop is: so if a marker follows it, else by the
-        sentence splitter, without markers.
+    def _ends_sentence(self, line: str, end: re.Match[str], rest: str) -> bool:
+        """Whether a sentence ends with a full stop and its markers. Without white space behind it, as in Japanese, only
+        letters may follow: nothing is torn apart that is a link or an address.
         """
-        before = without_markers(line[:end]).rstrip()
-        after = without_markers(line[end : end + _AHEAD])
-        following = after.split(maxsplit=1)[:1]
-        if _MARKED.search(line[:end]) and following and not following[0][0].islower():
+        if not rest[0].isspace() and not ((end["full"] or end["marked"]) and rest[0].isalnum()):
+            return False
+        if end["marked"] and not rest.lstrip()[0].islower():
             return True
-        if _ORDINAL.search(before) and following and month_of(following[0]):
-            return False
-        if (word := _LAST_WORD.search(before)) and word[1].casefold() in _ABBREVIATED:
-            return False
-        return any(stop == len(before) for _, stop in split(before + after, self._language))
+        before = without_markers(line[: end.end()]).rstrip()
+        text = before + without_markers(rest[:_AHEAD])
+        return any(len(text[:stop].rstrip()) == len(before) for _, stop in sentence_spans(text, self._language))
 
 
-def _leads(line: str) -> bool:
-    return without_markers(line).rstrip().endswith(_COLONS)
+def _rank(line: str) -> int | None:
+    return _COLON if without_markers(line).rstrip().endswith(_COLONS) else None

@@ -1,48 +1,21 @@
-"""Support of a generated reply: statements with figures that no cited passage states are left out while the reply is
-written.
+"""A generated reply while it is written, statement by statement: links that no passage holds and markers of passages
+that were not shown are taken out, and so are statements with numbers that no cited passage states.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from almanac.query.answering.credit import Credit
-from almanac.query.answering.figure_words import NO, NOT, month_of
-from almanac.query.answering.figures import Stated, figures_of
-from almanac.query.answering.markers import Marked, without_markers
+from almanac.query.answering.figures import Stated, is_supported, stated_by
+from almanac.query.answering.links import without_foreign_links
+from almanac.query.answering.markers import Marked, normalize_markers, without_markers
 from almanac.query.answering.statements import Statement, StatementReader
+from almanac.schemas.hashing import canonical_json
 from almanac.schemas.results import Hit
 
-_NUMBERING = re.compile(r"(?:#{1,6}\s+)?\(?\d{1,3}(?:\.\d{1,2})*[.)]\s+(?=(\S*))")
-_NO, _NOT = re.compile(NO, re.IGNORECASE), re.compile(NOT, re.IGNORECASE)
-
-
-def states(hit: Hit) -> Stated:
-    """What a hit states in figures: in its passage, text, title and metadata."""
-    return Stated([hit.readable, hit.text, hit.title, *_values(hit.metadata)])
-
-
-def is_supported(statement: str, stated: Stated, asked: Stated) -> bool:
-    """Whether all figures of a statement stand in what its passages state.
-
-    Figures of the question are no evidence: "Yes, it costs 5 euros" needs a passage that says so. Two kinds may be
-    repeated all the same: counts and ages, which are conditions of the question ("for 2 adults", "a child of 10"), and
-    figures that the statement denies, as in "No, it is not 5 euros".
-
-    Args:
-        statement: A statement of a reply; citation markers and the numbering of lists are no figures.
-        stated: What the cited passages state.
-        asked: What the question and the user's earlier messages state.
-    """
-    figures = figures_of(_without_numbering(without_markers(statement)))
-    missing = [figure for figure in figures if not stated.has(figure)]
-    if not all(asked.has(figure) for figure in missing):
-        return False
-    if all(figure.is_count for figure in missing) or _NO.match(statement):
-        return True
-    return bool(_NOT.search(statement)) and any(stated.has(figure) and not asked.has(figure) for figure in figures)
+_NUMBERING = re.compile(r"(?:#{1,6}\s+)?\(?\d{1,3}(?:\.\d{1,2})*[.)]\s+")
 
 
 @dataclass(slots=True)
@@ -51,165 +24,173 @@ class _Pending:
     cites.
     """
 
-    gap: str
-    text: str
-    marks: list[Marked]  # positions within the text
-    lead: int | None
-    is_kept: bool | None
+    statement: Statement
+    marks: list[Marked]  # positions within its text
+    is_kept: bool | None = True
 
 
-class SupportedReply:
-    """Streaming filter of a reply whose citations are normalized. `text` and `marked` are the reply so far, without
-    what was left out.
+class CheckedReply:
+    """`text` and `marked` are the reply so far, without what was left out; `said` are the statements that cite a
+    passage, by its number. They do not depend on how the input is cut into pieces.
 
-    With `drops_statements`, a statement is left out if one of its figures stands in none of the passages that it cites,
+    With `drops_statements`, a statement is left out if one of its numbers stands in none of the passages that it cites,
     or, where it cites none, in none that the reply cites. What leads in only such statements goes with them. Without,
     such a statement stays and loses its markers, and one without markers is not looked at. A statement that another
-    passage says is credited to that one. The result does not depend on how the input is cut into pieces.
+    passage says is credited to that one.
 
     Args:
-        shown: Hits by citation number.
+        shown: Hits by citation number, from 1.
         asked: The question, and the user's earlier messages.
         language: BCP 47 tag of the reply, `und` where it is not known.
-        credit: Tells which of `shown` says a statement.
+        declared: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
+        held: Addresses that links may have; None for any.
         drops_statements: Whether statements are left out, as where the documents alone may be used.
     """
 
     def __init__(
-        self, shown: Mapping[int, Hit], asked: Iterable[str], language: str, credit: Credit, *, drops_statements: bool
+        self,
+        shown: Mapping[int, Hit],
+        asked: Iterable[str],
+        language: str,
+        declared: str,
+        held: frozenset[str] | None,
+        *,
+        drops_statements: bool,
     ) -> None:
         self.text = ""
         self.marked: list[Marked] = []
-        self.dropped = 0  # statements left out
-        self.dropped_markers = 0  # markers that statements lost
-        self._shown, self._credit, self._drops = shown, credit, drops_statements
+        self.said: dict[int, list[str]] = {}
+        self.written: list[Statement] = []  # all statements with links and markers checked
+        self.is_cited = False  # whether the model cited a passage at all
+        self.dropped_sentences = self.dropped_citations = 0
+        self._shown, self._held, self._drops = shown, held, drops_statements
+        self._asked, self._credit = stated_by(asked), Credit(shown, declared)
+        self._states = cache(lambda number: _stated_in(shown[number]))
         self._reader = StatementReader(language)
-        self._asked = Stated(asked)
-        self._states = cache(lambda number: states(shown[number]))
-        self._cited = Stated(())  # by all statements that are kept
+        self._cited: Stated = frozenset()  # stated by what all kept statements cite
         self._queue: list[_Pending] = []
         self._leads: list[_Pending] = []
         self._has_dropped = False  # since the last lead
-        self._gap = ""
+        self._gap = self._gap_read = ""
 
-    def feed(self, piece: str, marked: Sequence[Marked]) -> str:
-        """Takes the next piece of the reply and returns the text that is final by now. `marked` are all citations so
-        far, by offset in the reply.
-        """
+    def feed(self, piece: str) -> None:
+        """Takes the next piece of what the model writes."""
         for statement in self._reader.feed(piece):
-            self._judge(statement, marked)
-        return self._pass_on()
+            self._judge(statement)
+        self._pass_on()
 
-    def finish(self, marked: Sequence[Marked]) -> str:
-        """Ends the reply and returns the rest of the text."""
+    def finish(self) -> None:
+        """Ends the reply."""
         for statement in self._reader.finish():
-            self._judge(statement, marked)
+            self._judge(statement)
         for pending in self._queue:
             pending.is_kept = bool(pending.is_kept)
-        text = self._pass_on()
+        self._pass_on()
         if not self._has_dropped:
-            text += self._flush_leads()
-        return text
+            self._put_leads()
 
-    def _judge(self, statement: Statement, marked: Sequence[Marked]) -> None:
-        end = statement.start + len(statement.text)
-        marks = [
-            Marked(mark.position - statement.start, mark.number)
-            for mark in marked
-            if statement.start <= mark.position < end
-        ]
-        cited = self._stated_by(marks)
-        pending = _Pending(statement.gap, statement.text, marks, statement.lead, True)
-        if marks and not is_supported(statement.text, cited, self._asked):
-            pending.is_kept = not self._drops
-            self._strip(pending)
-        elif marks:
-            self._correct(pending)
-            cited = self._stated_by(pending.marks)
-        elif not marks and self._drops:
-            pending.is_kept = is_supported(statement.text, self._cited, self._asked) or None
+    def attributed(self) -> str | None:
+        """A finished reply without citations with a marker behind each statement: that of the passage that has at least
+        .6 of its words, and all its numbers. None where one of them has no such passage.
+        """
+        numbers = [self._credit.best(statement.text) for statement in self.written]
+        pairs = zip(self.written, numbers, strict=True)
+        return "".join(f"{one.gap}{one.text} [{n}]" for one, n in pairs) if all(numbers) else None
+
+    def _judge(self, raw: Statement) -> None:
+        gap = _wider(self._gap_read, raw.gap)
+        text, marks = self._checked(raw.text)
+        self._gap_read = "" if text else gap
+        self.is_cited |= bool(marks)
+        if not text:
+            return
+        self.written.append(Statement(gap, text, raw.lead))
+        pending = _Pending(self.written[-1], marks)
         self._queue.append(pending)
-        if pending.is_kept and pending.marks:
-            self._cited = self._cited.joined(cited)
-            for earlier in self._queue:
-                if earlier.is_kept is None and is_supported(earlier.text, self._cited, self._asked):
-                    earlier.is_kept = True
+        if marks and not self._is_supported(text, self._stated_by(marks)):
+            pending.is_kept = not self._drops
+            self._cite(pending, [])
+        elif marks:
+            self._cite(pending, self._credit.corrected(text, [mark.number for mark in marks]))
+            self._cited |= self._stated_by(pending.marks)
+        elif self._drops:
+            pending.is_kept = None
+        for earlier in self._queue:
+            if earlier.is_kept is None and self._is_supported(earlier.statement.text, self._cited):
+                earlier.is_kept = True
+
+    def _checked(self, text: str) -> tuple[str, list[Marked]]:
+        """A statement with its links and markers checked; what is taken out may leave another one behind."""
+        while True:
+            linked = text if self._held is None else without_foreign_links(text, self._held)
+            normal, marks, dropped = normalize_markers(linked, len(self._shown))
+            self.dropped_citations += dropped
+            if normal == text:
+                return text, marks
+            text = normal
+
+    def _is_supported(self, text: str, stated: Stated) -> bool:
+        plain = without_markers(text)
+        numbered = _NUMBERING.match(plain)
+        return is_supported(plain[numbered.end() :] if numbered else plain, stated, self._asked)
 
     def _stated_by(self, marks: Sequence[Marked]) -> Stated:
-        stated = Stated(())
-        for number in {mark.number for mark in marks}:
-            stated = stated.joined(self._states(number))
-        return stated
-
-    def _strip(self, pending: _Pending) -> None:
-        """Takes the markers out of a statement that stays."""
-        if not self._drops:
-            self._cite(pending, [])
-
-    def _correct(self, pending: _Pending) -> None:
-        """Takes markers of passages that do not say the statement out of it where another one does, whose marker it
-        gets if none is left.
-        """
-        cited = [mark.number for mark in pending.marks]
-        rightly = self._credit.corrected(pending.text, cited)
-        if not set(cited) <= set(rightly):
-            self._cite(pending, rightly)
+        return frozenset[str]().union(*(self._states(mark.number) for mark in marks))
 
     def _cite(self, pending: _Pending, rightly: Sequence[int]) -> None:
         """Leaves those markers in a statement whose number is in `rightly`; where none is, the first marker gets its
         first number.
         """
-        written, end, marks = "", 0, list[Marked]()
+        text, written, end, marks = pending.statement.text, "", 0, list[Marked]()
         is_moved = bool(rightly) and not any(mark.number in rightly for mark in pending.marks)
         for place, mark in enumerate(pending.marks):
-            written += pending.text[end : mark.position]
+            written += text[end : mark.position]
             end = mark.position + len(f"[{mark.number}]")
             number = mark.number if mark.number in rightly else rightly[0] if is_moved and place == 0 else None
             if number is not None:
                 marks.append(Marked(len(written), number))
                 written += f"[{number}]"
-            else:
-                self.dropped_markers += 1
-                written = written.rstrip() if not pending.text.startswith("[", end) else written
-        pending.text, pending.marks = written + pending.text[end:], marks
+            elif pending.is_kept:
+                self.dropped_citations += 1
+                written = written.rstrip() if not text.startswith("[", end) else written
+        pending.statement, pending.marks = pending.statement._replace(text=written + text[end:]), marks
 
-    def _pass_on(self) -> str:
-        passed = ""
+    def _pass_on(self) -> None:
         while self._queue and self._queue[0].is_kept is not None:
             pending = self._queue.pop(0)
             if not pending.is_kept:
-                self.dropped += 1
+                self.dropped_sentences += 1
                 self._has_dropped = True
-                self._gap = _wider(self._gap, pending.gap)
-            elif pending.lead is not None:
-                self._hold_lead(pending, pending.lead)
-            else:
-                passed += self._flush_leads() + self._put(pending)
+                self._gap = _wider(self._gap, pending.statement.gap)
+            elif (rank := pending.statement.lead) is not None:
+                # earlier leads that lead in nothing any more are left out
+                while self._has_dropped and self._leads and (self._leads[-1].statement.lead or 0) >= rank:
+                    self._gap = _wider(self._gap, self._leads.pop().statement.gap)
                 self._has_dropped = False
-        return passed
+                self._leads.append(pending)
+            else:
+                self._put_leads()
+                self._put(pending)
+                self._has_dropped = False
 
-    def _hold_lead(self, lead: _Pending, rank: int) -> None:
-        """Keeps a lead until something that it leads in is kept. Earlier ones that lead in nothing any more are left
-        out.
-        """
-        if self._has_dropped:
-            while self._leads and (self._leads[-1].lead or 0) >= rank:
-                self._gap = _wider(self._gap, self._leads.pop().gap)
-        self._has_dropped = False
-        self._leads.append(lead)
-
-    def _flush_leads(self) -> str:
-        passed = "".join(self._put(lead) for lead in self._leads)
+    def _put_leads(self) -> None:
+        for lead in self._leads:
+            self._put(lead)
         self._leads = []
-        return passed
 
-    def _put(self, pending: _Pending) -> str:
-        gap = _wider(self._gap, pending.gap) if self.text else ""
+    def _put(self, pending: _Pending) -> None:
+        text = pending.statement.text
+        begin = len(self.text) + len(gap := _wider(self._gap, pending.statement.gap) if self.text else "")
         self._gap = ""
-        begin = len(self.text) + len(gap)
-        self.marked += [Marked(begin + mark.position, mark.number) for mark in pending.marks]
-        self.text += gap + pending.text
-        return gap + pending.text
+        for mark in pending.marks:
+            self.marked.append(Marked(begin + mark.position, mark.number))
+            before = without_markers(text[: mark.position]) or without_markers(text) or self.text
+            self.said.setdefault(mark.number, []).append(before)
+        self.text += gap + text
+
+
+def _stated_in(hit: Hit) -> Stated:
+    return stated_by([hit.readable, hit.text, hit.title, canonical_json(hit.metadata)])
 
 
 def _wider(first: str, second: str) -> str:
@@ -220,19 +201,3 @@ def _wider(first: str, second: str) -> str:
     if "\n" not in second:
         return first if lines else first or second
     return "\n" * lines + second.rpartition("\n")[2]
-
-
-def _without_numbering(text: str) -> str:
-    numbered = _NUMBERING.match(text)
-    return text[numbered.end() :] if numbered and month_of(numbered[1]) is None else text
-
-
-def _values(metadata: Any) -> Iterator[str]:
-    if isinstance(metadata, Mapping):
-        for value in metadata.values():
-            yield from _values(value)
-    elif isinstance(metadata, list):
-        for value in metadata:
-            yield from _values(value)
-    elif metadata is not None and not isinstance(metadata, bool):
-        yield str(metadata)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.index.embedding.embedder import ScoreThresholds
-from almanac.query.answering.answer import Question, answer
+from almanac.query.answering.answer import Question, answer, stream_answer
 from almanac.query.answering.reading import Reader
 from almanac.query.models.generators import Messages
 from almanac.query.retrieval.relevance import confidence_in
@@ -65,9 +65,22 @@ def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
     return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, fetched_at="", **told)
 
 
-def ask(question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any) -> Answer:
+def question_of(
+    question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any
+) -> Question:
     embedder = CountingWords()
     is_confident = any(hit.confidence == "high" for hit in hits)
     how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "is_confident": is_confident, **given}
     reader = Reader(embedder, None, is_multilingual=False)
-    return answer(Question(declaration or declared(), "v0001", question, hits, embedder, reader, **how))
+    return Question(declaration or declared(), "v0001", question, hits, embedder, reader, **how)
+
+
+def ask(question: str, hits: Sequence[Hit], **given: Any) -> Answer:
+    return answer(question_of(question, hits, **given))
+
+
+def stream(question: str, hits: Sequence[Hit], **given: Any) -> tuple[str, Answer]:
+    """The pieces of a streamed answer put together, and the answer."""
+    *pieces, last = stream_answer(question_of(question, hits, **given))
+    assert isinstance(last, Answer)
+    return "".join(map(str, pieces)), last

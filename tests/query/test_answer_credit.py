@@ -4,10 +4,8 @@ keeps its marker.
 
 import pytest
 
-from almanac.query.answering.answer import Question, stream_answer
 from almanac.query.answering.credit import Credit
-from almanac.schemas.results import Answer
-from tests.query.answering import CountingWords, Says, ask, declared, make_hit
+from tests.query.answering import Says, ask, make_hit, stream
 
 _HITS = [
     make_hit(1, "A refund takes fourteen days after the visa was refused.", title="Refunds"),
@@ -39,23 +37,7 @@ def test_what_another_passage_says_is_credited_to_that_one(written: str, read: s
     assert (answer.reply, answer.dropped_citations, answer.dropped_sentences) == (read, dropped, 0)
     assert {source.marker for source in answer.sources} == {f"[{n}]" for n in "123" if f"[{n}]" in read}
     for size in (1, 4):
-        embedder = CountingWords()
-        vector = embedder.embed_queries(["refund?"])[0]
-        asked = Question(
-            declared(),
-            "v0001",
-            "refund?",
-            vector,
-            _HITS,
-            embedder,
-            mode,
-            lowest=0.1,
-            is_confident=True,
-            generator=Says(written, size),
-        )
-        *pieces, streamed = stream_answer(asked)
-        assert isinstance(streamed, Answer)
-        assert ("".join(map(str, pieces)), streamed) == (answer.reply, answer)
+        assert stream("refund?", _HITS, generator=Says(written, size), mode=mode) == (answer.reply, answer)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answering.answer import Question, stream_answer
 from almanac.query.answering.statements import StatementReader
 from almanac.query.answering.unknown import unknown_words
 from almanac.query.retrieval.question_language import question_language
-from almanac.schemas.results import Answer, Hit
-from tests.query.answering import UNKNOWN, CountingWords, Says, ask, declared, make_hit
+from almanac.schemas.results import Hit
+from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit, stream
 
 _CASES = [
     json.loads(line)
@@ -37,26 +36,6 @@ def _hits(passages: Sequence[Any]) -> list[Hit]:
     return [make_hit(number, passage.pop("text"), **passage) for number, passage in enumerate(given, start=1)]
 
 
-def _streamed(question: str, hits: list[Hit], reply: str, size: int, mode: str = "kb-only") -> tuple[str, Answer]:
-    embedder = CountingWords()
-    vector = embedder.embed_queries([question])[0]
-    asked = Question(
-        declared(),
-        "v0001",
-        question,
-        vector,
-        hits,
-        embedder,
-        mode,
-        lowest=0.1,
-        is_confident=True,
-        generator=Says(reply, size),
-    )
-    *pieces, answer = stream_answer(asked)
-    assert isinstance(answer, Answer)
-    return "".join(map(str, pieces)), answer
-
-
 @pytest.mark.parametrize("case", _CASES, ids=[case["id"] for case in _CASES])
 def test_what_no_passage_states_is_left_out(case: dict[str, Any]) -> None:
     hits = _hits(case["passages"])
@@ -68,7 +47,7 @@ def test_what_no_passage_states_is_left_out(case: dict[str, Any]) -> None:
         dict.fromkeys(m for m in ("[1]", "[2]") if m in answer.reply)
     )
     assert answer.dropped_citations == 0
-    pieces, streamed = _streamed(case["question"], hits, case["reply"], 7)
+    pieces, streamed = stream(case["question"], hits, generator=Says(case["reply"], 7))
     assert (pieces, streamed) == (answer.reply, answer)
 
 
@@ -143,11 +122,14 @@ def test_statements_stand_or_fall_alone(reply: str, kept: str) -> None:
         ("Is the price 8.000.000?", "Yes, the price is 8.000.000 [1].", False),
         ("Is it open until 22:00?", "It is open until 22:00 [2].", False),
         ("Is there a 20% discount?", "There is a 20% discount [2].", False),
-        ("Does it cost 5 euros?", "No, it does not cost 5 euros [1].", True),
+        ("Does it cost 5 euros?", "No, it does not cost 5 euros [1].", False),
+        ("Does it cost 5 euros?", "No, not 5 euros: it costs 9.500.000 ₫ [1].", True),
+        ("Does it cost 5 euros on 14 November?", "Yes, on 14 November it costs 5 euros [1].", False),
         ("Kostet es 5 Euro?", "Es kostet nicht 5 Euro, sondern 9.500.000 Dong [1].", True),
         ("How much for 2 adults?", "For 2 adults it is 9.500.000 ₫ each [1].", True),
         ("How much for 2 adults?", "For 2 adults it is 19.000.000 ₫ [1].", False),
-        ("Is it half for a child of 10?", "A child of 10 pays half [2].", True),
+        ("Is it half for a child of 10?", "A child of 10 pays half [2].", False),
+        ("Is it half for a child of 10?", "Under twelve one pays half [2].", True),
     ],
 )
 def test_figures_of_the_question_are_no_evidence(question: str, reply: str, is_kept: bool) -> None:
@@ -173,7 +155,7 @@ def test_model_that_may_know_more_keeps_the_sentence_and_loses_the_false_marker(
     assert (answer.pathway, answer.dropped_sentences, answer.dropped_citations) == ("kb-augmented", 0, 1)
     assert answer.reply == "The junk costs 9.500.000 ₫ [1]. The museum closes at 18:00. Boats usually carry 40 people."
     assert [source.marker for source in answer.sources] == ["[1]"]
-    assert _streamed("price?", _TOUR, reply, 4, "kb-llm") == (answer.reply, answer)
+    assert stream("price?", _TOUR, generator=Says(reply, 4), mode="kb-llm") == (answer.reply, answer)
 
 
 _PARTS = [
@@ -193,7 +175,7 @@ def test_a_stream_is_the_whole_reply_in_pieces(reply: str, size: int, mode: str)
     if not reply.strip():
         return
     whole = ask("tour?", _TOUR, generator=Says(reply), mode=mode)
-    pieces, streamed = _streamed("tour?", _TOUR, reply, size, mode)
+    pieces, streamed = stream("tour?", _TOUR, generator=Says(reply, size), mode=mode)
     assert (pieces, streamed) == (whole.reply, whole)
     assert all(source.marker in whole.reply for source in whole.sources)
 
@@ -211,4 +193,3 @@ def test_statements_put_together_are_the_reply(text: str, size: int, language: s
     ] + cut.finish()
     assert pieces == found
     assert "".join(statement.gap + statement.text for statement in found) == (text.rstrip() if text.strip() else "")
-    assert all(text[one.start : one.start + len(one.text)] == one.text for one in found)

@@ -4,17 +4,15 @@ written.
 
 import html
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from almanac.query.answering.answer import Question, stream_answer
-from almanac.query.answering.links import LinkFilter, addresses_in
-from almanac.schemas.results import Answer
-from tests.query.answering import CountingWords, Says, ask, declared, make_hit
+from almanac.query.answering.links import addresses_in, without_foreign_links
+from almanac.query.answering.support import CheckedReply
+from tests.query.answering import Says, ask, declared, make_hit, stream
 
 _HELD = addresses_in(
     ["See https://rules.example/refund?lang=en#how (now), [the form](/forms/7.pdf) and www.rules.example."]
@@ -29,9 +27,17 @@ _LINKED = re.compile(
 )
 
 
-def _filtered(text: str, size: int = 10_000, held: frozenset[str] = _HELD) -> str:
-    links = LinkFilter(held)
-    return "".join(links.feed(text[begin : begin + size]) for begin in range(0, len(text), size)) + links.finish()
+def _filtered(text: str) -> str:
+    return without_foreign_links(text, _HELD)
+
+
+def _replied(text: str, size: int) -> str:
+    """The text as a reply that comes in pieces of `size` characters."""
+    reply = CheckedReply({}, [], "en", "en", _HELD, drops_statements=False)
+    for begin in range(0, len(text), size):
+        reply.feed(text[begin : begin + size])
+    reply.finish()
+    return reply.text
 
 
 def _opened_by(text: str) -> list[str]:
@@ -80,8 +86,7 @@ def test_what_no_passage_holds_leaves_its_text(text: str, left: str) -> None:
     ],
 )
 def test_what_a_passage_holds_and_what_is_no_link_stays(text: str) -> None:
-    for size in (1, 3, 10_000):
-        assert _filtered(text, size) == text
+    assert _filtered(text) == text
 
 
 @pytest.mark.parametrize(
@@ -117,8 +122,9 @@ def test_no_trick_makes_a_link(text: str) -> None:
     whole = _filtered(text)
     assert [one for one in _opened_by(whole) if one not in _HELD] == []
     assert not re.search(r"evil\.example/x|secret", whole) or "](" not in whole
-    for size in (1, 2, 7):
-        assert _filtered(text, size) == whole
+    replies = {_replied(text, size) for size in (1, 2, 7, 10_000)}
+    assert len(replies) == 1
+    assert [one for one in _opened_by(replies.pop()) if one not in _HELD] == []
 
 
 _PARTS = [
@@ -160,7 +166,8 @@ def test_nothing_that_is_put_together_makes_a_link(parts: list[str], size: int) 
     text = "".join(parts)
     whole = _filtered(text)
     assert [one for one in _opened_by(whole) if one not in _HELD] == []
-    assert _filtered(text, size) == whole
+    assert (reply := _replied(text, size)) == _replied(text, 10_000)
+    assert [one for one in _opened_by(reply) if one not in _HELD] == []
 
 
 _HITS = [
@@ -178,9 +185,7 @@ _REPLY = (
 def test_a_reply_has_no_link_of_its_own(size: int, mode: str) -> None:
     answer = ask("refund?", _HITS, generator=Says(_REPLY), mode=mode)
     assert answer.reply == "A refund x takes fourteen days [1]. See https://rules.example/refund or this [1]."
-    *pieces, streamed = _stream("refund?", Says(_REPLY, size), mode)
-    assert streamed == answer
-    assert "".join(map(str, pieces)) == answer.reply
+    assert stream("refund?", _HITS, generator=Says(_REPLY, size), mode=mode) == (answer.reply, answer)
 
 
 def test_a_reply_has_the_links_that_are_declared() -> None:
@@ -197,22 +202,3 @@ def test_without_a_passage_no_link_is_left() -> None:
     )
     assert answer.pathway == "llm-fallback"
     assert answer.reply.endswith("It is Ulaanbaatar now.")
-
-
-def _stream(question: str, model: Says, mode: str) -> list[Any]:
-    embedder = CountingWords()
-    asked = Question(
-        declared(),
-        "v0001",
-        question,
-        embedder.embed_queries([question])[0],
-        _HITS,
-        embedder,
-        mode,
-        lowest=0.1,
-        is_confident=True,
-        generator=model,
-    )
-    found: list[Any] = list(stream_answer(asked))
-    assert isinstance(found[-1], Answer)
-    return found

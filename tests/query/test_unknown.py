@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from almanac.query.answering.refusal import is_refusal
-from almanac.query.answering.unknown import _WORDS, unknown_words
+from almanac.query.answering.unknown import says_unknown, unknown_words
+from almanac.query.answering.wording import languages_of
 from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
 
 
@@ -32,12 +32,12 @@ from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
         ("17 × 23", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),
         ("17 × 23", "auto", UNKNOWN),
         ("plan", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # a word of many languages
-        ("vélo", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # likeliest Hungarian
+        ("vélo", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # a word tells little
         ("Rabatt", "de-AT", "Darauf habe ich in The rules keine Antwort gefunden."),
         ("opening hours", "fr", UNKNOWN),
-        ("precio", "en", "No encontré respuesta a esto en The rules."),
+        ("precio", "en", UNKNOWN),
         # a code is a word of no language
-        ("¿Cuánto vale la ALZ-7777?", "auto", "No encontré respuesta a esto en The rules."),
+        ("¿Cuánto cuesta la ALZ-7777?", "auto", "No encontré respuesta a esto en The rules."),
         ("prix", "fr", "Je n'ai pas trouvé de réponse à cette question dans The rules."),  # too short to tell
     ],
 )
@@ -69,8 +69,8 @@ def test_a_model_refuses_in_the_declared_words_whatever_they_say(mode: str, is_c
     assert words in model.asked[0]["content"]
 
 
-@pytest.mark.parametrize("tag", sorted(_WORDS))
+@pytest.mark.parametrize("tag", sorted(languages_of("unknown")))
 def test_default_words_are_taken_for_a_refusal_where_a_model_writes_them(tag: str) -> None:
     words = unknown_words(declared(title="Rules"), "", tag)
     assert "Rules" in words
-    assert is_refusal(f"{words} Sorry.", is_cited=False, unknown=words)
+    assert says_unknown(f"**{words}** Sorry.", words, is_complete=True)

@@ -148,10 +148,10 @@ def test_sentence_whose_figures_no_passage_has_is_left_out(
     api: httpx.Client, mistral: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, stream: bool
 ) -> None:
     mistral.strike(None)
-    monkeypatch.setattr(mistral, "says", "In winter the garden closes at 5 [1]. A ticket costs 12 euros [1].")
+    monkeypatch.setattr(mistral, "says", "In winter the garden closes at five [1]. A ticket costs 12 euros [1].")
     response = api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "stream": stream})
     answer = events_of(response)[-1][1] if stream else response.json()
-    assert (answer["reply"], answer["dropped_sentences"]) == ("In winter the garden closes at 5 [1].", 1)
+    assert (answer["reply"], answer["dropped_sentences"]) == ("In winter the garden closes at five [1].", 1)
     if stream:
         assert "".join(data["text"] for name, data in events_of(response) if name == "token") == answer["reply"]
 
