@@ -1,7 +1,7 @@
 """Answerability: how likely the hits hold an answer to a question, and whether the question is refused.
 
-It rests on the sentences that would be quoted: how near the best one is to the question, and how many of its words it
-has. A logistic curve makes a probability of that, fitted on open question sets (`benchmarks.answers --fit`).
+It rests on how near the best sentence that would be quoted is to the question. A logistic curve makes a probability of
+that: docs/relevance.md says on which questions it was fitted.
 """
 
 import math
@@ -16,9 +16,10 @@ from almanac.schemas.results import Hit
 
 READ = 10  # closest passages that are read for an answer, unless a request says how many
 NEAREST = 5  # and that are shown beside a refusal
-# Logit of the probability: intercept, and weights of the cosine by multilingual-e5-small and of the word overlap.
-CURVE = (-30.0, 36.0, 1.5)
-LEAST = 0.3  # probability below which a question is refused
+# The probability is .5 at this cosine of the best sentence by multilingual-e5-small, and grows by this many logits for
+# each unit of it. A sentence in another language than the question is farther from it, whatever it says.
+EVEN, EVEN_FOREIGN, SLOPE = 0.812, 0.78, 55.0
+LEAST = 0.5  # probability below which a question is refused
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,7 @@ class Grounds:
             return 0.0
         if not picked or not self.decides:
             return max((hit.relevance for hit in self.closest if hit.relevance is not None), default=None)
-        intercept, cosine, overlap = CURVE
-        best = max(picked, key=lambda one: cosine * one.cosine + overlap * one.overlap)
-        logit = intercept + cosine * best.cosine + overlap * best.overlap
+        logit = max(SLOPE * (one.cosine - (EVEN_FOREIGN if one.is_foreign else EVEN)) for one in picked)
         return round(1 / (1 + math.exp(-max(-50.0, min(50.0, logit)))), 3)
 
     def is_refused(self, likely: float | None) -> bool:
@@ -86,6 +85,7 @@ def grounds_of(
     first.
     """
     named = codes_in(request.text)
+    forms = {code: {code, code[:-1] if code[-1].islower() else code} for code in named}  # "Do my E4s last?"
     texts = [f"{hit.title} {hit.readable}" for hit in closest] if named else []
     rare = rare_codes(request.text, retriever.opened.readings(request.text)) if named else []
     return Grounds(
@@ -94,5 +94,5 @@ def grounds_of(
         request.floor,
         decides,
         codes=[code for code in rare if any(has_code(code, text) for text in texts)],
-        absent=[code for code in named if not any(has_code(code, text) for text in texts)],
+        absent=[code for code in named if not any(has_code(form, text) for form in forms[code] for text in texts)],
     )

@@ -33,13 +33,14 @@ class Picked(NamedTuple):
     """A sentence chosen for an answer, with what speaks for it.
 
     `cosine` is that of the sentence in its context with the question, by the reader's first embedder. `overlap` is the
-    share, 0 to 1, of the question's words, weighted by rarity, that it has with its context. `is_head` is whether it is
-    the head of a table, before a row.
+    share, 0 to 1, of the question's words, weighted by rarity, that it has with its context. `is_foreign` is whether it
+    is in another language than the question. `is_head` is whether it is the head of a table, before a row.
     """
 
     sentence: Sentence
     cosine: float
     overlap: float
+    is_foreign: bool = False
     is_head: bool = False
 
 
@@ -82,13 +83,24 @@ def extract(
     is_english = _is_english(question, hits, language)
     read = reader.read([*whole, *parts], _texts_read(sentences), is_english=is_english)
     cosines = read.cosines[: len(whole)].mean(axis=0)
-    scores = read.scores[: len(whole)].mean(axis=0) + _WORDS * overlaps + _HIT * _shares(sentences, hits)
+    beside = _WORDS * overlaps + _HIT * _shares(sentences, hits)
+    scores = read.scores[: len(whole)].mean(axis=0) + beside
     # A part may leave out what it is about, so that the whole question counts as much.
-    lead = [int(np.argmax(scores + of_part)) for of_part in read.scores[len(whole) :]]
+    lead = [int(np.argmax(scores + of_part + beside)) for of_part in read.scores[len(whole) :]]
     chosen = _choose(sentences, scores, lead)
     best_of = {sentences[i].passage: number for number, i in reversed(list(enumerate(chosen)))}
     chosen.sort(key=lambda i: (best_of[sentences[i].passage], sentences[i].position))
-    return list(_with_heads([Picked(sentences[i], float(cosines[i]), float(overlaps[i])) for i in chosen], hits))
+    asked = question_language(question)
+    picked = [
+        Picked(
+            sentences[i],
+            float(cosines[i]),
+            float(overlaps[i]),
+            asked not in (None, primary_tag(language_of(hits[sentences[i].hit], language))),
+        )
+        for i in chosen
+    ]
+    return _with_heads(picked, hits)
 
 
 def texts_of_sentences(chunks: Sequence[Hit], language: str, *, cuts_words: bool) -> list[str]:
