@@ -594,13 +594,14 @@ class PublishedIndex:
             mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge,
                 and answer without the documents where no hit is confident.
             history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`)
-                and `content`. A model sees the last six, at most 4000 characters of each. A question that continues
-                earlier ones is searched for with them (`Answer.searched`): as the declared model rewrites it, else
-                together with the user's last questions, where that finds more than the question alone.
-            **asked: As in `search`: `k`, `where`, `version`, `workspace`, `parts`. `floor` is the minimum dense cosine
-                of a hit to answer from; default: `retrieve.floor`, else the embedder's calibrated threshold, which also
-                takes the hit's term coverage into account, or, for extractive replies, the answerability, where the
-                embedder has a curve of it. `temperature` is that of the model, 0 to 2; default: `generate.temperature`.
+                and `content`. A model sees the last six, at most 4000 characters of each. A question that follows
+                another one is searched for as the declared model rewrites it (`Answer.searched`); without one, a short
+                question is searched for behind the last one, and alone.
+            **asked: As in `search`: `where`, `version`, `workspace`, `parts`. `k` is the number of hits to answer from;
+                default: `retrieve.k` for a model, ten for extractive replies. `floor` is the minimum dense cosine of
+                such a hit, and decides alone then; default: `retrieve.floor`, beside which answerability decides for
+                extractive replies, for a model the embedder's calibrated threshold, which also takes the hit's term
+                coverage into account. `temperature` is that of the model, 0 to 2; default: `generate.temperature`.
                 `language` is the BCP 47 tag of the language that the model replies in; default: that of the question,
                 or, where it is too short to tell, of the user's earlier messages. Sentences quoted from the hits keep
                 theirs.
@@ -609,8 +610,7 @@ class PublishedIndex:
             The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says
             so, in the declared words (`answer.unknown`) or in the language of the question, and `related` has up to
             five passages that come closest, best first. `answerability` is how likely the hits hold an answer, 0 to 1.
-            An extractive reply is given from the probability on that was fitted for the embedder
-            (`index.embedding.calibrations`), unless `floor` is given. `sources` are the cited chunks in order of first
+            An extractive reply is refused below .5 (`query.answering.answerability`), unless `floor` is given. `sources` are the cited chunks in order of first
             mention, each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk
             does not bear the statement. `pathway` records
             how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.

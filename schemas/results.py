@@ -58,8 +58,8 @@ class SearchResult(BaseModel):
     """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested.
 
     `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English;
-    None where there is nothing to tell. `searched` is the text that was searched for, where it is not the query's: a
-    misspelt word of it was replaced. None where it is.
+    None where there is nothing to tell. `searched` is the text that was searched for, where it is not the query, which may
+    continue an earlier question. None where it is.
 
     Where several knowledge bases were searched, `versions` has the version of each by its name, else None; `kb` and
     `version` are then those of the best hit, of the first base where there is none.
@@ -133,8 +133,8 @@ class Answer(BaseModel):
     items and table rows that are left out of a reply from the documents alone, since a figure in them (a price, a date,
     an hour) stands in no cited chunk. `note` as in `SearchResult`.
 
-    `searched` is the text that was searched for, where it is not the question: it continues an earlier message, or a
-    misspelt word was replaced. `related` are the closest passages where `answered` is False, best first; empty where it
+    `searched` is the text that was searched for, where it is not the question, which may continue an earlier one.
+    `related` are the closest passages where `answered` is False, best first; empty where it
     is True. `answerability` is how likely the hits hold an answer, 0 to 1; None where that is not known. `versions`,
     and `kb` and `version` with it, are as in `SearchResult`.
     """

@@ -21,10 +21,9 @@ class Sentence(NamedTuple):
 
     `context` contains the title, the label of a record's field, the headings, the question that the sentence answers,
     and the lead-in of its list or the head of its table. `passage` and `position` number passages, and sentences within
-    them, in reading order; overlapping chunks form one passage. `paragraph` is where its paragraph, line or list item
-    begins in the passage. `is_cut` is whether its beginning or its end may be missing, `is_field` whether it is a short
-    field of a record, with its label. `head` is where the head of its table stands in the hit, for a row of three
-    columns and more; `heading` is where the innermost heading above it does, and in a record its title.
+    them, in reading order; overlapping chunks form one passage. `is_cut` is whether its beginning or its end may be
+    missing, `is_field` whether it is a short field of a record, with its label. `head` is where the head of its table
+    stands in the hit, for a row of three columns and more.
     """
 
     hit: int
@@ -35,10 +34,8 @@ class Sentence(NamedTuple):
     passage: int
     position: int
     is_cut: bool
-    paragraph: int = 0
     is_field: bool = False
     head: tuple[int, int] | None = None
-    heading: tuple[int, int] | None = None
 
 
 class _Piece(NamedTuple):
@@ -46,10 +43,8 @@ class _Piece(NamedTuple):
     end: int
     context: str
     is_cut: bool
-    paragraph: int
     is_field: bool = False
     head: tuple[int, int] | None = None
-    heading: tuple[int, int] | None = None
 
 
 _Span = tuple[int, int]
@@ -62,9 +57,6 @@ _UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,}|\*{3,}|_{3,})\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
 _RULE = re.compile(r"\s*\|?[\s:|=-]*-[\s:|=-]*\|?\s*$")
-_LABEL = re.compile(
-    r"\s*(?:\*\*)?(?:A|R|Answer|Réponse|Respuesta|Antwort|Risposta|Trả lời|Đáp|תשובה|ת)\s*[.:：](?:\*\*)?\s+"
-)
 # A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of
 # video."
 _LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：](?:\*\*)?\s+(?=\S)")
@@ -121,10 +113,7 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
             if held is not None:
                 hit, offset = held
                 text = passage.text[piece.start : piece.end]
-                head, heading = (
-                    _moved(span, -offset) if span and span[0] >= offset else None
-                    for span in (piece.head, piece.heading)
-                )
+                head = _moved(piece.head, -offset) if piece.head and piece.head[0] >= offset else None
                 found.append(
                     Sentence(
                         hit,
@@ -135,10 +124,8 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
                         number,
                         position,
                         piece.is_cut,
-                        piece.paragraph,
                         piece.is_field,
                         head,
-                        heading,
                     )
                 )
     return found
@@ -208,15 +195,13 @@ class _Under:
     lead: str = ""
     head: str = ""
     head_span: _Span | None = None
-    heading_span: _Span | None = None
 
     def __str__(self) -> str:
         parts = (self.title, *(text for _, text in self.headings), self.question, self.lead, self.head)
         return " ".join(dict.fromkeys(part for part in parts if part))
 
-    def open_section(self, level: int, text: str, span: _Span) -> None:
+    def open_section(self, level: int, text: str) -> None:
         self.headings = [*((depth, heading) for depth, heading in self.headings if depth < level), (level, text)]
-        self.heading_span = span
         self.question = self.lead = self.head = ""
 
 
@@ -253,16 +238,16 @@ def _pieces(
         following = text[slice(*lines[index + 1])] if index + 1 < len(lines) and lines[index + 1][0] == end + 1 else ""
         taken = 1
         if heading := _HEADING.match(line):
-            under.open_section(len(heading[1]), heading[2], (start + heading.start(2), start + heading.end(2)))
+            under.open_section(len(heading[1]), heading[2])
         elif following and _UNDERLINE.match(following) and not _ITEM.match(line) and not _ROW.match(line):
-            under.open_section(1 if "=" in following else 2, line.strip(), _inside(text, (start, end)))
+            under.open_section(1 if "=" in following else 2, line.strip())
             taken = 2
         elif (
             _is_shouted(line)
             or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line))
             or _is_heading(text, lines, index)
         ):
-            under.open_section(2, line.strip(), _inside(text, (start, end)))
+            under.open_section(2, line.strip())
         elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
             if _ROW.match(line) and _RULE.match(following):  # a table whose columns have no names
                 under.head, under.head_span = "", None
@@ -274,7 +259,7 @@ def _pieces(
                 first, last = _inside(text, (start, end))
                 if any(c.isalnum() for c in text[first:last]):
                     head = under.head_span if under.head and text.count("|", first, last) > 1 else None
-                    yield _Piece(first, last, str(under), False, start, head=head, heading=under.heading_span)
+                    yield _Piece(first, last, str(under), False, head=head)
         else:
             taken = _paragraph_length(text, lines, index)
             region = (start, lines[index + taken - 1][1])
@@ -316,17 +301,13 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
                 yield piece._replace(
                     start=part.start + piece.start,
                     end=part.start + piece.end,
-                    paragraph=part.start + piece.paragraph,
                     head=_moved(piece.head, part.start),
-                    heading=_moved(piece.heading, part.start) or under.heading_span,
                 )
         elif value.endswith(_QUESTION_END):
             under.question = value
-        elif value == hit.title:
-            under.heading_span = (part.start, part.end)
-        elif (
-            value == hit.url or (value == hit.document_id and value.isdecimal()) or not any(c.isalnum() for c in value)
-        ):
+        elif value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal()):
+            pass
+        elif not any(c.isalnum() for c in value):
             pass
         else:
             spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
@@ -336,27 +317,12 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
             if not spans or (
                 not is_answer and not (is_text and len(spans) == 1) and part.end - part.begin <= _LABELLED_LENGTH
             ):
-                yield _Piece(
-                    part.begin,
-                    part.end,
-                    str(under),
-                    False,
-                    part.begin,
-                    is_field=bool(part.label),
-                    heading=under.heading_span,
-                )
+                yield _Piece(part.begin, part.end, str(under), False, is_field=bool(part.label))
                 continue
             begin = part.start if is_answer or is_text else part.begin
             for first, last in spans:
                 context = f"{under} {part.label}".strip()
-                yield _Piece(
-                    begin if first == spans[0][0] else part.start + first,
-                    part.start + last,
-                    context,
-                    False,
-                    part.begin,
-                    heading=under.heading_span,
-                )
+                yield _Piece(begin if first == spans[0][0] else part.start + first, part.start + last, context, False)
 
 
 def _moved(span: _Span | None, by: int) -> _Span | None:
@@ -484,8 +450,7 @@ def _prose(
     """
     start, end = region
     is_item = _ITEM.match(text, start, end)
-    mark = is_item or _LABEL.match(text, start, end)
-    start = mark.end() if mark else start
+    start = is_item.end() if is_item else start
     spans = [(start + first, start + last) for first, last in split(text[start:end], language)]
     label = _LABELLED.match(text, start, end)
     is_headed = is_item is not None and len(spans) > 1 and spans[0][1] - spans[0][0] <= _HEAD_LENGTH
@@ -507,7 +472,7 @@ def _prose(
             continue
         if sentence.endswith(_COLON) and number == len(spans) - 1:
             if code_end:
-                yield _Piece(first, code_end, str(under), number == 0 and is_cut, region[0], heading=under.heading_span)
+                yield _Piece(first, code_end, str(under), number == 0 and is_cut)
             else:
                 under.lead = sentence
             continue
@@ -520,6 +485,6 @@ def _prose(
             and bool(_STOP.search(text[slice(*spans[number - 1])]))
         )
         context = f"{under} {label[1]}" if label and number > 0 else str(under)
-        yield _Piece(first, last, context, lacks_start or lacks_end, region[0], heading=under.heading_span)
+        yield _Piece(first, last, context, lacks_start or lacks_end)
     if asked is not None and asked < len(spans) - 1:
         under.question = ""
