@@ -610,8 +610,8 @@ class PublishedIndex:
             The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says
             so, in the declared words (`answer.unknown`) or in the language of the question, and `related` has up to
             five passages that come closest, best first. `answerability` is how likely the hits hold an answer, 0 to 1.
-            An extractive reply is refused below .5 (`query.answering.answerability`), unless `floor` is given. `sources` are the cited chunks in order of first
-            mention, each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk
+            An extractive reply is refused below .5 (`query.answering.answerability`), unless `floor` is given.
+            `sources` are the cited chunks in order of first mention, each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk
             does not bear the statement. `pathway` records
             how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 

@@ -58,8 +58,8 @@ class SearchResult(BaseModel):
     """Hits of a search. `explain` is the trace of the query, a list of {step, ms, …}; None unless requested.
 
     `note` tells the reader that the embedder hardly knows the language of the query, in that language or in English;
-    None where there is nothing to tell. `searched` is the text that was searched for, where it is not the query, which may
-    continue an earlier question. None where it is.
+    None where there is nothing to tell. `searched` is the text that was searched for, where it is not the query,
+    which may continue an earlier question. None where it is.
 
     Where several knowledge bases were searched, `versions` has the version of each by its name, else None; `kb` and
     `version` are then those of the best hit, of the first base where there is none.
