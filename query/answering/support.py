@@ -94,8 +94,11 @@ class CheckedReply:
         .6 of its words, and all its numbers. None where one of them has no such passage.
         """
         numbers = [self._credit.best(statement.text) for statement in self.written]
-        pairs = zip(self.written, numbers, strict=True)
-        return "".join(f"{one.gap}{one.text} [{n}]" for one, n in pairs) if all(numbers) else None
+        marked = [  # code ends its line
+            f"{one.gap}{one.text}{chr(10) if one.text.endswith(('```', '~~~')) else ' '}[{number}]"
+            for one, number in zip(self.written, numbers, strict=True)
+        ]
+        return "".join(marked) if all(numbers) else None
 
     def _judge(self, raw: Statement) -> None:
         gap = _wider(self._gap_read, raw.gap)

@@ -149,6 +149,12 @@ def test_uncited_reply_gets_its_markers_whatever_the_notation() -> None:
     assert not ask("open?", _TOUR, generator=Says("The museum is open 9 a.m. to 6 p.m.")).answered
 
 
+def test_code_of_an_uncited_reply_stays_closed() -> None:
+    hits = [make_hit(1, "Book it so:\n\n```\nbook(junk)\n```\n\nThe junk is paid on board.")]
+    answer = ask("book?", hits, generator=Says("The junk is paid on board.\n\n```\nbook(junk)\n```"))
+    assert answer.reply == "The junk is paid on board. [1]\n\n```\nbook(junk)\n```\n[1]"
+
+
 def test_model_that_may_know_more_keeps_the_sentence_and_loses_the_false_marker() -> None:
     reply = "The junk costs 9.500.000 ₫ [1]. The museum closes at 18:00 [2]. Boats usually carry 40 people."
     answer = ask("price?", _TOUR, generator=Says(reply), mode="kb-llm")
