@@ -280,17 +280,17 @@ class PublishedIndex:
         """Reads sentences for questions. The first access loads its embedders."""
         return self._embedders.reader(self.declaration.embed, self._data)
 
-    def _load_beside(self) -> None:
-        """Begins to load the embedder in another thread, while this one reads what a search needs before its vectors.
-        An error is met again by `embedder`.
+    def _load_beside(self, *, reads: bool = False) -> None:
+        """Begins to load the embedder, and what reads sentences, in another thread, while this one reads what a search
+        needs before its vectors. An error is met again by `embedder`.
         """
-        if self._embedder is not None or self._is_loading:
+        if self._is_loading:
             return
         self._is_loading = True
 
         def load() -> None:
             with suppress(Exception):
-                _ = self.embedder
+                _ = self.embedder, self.reader if reads else None
 
         with suppress(RuntimeError):  # the system gives no further thread
             threading.Thread(target=load, name="embedder").start()
@@ -611,9 +611,9 @@ class PublishedIndex:
             so, in the declared words (`answer.unknown`) or in the language of the question, and `related` has up to
             five passages that come closest, best first. `answerability` is how likely the hits hold an answer, 0 to 1.
             An extractive reply is refused below .5 (`query.answering.answerability`), unless `floor` is given.
-            `sources` are the cited chunks in order of first mention, each with `score`, `relevance` and `confidence` as in `search`; confidence is low where the chunk
-            does not bear the statement. `pathway` records
-            how documents and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
+            `sources` are the cited chunks in order of first mention, each with `score`, `relevance` and `confidence` as
+            in `search`; confidence is low where the chunk does not bear the statement. `pathway` records how documents
+            and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
         Raises:
             UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a
@@ -686,7 +686,7 @@ class PublishedIndex:
                 workspace=workspace,
                 parts=parts,
             )
-            self._load_beside()
+            self._load_beside(reads=not self.has_model)
             return replace(request, thresholds=self._thresholds if chosen is None else None, closest=max(READ, NEAREST))
 
         found = self._search(

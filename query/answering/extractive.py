@@ -26,20 +26,21 @@ _SENTENCES, _CHARACTERS = 4, 380  # of a reply, at most
 _WORDS, _HIT = 0.3, 0.1
 _NEARLY = 0.2  # how much less than the best sentence another one may have, to be quoted beside it
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
-_READ = 120  # sentences that are read; of more, those with most of the question's words
+# Sentences that are read, in some .7 s; of more, those with most of the question's words. Of 423 questions over the
+# examples, 336 are answered rightly so, as where all are read (121 in the mean); with 40 it is 332.
+_READ = 60
 
 
 class Picked(NamedTuple):
-    """A sentence chosen for an answer, with what speaks for it.
+    """A sentence chosen for an answer.
 
-    `cosine` is that of the sentence in its context with the question, by the reader's first embedder. `overlap` is the
-    share, 0 to 1, of the question's words, weighted by rarity, that it has with its context. `is_foreign` is whether it
-    is in another language than the question. `is_head` is whether it is the head of a table, before a row.
+    `cosine` is that of the sentence in its context with the question, by the reader's first embedder.
+    `is_foreign` is whether it is in another language than the question. `is_head` is whether it is the head of a table,
+    before a row.
     """
 
     sentence: Sentence
     cosine: float
-    overlap: float
     is_foreign: bool = False
     is_head: bool = False
 
@@ -59,7 +60,7 @@ def extract(
     Args:
         question: The question.
         hits: Hits to answer from, best first.
-        reader: Reads at most 120 sentences.
+        reader: Reads at most 60 sentences.
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
         readings: What was searched for as analyzed for each language of the version, with document frequencies.
@@ -76,14 +77,14 @@ def extract(
         return []
     whole = [question] if searched is None else [question, searched]
     overlaps = _overlaps(whole[-1], sentences, hits, language, readings)
+    beside = _WORDS * overlaps + _HIT * _shares(sentences, hits)
     if len(sentences) > _READ:
-        kept = np.sort(np.argsort(-overlaps, kind="stable")[:_READ])
-        sentences, overlaps = [sentences[i] for i in kept], overlaps[kept]
+        kept = np.sort(np.argsort(-beside, kind="stable")[:_READ])
+        sentences, beside = [sentences[i] for i in kept], beside[kept]
     parts = parts_of_question(question)
     is_english = _is_english(question, hits, language)
     read = reader.read([*whole, *parts], _texts_read(sentences), is_english=is_english)
     cosines = read.cosines[: len(whole)].mean(axis=0)
-    beside = _WORDS * overlaps + _HIT * _shares(sentences, hits)
     scores = read.scores[: len(whole)].mean(axis=0) + beside
     # A part may leave out what it is about, so that the whole question counts as much.
     lead = [int(np.argmax(scores + of_part + beside)) for of_part in read.scores[len(whole) :]]
@@ -95,7 +96,6 @@ def extract(
         Picked(
             sentences[i],
             float(cosines[i]),
-            float(overlaps[i]),
             asked not in (None, primary_tag(language_of(hits[sentences[i].hit], language))),
         )
         for i in chosen

@@ -305,11 +305,7 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
                 )
         elif value.endswith(_QUESTION_END):
             under.question = value
-        elif value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal()):
-            pass
-        elif not any(c.isalnum() for c in value):
-            pass
-        else:
+        elif _says_something(value, hit):
             spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
             is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
             # What the record is embedded by is no field of it: "Text:" says nothing.
@@ -323,6 +319,12 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
             for first, last in spans:
                 context = f"{under} {part.label}".strip()
                 yield _Piece(begin if first == spans[0][0] else part.start + first, part.start + last, context, False)
+
+
+def _says_something(value: str, hit: Hit) -> bool:
+    """Whether a field's value is more than what is shown beside the hit anyway, and a bare number that is its id."""
+    is_shown = value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal())
+    return not is_shown and any(c.isalnum() for c in value)
 
 
 def _moved(span: _Span | None, by: int) -> _Span | None:
