@@ -16,9 +16,7 @@ from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir, Project, quiet_engines
 from almanac.core.store.readers import StoreReader, StoreState, heard_of
-from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
-from almanac.index.embedding.model_cache import MULTILINGUAL_E5
-from almanac.index.embedding.model_folder import MINILM
+from almanac.index.embedding.embedder import BUNDLED, Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.lexical.analyzer import primary_tag
@@ -48,6 +46,7 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatc
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
+_ENGLISH, _MULTILINGUAL = BUNDLED
 _IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
 # chunks up to which sentences are embedded ahead: of more, most vectors would have left the cache before they are
 # needed
@@ -174,8 +173,8 @@ class Embedders:
         declared one and all-MiniLM-L6-v2.
         """
         is_multilingual = missing_package("multilingual") is None
-        every = self.of(Embed(model=MULTILINGUAL_E5.name) if is_multilingual else embed, data)
-        english = self.of(Embed(model=MINILM), data)
+        every = self.of(Embed(model=_MULTILINGUAL) if is_multilingual else embed, data)
+        english = self.of(Embed(model=_ENGLISH), data)
         return Reader(every, english if english is not every else None, is_multilingual=is_multilingual)
 
 

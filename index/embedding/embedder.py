@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from almanac.index.embedding.bert import Bert, Encode
 
 __all__ = [
+    "BUNDLED",
     "Embedder",
     "LocalEmbedder",
     "RemoteEmbedder",

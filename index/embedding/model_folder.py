@@ -18,8 +18,8 @@ from almanac.schemas.errors import DeclarationError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
 
-MINILM = "all-MiniLM-L6-v2"
-BUNDLED = (MINILM, MULTILINGUAL_E5.name)  # names that no folder has to be given for
+_MINILM = "all-MiniLM-L6-v2"
+BUNDLED = (_MINILM, MULTILINGUAL_E5.name)  # names that no folder has to be given for
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # their names in fingerprints
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
