@@ -144,8 +144,8 @@ def bundled_for(language: str) -> tuple[str, str]:
     people.
     """
     if language.lower().partition("-")[0] in ("en", "eng"):
-        return MINILM, f"knows English, small and fast; {MULTILINGUAL_E5.name} knows a hundred languages"
-    return MULTILINGUAL_E5.name, f"knows a hundred languages, at twice the time; {MINILM} knows English alone"
+        return _MINILM, f"knows English, small and fast; {MULTILINGUAL_E5.name} knows a hundred languages"
+    return MULTILINGUAL_E5.name, f"knows a hundred languages, at twice the time; {_MINILM} knows English alone"
 
 
 def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
@@ -158,7 +158,7 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
     """
     if embed.model == MULTILINGUAL_E5.name:
         return ModelFolder(embed.model, unpacked(MULTILINGUAL_E5, reading), MULTILINGUAL_E5.files)
-    if embed.model == MINILM:
+    if embed.model == _MINILM:
         return ModelFolder(embed.model, _minilm_folder())
     path = Path(embed.model).expanduser().resolve()
     if not (path / "config.json").is_file() and not (path / "modules.json").is_file():
@@ -185,7 +185,7 @@ def _minilm_folder() -> Path:
     folder = installation() / "index" / "embedding" / "minilm"
     if not (folder / WEIGHTS).is_file():
         raise DeclarationError(
-            f"embed.model: '{MINILM}' is missing from this installation",
+            f"embed.model: '{_MINILM}' is missing from this installation",
             where=str(folder),
             hint="make setup; or install the wheel again",
         )
