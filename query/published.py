@@ -14,6 +14,7 @@ from typing import Any, TypedDict, Unpack
 from almanac.core.extras import missing_package
 from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
+from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, Project, quiet_engines
 from almanac.core.store.readers import StoreReader, StoreState, heard_of
 from almanac.index.embedding.embedder import BUNDLED, Embedder, describe_embedder, load_embedder
@@ -46,6 +47,7 @@ from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatc
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, SearchResult
 
+_log = get_logger("almanac.query")
 _ENGLISH, _MULTILINGUAL = BUNDLED
 _IDLE_S = 60.0  # `keep_up` closes a version requested by name that has been idle this long
 # chunks up to which sentences are embedded ahead: of more, most vectors would have left the cache before they are
@@ -169,11 +171,17 @@ class Embedders:
             return self._loaded[declared]
 
     def reader(self, embed: Embed, data: DataDir) -> Reader:
-        """Reader of the answers of a declaration: the two bundled embedders; without the extra `multilingual`, the
-        declared one and all-MiniLM-L6-v2.
+        """Reader of the answers of a declaration: the two bundled embedders; where the extra `multilingual` is not
+        installed, or its model cannot be unpacked, the declared one and all-MiniLM-L6-v2.
         """
-        is_multilingual = missing_package("multilingual") is None
-        every = self.of(Embed(model=_MULTILINGUAL) if is_multilingual else embed, data)
+        every, is_multilingual = None, missing_package("multilingual") is None
+        if is_multilingual:
+            try:
+                every = self.of(Embed(model=_MULTILINGUAL), data)
+            except AlmanacError as error:
+                is_multilingual = False
+                _log.warning("sentences are read by the declared embedder alone", model=_MULTILINGUAL, why=str(error))
+        every = every or self.of(embed, data)
         english = self.of(Embed(model=_ENGLISH), data)
         return Reader(every, english if english is not every else None, is_multilingual=is_multilingual)
 
