@@ -2,8 +2,7 @@
 
 import pytest
 
-from almanac.index.embedding.embedder import load_embedder
-from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+from almanac.index.embedding.embedder import BUNDLED, load_embedder
 from almanac.query.answering.reading import Reader
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.schemas.declaration.embed import Embed
@@ -12,8 +11,5 @@ from almanac.schemas.declaration.embed import Embed
 @pytest.fixture(scope="session")
 def reader() -> Reader:
     """The reader of answers: both bundled embedders."""
-    every, english = (
-        CachingEmbedder(load_embedder(embed, for_queries=True))
-        for embed in (Embed(model=MULTILINGUAL_E5.name), Embed())
-    )
+    english, every = (CachingEmbedder(load_embedder(Embed(model=model), for_queries=True)) for model in BUNDLED)
     return Reader(every, english, is_multilingual=True)

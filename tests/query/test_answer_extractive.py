@@ -91,15 +91,14 @@ def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentenc
     hits = [make_hit(1, "Quokkas sleep. Quokkas eat leaves. Quokkas rest. Behind the gate of the house is a tree.")]
     rare = AnalyzedQuery("en", False, {"where": 900, "is": 1000, "the": 1000, "of": 1000, "quokka": 1}, 1000)
     by_hits, by_version = (
-        max(
-            extract("where is the quokka of the", hits, _WORDS, "en", cuts_words=False, readings=readings),
-            key=lambda one: one.overlap,
-        )
+        [
+            one.sentence.text
+            for one in extract("where is the quokka of the", hits, _WORDS, "en", cuts_words=False, readings=readings)
+        ]
         for readings in ([], [rare])
     )
-    assert by_hits.sentence.text.startswith("Behind the gate")
-    assert by_version.sentence.text.startswith("Quokkas")
-    assert 0 < by_version.overlap <= 1
+    assert by_hits[-1].startswith("Behind the gate")
+    assert all(text.startswith("Quokkas") for text in by_version)
 
 
 def test_another_passage_is_only_said_when_it_answers_as_well() -> None:
@@ -132,7 +131,7 @@ def test_of_very_many_sentences_those_with_most_words_of_the_question_are_read()
     found = extract(
         "when is a refund paid", hits, Reader(Noting(), None, is_multilingual=False), "en", cuts_words=False
     )
-    assert (len(read), found[0].sentence.text) == (120, "A refund takes a fortnight.")
+    assert (len(read), found[0].sentence.text) == (60, "A refund takes a fortnight.")
 
 
 def test_a_row_of_a_wide_table_stands_under_its_head_and_is_what_is_quoted() -> None:

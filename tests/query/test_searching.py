@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from almanac.cli.questions import ask, search
-from almanac.index.embedding.embedder import LocalEmbedder, Vectors
-from almanac.index.embedding.model_cache import MULTILINGUAL_E5
-from almanac.index.embedding.model_folder import MINILM
+from almanac.index.embedding.embedder import BUNDLED, LocalEmbedder, Vectors
 from almanac.query import open_index
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.results import Answer, SearchResult
 from tests.query.small_base import SmallBase
 
+_ENGLISH, _MULTILINGUAL = BUNDLED
 _MORE_NOTES = {
     "bangkok": "The tour to Bangkok costs 90 euros for an adult and 45 euros for a child.",
     "hanoi": "The tour to Hanoi costs 80 euros for an adult and 30 euros for a child.",
@@ -137,7 +136,7 @@ def test_search_and_reader_embed_a_question_once(
     embed, calls = LocalEmbedder.embed_queries, list[list[str]]()
 
     def noted(self: LocalEmbedder, texts: Sequence[str]) -> Vectors:
-        if self.info.model == MINILM:
+        if self.info.model == _ENGLISH:
             calls.append(list(texts))
         return embed(self, texts)
 
@@ -175,9 +174,9 @@ def test_models_are_loaded_once_and_not_for_what_needs_none(base: SmallBase, mon
             index.search("", k=0)
         assert not loaded
         index.search("When does the garden close?")
-        assert loaded == [MINILM]
+        assert loaded == [_ENGLISH]
         index.ask("When does the garden close?")
-    assert loaded == [MINILM, MULTILINGUAL_E5.name]
+    assert loaded == [_ENGLISH, _MULTILINGUAL]
 
 
 def test_an_embedder_that_cannot_be_loaded_is_told_by_each_question(
