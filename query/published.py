@@ -377,7 +377,7 @@ class PublishedIndex:
             # without time, it is done when this is called again
             if version == self._ahead or time.monotonic() >= until:
                 return
-            chunks = retriever.chunks(_FEW)
+            chunks, reader = retriever.chunks(_FEW), self.reader.beside(retriever.opened.folder)
         self._ahead = version  # also where a text cannot be embedded: that is tried once
         with suppress(UsageError):  # where a question needs a workspace
             self.ask(self.title)  # imports and reads what nothing before the first answer does
@@ -385,7 +385,7 @@ class PublishedIndex:
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:
                 break
-            self.reader.read_ahead(
+            reader.read_ahead(
                 texts[begin : begin + _AT_ONCE], is_english=primary_tag(self.declaration.language) in ("en", "auto")
             )
 
@@ -717,7 +717,7 @@ class PublishedIndex:
             text,
             found.hits,
             self.embedder,
-            self.reader,
+            self.reader.beside(retriever.opened.folder),
             mode,
             lowest,
             is_confident,

@@ -5,12 +5,14 @@ there what is said in other words. Where both read, their cosines are added (doc
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from almanac.index.embedding.embedder import Embedder
+from almanac.query.models.kept_vectors import KeptVectors
 
 Floats = npt.NDArray[np.float32]
 _WEIGHT = 3.0  # of a cosine of multilingual-e5-small, whose cosines lie three times as close together
@@ -37,6 +39,11 @@ class Reader:
 
     def __init__(self, every: Embedder, english: Embedder | None, *, is_multilingual: bool) -> None:
         self._every, self._english, self.is_multilingual = every, english, is_multilingual
+
+    def beside(self, folder: Path) -> "Reader":
+        """This reader for one version, in whose folder it keeps the vectors of sentences."""
+        english = None if self._english is None else KeptVectors(self._english, folder)
+        return Reader(KeptVectors(self._every, folder), english, is_multilingual=self.is_multilingual)
 
     def read(self, questions: Sequence[str], texts: Sequence[str], *, is_english: bool) -> Read:
         """Reads at least one text for each question. `is_english` is whether questions and texts are English."""
