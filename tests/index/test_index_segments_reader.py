@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
 from almanac.index.segments.store import remove_unnamed_segments, segment_dir
 from almanac.index.versions.store import MANIFEST, version_dir
 from almanac.query.retrieval.request import Request, SearchMode
-from almanac.query.retrieval.retriever import Retriever, texts_in
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
@@ -230,7 +229,6 @@ def test_searches_are_the_same_with_filters_workspaces_tags_and_neighbours(pair:
                 assert [{**step, "ms": 0} for step in several.trace] == [{**step, "ms": 0} for step in one.trace]
     for workspace in (None, "red", "blue", "green"):
         assert list(retrievers[0].documents(workspace)) == list(retrievers[1].documents(workspace))
-        assert retrievers[0].vocabulary(workspace)._words == retrievers[1].vocabulary(workspace)._words
     assert [one.source for one in retrievers[0].documents()[:6]] == [
         "doc0",
         "doc10",
@@ -240,19 +238,6 @@ def test_searches_are_the_same_with_filters_workspaces_tags_and_neighbours(pair:
         "file:///1",
     ]
     assert len(retrievers[0].documents("green")) == 0
-
-
-def test_misspelt_words_are_looked_for_in_a_sample_of_many_chunks(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("almanac.query.retrieval.retriever._READ_FOR_WORDS", 10)
-    retriever = Retriever(Declaration.model_validate(_DECLARED), pair.several, _vectors)
-    smallest = sorted(pair.one.chunk_ids)[:10]
-    read = partial(texts_in, retriever.opened, retriever.access)
-    assert sorted(read(None)) == sorted(f"{row['title']}\n{row['text']}" for row in pair.one.rows(smallest))
-    visible = retriever.access.visible("blue")
-    assert visible is not None
-    assert sorted(read("blue")) == sorted(
-        f"{row['title']}\n{row['text']}" for row in pair.one.rows(sorted(visible)[:10])
-    )
 
 
 @pytest.fixture

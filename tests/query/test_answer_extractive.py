@@ -1,6 +1,7 @@
 """Extractive answers say only what stands in the hits, whole, once, and cited."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -160,7 +161,7 @@ def test_the_same_field_of_two_records_is_quoted_with_their_titles() -> None:
 
 def test_an_answer_from_a_record_can_be_read_and_its_source_shows_the_record() -> None:
     passage = "Price, adult: 95 €\nDeparture: 14/11/2026\n\nNote:\nBring your passport."
-    told = {"start": None, "passage": passage, "metadata": {"price": 95}, "tags": ["boat"]}
+    told: dict[str, Any] = {"start": None, "passage": passage, "metadata": {"price": 95}, "tags": ["boat"]}
     found = ask("What is the price for an adult?", [make_hit(1, "The junk. Two days on a boat.", **told)])
     assert found.reply == "Price, adult: 95 € [1]"
     (source,) = found.sources

@@ -182,7 +182,6 @@ def test_made_up_paths_and_workspaces_leave_nothing_behind(opened: OpenVersion) 
         for workspace in (f"w{n}" * 500, "red"):
             _found(retriever, {"title": str(n)}, workspace)
             len(retriever.documents(workspace))
-            retriever.vocabulary(workspace).nearest("kayac", lambda *_: False)
 
     for n in range(40):
         once(n)
@@ -282,7 +281,7 @@ def test_sentences_of_any_length_are_kept_as_hashes() -> None:
     texts = [f"{n} " + "long " * 2000 for n in range(20)]
     first, again = embedder.embed_documents(texts), embedder.embed_documents(texts[::-1])[::-1]
     assert np.array_equal(first, again)
-    assert all(len(key) == 64 for key in embedder._kept)
+    assert all(len(key) == 64 for key in embedder._documents)
 
 
 def test_what_has_searched_a_version_is_freed_with_its_last_reference(opened: OpenVersion) -> None:
@@ -292,7 +291,6 @@ def test_what_has_searched_a_version_is_freed_with_its_last_reference(opened: Op
     retriever = _retriever(opened, tags={"field": "tags"})
     _found(retriever, {"title": {"$ne": "x"}}, "red")
     retriever.documents("red")
-    retriever.vocabulary("red").nearest("kaiak", retriever.is_same_word)
     left = [weakref.ref(one) for one in (retriever, retriever.access, retriever.judge)]
     gc.disable()
     try:
