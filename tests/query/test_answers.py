@@ -80,7 +80,7 @@ def test_golden_questions_are_asked_with_their_history(tmp_path: Path) -> None:
     )
     questions = [
         _expecting(["closes at six"])._replace(question="When does the garden close?"),
-        Golden("How do I bake sourdough bread?", history=history),
+        Golden("How do I bake sourdough bread at home without any oven or yeast?", history=history),
     ]
     with open_index(base.publish(), data=base.data, env="") as index:
         judged = judge_answers(index, questions)

@@ -54,6 +54,11 @@ def embedded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return texts
 
 
+def _forget_vectors(base: SmallBase) -> None:
+    for file in base.data.glob("index/small/versions/*/.sentences-*"):
+        file.unlink()
+
+
 @cache
 def _loaded(embed: Embed) -> Embedder:
     return load_embedder(embed, for_queries=True)
@@ -61,7 +66,7 @@ def _loaded(embed: Embed) -> Embedder:
 
 @pytest.fixture
 def opened(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], PublishedIndex]]:
-    """Opens the index with an empty cache of vectors. The models are loaded once."""
+    """Opens the index without any vectors of sentences. The models are loaded once."""
     made: list[PublishedIndex] = []
 
     def load(embed: Embed, *_: Any, **__: Any) -> Embedder:
@@ -70,6 +75,7 @@ def opened(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.setattr(published, "load_embedder", load)
 
     def open_it() -> PublishedIndex:
+        _forget_vectors(base)
         made.append(open_index(str(base.path), data=base.data))
         return made[-1]
 
@@ -100,6 +106,16 @@ def test_answers_embed_no_sentence_then_and_are_the_same(
     embedded.clear()
     index.embed_ahead(_LATER)
     assert [index.ask(question) for question in _QUESTIONS] == answers
+    assert not embedded
+
+
+def test_another_process_embeds_none_of_them_again(
+    base: SmallBase, opened: Callable[[], PublishedIndex], embedded: list[tuple[str, str]]
+) -> None:
+    opened().embed_ahead(_LATER)
+    embedded.clear()
+    with open_index(str(base.path), data=base.data) as index:
+        index.embed_ahead(_LATER)
     assert not embedded
 
 
@@ -179,6 +195,7 @@ def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(
 
     monkeypatch.setattr(LocalEmbedder, "embed_documents", fail)
     monkeypatch.setattr("almanac.serve.catalog._AHEAD_S", math.inf)
+    _forget_vectors(base)
     catalog = Catalog(DataDir(base.data), [str(base.path)])
     assert catalog.keep_up() == ["small"]
     assert len(tried) == published._AT_ONCE
