@@ -18,7 +18,7 @@ READ = 10  # closest passages that are read for an answer, unless a request says
 NEAREST = 5  # and that are shown beside a refusal
 # The probability is .5 at this cosine of the best sentence by multilingual-e5-small, and grows by this many logits for
 # each unit of it. A sentence in another language than the question is farther from it, whatever it says.
-EVEN, EVEN_FOREIGN, SLOPE = 0.812, 0.78, 55.0
+EVEN, EVEN_FOREIGN, SLOPE = 0.822, 0.785, 55.0
 LEAST = 0.5  # probability below which a question is refused
 
 
