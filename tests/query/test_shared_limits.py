@@ -19,7 +19,7 @@ time.sleep = lambda _: None  # what is booked counts, not the wait
 from almanac.query import open_index
 with open_index(sys.argv[1], data=sys.argv[2]) as index:
     index.search("When does the garden close?", k=1)
-    index.ask("When does the garden close?", floor=-1.0)
+    index.ask("Do dogs stay outside?", floor=-1.0)
 """
 _EVALUATING = """
 import sys, time
