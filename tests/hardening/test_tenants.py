@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from random import Random
 from typing import Any
@@ -103,6 +104,9 @@ def doors(world: _World) -> Iterator[tuple[httpx.Client, str]]:
     catalog = Catalog(DataDir(world.data), names, default="notes")
     server = KnowledgeServer(catalog, Settings())
     with serve_bases(world, names=names, **settings) as client, listening(server, **settings) as address:
+        asked = {"Authorization": f"Bearer {next(iter(_KEYS.values()))}"}
+        while client.get("/ready", headers=asked).status_code == 503:  # the models are being loaded
+            time.sleep(0.1)
         yield client, address
     catalog.close()
 
