@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -177,13 +177,20 @@ class Embedders:
         every, is_multilingual = None, missing_package("multilingual") is None
         if is_multilingual:
             try:
-                every = self.of(Embed(model=_MULTILINGUAL), data)
+                every = _bundled(_MULTILINGUAL)
             except AlmanacError as error:
                 is_multilingual = False
                 _log.warning("sentences are read by the declared embedder alone", model=_MULTILINGUAL, why=str(error))
-        every = every or self.of(embed, data)
-        english = self.of(Embed(model=_ENGLISH), data)
-        return Reader(every, english if english is not every else None, is_multilingual=is_multilingual)
+        is_english = embed.provider == "local" and embed.model == _ENGLISH
+        every = every or (_bundled(_ENGLISH) if is_english else self.of(embed, data))
+        english = None if is_english and not is_multilingual else _bundled(_ENGLISH)
+        return Reader(every, english, is_multilingual=is_multilingual)
+
+
+@cache
+def _bundled(model: str) -> Embedder:
+    """A bundled embedder for what is compared with questions, loaded once for all indexes of a process."""
+    return CachingEmbedder(load_embedder(Embed(model=model, precision="float32"), for_queries=True))
 
 
 class PublishedIndex:
@@ -362,6 +369,8 @@ class PublishedIndex:
 
     def _warm(self, retriever: Retriever) -> None:
         retriever.warm(self.embedder.info.dimension)
+        if not self.has_model:
+            _ = self.reader
 
     def embed_ahead(self, until: float) -> None:
         """Answers a question, and embeds sentences that replies may quote, until a time of `time.monotonic`: else the
@@ -717,7 +726,7 @@ class PublishedIndex:
             text,
             found.hits,
             self.embedder,
-            self.reader.beside(retriever.opened.folder),
+            None if self.has_model else self.reader.beside(retriever.opened.folder),
             mode,
             lowest,
             is_confident,

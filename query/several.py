@@ -200,7 +200,7 @@ class SeveralIndexes:
             found[best],
             declaration=self._written_by(found[first.declaration.name]),
             generator=found[first.declaration.name].generator,
-            reader=first.reader,  # keeps no sentences of one base beside those of another
+            reader=None if first.has_model else first.reader,  # keeps no sentences of one base beside those of another
             hits=[self._with_language(hit) for hit in hits],
             grounds=found[best].grounds.beside(
                 [one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]

@@ -42,7 +42,7 @@ class Question:
         text: The question.
         hits: Hits that may be answered from, best first.
         embedder: Embedder of the version, for what a model's reply cites.
-        reader: Reads the sentences of the hits.
+        reader: Reads the sentences of the hits; None where a model writes the reply.
         mode: `kb-only` or `kb-llm`.
         lowest: Score threshold, a dense cosine, from which on hits are answered from.
         is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode
@@ -66,7 +66,7 @@ class Question:
     text: str
     hits: Sequence[Hit]
     embedder: Embedder
-    reader: Reader
+    reader: Reader | None
     mode: str
     lowest: float
     is_confident: bool = False
@@ -74,7 +74,7 @@ class Question:
     history: History = ()
     language: str | None = None
     note: str | None = None
-    grounds: Grounds = field(default_factory=Grounds)
+    grounds: Grounds = field(default_factory=lambda: Grounds(decides=False))
     readings: "Sequence[AnalyzedQuery]" = ()
     searched: str | None = None
     parts: Mapping[str, str] | None = None
@@ -139,6 +139,7 @@ class _Answering:
         return self._generated(self.generator, is_streamed=is_streamed)
 
     def _extracted(self) -> Iterator[str | Answer]:
+        assert self.reader is not None  # since no model writes the reply
         picked = extract(
             self.question,
             self.hits,

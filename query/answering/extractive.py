@@ -24,7 +24,8 @@ _SENTENCES, _CHARACTERS = 4, 380  # of a reply, at most
 # Added to what the embedders say: for the question's words that a sentence has with its context, weighted by rarity;
 # for the score of its hit, relative to the best one's.
 _WORDS, _HIT = 0.3, 0.1
-_NEARLY = 0.2  # how much less than the best sentence another one may have, to be quoted beside it
+# how much less than the best sentence another one may have, to be quoted beside it, and where one embedder reads
+_NEARLY, _NEARLY_ALONE = 0.2, 0.1
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
 # Sentences that are read, in some .7 s; of more, those with most of the question's words. Of 423 questions over the
 # examples, 336 are answered rightly so, as where all are read (121 in the mean); with 40 it is 332.
@@ -88,7 +89,7 @@ def extract(
     scores = read.scores[: len(whole)].mean(axis=0) + beside
     # A part may leave out what it is about, so that the whole question counts as much.
     lead = [int(np.argmax(scores + of_part + beside)) for of_part in read.scores[len(whole) :]]
-    chosen = _choose(sentences, scores, lead)
+    chosen = _choose(sentences, scores, lead, _NEARLY if is_english else _NEARLY_ALONE)
     best_of = {sentences[i].passage: number for number, i in reversed(list(enumerate(chosen)))}
     chosen.sort(key=lambda i: (best_of[sentences[i].passage], sentences[i].position))
     asked = question_language(question)
@@ -146,14 +147,14 @@ def _shares(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> Floats:
     return np.array([max(0.0, hits[s.hit].score / best) if best > 0 else 1.0 for s in sentences], dtype=np.float32)
 
 
-def _choose(sentences: Sequence[Sentence], scores: Floats, lead: Sequence[int]) -> list[int]:
+def _choose(sentences: Sequence[Sentence], scores: Floats, lead: Sequence[int], nearly: float) -> list[int]:
     """Selects sentences, those of `lead` first, then by score, without repetitions of earlier ones."""
     order = [int(i) for i in np.argsort(-scores, kind="stable")]
     words = [frozenset(s.text.casefold().split()) for s in sentences]
     chosen: list[int] = []
     room = _CHARACTERS
     for i in dict.fromkeys([*lead, *order]):
-        if len(chosen) == _SENTENCES or (i not in lead and scores[i] < scores[order[0]] - _NEARLY):
+        if len(chosen) == _SENTENCES or (i not in lead and scores[i] < scores[order[0]] - nearly):
             break
         is_repeated = any(len(words[i] & words[j]) >= _SAME * len(words[i] | words[j]) for j in chosen)
         if not is_repeated and (not chosen or len(sentences[i].text) <= room):

@@ -1,7 +1,7 @@
 """Rewriting of follow-up questions by the declared model, so that they stand by themselves.
 
 It is optional at run time: where the model is unreachable, overloaded or returns nothing usable,
-`query.retrieval.follow_up` decides, and the trace and the log contain the reason. Errors that the operator has to fix
+`query.retrieval.searching` decides, and the trace and the log contain the reason. Errors that the operator has to fix
 (key, model name, address) are raised, since they would otherwise go unnoticed.
 """
 

@@ -1,6 +1,6 @@
 """Refusing by answerability: what speaks for an answer, what against, and the passages that come closest."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,6 +16,15 @@ from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import StorageError
 from tests.query.answering import UNKNOWN, ask, make_hit
 from tests.query.small_base import SmallBase
+
+
+@pytest.fixture(autouse=True)
+def _loaded_anew() -> Iterator[None]:
+    """What a process has loaded of the bundled models is not taken from, or left to, other tests."""
+    published._bundled.cache_clear()
+    yield
+    published._bundled.cache_clear()
+
 
 _HITS = [
     make_hit(1, "A refund takes fourteen days."),

@@ -18,6 +18,15 @@ from almanac.schemas.errors import OperationalError
 from almanac.serve.catalog import Catalog
 from tests.query.small_base import NOTES, SmallBase
 
+
+@pytest.fixture(autouse=True)
+def _loaded_anew() -> Iterator[None]:
+    """What a process has loaded of the bundled models is not taken from, or left to, other tests."""
+    published._bundled.cache_clear()
+    yield
+    published._bundled.cache_clear()
+
+
 pytestmark = pytest.mark.slow  # the real models
 _LATER = math.inf
 _SOURCES = [{"name": "notes", "kind": "files", "glob": "notes/*", "yields": "documents"}]
