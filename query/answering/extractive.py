@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 _SENTENCES, _CHARACTERS = 4, 380  # of a reply, at most
 # Added to what the embedders say: for the question's words that a sentence has with its context, weighted by rarity;
-# for the score of its hit, relative to the best one's.
-_WORDS, _HIT = 0.3, 0.1
+# for the score of its hit, relative to the best one's. Taken off for a record's short field: beside its title,
+# "Updated: March 4" is as near to a question about the thing as what is said of it.
+_WORDS, _HIT, _FIELD = 0.3, 0.1, 0.15
 # how much less than the best sentence another one may have, to be quoted beside it, and where one embedder reads
 _NEARLY, _NEARLY_ALONE = 0.2, 0.1
 _SAME = 0.8  # minimum Jaccard index of the words of two sentences from which on the second is a repetition
@@ -78,7 +79,8 @@ def extract(
         return []
     whole = [question] if searched is None else [question, searched]
     overlaps = _overlaps(whole[-1], sentences, hits, language, readings)
-    beside = _WORDS * overlaps + _HIT * _shares(sentences, hits)
+    fields = np.array([s.is_field for s in sentences], dtype=np.float32)
+    beside = _WORDS * overlaps + _HIT * _shares(sentences, hits) - _FIELD * fields
     if len(sentences) > _READ:
         kept = np.sort(np.argsort(-beside, kind="stable")[:_READ])
         sentences, beside = [sentences[i] for i in kept], beside[kept]

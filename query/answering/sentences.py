@@ -323,7 +323,7 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
 
 def _says_something(value: str, hit: Hit) -> bool:
     """Whether a field's value is more than what is shown beside the hit anyway, and a bare number that is its id."""
-    is_shown = value in (hit.title, hit.url) or (value == hit.document_id and value.isdecimal())
+    is_shown = value in (hit.title, hit.url, ", ".join(hit.tags)) or (value == hit.document_id and value.isdecimal())
     return not is_shown and any(c.isalnum() for c in value)
 
 
