@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from almanac.core.durable import remove
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
@@ -92,4 +93,4 @@ class KeptVectors:
             pass
         except sqlite3.DatabaseError:
             with suppress(OSError):
-                self._file.unlink()
+                remove(self._file, synced=False)
