@@ -174,17 +174,17 @@ class Embedders:
         """Reader of the answers of a declaration: the two bundled embedders; where the extra `multilingual` is not
         installed, or its model cannot be unpacked, the declared one and all-MiniLM-L6-v2.
         """
+        own = embed.model if embed.provider == "local" else None
         every, is_multilingual = None, missing_package("multilingual") is None
         if is_multilingual:
             try:
-                every = _bundled(_MULTILINGUAL)
+                every = self.of(embed, data) if own == _MULTILINGUAL else _bundled(_MULTILINGUAL)
             except AlmanacError as error:
                 is_multilingual = False
                 _log.warning("sentences are read by the declared embedder alone", model=_MULTILINGUAL, why=str(error))
-        is_english = embed.provider == "local" and embed.model == _ENGLISH
-        every = every or (_bundled(_ENGLISH) if is_english else self.of(embed, data))
-        english = None if is_english and not is_multilingual else _bundled(_ENGLISH)
-        return Reader(every, english, is_multilingual=is_multilingual)
+        english = self.of(embed, data) if own == _ENGLISH else _bundled(_ENGLISH)
+        every = every or self.of(embed, data)
+        return Reader(every, None if english is every else english, is_multilingual=is_multilingual)
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 
 from almanac.cli.questions import ask, search
 from almanac.index.embedding.embedder import BUNDLED, LocalEmbedder, Vectors
-from almanac.query import open_index
+from almanac.query import open_index, published
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.results import Answer, SearchResult
@@ -162,6 +162,7 @@ def test_an_unknown_language_is_refused_before_anything_is_embedded(
 
 def test_models_are_loaded_once_and_not_for_what_needs_none(base: SmallBase, monkeypatch: pytest.MonkeyPatch) -> None:
     load, loaded = LocalEmbedder.__init__, list[str]()
+    published._bundled.cache_clear()
 
     def noted(self: LocalEmbedder, *given: Any, **named: Any) -> None:
         load(self, *given, **named)
