@@ -201,7 +201,8 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
                     except Exception as error:
                         finding = f"{type(error).__name__}: {error}"
                 tally.note(f"{number}: {name!r}", finding or _strayed())
-        tally.fallen += sorted(_tree(bases.folder) - before)
+        made = _tree(bases.folder) - before
+        tally.fallen += sorted(path for path in made if "/versions/v0001/.sentences-" not in str(path))  # kept vectors
     catalog.close()
 
 
