@@ -11,6 +11,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from almanac.core.computed_once import computed_once
 from almanac.core.extras import missing_package
 from almanac.core.invisible import without_invisible
 from almanac.core.load import load_declaration
@@ -24,7 +25,7 @@ from almanac.index.lexical.analyzer import primary_tag
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
 from almanac.query.answering.answer import History, Question, answer, stream_answer
-from almanac.query.answering.answerability import NEAREST, READ, grounds_of
+from almanac.query.answering.answerability import READ, grounds_of
 from almanac.query.answering.extractive import texts_of_sentences
 from almanac.query.answering.language import require_language
 from almanac.query.answering.notes import note_on_language
@@ -223,7 +224,8 @@ class PublishedIndex:
         self._data, self._pinned, self._gives_way = data, version, gives_way
         self._embedders = embedders or Embedders()
         self._embedder: Embedder | None = None
-        self._is_loading = False  # in another thread, or it was
+        self._lock = threading.RLock()  # of what is computed once
+        self._is_loading = False  # the reader, in another thread, or it was
         self._ahead: str | None = None  # version whose sentences have been embedded ahead
         self._reader = StoreReader(data, declaration.name, version) if data.url else None
         self._pool = VersionPool(self.resolve, self._open, version)
@@ -289,25 +291,25 @@ class PublishedIndex:
             self._embedder = self._embedders.of(self.declaration.embed, self._data)
         return self._embedder
 
-    @cached_property
+    @computed_once
     def reader(self) -> Reader:
         """Reads sentences for questions. The first access loads its embedders."""
         return self._embedders.reader(self.declaration.embed, self._data)
 
-    def _load_beside(self, *, reads: bool = False) -> None:
-        """Begins to load the embedder, and what reads sentences, in another thread, while this one reads what a search
-        needs before its vectors. An error is met again by `embedder`.
+    def _load_reader_beside(self) -> None:
+        """Begins to load what reads sentences in another thread, while this one searches. An error is met again by
+        `reader`.
         """
-        if self._is_loading:
+        if self.has_model or self._is_loading:
             return
         self._is_loading = True
 
         def load() -> None:
             with suppress(Exception):
-                _ = self.embedder, self.reader if reads else None
+                _ = self.reader
 
         with suppress(RuntimeError):  # the system gives no further thread
-            threading.Thread(target=load, name="embedder").start()
+            threading.Thread(target=load, name="reader").start()
 
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
         """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that
@@ -376,8 +378,9 @@ class PublishedIndex:
         """Answers a question, and embeds sentences that replies may quote, until a time of `time.monotonic`: else the
         first answers take far longer.
 
-        Does so once for each version that is live. Does nothing where a model writes the replies or an API embeds, and
-        embeds nothing of a version of more than 1,000 chunks. Raises the errors of `reading` and of the embedder.
+        Does so once for each version that is live. Does nothing where a model writes the replies or without the extra
+        `multilingual`, and embeds nothing of a version of more than 1,000 chunks. Raises the errors of `reading` and of
+        the embedder.
         """
         if self.has_model or not self.reader.is_multilingual:
             return
@@ -507,12 +510,9 @@ class PublishedIndex:
             question = without_invisible(query)
 
             def request_for(text: str) -> Request:
-                request = self._request(
+                return self._request(
                     retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts
                 )
-                if needs_vector:
-                    self._load_beside()
-                return request
 
             needs_vector = (
                 (mode or self.declaration.retrieve.mode) != "lexical"
@@ -702,8 +702,8 @@ class PublishedIndex:
                 workspace=workspace,
                 parts=parts,
             )
-            self._load_beside(reads=not self.has_model)
-            return replace(request, thresholds=self._thresholds if chosen is None else None, closest=max(READ, NEAREST))
+            self._load_reader_beside()
+            return replace(request, thresholds=self._thresholds if chosen is None else None, closest=READ)
 
         found = self._search(
             retriever, request_for, lambda texts: self.embedder.embed_queries(texts), is_conversation=bool(history)

@@ -89,8 +89,11 @@ def extract(
     read = reader.read([*whole, *parts], _texts_read(sentences), is_english=is_english)
     cosines = read.cosines[: len(whole)].mean(axis=0)
     scores = read.scores[: len(whole)].mean(axis=0) + beside
-    # A part may leave out what it is about, so that the whole question counts as much.
-    lead = [int(np.argmax(scores + of_part + beside)) for of_part in read.scores[len(whole) :]]
+    lead: list[int] = []
+    for of_part in read.scores[len(whole) :]:
+        # A part may leave out what it is about, so that the whole question counts as much.
+        best = map(int, np.argsort(-(scores + of_part + beside), kind="stable"))
+        lead += [i for i in best if i not in lead][:1]  # another one than another part's
     chosen = _choose(sentences, scores, lead, _NEARLY if is_english else _NEARLY_ALONE)
     best_of = {sentences[i].passage: number for number, i in reversed(list(enumerate(chosen)))}
     chosen.sort(key=lambda i: (best_of[sentences[i].passage], sentences[i].position))

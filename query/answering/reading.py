@@ -35,31 +35,36 @@ class Reader:
         english: Reads English beside it. None: `every` is the only one.
         is_multilingual: Whether `every` is multilingual-e5-small, and not the knowledge base's own embedder in its
             place. Only with it is known from which cosine on a sentence answers.
+        folder: Where vectors of texts are kept. None: nowhere but in the embedders' memory.
     """
 
-    def __init__(self, every: Embedder, english: Embedder | None, *, is_multilingual: bool) -> None:
-        self._every, self._english, self.is_multilingual = every, english, is_multilingual
+    def __init__(
+        self, every: Embedder, english: Embedder | None, *, is_multilingual: bool, folder: Path | None = None
+    ) -> None:
+        self._every, self._english, self.is_multilingual, self._folder = every, english, is_multilingual, folder
 
     def beside(self, folder: Path) -> "Reader":
         """This reader for one version, in whose folder it keeps the vectors of sentences."""
-        english = None if self._english is None else KeptVectors(self._english, folder)
-        return Reader(KeptVectors(self._every, folder), english, is_multilingual=self.is_multilingual)
+        return Reader(self._every, self._english, is_multilingual=self.is_multilingual, folder=folder)
 
     def read(self, questions: Sequence[str], texts: Sequence[str], *, is_english: bool) -> Read:
         """Reads at least one text for each question. `is_english` is whether questions and texts are English."""
-        cosines = _cosines(self._every, questions, texts)
+        cosines = self._cosines(self._every, questions, texts)
         scores = cosines * (_WEIGHT if self.is_multilingual else 1.0)
         if is_english and self._english is not None:
-            scores = scores + _cosines(self._english, questions, texts)
+            scores = scores + self._cosines(self._english, questions, texts)
         return Read(cosines, scores)
 
     def read_ahead(self, texts: Sequence[str], *, is_english: bool) -> None:
-        """Embeds texts that questions will be compared with; the embedders remember them."""
-        self._every.embed_documents(texts)
+        """Embeds texts that questions will be compared with, and keeps their vectors."""
+        self._vectors(self._every, texts)
         if is_english and self._english is not None:
-            self._english.embed_documents(texts)
+            self._vectors(self._english, texts)
 
+    def _cosines(self, embedder: Embedder, questions: Sequence[str], texts: Sequence[str]) -> Floats:
+        found: Floats = embedder.embed_queries(questions) @ self._vectors(embedder, texts).T
+        return found
 
-def _cosines(embedder: Embedder, questions: Sequence[str], texts: Sequence[str]) -> Floats:
-    found: Floats = embedder.embed_queries(questions) @ embedder.embed_documents(texts).T
-    return found
+    def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> Floats:
+        keeping = embedder if self._folder is None else KeptVectors(embedder, self._folder)
+        return keeping.embed_documents(texts)

@@ -14,9 +14,7 @@ import numpy as np
 
 from almanac.core.durable import remove
 from almanac.index.embedding.embedder import Embedder, Vectors
-from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
-from almanac.schemas.manifest import EmbedderInfo
 
 _AT_ONCE = 500  # keys in one statement
 _WAIT_S = 0.2  # for another process that writes; then vectors are made anew
@@ -24,27 +22,16 @@ _MOST_PAGES = 50_000  # of 4 KB: some 400,000 sentences
 
 
 class KeptVectors:
-    """Embedder whose document vectors are kept in a file. Safe to share among threads if that one is.
+    """The vectors of texts by one embedder, kept in a file. Safe to share among threads if the embedder is.
 
     Args:
-        embedder: Makes vectors.
+        embedder: Makes vectors that are not there yet.
         folder: Folder of the version.
     """
 
     def __init__(self, embedder: Embedder, folder: Path) -> None:
         self._embedder = embedder
         self._file = folder / f".sentences-{sha256(embedder.info.fingerprint)[:16]}.sqlite"
-
-    @property
-    def info(self) -> EmbedderInfo:
-        return self._embedder.info
-
-    @property
-    def score_thresholds(self) -> ScoreThresholds:
-        return self._embedder.score_thresholds
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        return self._embedder.embed_queries(texts)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """Unit vectors, float32 (n, dimension), alike whether they were kept or made: each is rounded to 127 steps of
@@ -59,7 +46,7 @@ class KeptVectors:
             self._write(new)
             known |= new
         rows = [np.frombuffer(known[keys[text]], dtype=np.int8) for text in texts]
-        found = np.array(rows, dtype=np.float32).reshape(len(texts), self.info.dimension)
+        found = np.array(rows, dtype=np.float32).reshape(len(texts), self._embedder.info.dimension)
         unit: Vectors = found / np.linalg.norm(found, axis=1, keepdims=True)
         return unit
 
@@ -70,7 +57,7 @@ class KeptVectors:
                 some = keys[begin : begin + _AT_ONCE]
                 marks = ",".join("?" * len(some))
                 found.update(opened.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some))
-        return {key: vector for key, vector in found.items() if len(vector) == self.info.dimension}
+        return {key: vector for key, vector in found.items() if len(vector) == self._embedder.info.dimension}
 
     def _write(self, new: Mapping[bytes, bytes]) -> None:
         with self._tolerated(), self._opened("rwc") as opened, opened:

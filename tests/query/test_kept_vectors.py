@@ -38,7 +38,7 @@ def test_what_one_process_made_another_one_finds_alike(tmp_path: Path) -> None:
     assert ((vectors * CountingWords().embed_documents(_TEXTS)).sum(axis=1) > 0.999).all()
     second.embed_documents([*_TEXTS, "a visa"])
     assert found.asked == ["a visa"]
-    assert first.embed_documents([]).shape == (0, first.info.dimension)
+    assert first.embed_documents([]).shape == (0, made.info.dimension)
 
 
 def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
