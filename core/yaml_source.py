@@ -22,6 +22,8 @@ _SHOWN = 60  # characters of a text in an error
 # A variable; or, in a template, a dollar sign before a field whose name no variable can have; or what was meant to be a
 # variable.
 _VARIABLE = re.compile(r"\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\}|([^\W\d]\w*(?:\.\w+)*\}))?")
+# Texts that name a variable, whose value is read where it is used.
+_NAMING = frozenset({("embed", "key"), ("generate", "key")})
 _LITERAL = "${NONE:-$}{"  # a way to write `${` where a variable would begin
 # Values below these keys are never shown in errors, even in an invalid form.
 SECRET_KEYS = frozenset({"auth", "headers", "cookies"})
@@ -193,7 +195,7 @@ def plain(
         return {key: plain(value, (*at, key), unset, filled) for key, value in node.value.items()}
     if isinstance(node.value, list):
         return [plain(value, (*at, number), unset, filled) for number, value in enumerate(node.value)]
-    if not isinstance(node.value, str):
+    if not isinstance(node.value, str) or at in _NAMING:
         return node.value
 
     def value_of(match: re.Match[str]) -> str:

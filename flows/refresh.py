@@ -93,7 +93,7 @@ def _checkpoint_name(parameters: dict[str, Any]) -> str:
     return span_name("embed checkpoint", (parameters["first"], parameters["last"]))
 
 
-# Prefect retries acquisition only: requests for embeddings are retried by the API client (index/mistral).
+# Prefect retries acquisition only: requests for embeddings are retried by the API client (index/api).
 acquire = StepTask(
     acquiring.acquire,
     task_run_name="acquire {source.name}",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from almanac.core.extras import require_extra
 from almanac.core.settings import DataDir
-from almanac.index.embedding.mistral_embedder import MistralEmbedder
+from almanac.index.embedding.api_embedder import ApiEmbedder
 from almanac.index.embedding.model_folder import BUNDLED, describe_embedder, find_model
 from almanac.index.embedding.precision import has_bfloat16, has_gpu, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
@@ -82,9 +82,7 @@ def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: boo
     for the data directory that the environment determines. Raises DeclarationError where a local model cannot be
     loaded, CredentialRefused where an API's key is missing.
     """
-    return (
-        MistralEmbedder(embed, data) if embed.provider == "mistral" else LocalEmbedder(embed, for_queries=for_queries)
-    )
+    return LocalEmbedder(embed, for_queries=for_queries) if embed.provider == "local" else ApiEmbedder(embed, data)
 
 
 class LocalEmbedder:

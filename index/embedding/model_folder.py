@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from almanac.core.extras import require_extra
 from almanac.core.settings import installation
-from almanac.index.embedding.mistral_embedder import describe_mistral
+from almanac.index.embedding.api_embedder import describe_api_embedder
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.unpack import WEIGHTS
@@ -172,10 +172,10 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
 
 def require_models(embed: Embed) -> None:
     """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`;
-    an API, `mistral`.
+    an API, that of its provider.
     """
-    if embed.provider == "mistral":
-        require_extra("mistral", "embed.provider: mistral")
+    if embed.provider != "local":
+        require_extra(embed.provider, f"embed.provider: {embed.provider}")
     elif embed.model not in BUNDLED:
         require_extra("models", f"embed.model: {embed.model}", embed.model, f"one of the bundled: {', '.join(BUNDLED)}")
 
@@ -222,8 +222,8 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
     `precision: auto` is resolved for this machine (`precision.resolve`). Raises DeclarationError where the model cannot
     be read.
     """
-    if embed.provider == "mistral":
-        return describe_mistral(embed)
+    if embed.provider != "local":
+        return describe_api_embedder(embed)
     precision = resolve(embed).precision
     folder, prompts = find_model(embed), prompts_of(embed)
     try:

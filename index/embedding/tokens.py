@@ -6,9 +6,9 @@ import numpy as np
 
 from almanac.core.digests import SortedDigests, digests_in
 from almanac.core.tables import Batches, read_rows
+from almanac.index.api.batching import estimate_tokens
 from almanac.index.embedding.model_folder import find_model, prompts_of
 from almanac.index.embedding.tokenizer import load_tokenizer
-from almanac.index.mistral.batching import estimate_tokens
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 
@@ -21,7 +21,7 @@ def count_tokens(embed: Embed, texts: Iterable[str]) -> int | None:
 
     For an API the number is an upper estimate, since its tokenizer is not available locally.
     """
-    if embed.provider == "mistral":
+    if embed.provider != "local":
         prompt = prompts_of(embed).document
         return sum(estimate_tokens(prompt + text) for text in texts)
     lengths = _lengths(embed, texts)

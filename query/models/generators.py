@@ -1,21 +1,23 @@
-"""Generators, the models that write answers: their interface, and the one for Mistral's API or a compatible server."""
+"""Generators, the models that write answers: their interface, and those behind an API."""
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Generator as PythonGenerator
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from almanac.core.settings import DataDir
-from almanac.index.mistral.batching import estimate_tokens
-from almanac.index.mistral.client import AnswerMalformed, MistralApi, Unanswered, shared_limit
-from almanac.index.mistral.retry import Retry
+from almanac.index.api.batching import estimate_tokens
+from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
+from almanac.index.api.retry import Retry
+from almanac.index.api.sdks import SDKS
+from almanac.index.api.taken import Taken, change_for, changed
 from almanac.schemas.declaration.generate import Generate
 
-if TYPE_CHECKING:
-    from mistralai.client import Mistral
-
-
 _FAILED = "error"  # finish reason of a failed reply
+T = TypeVar("T")
 Messages = Sequence[Mapping[str, str]]  # {role: system | user | assistant, content}, oldest first
 
 
@@ -35,7 +37,7 @@ class Generator(Protocol):
 
 # frozen
 def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> Generator | None:  # noqa: B008
-    """The declared generator; None where the provider is `extractive`. Raises CredentialRefused where MISTRAL_API_KEY
+    """The declared generator; None where the provider is `extractive`. Raises CredentialRefused where the key of an API
     is missing or malformed.
 
     Args:
@@ -43,70 +45,135 @@ def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Re
         data: Data directory, whose processes share the declared rate limit. Default: the one of the environment.
         retry: Number of attempts, and delays between them.
     """
-    return MistralGenerator(generate, data, retry=retry) if generate.provider == "mistral" else None
+    return None if generate.provider == "extractive" else ApiGenerator(generate, data, retry=retry)
 
 
-class MistralGenerator:
-    """Chat completions of Mistral's API or a compatible server. Safe to share among threads."""
+class ApiGenerator:
+    """Chat completions of an API. Safe to share among threads.
+
+    What a model does not take, such as `max_tokens` or a temperature, its server says once: from then on, also in
+    other processes with the same data directory, it is asked as it takes it.
+    """
 
     # frozen
     def __init__(self, generate: Generate, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
         assert generate.model is not None
         self._model = generate.model
-        limit = shared_limit(data, generate.server_url, generate.model, generate.requests_per_second, None)
-        self._api = MistralApi(
-            generate.server_url, limit, timeout_s=generate.timeout_s, retry=retry, section="generate"
-        )
+        limit = shared_limit(data, generate.server, generate.model, generate.requests_per_second, None)
+        self._taken = Taken(limit.path.with_suffix(".json"))
+        sdk, key = SDKS[generate.provider], ApiKey(generate.key_variable)
+        self._api = Api(sdk, generate.server, key, limit, timeout_s=generate.timeout_s, retry=retry, section="generate")
+        self._complete, self._stream = _CALLS[generate.provider]
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
-        def send(client: "Mistral") -> str:
-            asked: Any = list(messages)
-            answer = client.chat.complete(
-                model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens
-            )
-            choice = answer.choices[0] if answer.choices else None
-            text = _text_of(choice.message.content) if choice is not None and choice.message is not None else ""
-            if choice is None or choice.finish_reason == _FAILED or not text.strip():
+        def send(client: Any, asked: dict[str, Any]) -> str:
+            choices = self._complete(client, asked).choices
+            text = _text_of(choices[0].message.content) if choices and choices[0].message is not None else ""
+            if not choices or choices[0].finish_reason == _FAILED or not text.strip():
                 raise AnswerMalformed("the model wrote nothing, or broke off")
             return text
 
-        try:
-            return self._api.call(send, tokens=_tokens(messages))
-        except Unanswered as failure:
-            raise failure.error from None
+        return self._call(send, messages, temperature, max_tokens)
 
     def stream(self, messages: Messages, *, temperature: float, max_tokens: int) -> Iterator[str]:
         """The reply in parts. Failures before the first part are retried; later ones are raised, since the reader has
         seen the beginning.
         """
 
-        def send(client: "Mistral") -> tuple[str, PythonGenerator[str, None, None]]:
-            asked: Any = list(messages)
-            events = client.chat.stream(
-                model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens
-            )
-            parts = _parts_of(events)
+        def send(client: Any, asked: dict[str, Any]) -> tuple[str, PythonGenerator[str, None, None]]:
+            parts = _parts_of(self._stream(client, asked))
             return next(parts), parts
 
-        try:
-            first, parts = self._api.call(send, tokens=_tokens(messages))
-            with closing(parts):
-                yield first
+        first, parts = self._call(send, messages, temperature, max_tokens)
+        with closing(parts):
+            yield first
+            try:
                 while (part := self._api.call(lambda _: next(parts, None), attempts=1)) is not None:
                     yield part
-        except Unanswered as failure:
-            raise failure.error from None
+            except Unanswered as failure:
+                raise failure.error from None
+
+    def _call(self, send: Callable[..., T], messages: Messages, temperature: float, max_tokens: int) -> T:
+        """Calls `send` with a client and a request that the model takes, as far as that is known."""
+        asked = {"model": self._model, "messages": list(messages)}
+        options = {"temperature": temperature, "max_tokens": max_tokens}
+        tokens = sum(estimate_tokens(message["content"]) for message in messages)
+        changes = self._taken.known()
+        while True:
+            body = {**asked, **changed(options, changes)}
+            try:
+                answer = self._api.call(partial(send, asked=body), tokens=tokens)
+            except Unanswered as failure:
+                further = change_for(failure.finding, changes)
+                if further is None:
+                    raise failure.error from None
+                changes = changes | {further}
+            else:
+                self._taken.keep(changes)
+                return answer
 
 
-def _parts_of(events: Any) -> PythonGenerator[str, None, None]:
+class _Message(BaseModel):
+    content: Any = None
+
+
+class _Choice(BaseModel):
+    message: _Message | None = None
+    delta: _Message | None = None
+    finish_reason: str | None = None
+
+
+class _Chat(BaseModel):
+    """The part of a response, or of an event of a stream, that is read."""
+
+    choices: list[_Choice]
+
+
+def _complete_openai(client: Any, asked: dict[str, Any]) -> Any:
+    return _read(client.chat.completions.with_raw_response.create(**asked).content)
+
+
+def _stream_openai(client: Any, asked: dict[str, Any]) -> PythonGenerator[Any, None, None]:
+    with client.chat.completions.create(**asked, stream=True) as events:
+        for event in events:
+            yield _read(event.to_json())
+
+
+def _read(body: str | bytes) -> _Chat:
+    try:
+        return _Chat.model_validate_json(body)
+    except ValidationError:
+        raise AnswerMalformed("its answer is not what the API says") from None
+
+
+def _complete_mistral(client: Any, asked: dict[str, Any]) -> Any:
+    return client.chat.complete(**asked)
+
+
+def _stream_mistral(client: Any, asked: dict[str, Any]) -> PythonGenerator[Any, None, None]:
+    with client.chat.stream(**asked) as events:
+        for event in events:
+            yield event.data
+
+
+# Of each provider: how a complete reply is asked for, and one in events. Replies and events have `choices`.
+_CALLS: dict[
+    str, tuple[Callable[[Any, dict[str, Any]], Any], Callable[[Any, dict[str, Any]], PythonGenerator[Any, None, None]]]
+] = {
+    "mistral": (_complete_mistral, _stream_mistral),
+    "openai": (_complete_openai, _stream_openai),
+}
+
+
+def _parts_of(events: PythonGenerator[Any, None, None]) -> PythonGenerator[str, None, None]:
     """The text of a stream's events. Raises AnswerMalformed where the stream ends without a finish reason, or without
     text.
     """
     is_finished = has_text = False
-    with events:
+    with closing(events):
         for event in events:
-            for choice in event.data.choices:
-                if text := _text_of(choice.delta.content):
+            for choice in event.choices:
+                if choice.delta is not None and (text := _text_of(choice.delta.content)):
                     has_text = True
                     yield text
                 is_finished = is_finished or bool(choice.finish_reason and choice.finish_reason != _FAILED)
@@ -122,12 +189,6 @@ def _text_of(content: Any) -> str:
     """
     if isinstance(content, str):
         return content
-    return (
-        "".join(part.text for part in content if getattr(part, "type", None) == "text")
-        if isinstance(content, list)
-        else ""
-    )
-
-
-def _tokens(messages: Messages) -> int:
-    return sum(estimate_tokens(message["content"]) for message in messages)
+    parts = content if isinstance(content, list) else []
+    texts = [part if isinstance(part, dict) else vars(part) for part in parts]
+    return "".join(str(part.get("text", "")) for part in texts if part.get("type") == "text")

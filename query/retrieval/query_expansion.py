@@ -13,7 +13,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from almanac.core.logs import get_logger
-from almanac.index.mistral.retry import Retry
+from almanac.index.api.retry import Retry
 from almanac.query.retrieval.request import Retrieved
 from almanac.schemas.errors import CredentialRefused, OperationalError
 from almanac.schemas.results import Hit

@@ -4,10 +4,15 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from almanac.schemas.declaration.api import ApiSection
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.urls import ServerUrl
+from almanac.schemas.declaration.urls import BaseUrl
 
-MISTRAL_DIMENSIONS = {
+# lengths of the vectors of models that providers serve
+DIMENSIONS = {
+    "text-embedding-3-small": 1536,
+    "text-embedding-3-large": 3072,
+    "text-embedding-ada-002": 1536,
     "mistral-embed": 1024,
     "mistral-embed-2312": 1024,
     "codestral-embed": 1536,
@@ -32,18 +37,17 @@ class Prompts(DeclaredModel):
     )
 
 
-class Embed(DeclaredModel):
+class Embed(ApiSection):
     """The embedder that converts texts to vectors."""
 
-    _of_mistral: ClassVar[tuple[str, ...]] = (
-        "server_url", "same_as", "dimension", "price_per_million", "max_cost", "requests_per_second",
-        "tokens_per_minute",
+    of_api: ClassVar[tuple[str, ...]] = (
+        *ApiSection.of_api, "same_as", "dimension", "dimensions", "price_per_million", "max_cost", "tokens_per_minute",
     )  # fmt: skip
 
-    provider: Literal["local", "mistral"] = Field(
+    provider: Literal["local", "mistral", "openai"] = Field(
         "local",
         description=(
-            "local: on this machine; mistral: Mistral's API or a server that speaks it, with the key in MISTRAL_API_KEY"
+            "local: on this machine; mistral: Mistral's API; openai: OpenAI's, or any server that speaks its protocol"
         ),
     )
     model: str = Field(
@@ -52,7 +56,7 @@ class Embed(DeclaredModel):
         description="local: `all-MiniLM-L6-v2`, for English, or `multilingual-e5-small-q4`, for a hundred languages, "
         "which are bundled, "
         "or a sentence-transformers folder, with a slash (`./model`), relative to this file, by the extra `models`; "
-        "mistral: the name that the server knows, `mistral-embed` by default",
+        "mistral and openai: the name that the server knows, `mistral-embed` and `text-embedding-3-small` by default",
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
@@ -75,13 +79,10 @@ class Embed(DeclaredModel):
             "wants it: Mistral's own do not"
         ),
     )
-    server_url: ServerUrl | None = Field(
-        None, description="mistral: its address, without `/v1`; null: https://api.mistral.ai"
-    )
-    same_as: ServerUrl | None = Field(
+    same_as: BaseUrl | None = Field(
         None,
         description=(
-            "mistral: address of the server whose vectors these are, where another serves the same model; null: "
+            "APIs: address of the server whose vectors these are, where another serves the same model; null: "
             "its own: a new address embeds anew"
         ),
     )
@@ -89,50 +90,56 @@ class Embed(DeclaredModel):
         None,
         gt=0,
         le=65_536,
-        description="mistral: length of the vectors; known for Mistral's own models, required for others",
+        description="APIs: length of the vectors; known for models of Mistral and OpenAI, required for others",
+    )
+    dimensions: int | None = Field(
+        None,
+        gt=0,
+        le=65_536,
+        description="openai: length of the vectors that the server is asked for, where its model has several",
     )
     price_per_million: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="mistral: price of a million tokens, in any currency; plans and reports then tell costs",
+        description="APIs: price of a million tokens, in any currency; plans and reports then tell costs",
     )
     max_cost: float | None = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="mistral: a run whose estimated cost of embedding is higher is refused before it embeds",
-    )
-    requests_per_second: float | None = Field(
-        None,
-        gt=0,
-        allow_inf_nan=False,
-        description="mistral: limit that all processes of a data directory keep together; null: none",
+        description="APIs: a run whose estimated cost of embedding is higher is refused before it embeds",
     )
     tokens_per_minute: float | None = Field(
-        None, ge=100, allow_inf_nan=False, description="mistral: the same for tokens, by estimate"
+        None,
+        ge=100,
+        allow_inf_nan=False,
+        description="APIs: limit of tokens that all processes of a data directory keep together, by estimate",
     )
-    timeout_s: float = Field(60.0, gt=0, le=3600, description="mistral: seconds for which an answer is waited for")
 
     @model_validator(mode="before")
     @classmethod
-    def _defaults_of_mistral(cls, data: Any) -> Any:
-        if not isinstance(data, dict) or data.get("provider") != "mistral":
+    def _defaults_of_its_provider(cls, data: Any) -> Any:
+        usual = {"mistral": "mistral-embed", "openai": "text-embedding-3-small"}
+        provider = data.get("provider") if isinstance(data, dict) else None
+        if not isinstance(provider, str) or provider not in usual:
             return data
-        model = data.get("model", "mistral-embed")
-        known = MISTRAL_DIMENSIONS.get(model) if isinstance(model, str) else None
+        model = data.get("model", usual[provider])
+        known = data.get("dimensions") or (DIMENSIONS.get(model) if isinstance(model, str) else None)
         return {**data, "model": model, "dimension": known if data.get("dimension") is None else data["dimension"]}
 
     @model_validator(mode="after")
     def _fits_its_provider(self) -> Self:
         if self.provider == "local":
-            if others := [name for name in self._of_mistral if getattr(self, name) is not None]:
-                raise ValueError(f"{others[0]} belongs to provider: mistral, and the provider is local")
             return self
         if other := "precision" if self.precision != "auto" else "reuse" if self.reuse != "exact" else None:
-            raise ValueError(f"{other} belongs to provider: local, and the provider is mistral")
+            raise ValueError(f"{other} belongs to provider: local, and the provider is {self.provider}")
+        if self.dimensions is not None and self.provider != "openai":
+            raise ValueError(f"dimensions belongs to provider: openai, and the provider is {self.provider}")
         if self.dimension is None:
             raise ValueError(f"dimension is required: that of '{self.model}' is not known")
+        if self.dimensions not in (None, self.dimension):
+            raise ValueError(f"dimension is {self.dimension}, and dimensions asks for {self.dimensions}")
         if self.max_cost is not None and self.price_per_million is None:
             raise ValueError("max_cost needs price_per_million")
         return self

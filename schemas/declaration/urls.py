@@ -53,22 +53,29 @@ def domain_of(value: str) -> str:
     return ascii_host(host).strip("[]")
 
 
-def _server_url(value: str) -> str:
-    """Validates the address of an API server and removes a trailing `/v1`, which the client adds itself."""
+def _base_url(value: str) -> str:
+    """Validates the address of an API server, and removes slashes behind it."""
     try:
         parts = urlsplit(value)
         port = parts.port
     except ValueError as error:
         raise ValueError(f"is no address: {error}") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or port == 0:
-        raise ValueError("must be an address such as https://api.mistral.ai")
+        raise ValueError("must be an address such as https://api.example.com/v1")
     if parts.username is not None or parts.password is not None:
         raise PydanticCustomError(
-            "secret", "must not hold a user or a password (its value is not shown); MISTRAL_API_KEY holds the key"
+            "secret",
+            "must not hold a user or a password (its value is not shown); `key` names the variable with the key",
         )
-    return value.rstrip("/").removesuffix("/v1").rstrip("/")
+    return value.rstrip("/")
+
+
+def _server_url(value: str) -> str:
+    """As `_base_url`, without a trailing `/v1`, which Mistral's client adds itself."""
+    return _base_url(value).removesuffix("/v1").rstrip("/")
 
 
 HttpUrl = Annotated[str, AfterValidator(http_url)]
 Domain = Annotated[str, AfterValidator(domain_of)]
+BaseUrl = Annotated[str, AfterValidator(_base_url)]
 ServerUrl = Annotated[str, AfterValidator(_server_url)]

@@ -15,9 +15,10 @@ from almanac.core.extras import Extra, installed_version, missing_package, requi
 from almanac.core.store.objects import Objects
 from almanac.flows.pipeline import worker
 from almanac.flows.pipeline.fingerprints import MAPPING
+from almanac.index.api.client import Api, ApiKey
+from almanac.index.api.rate_limit import RateLimit
+from almanac.index.api.sdks import SDKS
 from almanac.index.embedding.model_folder import require_models
-from almanac.index.mistral.client import MistralApi
-from almanac.index.mistral.rate_limit import RateLimit
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import Page
@@ -83,7 +84,9 @@ def test_models_from_folders_and_apis_need_theirs_and_bundled_ones_nothing(tmp_p
     with pytest.raises(UsageError, match="'models', and sentence-transformers is not installed"):
         require_models(Embed(model=str(tmp_path)))
     with pytest.raises(UsageError, match="'mistral', and mistralai is not installed"):
-        MistralApi(None, RateLimit(tmp_path / "limit", None, None))
+        Api(SDKS["mistral"], Embed(provider="mistral").server, ApiKey(None), RateLimit(tmp_path / "limit"))
+    with pytest.raises(UsageError, match="'openai', and openai is not installed"):
+        require_models(Embed(provider="openai"))
     with pytest.raises(UsageError, match="'s3', and boto3 is not installed"):
         Objects("s3://bucket/prefix")
 

@@ -15,10 +15,10 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.tables import chunks_table, write_table
+from almanac.index.api.retry import Retry
+from almanac.index.embedding.api_embedder import ApiEmbedder
 from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder, load_embedder
-from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.score_thresholds import ScoreThresholds
-from almanac.index.mistral.retry import Retry
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import (
@@ -54,9 +54,9 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ALMANAC_DATA", str(tmp_path))
 
 
-def embedder_of(server: LoopbackMistral, **declared: Any) -> MistralEmbedder:
+def embedder_of(server: LoopbackMistral, **declared: Any) -> ApiEmbedder:
     embed = Embed(provider="mistral", server_url=server.url, dimension=DIMENSION, **{"timeout_s": 0.3, **declared})
-    return MistralEmbedder(embed, retry=QUICK)
+    return ApiEmbedder(embed, retry=QUICK)
 
 
 def expected(texts: list[str]) -> np.ndarray[Any, Any]:
@@ -284,7 +284,7 @@ def test_model_with_a_slash_is_a_name_and_no_folder(tmp_path: Path) -> None:
 
 
 def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None:
-    embedder = MistralEmbedder(
+    embedder = ApiEmbedder(
         Embed(provider="mistral", server_url=server.url, dimension=DIMENSION), retry=Retry(base_s=0.001, cap_s=0.002)
     )
     asked = []

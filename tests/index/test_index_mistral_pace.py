@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from almanac.core.retry_after import read_retry_after
 from almanac.core.settings import installation
-from almanac.index.mistral.batching import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack_requests
-from almanac.index.mistral.rate_limit import RateLimit
-from almanac.index.mistral.retry import Retry
+from almanac.index.api.batching import MAX_INPUTS, MAX_TOKENS, estimate_tokens, pack_requests
+from almanac.index.api.rate_limit import RateLimit
+from almanac.index.api.retry import Retry
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -123,7 +123,7 @@ def test_limit_lives_on_after_a_torn_file_and_a_clock_that_was_set_back(tmp_path
 ASKING = """
 import sys, time
 from pathlib import Path
-from almanac.index.mistral.rate_limit import RateLimit
+from almanac.index.api.rate_limit import RateLimit
 limit = RateLimit(Path(sys.argv[1]), requests_per_second=50)
 for _ in range(10):
     limit.wait()
@@ -132,7 +132,7 @@ for _ in range(10):
 HOLDING = """
 import sys, time
 from pathlib import Path
-from almanac.index.mistral.rate_limit import RateLimit
+from almanac.index.api.rate_limit import RateLimit
 with RateLimit(Path(sys.argv[1]), requests_per_second=50)._locked():
     print("held", flush=True)
     time.sleep(60)

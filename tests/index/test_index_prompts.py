@@ -12,12 +12,12 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
+from almanac.index.api.batching import estimate_tokens
+from almanac.index.embedding.api_embedder import ApiEmbedder
 from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder
-from almanac.index.embedding.mistral_embedder import MistralEmbedder
 from almanac.index.embedding.model_folder import prompts_of
 from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.embedding.tokens import count_tokens, count_truncated, max_tokens
-from almanac.index.mistral.batching import estimate_tokens
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
@@ -162,7 +162,7 @@ def test_prompts_are_sent_to_a_server_too(monkeypatch: pytest.MonkeyPatch, tmp_p
         embed = Embed.model_validate(
             {**declared, "prompts": {"query": "Instruct: find it\nQuery: ", "document": "passage: "}}
         )
-        embedder = MistralEmbedder(embed, DataDir(tmp_path))
+        embedder = ApiEmbedder(embed, DataDir(tmp_path))
         embedder.embed_queries(["a"])
         embedder.embed_documents(["a"])
         embedder.embed_each(["b", "c"])

@@ -14,7 +14,7 @@ from almanac.core.passage_parts import lay_out
 from almanac.query.answering.language import require_language
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
-from almanac.query.models.generators import MistralGenerator
+from almanac.query.models.generators import ApiGenerator
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import UsageError
 from almanac.schemas.results import Hit
@@ -194,7 +194,7 @@ def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypa
     history = [{"role": role, "content": f"{role} {n}"} for n in range(4) for role in ("user", "assistant")]
     with LoopbackMistral() as server:
         server.says = "Người lớn trả 9,5 triệu đồng [1]."
-        generator = MistralGenerator(Generate(provider="mistral", server_url=server.url))
+        generator = ApiGenerator(Generate(provider="mistral", server_url=server.url))
         answer = ask(
             "Giá tour Hạ Long cho người lớn là bao nhiêu?",
             hits,

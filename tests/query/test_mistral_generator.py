@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from almanac.index.mistral.retry import Retry
-from almanac.query.models.generators import MistralGenerator, load_generator
+from almanac.index.api.retry import Retry
+from almanac.query.models.generators import ApiGenerator, load_generator
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import (
     AlmanacError,
@@ -53,13 +53,13 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ALMANAC_DATA", str(tmp_path))
 
 
-def generator_of(server: LoopbackMistral, **declared: Any) -> MistralGenerator:
-    return MistralGenerator(
+def generator_of(server: LoopbackMistral, **declared: Any) -> ApiGenerator:
+    return ApiGenerator(
         Generate(provider="mistral", server_url=server.url, **{"timeout_s": 0.3, **declared}), retry=QUICK
     )
 
 
-def ask(generator: MistralGenerator, *, streamed: bool) -> str:
+def ask(generator: ApiGenerator, *, streamed: bool) -> str:
     how = {"temperature": 0.2, "max_tokens": 500}
     return "".join(generator.stream(MESSAGES, **how)) if streamed else generator.generate(MESSAGES, **how)  # type: ignore[arg-type]
 
@@ -164,7 +164,7 @@ def test_there_is_a_generator_only_where_one_is_declared(
     server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert load_generator(Generate()) is None
-    assert isinstance(load_generator(Generate(provider="mistral", server_url=server.url)), MistralGenerator)
+    assert isinstance(load_generator(Generate(provider="mistral", server_url=server.url)), ApiGenerator)
     monkeypatch.delenv("MISTRAL_API_KEY")
     with pytest.raises(CredentialRefused) as raised:
         load_generator(Generate(provider="mistral"))
@@ -172,5 +172,5 @@ def test_there_is_a_generator_only_where_one_is_declared(
 
 
 def test_model_without_its_provider_is_refused() -> None:
-    with pytest.raises(ValueError, match="belong to provider: mistral"):
+    with pytest.raises(ValueError, match="belongs to an API, and the provider is extractive"):
         Generate.model_validate({"model": "mistral-small-latest"})

@@ -35,7 +35,7 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
     elsewhere = tmp_path / "elsewhere"
     monkeypatch.setenv("MISTRAL_API_KEY", "any")
     monkeypatch.setenv("ALMANAC_DATA", str(elsewhere))
-    monkeypatch.setattr("almanac.index.mistral.rate_limit.time.sleep", lambda _: None)
+    monkeypatch.setattr("almanac.index.api.rate_limit.time.sleep", lambda _: None)
     base = SmallBase(tmp_path)
     limits = base.data / "limits"
     with LoopbackMistral(dimension=16) as server:

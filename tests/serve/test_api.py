@@ -67,7 +67,7 @@ def test_a_stream_that_breaks_ends_with_the_problem(api: httpx.Client, mistral: 
     api.post("/api/chat", json={"message": QUESTION, "kb": "guide"})
     mistral.strike(None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("almanac.query.models.generators.MistralGenerator.stream", _broken)
+        patch.setattr("almanac.query.models.generators.ApiGenerator.stream", _broken)
         events = events_of(api.post("/api/chat", json={"message": QUESTION, "kb": "guide", "stream": True}))
     assert events[0][0] == "token"
     name, problem = events[-1]

@@ -1,9 +1,7 @@
-"""Requests to Mistral's API or a compatible server: classification of failures, retries, and errors that never reveal
-the key.
+"""Requests to an API of models: classification of failures, retries, and errors that never reveal the key.
 
-Retries are done here and not by Mistral's SDK, which would honour a Retry-After of any length. The SDK is also
-prevented from following redirects, which would send the key and the texts to another host, from logging headers
-(MISTRAL_DEBUG) and from sending telemetry (MISTRAL_SDK_TELEMETRY).
+The client libraries of providers (`sdks`) send and parse; retries are done here and not by them, which would honour a
+Retry-After of any length. They also follow no redirects, which would take the key and the texts to another host.
 """
 
 import itertools
@@ -14,16 +12,17 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from pydantic_core import from_json
 
-from almanac.core.extras import require_extra
+from almanac.core.extras import Extra, require_extra
 from almanac.core.logs import get_logger
 from almanac.core.retry_after import read_retry_after
-from almanac.core.settings import DataDir, mistral_api_key
-from almanac.index.mistral.rate_limit import RateLimit
-from almanac.index.mistral.retry import Retry
+from almanac.core.settings import DataDir
+from almanac.index.api.rate_limit import RateLimit
+from almanac.index.api.retry import Retry
 from almanac.schemas.errors import (
     AlmanacError,
     CredentialRefused,
@@ -37,16 +36,81 @@ from almanac.schemas.hashing import sha256
 
 if TYPE_CHECKING:
     import httpx2
-    from mistralai.client import Mistral
 
-MISTRAL_URL = "https://api.mistral.ai"
 _KEY = re.compile(r"[\x21-\x7e]+")  # characters allowed in an HTTP header value
 _SAID = 300  # characters of a server's message shown in an error
 _LARGEST_ANSWER = 256 << 20  # bytes; 128 vectors of 4,096 numbers are 12 MB
 _WORTH_ANOTHER_TRY = frozenset({408, 409, 425, 429})
 _ABOUT_THE_CONTENT = frozenset({400, 413, 422, 500})
-_log = get_logger("almanac.mistral")
+_log = get_logger("almanac.api")
 T = TypeVar("T")
+
+
+class Refusal(NamedTuple):
+    """A response with which a server refuses a request, or one that its client library cannot read."""
+
+    status: int
+    body: str
+    headers: "httpx2.Headers"
+
+
+class Sdk(Protocol):
+    """The client library of a provider.
+
+    `extra` is the extra that it comes with, `address` the key that declares the server, `protocol` whose API it speaks.
+    """
+
+    extra: Extra
+    address: str
+    protocol: str
+    path_hint: str  # what is said of an address that the server does not know
+
+    def client(self, server: str, key: Callable[[], str], http: "httpx2.Client", timeout_s: float) -> Any:
+        """A client that sends what `key` returns with each request, and tries nothing twice."""
+
+    def refusal(self, error: Exception) -> Refusal | None:
+        """What a server answered, if `error` is the library's own about that."""
+
+    def cause(self, error: Exception) -> Exception:
+        """The error of the transport or of a parser below one of the library's own; `error` itself if there is none."""
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """A key of one server, in a variable of the environment. It is read for every request and never stored, so that no
+    object, log or traceback can reveal it.
+
+    `variable` None: the server wants no key, and is sent none.
+    """
+
+    variable: str | None
+
+    def value(self) -> str:
+        """The key; an empty text where there is none."""
+        return os.environ.get(self.variable, "").strip() if self.variable else ""
+
+    def require(self) -> None:
+        """Raises CredentialRefused where the key is missing, or cannot be sent in a header."""
+        if self.variable is None:
+            return
+        key = self.value()
+        if not key:
+            raise CredentialRefused(
+                "there is no key",
+                where=self.variable,
+                hint=f"export {self.variable}=…; any text works for a server without authentication",
+            )
+        if not _KEY.fullmatch(key):
+            raise CredentialRefused(
+                "is not a valid key: it contains a space, a line break or a letter beyond ASCII (its value is not "
+                "shown)",
+                where=self.variable,
+            )
+
+    def masked(self, text: str) -> str:
+        """`text` with the key in it masked."""
+        key = self.value()
+        return text.replace(key, "***").replace(json.dumps(key)[1:-1], "***") if key else text
 
 
 class AnswerMalformed(Exception):
@@ -101,42 +165,47 @@ class _Failure:
         self.rows = rows
 
 
-class MistralApi:
+class Api:
     """Access to one server with one key and one rate limit. Safe to share among threads.
 
     Args:
-        server_url: The server's base URL, without `/v1`; None for Mistral's own.
+        sdk: The client library that speaks with it.
+        server: The server's address.
+        key: Its key.
         limit: Rate limit that every attempt waits for.
         timeout_s: Seconds to wait for a response, and at most for reading its body.
         retry: Number of attempts and delays between them.
         section: Section of the declaration that it serves, `embed` or `generate`, for hints.
 
-    Raises CredentialRefused when MISTRAL_API_KEY is missing or cannot be sent in a header.
+    Raises CredentialRefused where the key is missing or cannot be sent in a header.
     """
 
     # frozen
     def __init__(
         self,
-        server_url: str | None,
+        sdk: Sdk,
+        server: str,
+        key: ApiKey,
         limit: RateLimit,
         *,
         timeout_s: float = 60.0,
         retry: Retry = Retry(),  # noqa: B008
         section: str = "embed",
     ) -> None:
+        self._sdk, self.server, self._key = sdk, server, key
         self._section = section
         self._again = "run again" if section == "embed" else "ask again"
         self._kept = "; what was embedded is kept" if section == "embed" else ""
-        require_extra("mistral", "provider: mistral")
-        self.server = server_url or MISTRAL_URL
-        self._require_key()
+        require_extra(sdk.extra, f"provider: {sdk.extra}")
+        key.require()
         self._limit = limit
         self._retry = retry
-        http, self._client = _make_client(self.server, timeout_s)
+        http = _make_transport(timeout_s)
+        self._client = sdk.client(server, key.value, http, timeout_s)
         weakref.finalize(self, http.close)
 
-    def call(self, send: Callable[["Mistral"], T], *, tokens: int = 0, attempts: int | None = None) -> T:
-        """Calls `send` with the SDK's client and returns its result; failed attempts are repeated where that can help.
+    def call(self, send: Callable[[Any], T], *, tokens: int = 0, attempts: int | None = None) -> T:
+        """Calls `send` with the library's client and returns its result; failed attempts are repeated where that helps.
 
         Args:
             send: Makes one request and converts the response; raises AnswerMalformed for a response that it cannot use.
@@ -148,7 +217,7 @@ class MistralApi:
         429, other 5xx), Unreachable, OperationalError.
         """
         for attempt in itertools.count():
-            self._require_key()
+            self._key.require()
             self._limit.wait(tokens)
             try:
                 return send(self._client)
@@ -170,38 +239,42 @@ class MistralApi:
         raise AssertionError("unreachable")
 
     def _judge(self, error: Exception) -> _Failure:
-        """Classifies an exception of the SDK or of `send`. An unknown exception is a defect and is raised unchanged."""
+        """Classifies an exception of the library or of `send`. An unknown exception is a defect and is raised
+        unchanged.
+        """
         import httpx2
-        from mistralai.client import errors
 
         if isinstance(error, AlmanacError):
             return _Failure(error)
         if isinstance(error, AnswerMalformed):
-            return self._malformed(error.finding, error.rows)
-        if isinstance(error, errors.MistralError):
-            if 200 <= error.status_code < 300:
-                kind = error.headers.get("content-type", "no type")
+            return self._malformed(self._key.masked(error.finding), error.rows)
+        if (refused := self._sdk.refusal(error)) is not None:
+            if 200 <= refused.status < 300:
+                kind = refused.headers.get("content-type", "no type")
                 return self._malformed(
-                    f"its answer is not what the API says ({self._said(kind)}): {self._said(error.body)}"
+                    f"its answer is not what the API says ({self._said(kind)}): {self._said(refused.body)}"
                 )
-            return self._refused(error.status_code, self._said(error.body), error.headers)
-        if isinstance(error, httpx2.DecodingError | UnicodeDecodeError):
-            return self._malformed(f"its answer cannot be decoded: {self._masked(str(error))}")
-        if isinstance(error, httpx2.HTTPError | httpx2.StreamError | errors.NoResponseError):
-            what = self._masked(str(error)) or "no answer"
-            hint = f"check the network and {self._section}.server_url; then {self._again}"
+            return self._refused(refused)
+        cause = self._sdk.cause(error)
+        if isinstance(cause, httpx2.DecodingError | UnicodeDecodeError | json.JSONDecodeError):
+            return self._malformed(f"its answer cannot be decoded: {self._key.masked(str(cause))}")
+        if isinstance(cause, httpx2.HTTPError | httpx2.StreamError):
+            what = self._key.masked(str(cause)) or "no answer"
+            hint = f"check the network and {self._section}.{self._sdk.address}; then {self._again}"
             return _Failure(
-                Unreachable(f"{type(error).__name__}: {what}", where=self.server, hint=hint),
+                Unreachable(f"{type(cause).__name__}: {what}", where=self.server, hint=hint),
                 attempts=self._retry.attempts,
             )
         raise error
 
     def _malformed(self, finding: str, rows: Collection[int] = ()) -> _Failure:
-        hint = f"is it a server with Mistral's API? {self._again}{self._kept}"
+        hint = f"is it a server with {self._sdk.protocol}'s API? {self._again}{self._kept}"
         error = OperationalError(finding, where=self.server, hint=hint)
         return _Failure(error, attempts=self._retry.malformed_attempts, may_be_content=True, rows=rows)
 
-    def _refused(self, status: int, said: str, headers: "httpx2.Headers") -> _Failure:
+    def _refused(self, refused: Refusal) -> _Failure:
+        status, said, headers = refused.status, self._said(refused.body), refused.headers
+        address = self._sdk.address
         finding = f"the server answers {status}: {said}"
         may_be_content = status in _ABOUT_THE_CONTENT
         if status in (401, 403):
@@ -209,19 +282,21 @@ class MistralApi:
                 CredentialRefused(
                     finding,
                     where=self.server,
-                    hint="MISTRAL_API_KEY holds the key; is it one of this server, and allowed the model?",
+                    hint=f"{self._key.variable} holds the key; is it one of this server, and allowed the model?"
+                    if self._key.variable
+                    else f"declare {self._section}.key: ${{NAME}}, and export the key of this server as NAME",
                 )
             )
         if 300 <= status < 400:
-            to = self._masked(headers.get("location", "nowhere"))
+            to = self._key.masked(headers.get("location", "nowhere"))
             return _Failure(
                 DeclarationError(
-                    f"the server redirects to {to}", where=self.server, hint="declare the final address as server_url"
+                    f"the server redirects to {to}", where=self.server, hint=f"declare the final address as {address}"
                 )
             )
         if status in (404, 405):
             return _Failure(
-                DeclarationError(finding, where=self.server, hint="check server_url (without /v1) and model")
+                DeclarationError(finding, where=self.server, hint=f"check {address} ({self._sdk.path_hint}) and model")
             )
         if status == 429:
             told = read_retry_after(headers.get("retry-after"))
@@ -239,7 +314,7 @@ class MistralApi:
                 may_be_content=may_be_content,
             )
         return _Failure(
-            OperationalError(finding, where=self.server, hint="check model and server_url; the server says why"),
+            OperationalError(finding, where=self.server, hint=f"check model and {address}; the server says why"),
             may_be_content=may_be_content,
         )
 
@@ -256,36 +331,15 @@ class MistralApi:
             if inner is None:
                 break
             told = inner
-        text = self._masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
+        text = self._key.masked(told if isinstance(told, str) else json.dumps(told, ensure_ascii=False))
         # no terminal control sequences
         text = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
         return text[:_SAID] + ("…" if len(text) > _SAID else "") or "nothing"
 
-    @staticmethod
-    def _masked(text: str) -> str:
-        key = mistral_api_key()
-        return text.replace(key, "***").replace(json.dumps(key)[1:-1], "***") if key else text
-
-    @staticmethod
-    def _require_key() -> None:
-        key = mistral_api_key()
-        if key is None:
-            raise CredentialRefused(
-                "there is no key",
-                where="MISTRAL_API_KEY",
-                hint="export MISTRAL_API_KEY=…; any text works for a server without authentication",
-            )
-        if not _KEY.fullmatch(key):
-            raise CredentialRefused(
-                "is not a valid key: it contains a space, a line break or a letter beyond ASCII (its value is not "
-                "shown)",
-                where="MISTRAL_API_KEY",
-            )
-
 
 def shared_limit(
     data: DataDir | None,
-    server_url: str | None,
+    server: str,
     model: str,
     requests_per_second: float | None,
     tokens_per_minute: float | None,
@@ -295,40 +349,22 @@ def shared_limit(
     Args:
         data: Data directory that holds the limit's file; None for the one that the environment or the project
             determines.
-        server_url: The server's base URL; None for Mistral's own.
+        server: The server's address.
         model: Name of the model: each has a limit of its own.
         requests_per_second: Maximum rate of requests; None for no limit.
         tokens_per_minute: Maximum rate of tokens; None for no limit.
     """
-    name = sha256(f"{server_url or MISTRAL_URL} {model}")[:16]
+    name = sha256(f"{server} {model}")[:16]
     return RateLimit((data or DataDir.locate()).limits / name, requests_per_second, tokens_per_minute)
 
 
-def _make_client(server: str, timeout_s: float) -> "tuple[httpx2.Client, Mistral]":
+def _make_transport(timeout_s: float) -> "httpx2.Client":
     import httpx2
-    from mistralai.client import Mistral
-    from mistralai.client.utils.logger import NoOpLogger
 
     def bound(response: "httpx2.Response") -> None:
         response.stream = _bounded(response, time.monotonic() + timeout_s)
 
-    os.environ.pop("MISTRAL_SDK_TELEMETRY", None)  # asked for by the SDK with the first request
-    trusted = httpx2.create_ssl_context()
-    http = httpx2.Client(verify=trusted, follow_redirects=False, event_hooks={"response": [bound]})
-    client = Mistral(
-        api_key=_key,
-        server_url=server,
-        client=http,
-        # never opened; the SDK's default one would start an event loop when it is disposed of
-        async_client=httpx2.AsyncClient(verify=trusted),
-        timeout_ms=round(1000 * timeout_s),
-        debug_logger=NoOpLogger(),
-    )
-    return http, client
-
-
-def _key() -> str:
-    return mistral_api_key() or ""
+    return httpx2.Client(verify=httpx2.create_ssl_context(), follow_redirects=False, event_hooks={"response": [bound]})
 
 
 def _bounded(response: "httpx2.Response", deadline: float) -> "httpx2.SyncByteStream":

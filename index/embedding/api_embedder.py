@@ -1,27 +1,23 @@
-"""Embedding by Mistral's API or a compatible server. Every vector is validated, and a refused text does not block the
-others.
-"""
+"""Embedding by an API. Every vector is validated, and a refused text does not block the others."""
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from almanac.core.settings import DataDir
+from almanac.index.api.batching import MAX_TOKENS, estimate_tokens, pack_requests
+from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
+from almanac.index.api.retry import Retry
+from almanac.index.api.sdks import SDKS
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
-from almanac.index.mistral.batching import MAX_TOKENS, estimate_tokens, pack_requests
-from almanac.index.mistral.client import MISTRAL_URL, AnswerMalformed, MistralApi, Unanswered, shared_limit
-from almanac.index.mistral.retry import Retry
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.manifest import EmbedderInfo
-
-if TYPE_CHECKING:
-    from mistralai.client import Mistral
 
 _PROBE = "A text that every embedder takes."
 _PLAUSIBLE = (1e-6, 1e6)  # accepted range of a vector's length; Mistral's are 1
@@ -31,13 +27,13 @@ _Row = tuple[int | None, list[float] | None]
 _Vectors = npt.NDArray[np.float32]  # (n, dimension)
 
 
-def describe_mistral(embed: Embed) -> EmbedderInfo:
-    """Returns the identity of a Mistral embedder, without a request.
+def describe_api_embedder(embed: Embed) -> EmbedderInfo:
+    """Returns the identity of an embedder behind an API, without a request.
 
     The server is part of the fingerprint, since two servers may use one name for different weights; `same_as` declares
     that they are the same.
     """
-    server = embed.same_as or embed.server_url or MISTRAL_URL
+    server = (embed.same_as or embed.server).removesuffix("/v1")
     assert embed.dimension is not None
     query, document = embed.prompts.query or "", embed.prompts.document or ""
     made_by = {
@@ -46,6 +42,7 @@ def describe_mistral(embed: Embed) -> EmbedderInfo:
         "server": server,
         "dimension": embed.dimension,
         "normalise": True,
+        **({"dimensions": embed.dimensions} if embed.dimensions else {}),
     }
     fingerprint = sha256(canonical_json({**made_by, "document_prompt": document} if document else made_by))[:16]
     return EmbedderInfo(
@@ -54,18 +51,21 @@ def describe_mistral(embed: Embed) -> EmbedderInfo:
     )  # fmt: skip
 
 
-class MistralEmbedder:
-    """Embedder behind Mistral's API; texts are packed into requests. Safe to share among threads.
+class ApiEmbedder:
+    """Embedder behind an API; texts are packed into requests. Safe to share among threads.
 
     `tokens` counts the tokens billed so far, estimated where the server does not report them. Raises CredentialRefused
-    where the key is missing, and in its methods the errors of `MistralApi.call`.
+    where the key is missing, and in its methods the errors of `Api.call`.
     """
 
     # frozen
     def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
-        self._info = describe_mistral(embed)
-        limit = shared_limit(data, embed.server_url, embed.model, embed.requests_per_second, embed.tokens_per_minute)
-        self._api = MistralApi(embed.server_url, limit, timeout_s=embed.timeout_s, retry=retry)
+        self._info = describe_api_embedder(embed)
+        limit = shared_limit(data, embed.server, embed.model, embed.requests_per_second, embed.tokens_per_minute)
+        sdk, key = SDKS[embed.provider], ApiKey(embed.key_variable)
+        self._api = Api(sdk, embed.server, key, limit, timeout_s=embed.timeout_s, retry=retry)
+        self._ask = _ASK[embed.provider]
+        self._dimensions = embed.dimensions
         self._max_tokens = int(min(MAX_TOKENS, embed.tokens_per_minute or MAX_TOKENS))
         self._lock = threading.Lock()
         self.tokens = 0
@@ -82,8 +82,8 @@ class MistralEmbedder:
         return self._embed_all(texts, self._info.document_prompt)
 
     def embed_queries(self, texts: Sequence[str]) -> _Vectors:
-        """Embeds queries like documents, except for a declared prompt and fewer attempts: mistral-embed does not
-        distinguish the two.
+        """Embeds queries like documents, except for a declared prompt and fewer attempts: models behind an API
+        do not distinguish the two.
         """
         return self._embed_all(texts, self._info.query_prompt, attempts=_ATTEMPTS_FOR_A_QUESTION)
 
@@ -161,8 +161,8 @@ class MistralEmbedder:
     def _request(self, texts: Sequence[str], *, attempts: int | None = None) -> _Vectors:
         counts = sum(map(estimate_tokens, texts))
 
-        def send(client: "Mistral") -> _Vectors:
-            rows, billed = _ask(client, self._info.model, texts)
+        def send(client: Any) -> _Vectors:
+            rows, billed = self._ask(client, self._info.model, texts, self._dimensions)
             with self._lock:
                 self.tokens += counts if billed is None else billed
             return self._checked(rows, texts)
@@ -213,8 +213,8 @@ def _in_order(rows: list[_Row], count: int) -> list[list[float] | None]:
 
 
 class _Lenient(BaseModel):
-    """The required part of a response. The SDK also requires an `id`, which responses of OpenAI and of several
-    compatible servers do not have.
+    """The required part of a response. Mistral's library also requires an `id`, which those of several compatible
+    servers do not have.
     """
 
     model_config = ConfigDict(strict=True)
@@ -231,7 +231,7 @@ class _Lenient(BaseModel):
     usage: Usage | None = Field(None)
 
 
-def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row], int | None]:
+def _ask_mistral(client: Any, model: str, texts: Sequence[str], _: int | None) -> tuple[list[_Row], int | None]:
     """Sends one request; returns (index, vector) pairs in the order received, and the tokens billed, None where the
     server does not report them.
     """
@@ -243,13 +243,32 @@ def _ask(client: "Mistral", model: str, texts: Sequence[str]) -> tuple[list[_Row
         if error.status_code != 200:
             raise
         try:
-            lenient = _Lenient.model_validate_json(error.body)
+            return _read(error.body)
         except ValidationError:
             raise error from None
-        return [(one.index, one.embedding) for one in lenient.data], _billed(
-            lenient.usage.prompt_tokens if lenient.usage else None
-        )
     return [(one.index, one.embedding) for one in answer.data], _billed(answer.usage.prompt_tokens)
+
+
+def _ask_openai(client: Any, model: str, texts: Sequence[str], dimensions: int | None) -> tuple[list[_Row], int | None]:
+    """As `_ask_mistral`. `dimensions`: the length of vectors that is asked for; None: the model's own."""
+    asked = {} if dimensions is None else {"dimensions": dimensions}
+    answer = client.embeddings.with_raw_response.create(
+        model=model, input=list(texts), encoding_format="float", **asked
+    )
+    try:
+        return _read(answer.content)
+    except ValidationError:
+        kind = answer.headers.get("content-type", "no type")
+        raise AnswerMalformed(f"its answer is not what the API says ({kind})") from None
+
+
+_ASK = {"mistral": _ask_mistral, "openai": _ask_openai}
+
+
+def _read(body: str | bytes) -> tuple[list[_Row], int | None]:
+    answer = _Lenient.model_validate_json(body)
+    billed = _billed(answer.usage.prompt_tokens if answer.usage else None)
+    return [(one.index, one.embedding) for one in answer.data], billed
 
 
 def _billed(tokens: int | None) -> int | None:

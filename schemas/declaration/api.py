@@ -1,0 +1,85 @@
+"""What the sections `embed` and `generate` say of a provider's API: its server, its key, its limits."""
+
+import re
+from typing import Annotated, ClassVar, Self
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.urls import BaseUrl, ServerUrl
+
+MISTRAL_URL, OPENAI_URL = "https://api.mistral.ai", "https://api.openai.com/v1"
+_WITHOUT_API = frozenset({"local", "extractive"})
+_NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _named(value: str) -> str:
+    if not _NAMED.fullmatch(value):
+        raise PydanticCustomError(
+            "secret", "must name a variable of the environment, as in ${OPENAI_API_KEY} (its value is not shown)"
+        )
+    return value
+
+
+KeyName = Annotated[str, AfterValidator(_named)]
+
+
+class ApiSection(DeclaredModel):
+    """Keys that a section has for a provider behind an API."""
+
+    of_api: ClassVar[tuple[str, ...]] = ("server_url", "base_url", "key", "requests_per_second")
+
+    provider: str
+    server_url: ServerUrl | None = Field(None, description=f"mistral: its address, without `/v1`; null: {MISTRAL_URL}")
+    base_url: BaseUrl | None = Field(
+        None,
+        description=f"openai: its address, as the server's documentation gives it, most with `/v1`; null: {OPENAI_URL}",
+    )
+    key: KeyName | None = Field(
+        None,
+        description=(
+            "the variable of the environment that holds the key of this server, as `${NAME}`; it is read for each "
+            "request, and sent to this server alone. null: mistral, MISTRAL_API_KEY; openai, OPENAI_API_KEY for OpenAI "
+            "itself, and none for another server"
+        ),
+    )
+    requests_per_second: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="APIs: limit that all processes of a data directory keep together; null: none",
+    )
+    timeout_s: float = Field(60.0, gt=0, le=3600, description="APIs: seconds for which an answer is waited for")
+
+    @model_validator(mode="after")
+    def _has_the_keys_of_its_provider(self) -> Self:
+        of = {"server_url": "mistral", "base_url": "openai"}
+        other = next(
+            (name for name in self.of_api if getattr(self, name) is not None and self.provider != of.get(name)), None
+        )
+        if other in of:
+            own = next((key for key, provider in of.items() if provider == self.provider), None)
+            hint = f"; that of {self.provider} is {own}" if own else f", and the provider is {self.provider}"
+            raise ValueError(f"{other} belongs to provider: {of[other]}{hint}")
+        if other and self.provider in _WITHOUT_API:
+            raise ValueError(f"{other} belongs to an API, and the provider is {self.provider}")
+        return self
+
+    @property
+    def server(self) -> str:
+        """Address of the API."""
+        return self.server_url or self.base_url or self._own_server
+
+    @property
+    def key_variable(self) -> str | None:
+        """The variable that holds the API's key; None where the server is sent none."""
+        if self.key is not None:
+            return self.key[2:-1]
+        if self.provider == "mistral":
+            return "MISTRAL_API_KEY"
+        return "OPENAI_API_KEY" if self.server == OPENAI_URL else None
+
+    @property
+    def _own_server(self) -> str:
+        return MISTRAL_URL if self.provider == "mistral" else OPENAI_URL
