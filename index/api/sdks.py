@@ -61,8 +61,15 @@ class OpenAISdk:
         from openai import Omit, OpenAI
 
         headers: Any = {} if server == OPENAI_URL else {"OpenAI-Organization": Omit(), "OpenAI-Project": Omit()}
+        if not key():  # the library insists on one
+            http.event_hooks = {**http.event_hooks, "request": [_without_key]}
         return OpenAI(
-            api_key=key, base_url=server, max_retries=0, timeout=timeout_s, http_client=http, default_headers=headers
+            api_key=key if key() else "none",
+            base_url=server,
+            max_retries=0,
+            timeout=timeout_s,
+            http_client=http,
+            default_headers=headers,
         )
 
     def refusal(self, error: Exception) -> Refusal | None:
@@ -77,6 +84,10 @@ class OpenAISdk:
 
         is_one = isinstance(error, APIConnectionError) and isinstance(error.__cause__, Exception)
         return error.__cause__ if is_one else error  # type: ignore[return-value]
+
+
+def _without_key(request: "httpx2.Request") -> None:
+    del request.headers["Authorization"]
 
 
 SDKS: dict[str, Sdk] = {"mistral": MistralSdk(), "openai": OpenAISdk()}

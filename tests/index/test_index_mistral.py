@@ -34,7 +34,7 @@ from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 from tests.index.embedding import embed_missing
 from tests.loopback.faults import COMMON, EMBEDDING, FAULTS, POISON, Exchange
-from tests.loopback.mistral import LoopbackMistral, embed_text
+from tests.loopback.mistral import LoopbackMistral, address_of, embed_text
 
 KEY = "sk-loopback-1234567890"
 DIMENSION = 16
@@ -54,9 +54,9 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ALMANAC_DATA", str(tmp_path))
 
 
-def embedder_of(server: LoopbackMistral, **declared: Any) -> ApiEmbedder:
-    embed = Embed(provider="mistral", server_url=server.url, dimension=DIMENSION, **{"timeout_s": 0.3, **declared})
-    return ApiEmbedder(embed, retry=QUICK)
+def embedder_of(server: LoopbackMistral, provider: str = "mistral", **declared: Any) -> ApiEmbedder:
+    said = {"provider": provider, **address_of(server, provider), "dimension": DIMENSION, "timeout_s": 0.3, **declared}
+    return ApiEmbedder(Embed.model_validate(said), retry=QUICK)
 
 
 def expected(texts: list[str]) -> np.ndarray[Any, Any]:
@@ -105,19 +105,22 @@ _FINAL = (
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("provider", ["mistral", "openai"])
 @pytest.mark.parametrize("fault", [*COMMON, *EMBEDDING])
-def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(server: LoopbackMistral, fault: str) -> None:
+def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(
+    server: LoopbackMistral, fault: str, provider: str
+) -> None:
     """Never a wrong vector, and never the key."""
     server.strike(fault)
-    embedder = embedder_of(server)
+    embedder = embedder_of(server, provider)
     kind = _ALWAYS.get(fault, OperationalError)
-    if kind is None:
+    if kind is None or (fault, provider) == ("wrong_content_type", "openai"):
         assert np.allclose(embedder.embed_documents(TEXTS), expected(TEXTS), atol=1e-5)
         return
     with pytest.raises(OperationalError if kind is not DeclarationError else DeclarationError) as raised:
         embedder.embed_documents(TEXTS)
     assert type(raised.value) is kind, raised.value
-    assert raised.value.where == server.url
+    assert raised.value.where == next(iter(address_of(server, provider).values()))
     assert raised.value.hint
     assert KEY not in "".join(traceback.format_exception(raised.value))
     assert len(server.asked) <= 2 * QUICK.attempts, "asked more often than its kind is worth"

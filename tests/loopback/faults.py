@@ -184,6 +184,12 @@ def _raw(content: bytes) -> Fault:
     return fault
 
 
+def _unsupported(option: str, finding: str) -> Fault:
+    """Refuses an option as OpenAI's newer models do."""
+    told = {"error": {"message": finding, "type": "invalid_request_error", "param": option}}
+    return _when(lambda exchange: option in exchange.asked, _status(400, told))
+
+
 def _redirect_to(status: int, place: str) -> Fault:
     return lambda exchange: exchange.send(status, b"", {"Location": place})
 
@@ -322,6 +328,26 @@ EMBEDDING: dict[str, Fault] = {
     "left_out_poison": _without_poison,
 }
 
+# Of models that take other options than most.
+OPTIONS: dict[str, Fault] = {
+    "max_tokens_unsupported": _unsupported(
+        "max_tokens",
+        "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    ),
+    "temperature_unsupported": _unsupported(
+        "temperature",
+        "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) is supported.",
+    ),
+    "reasoning": lambda exchange: next(
+        (
+            OPTIONS[name]
+            for name in ("max_tokens_unsupported", "temperature_unsupported")
+            if name.removesuffix("_unsupported") in exchange.asked
+        ),
+        Exchange.send_well,
+    )(exchange),
+}
+
 CHAT: dict[str, Fault] = {
     "no_choices": lambda exchange: exchange.send_json({**exchange.answer, "choices": []}),
     "no_message": _choice(message=None),
@@ -358,5 +384,5 @@ STREAM: dict[str, Fault] = {
     "stream_comments": _stream(lambda lines: [part for line in lines for part in (b": keep-alive\n\n", line)]),
 }
 
-FAULTS: dict[str, Fault] = {**COMMON, **EMBEDDING, **CHAT, **STREAM}
-assert len(FAULTS) == len(COMMON) + len(EMBEDDING) + len(CHAT) + len(STREAM)
+FAULTS: dict[str, Fault] = {**COMMON, **EMBEDDING, **CHAT, **STREAM, **OPTIONS}
+assert len(FAULTS) == sum(map(len, (COMMON, EMBEDDING, CHAT, STREAM, OPTIONS)))

@@ -1,5 +1,5 @@
-"""A server on loopback that speaks Mistral's API: embeddings, chat completions, streamed ones too, and every fault of
-faults.py.
+"""A server on loopback that speaks Mistral's API, and OpenAI's, which is alike: embeddings, chat completions, streamed
+ones too, and every fault of faults.py.
 
 usage: python -m tests.loopback.mistral [--port N] [--fault NAME] [--times N] [--dimension N] [--obeys] [--faults]
 
@@ -50,7 +50,7 @@ def reply_to(messages: list[dict[str, Any]]) -> str:
 @dataclass
 class LoopbackMistral:
     """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of
-    all; `says` is what chats answer.
+    all, `headers` their headers; `says` is what chats answer.
 
     With `obeys`, chats do what stands in the prompt.
     """
@@ -61,6 +61,8 @@ class LoopbackMistral:
     times: int = _ALWAYS
     patience_s: float = 1.0  # how long what is late takes
     asked: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)  # of every request, by names in lower case
+    needs_key: bool = True
     says: str | None = None
     obeys: bool = False
 
@@ -102,6 +104,13 @@ class LoopbackMistral:
         self._server.server_close()
 
 
+def address_of(server: LoopbackMistral, provider: str) -> dict[str, str]:
+    """What a declaration says for a provider's client to ask this server, with the key in MISTRAL_API_KEY."""
+    if provider == "mistral":
+        return {"server_url": server.url}
+    return {"base_url": f"{server.url}/v1", "key": "${MISTRAL_API_KEY}"}
+
+
 class _Handler(BaseHTTPRequestHandler):
     mistral: LoopbackMistral
     protocol_version = "HTTP/1.1"
@@ -109,8 +118,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.mistral.headers.append({name.lower(): value for name, value in self.headers.items()})
         exchange = Exchange(self, asked, *self._answers(asked), patience_s=self.mistral.patience_s)
-        if len(self.headers.get("Authorization", "").removeprefix("Bearer ")) == 0:
+        if self.mistral.needs_key and not self.headers.get("Authorization", "").removeprefix("Bearer "):
             exchange.send_json({"detail": "Unauthorized"}, 401)
         elif fault := self.mistral.takes(asked):
             try:

@@ -21,7 +21,7 @@ from almanac.schemas.errors import (
 )
 from almanac.serve.problems import problem_of
 from tests.loopback.faults import CHAT, COMMON, STREAM
-from tests.loopback.mistral import LoopbackMistral
+from tests.loopback.mistral import LoopbackMistral, address_of
 
 KEY = "sk-loopback-1234567890"
 QUICK = Retry(attempts=3, malformed_attempts=2, base_s=0.001, cap_s=0.002, retry_after_cap_s=0.01)
@@ -53,10 +53,12 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ALMANAC_DATA", str(tmp_path))
 
 
-def generator_of(server: LoopbackMistral, **declared: Any) -> ApiGenerator:
-    return ApiGenerator(
-        Generate(provider="mistral", server_url=server.url, **{"timeout_s": 0.3, **declared}), retry=QUICK
-    )
+PROVIDERS = pytest.mark.parametrize("provider", ["mistral", "openai"])
+
+
+def generator_of(server: LoopbackMistral, provider: str = "mistral", **declared: Any) -> ApiGenerator:
+    said = {"provider": provider, **address_of(server, provider), "model": "small", "timeout_s": 0.3, **declared}
+    return ApiGenerator(Generate.model_validate(said), retry=QUICK)
 
 
 def ask(generator: ApiGenerator, *, streamed: bool) -> str:
@@ -103,18 +105,26 @@ _LASTING = [*((name, False) for name in {**COMMON, **CHAT}), *((name, True) for 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fault", "streamed"), [one for one in _LASTING if one[0] not in _HARMLESS])
+@pytest.mark.parametrize(
+    ("fault", "streamed", "provider"),
+    [
+        (fault, streamed, provider)
+        for fault, streamed in _LASTING
+        for provider in ("mistral", "openai")
+        if fault not in _HARMLESS and (fault, streamed, provider) != ("wrong_content_type", False, "openai")
+    ],
+)
 def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(
-    server: LoopbackMistral, fault: str, streamed: bool
+    server: LoopbackMistral, fault: str, streamed: bool, provider: str
 ) -> None:
     server.strike(fault)
-    generator = generator_of(server)
+    generator = generator_of(server, provider)
     with pytest.raises(AlmanacError) as raised:
         ask(generator, streamed=streamed)
     assert type(raised.value) is _ERRORS.get(fault, OperationalError) or (
         streamed and isinstance(raised.value, OperationalError)
     ), raised.value
-    assert raised.value.where == server.url
+    assert raised.value.where == next(iter(address_of(server, provider).values()))
     assert raised.value.hint
     assert KEY not in "".join(traceback.format_exception(raised.value))
 
@@ -132,32 +142,37 @@ def test_fault_that_passes_costs_no_reply(server: LoopbackMistral, fault: str) -
         assert ask(generator, streamed=False) == REPLY
 
 
+@PROVIDERS
 @pytest.mark.parametrize("fault", ["stream_empty", "stream_nothing_said", "503", "reset", "html"])
-def test_stream_is_begun_again_while_nothing_was_handed_out(server: LoopbackMistral, fault: str) -> None:
+def test_stream_is_begun_again_while_nothing_was_handed_out(server: LoopbackMistral, fault: str, provider: str) -> None:
     server.strike(fault, times=1)
-    assert ask(generator_of(server), streamed=True) == REPLY
+    assert ask(generator_of(server, provider), streamed=True) == REPLY
     assert len(server.asked) == 2
 
 
+@PROVIDERS
 @pytest.mark.parametrize(
     "fault", ["stream_broken", "stream_without_end", "stream_garbage", "stream_not_utf8", "stream_error"]
 )
-def test_stream_that_breaks_off_is_an_error_and_not_a_short_answer(server: LoopbackMistral, fault: str) -> None:
+def test_stream_that_breaks_off_is_an_error_and_not_a_short_answer(
+    server: LoopbackMistral, fault: str, provider: str
+) -> None:
     server.strike(fault, times=1)
     parts = []
     with pytest.raises(OperationalError):
-        for part in generator_of(server).stream(MESSAGES, temperature=0, max_tokens=9):
+        for part in generator_of(server, provider).stream(MESSAGES, temperature=0, max_tokens=9):
             parts.append(part)  # noqa: PERF402  what came before the break counts
     assert "".join(parts) == "Les "
     assert len(server.asked) == 1
 
 
+@PROVIDERS
 @pytest.mark.parametrize(
     ("fault", "streamed"), [("parts", False), ("thinking", False), ("cut_at_length", False), ("stream_comments", True)]
 )
-def test_other_forms_of_an_answer_are_read(server: LoopbackMistral, fault: str, streamed: bool) -> None:
+def test_other_forms_of_an_answer_are_read(server: LoopbackMistral, fault: str, streamed: bool, provider: str) -> None:
     server.strike(fault)
-    assert ask(generator_of(server), streamed=streamed) == REPLY
+    assert ask(generator_of(server, provider), streamed=streamed) == REPLY
 
 
 def test_there_is_a_generator_only_where_one_is_declared(
@@ -174,3 +189,39 @@ def test_there_is_a_generator_only_where_one_is_declared(
 def test_model_without_its_provider_is_refused() -> None:
     with pytest.raises(ValueError, match="belongs to an API, and the provider is extractive"):
         Generate.model_validate({"model": "mistral-small-latest"})
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_what_a_model_does_not_take_is_found_out_once_and_kept(server: LoopbackMistral, streamed: bool) -> None:
+    server.strike("reasoning")
+    assert ask(generator_of(server, "openai", model="thinker"), streamed=streamed) == REPLY
+    assert [sorted({*asked} & {"max_tokens", "max_completion_tokens", "temperature"}) for asked in server.asked] == [
+        ["max_tokens", "temperature"], ["max_completion_tokens", "temperature"], ["max_completion_tokens"],
+    ]  # fmt: skip
+    assert ask(generator_of(server, "openai", model="thinker"), streamed=streamed) == REPLY
+    assert len(server.asked) == 4 and server.asked[3]["max_completion_tokens"] == 500
+    server.strike("temperature_unsupported")
+    assert ask(generator_of(server, "openai", model="another"), streamed=streamed) == REPLY
+    assert len(server.asked) == 2 and server.asked[1]["max_tokens"] == 500
+
+
+def test_a_key_is_sent_to_its_server_alone(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-openai")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "project-of-openai")
+    server.strike(None)
+    with LoopbackMistral(needs_key=False) as other:
+        ask(generator_of(server, "openai"), streamed=False)
+        ask(ApiGenerator(Generate(provider="openai", base_url=f"{other.url}/v1", model="small")), streamed=False)
+        assert server.headers[-1]["authorization"] == f"Bearer {KEY}"
+        sent = "".join(other.headers[-1].values())
+        assert not any(one in sent for one in (KEY, "of-openai")) and "authorization" not in other.headers[-1]
+
+
+def test_a_key_is_named_and_never_written() -> None:
+    with pytest.raises(ValueError, match="must name a variable of the environment") as raised:
+        Generate.model_validate({"provider": "openai", "model": "small", "key": KEY})
+    assert KEY not in str(raised.value)
+    assert Generate(provider="openai", model="small", key="${OWN_KEY}").key_variable == "OWN_KEY"
+    assert Generate(provider="openai", model="small").key_variable == "OPENAI_API_KEY"
+    assert Generate(provider="openai", model="small", base_url="http://127.0.0.1:1/v1").key_variable is None
