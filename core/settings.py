@@ -332,13 +332,6 @@ def dask_cluster() -> str | None:
     return os.environ.get("ALMANAC_DASK", "").strip() or None
 
 
-def mistral_api_key() -> str | None:
-    """Returns MISTRAL_API_KEY. It is read for every request and never stored, so that no object, log or traceback can
-    reveal it.
-    """
-    return os.environ.get("MISTRAL_API_KEY", "").strip() or None
-
-
 def quiet_engines() -> None:
     """Disables telemetry, downloads and notices of the engines (Chroma, transformers, OpenVINO, onnxruntime, Great
     Expectations, Prefect).

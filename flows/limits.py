@@ -1,5 +1,5 @@
 """What runs that embed by an API have of Prefect: a slot of its global concurrency limit `embedding-api`, which limits
-how many use the API at the same time, and the key, from its Secret block `mistral-api-key`.
+how many use the API at the same time, and the key, from a Secret block: `mistral-api-key` for MISTRAL_API_KEY.
 
 Operators change the number on the Concurrency page of the UI. Prefect ignores a limit that does not exist, so it is
 created before use.
@@ -8,6 +8,7 @@ created before use.
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any
 
 from prefect.client.orchestration import get_client
@@ -16,12 +17,11 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from almanac.core.logs import get_logger
-from almanac.core.settings import mistral_api_key
 from almanac.flows.availability import tell_prefect
+from almanac.index.api.client import ApiKey
 from almanac.schemas.declaration import Declaration
 
 EMBEDDING_API = "embedding-api"
-BLOCK = "mistral-api-key"
 _AT_ONCE = 2
 _log = get_logger("almanac.secrets")
 
@@ -42,7 +42,7 @@ def embedding_slot(declaration: Declaration) -> Any:
     """A context manager that waits for a slot if the embedder is an API. A killed run frees its slot when its lease
     ends, after five minutes. Where Prefect does not answer, nothing counts the runs.
     """
-    return _slot() if declaration.embed.provider == "mistral" else nullcontext()
+    return _slot() if declaration.embed.provider != "local" else nullcontext()
 
 
 @contextmanager
@@ -60,24 +60,26 @@ def _slot() -> Iterator[None]:
 
 
 def take_key_from_prefect(declaration: Declaration) -> None:
-    """Takes Mistral's key from the Secret block into MISTRAL_API_KEY of this process, if the declaration embeds with
-    Mistral and the environment has no key. Without the block, the embedder raises the error later.
+    """Takes the embedder's key from the Secret block named like its variable into the environment of this process, if
+    it has none there. Without the block, the embedder raises the error later.
 
     `prefect.yaml` cannot do this safely: it would resolve a reference to the block at deployment, and store the key
     readable for everybody.
     """
-    if declaration.embed.provider != "mistral" or mistral_api_key():
+    variable = declaration.embed.key_variable if declaration.embed.provider != "local" else None
+    if variable is None or ApiKey(variable).value():
         return
-    if key := tell_prefect(f"secret {BLOCK}", _key):
-        os.environ["MISTRAL_API_KEY"] = key
-        _log.info("the key is taken from Prefect's secret", block=BLOCK)
+    block = variable.lower().replace("_", "-")
+    if key := tell_prefect(f"secret {block}", partial(_key, block)):
+        os.environ[variable] = key
+        _log.info("the key is taken from Prefect's secret", block=block)
 
 
-def _key() -> str | None:
+def _key(block: str) -> str | None:
     from prefect.blocks.system import Secret
 
     try:
-        secret: Any = Secret.load(BLOCK)
+        secret: Any = Secret.load(block)
     except ValueError:  # there is none
         return None
     return str(secret.get())

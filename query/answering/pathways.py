@@ -29,7 +29,7 @@ def require_mode(mode: str, *, is_generated: bool) -> None:
         raise UsageError(
             f"mode {mode} needs a generating model, and the declaration names none",
             where="--mode",
-            hint="leave it at kb-only, or declare generate: {provider: mistral, model: …}",
+            hint="leave it at kb-only, or declare generate: {provider: mistral or openai, model: …}",
         )
 
 

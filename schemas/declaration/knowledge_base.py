@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
@@ -89,7 +90,7 @@ class Declaration(DeclaredModel):
                 "it needs embed.provider local"
             )
         if self.retrieve.expand and self.generate.provider == "extractive":
-            raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral, model: …}")
+            raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral or openai, model: …}")
         refuse(
             type(self),
             [
@@ -97,6 +98,7 @@ class Declaration(DeclaredModel):
                 *(() if (info.context or {}).get("to_read") else self._unfit_expectations()),
                 *self._unknown_names(),
                 *self._lost_workspaces(),
+                *self._shared_key(),
             ],
         )
         for source in self.sources:
@@ -129,6 +131,16 @@ class Declaration(DeclaredModel):
             found = [unknown_name(name, {"title": None, **declared}) for declared in fields]
             if None not in found:
                 yield Finding(("chunk", "prefix"), str(found[0]), self.chunk.prefix)
+
+    def _shared_key(self) -> Iterator[Finding]:
+        """A key that would be sent to a second server."""
+        embed, generate = self.embed, self.generate
+        if embed.key and embed.key == generate.key and urlsplit(embed.server).netloc != urlsplit(generate.server).netloc:
+            finding = (
+                f"{embed.key} is the key of {embed.server}, and would be sent to {generate.server}, too; name another "
+                "variable for that server's own"
+            )
+            yield Finding(("generate", "key"), finding, generate.key, first=("embed", "key"))
 
     def _lost_workspaces(self) -> Iterator[Finding]:
         """Yields lists of metadata that leave out the field of workspaces, and that field where no item can have it: no

@@ -214,6 +214,7 @@ def test_missing_or_broken_key_is_told_by_its_variable_and_never_shown(
     assert key is None or key.strip() == "" or key not in str(raised.value)
 
 
+@pytest.mark.parametrize("provider", ["mistral", "openai"])
 @pytest.mark.parametrize("fault", [None, "401", "401_echo", "500", "reset", "html", "redirect"])
 def test_key_is_in_no_log_and_no_representation(
     server: LoopbackMistral,
@@ -221,13 +222,15 @@ def test_key_is_in_no_log_and_no_representation(
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
     fault: str | None,
+    provider: str,
 ) -> None:
     """Also where somebody asks the client to log everything."""
+    monkeypatch.setenv("OPENAI_LOG", "debug")
     monkeypatch.setenv("MISTRAL_DEBUG", "1")
     monkeypatch.setenv("MISTRAL_SDK_TELEMETRY", "dedicated")
     caplog.set_level(logging.DEBUG)
     server.strike(fault)
-    embedder = embedder_of(server)
+    embedder = embedder_of(server, provider)
     try:
         embedder.embed_documents(["a"])
     except AlmanacError as error:

@@ -61,7 +61,7 @@ class LoopbackMistral:
     times: int = _ALWAYS
     patience_s: float = 1.0  # how long what is late takes
     asked: list[dict[str, Any]] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)  # of every request, by names in lower case
+    headers: list[dict[str, str]] = field(default_factory=list, repr=False)  # of every request, by names in lower case
     needs_key: bool = True
     says: str | None = None
     obeys: bool = False

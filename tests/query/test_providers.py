@@ -1,0 +1,69 @@
+"""Every server that docs/providers.md names has an overlay, which is asked as it says, by the real client."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from almanac.core.load import load_declaration
+from almanac.core.settings import DataDir
+from almanac.query.published import PublishedIndex
+from tests.conftest import ROOT, Example
+from tests.loopback.mistral import LoopbackMistral
+
+_OVERLAYS = re.findall(r"`(\w+\.(?!mistral)\w+)`", (ROOT / "docs" / "providers.md").read_text().split("## Keys")[0])
+# The variable with the address, and that with the key; None: the server wants none.
+_OF = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
+    "azure": ("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_API_KEY"),
+    "gemini": ("GEMINI_BASE_URL", "GEMINI_API_KEY"),
+    "ollama": ("OLLAMA_BASE_URL", None),
+    "vllm": ("VLLM_BASE_URL", "VLLM_API_KEY"),
+    "lmstudio": ("LMSTUDIO_BASE_URL", None),
+    "llamacpp": ("LLAMACPP_BASE_URL", None),
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackMistral]:
+    with LoopbackMistral(needs_key=False) as serving:
+        yield serving
+
+
+def test_every_overlay_that_is_there_is_named() -> None:
+    there = {path.stem for path in (ROOT / "knowledge").glob("*.*.yaml") if path.stem.split(".")[1] in _OF}
+    assert there == set(_OVERLAYS)
+
+
+@pytest.mark.parametrize("overlay", _OVERLAYS)
+def test_an_overlay_asks_its_server_with_its_key_alone(
+    overlay: str, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    from almanac.query.models.generators import load_generator
+
+    kb, env = overlay.split(".")
+    address, key = _OF[env]
+    monkeypatch.setenv(address, f"{server.url}/v1")
+    for number, name in enumerate(filter(None, {name for _, name in _OF.values()})):
+        monkeypatch.setenv(name, f"key-{number}-of-{name}")
+    declaration = load_declaration(kb, env)
+    generator = load_generator(declaration.generate, DataDir.locate(tmp_path))  # type: ignore[arg-type]
+    assert generator is not None
+    server.headers.clear()
+    assert generator.generate([{"role": "user", "content": "[1] Yes."}], temperature=0, max_tokens=5)
+    sent = server.headers[-1].get("authorization", "")
+    assert sent.endswith(f"-of-{key}") if key else not sent
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("voyago")
+@pytest.mark.usefixtures("voyago")
+def test_an_overlay_answers_from_the_version_that_is_live(
+    voyago: Example, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GEMINI_BASE_URL", f"{server.url}/v1")
+    monkeypatch.setenv("GEMINI_API_KEY", "any")
+    declaration = load_declaration("voyago", "gemini")
+    with PublishedIndex(declaration, DataDir.locate(voyago.data)) as index:
+        answer = index.ask("What does the tour to Hội An cost?")
+    assert answer.answered and server.asked[-1]["model"] == declaration.generate.model
