@@ -2,16 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.query.models.generators import load_generator
 from almanac.query.published import PublishedIndex
 from tests.conftest import ROOT, Example
 from tests.loopback.mistral import LoopbackMistral
 
-_OVERLAYS = re.findall(r"`(\w+\.(?!mistral)\w+)`", (ROOT / "docs" / "providers.md").read_text().split("## Keys")[0])
 # The variable with the address, and that with the key; None: the server wants none.
 _OF = {
     "openai": ("OPENAI_BASE_URL", "OPENAI_API_KEY"),
@@ -22,6 +23,8 @@ _OF = {
     "lmstudio": ("LMSTUDIO_BASE_URL", None),
     "llamacpp": ("LLAMACPP_BASE_URL", None),
 }
+_TABLE = (ROOT / "docs" / "providers.md").read_text().split("## Keys")[0]
+_OVERLAYS = re.findall(rf"`(\w+\.(?:{'|'.join(_OF)}))`", _TABLE)
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +40,15 @@ def test_every_overlay_that_is_there_is_named() -> None:
 
 @pytest.mark.parametrize("overlay", _OVERLAYS)
 def test_an_overlay_asks_its_server_with_its_key_alone(
-    overlay: str, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+    overlay: str, server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from almanac.query.models.generators import load_generator
-
     kb, env = overlay.split(".")
     address, key = _OF[env]
     monkeypatch.setenv(address, f"{server.url}/v1")
     for number, name in enumerate(filter(None, {name for _, name in _OF.values()})):
         monkeypatch.setenv(name, f"key-{number}-of-{name}")
     declaration = load_declaration(kb, env)
-    generator = load_generator(declaration.generate, DataDir.locate(tmp_path))  # type: ignore[arg-type]
+    generator = load_generator(declaration.generate, DataDir(tmp_path))
     assert generator is not None
     server.headers.clear()
     assert generator.generate([{"role": "user", "content": "[1] Yes."}], temperature=0, max_tokens=5)
@@ -64,6 +65,6 @@ def test_an_overlay_answers_from_the_version_that_is_live(
     monkeypatch.setenv("GEMINI_BASE_URL", f"{server.url}/v1")
     monkeypatch.setenv("GEMINI_API_KEY", "any")
     declaration = load_declaration("voyago", "gemini")
-    with PublishedIndex(declaration, DataDir.locate(voyago.data)) as index:
+    with PublishedIndex(declaration, DataDir(voyago.almanac.data)) as index:
         answer = index.ask("What does the tour to Hội An cost?")
     assert answer.answered and server.asked[-1]["model"] == declaration.generate.model
