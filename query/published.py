@@ -22,6 +22,7 @@ from almanac.index.embedding.embedder import BUNDLED, Embedder, describe_embedde
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.lexical.analyzer import primary_tag
+from almanac.index.mistral.retry import Retry
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
 from almanac.query.answering.answer import History, Question, answer, stream_answer
@@ -36,9 +37,7 @@ from almanac.query.models.generators import Generator, load_generator
 from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
 from almanac.query.naming import default_of_project
 from almanac.query.open_versions import VersionPool
-from almanac.query.retrieval.arguments import require_floor, require_hits, require_parts, require_text
-from almanac.query.retrieval.query_expansion import PATIENCE
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query, require_arguments
 from almanac.query.retrieval.request import SEARCH_MODES, EmbedQueries, Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.searching import Search
@@ -563,7 +562,8 @@ class PublishedIndex:
         """The declared model, for other wordings of a query and for questions that continue others: with less patience
         than for a reply.
         """
-        return load_generator(self.declaration.generate, self._data, retry=PATIENCE)
+        patience = Retry(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)
+        return load_generator(self.declaration.generate, self._data, retry=patience)
 
     @cached_property
     def _reranker(self) -> Reranker | None:
@@ -585,10 +585,7 @@ class PublishedIndex:
         takes seconds.
         """
         question = without_invisible(question)
-        require_text(question)
-        require_hits(k)
-        require_floor(floor)
-        require_parts(parts)
+        require_arguments(question, k, floor, parts)
         declared = self.declaration.retrieve
         text = compose_query(declared.query, question, parts)
         asked = mode or declared.mode

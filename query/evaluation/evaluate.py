@@ -8,7 +8,7 @@ from pathlib import Path
 import pytrec_eval
 
 from almanac.query.published import PublishedIndex, best_documents
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import EvalResult

@@ -20,7 +20,7 @@ from almanac.index.embedding.embedder import Vectors
 from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import load_reranker
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration

@@ -9,7 +9,7 @@ from almanac.index.reader import OpenVersion
 from almanac.query.evaluation.fitting import fit_curve
 from almanac.query.evaluation.golden import Golden, without_history
 from almanac.query.models.rerank import load_reranker
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.relevance import Features
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever

@@ -5,7 +5,7 @@ answers of the others.
 from typing import TYPE_CHECKING
 
 from almanac.query.evaluation.golden import Asked, ask_golden, load_golden, recall_of
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.schemas.errors import UsageError
 from almanac.schemas.reports import EvalResult, FailedQuestion, FoundInstead
