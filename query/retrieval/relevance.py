@@ -3,7 +3,7 @@ all.
 
 The evidence for a hit is its dense cosine, the share of the question's terms that it contains, and how far it is above,
 or below, the other candidates in both. A logistic curve makes a probability of them, which was fitted for the embedder
-on judged questions (`index.embedding.calibrations`, `query.evaluation.fitting`). It does not depend on the score by
+on judged questions (`index.embedding.calibrations`, `query.evaluation`). It does not depend on the score by
 which hits are ordered, nor on the number of hits.
 """
 
