@@ -35,11 +35,11 @@ _NOTED = {
     "spiders": Weight(248, 152, 232, 298, 0, 1),
     "transforms": Weight(65, 47, 63, 48, 0, 0),
     "index": Weight(140, 105, 171, 33, 0, 0),
-    "query": Weight(73, 49, 108, 45, 0, 0),
+    "query": Weight(70, 46, 108, 44, 0, 0),
     "serve": Weight(35, 22, 27, 2, 0, 0),
     "flows": Weight(78, 54, 65, 1, 0, 1),
     "cli": Weight(34, 19, 11, 2, 0, 3),
-    "benchmarks": Weight(35, 19, 38, 1, 0, 0),
+    "benchmarks": Weight(36, 19, 39, 2, 0, 0),
     "tests": Weight(606, 328, 81, 20, 4, 11),
 }
 # The longest lines that no formatter can break: texts of tests, and tables of words.
