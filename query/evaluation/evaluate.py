@@ -9,7 +9,7 @@ from pathlib import Path
 import pytrec_eval
 
 from almanac.query.evaluation.golden import Asked, Golden, ask_golden, load_golden, recall_of
-from almanac.query.published import PublishedIndex, best_documents
+from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
@@ -160,7 +160,9 @@ def rank_documents(
         depth = min(_DEPTH, retriever.opened.manifest.counts.chunks)
         for number, (query, text) in enumerate(texts.items()):
             vector = None if vectors is None else vectors[number]
-            best = best_documents(retriever.find(Request(text, vector, depth, asked, ranking=True)).hits)
+            best = dict[str, float]()
+            for hit in retriever.find(Request(text, vector, depth, asked, ranking=True)).hits:
+                best[hit.document_id] = max(hit.score, best.get(hit.document_id, hit.score))
             run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
     return run
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from almanac.core.invisible import without_invisible
-from almanac.core.templates import fill
-from almanac.schemas.declaration.template import template_names
 from almanac.schemas.errors import UsageError
 
 
@@ -88,6 +86,9 @@ def compose_query(template: str | None, question: str, parts: Mapping[str, str] 
     if template is None:
         composed = " ".join(text for text in ({**given, "question": question}).values() if text.strip()).strip()
         return without_invisible(composed or question)
+    from almanac.core.templates import fill
+    from almanac.schemas.declaration.template import template_names
+
     if unknown := [name for name in given if name not in template_names(template)]:
         raise UsageError(
             f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}"

@@ -30,6 +30,8 @@ _MESSAGES, _CHARACTERS = 6, 600  # of the conversation, the last ones; of each, 
 _LONGEST_REWRITTEN, _TOKENS_REWRITTEN = 600, 150  # characters and tokens of a rewritten question; more is an answer
 _NUMBERING = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 _QUOTES = "\"'«»“”„"
+_NOT_EXPANDED = "the question alone is searched for: the model wrote no other wordings"
+_NOT_REWRITTEN = "the question is continued by its words: the model did not rewrite it"
 _log = get_logger("almanac.search")
 
 
@@ -144,7 +146,7 @@ def other_wordings(generator: "Generator", question: str, count: int) -> Written
 
     Raises CredentialRefused, and DeclarationError where the server redirects or has no such address or model.
     """
-    written = _written(generator, "expand", _TOKENS * count, {"count": count, "question": question})
+    written = _written(generator, "expand", _TOKENS * count, {"count": count, "question": question}, _NOT_EXPANDED)
     lines = (_NUMBERING.sub("", line).strip().strip(_QUOTES).strip() for line in written.lines)
     distinct = dict[str, str]()
     for line in lines:
@@ -159,14 +161,15 @@ def rewrite(generator: "Generator", question: str, history: History) -> Written:
     """
     conversation = "\n".join(_quoted(message) for message in history[-_MESSAGES:])
     values = {"conversation": conversation, "question": " ".join(question.split())}
-    written = _written(generator, "rewrite", _TOKENS_REWRITTEN, values)
+    written = _written(generator, "rewrite", _TOKENS_REWRITTEN, values, _NOT_REWRITTEN)
     lines = [line.strip().strip(_QUOTES).strip() for line in written.lines if line.strip()]
     if written.failure or (len(lines) == 1 and lines[0] and len(lines[0]) <= _LONGEST_REWRITTEN):
         return Written(lines, written.failure)
-    return _failed("the model wrote no single question")
+    return _failed(_NOT_REWRITTEN, "the model wrote no single question")
 
 
-def _written(generator: "Generator", prompt: str, tokens: int, values: Mapping[str, Any]) -> Written:
+def _written(generator: "Generator", prompt: str, tokens: int, values: Mapping[str, Any], finding: str) -> Written:
+    """Lines for a prompt; `finding` is what the log says of a failure."""
     text = (Path(__file__).parent / "prompts" / f"{prompt}.txt").read_text(encoding="utf-8")
     messages = [{"role": "user", "content": Template(text).substitute(values)}]
     try:
@@ -174,11 +177,11 @@ def _written(generator: "Generator", prompt: str, tokens: int, values: Mapping[s
     except CredentialRefused:
         raise
     except OperationalError as error:
-        return _failed(error.message, error.where)
+        return _failed(finding, error.message, error.where)
 
 
-def _failed(reason: str, where: str | None = None) -> Written:
-    _log.warning("the question is searched for as it stands: the model did not rewrite it", where=where, failure=reason)
+def _failed(finding: str, reason: str, where: str | None = None) -> Written:
+    _log.warning(finding, where=where, failure=reason)
     return Written([], reason)
 
 
