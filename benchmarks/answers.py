@@ -13,23 +13,34 @@ one of `answers`. Replies are extractive. The area is that under the ROC curve o
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from almanac.cli.demo import serve_folder
 from almanac.core.load import load_declaration
 from almanac.core.logs import log_through_stdlib
 from almanac.core.settings import DataDir, installation
-from almanac.query.evaluation.answers import Judged, count, judge_answers
+from almanac.query.answering.markers import without_markers
 from almanac.query.evaluation.evaluate import read_queries
 from almanac.query.evaluation.golden import Golden, load_golden, normalize
 from almanac.query.published import PublishedIndex
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.hashing import sha256
+from almanac.schemas.results import Answer
 from benchmarks.evaluation import EMBEDDERS, EXAMPLES, declared_set, run_below_prefect
+
+Verdict = Literal["right", "wrong", "wrongly refused", "wrongly answered", "rightly refused"]
+MOST = 400  # characters of a reply, without its markers, beyond which it is a page to read and no answer
+# 5.372.000, 5,372,000 and 5 372 000; `normalize` has made one space of every kind of space.
+_THOUSANDS = re.compile(r"(?<=\d)[., '’](?=\d{3}(?!\d))")
 
 
 def main() -> None:
@@ -135,17 +146,72 @@ def _drawn(questions: Sequence[Golden], most: int) -> list[Golden]:
     return [one for kind in of_kind for one in sorted(kind, key=lambda one: sha256(one.question))[:most]]
 
 
+class Judged(NamedTuple):
+    """A question with its answer and the verdict on it."""
+
+    golden: Golden
+    answer: Answer
+    verdict: Verdict
+
+
+def judge_answers(index: PublishedIndex, questions: Iterable[Golden]) -> list[Judged]:
+    """Asks each question, with its history, and judges the answer, in the order of the questions. Raises the errors of
+    `PublishedIndex.ask`.
+    """
+    found = [(one, index.ask(one.question, history=one.history)) for one in questions]
+    return [Judged(one, answer, verdict_on(one, answer)) for one, answer in found]
+
+
+def verdict_on(golden: Golden, answer: Answer) -> Verdict:
+    """The verdict on one answer.
+
+    A right reply has at most 400 characters without its markers, and one text of each part that is expected. Where a
+    document or URL alone is expected, it cites that. Texts are compared as by `normalize`, whatever separates
+    thousands.
+    """
+    if not golden.is_answerable:
+        return "wrongly answered" if answer.answered else "rightly refused"
+    if not answer.answered:
+        return "wrongly refused"
+    return "right" if _holds_answer(golden, answer) else "wrong"
+
+
+def area_under_curve(scores: Sequence[float], is_positive: Sequence[bool]) -> float | None:
+    """Share of the pairs of a positive and a negative in which the positive scores more, equal ones counting half; None
+    where one of the kinds is missing.
+    """
+    values, positive = np.asarray(scores, dtype=np.float64), np.asarray(is_positive, dtype=np.bool_)
+    above, below = values[positive], np.sort(values[~positive])
+    if not len(above) or not len(below):
+        return None
+    less, not_more = np.searchsorted(below, above, "left"), np.searchsorted(below, above, "right")
+    return float((less + not_more).sum() / (2 * len(above) * len(below)))
+
+
+def _holds_answer(golden: Golden, answer: Answer) -> bool:
+    if len(without_markers(answer.reply).strip()) > MOST:
+        return False
+    if not golden.parts:
+        return any(golden.is_from(source.document_id, source.url) for source in answer.sources)
+    said = _comparable(answer.reply), _comparable(without_markers(answer.reply))
+    return all(any(_comparable(text) in one for text in part for one in said) for part in golden.parts)
+
+
+def _comparable(text: str) -> str:
+    return _THOUSANDS.sub("", normalize(text))
+
+
 def _figures(judged: Sequence[Judged]) -> str:
-    found = count(judged)
-    answerable, others = (
-        found.right + found.wrong + found.wrongly_refused,
-        found.wrongly_answered + found.rightly_refused,
-    )
-    shares = [_share(n, answerable) for n in (found.right, found.wrong, found.wrongly_refused)]
-    without = [_share(n, others) for n in (found.wrongly_answered, found.rightly_refused)]
-    return " | ".join(
-        [f"{answerable}", *shares, f"{others}", *without, "" if found.area is None else f"{found.area:.3f}"]
-    )
+    counts: Counter[Verdict] = Counter(one.verdict for one in judged)
+    known = [(one.answer.answerability, one.golden.is_answerable) for one in judged]
+    told = [(likely, is_answerable) for likely, is_answerable in known if likely is not None]
+    area = area_under_curve([likely for likely, _ in told], [is_answerable for _, is_answerable in told])
+    kinds: list[list[Verdict]] = [["right", "wrong", "wrongly refused"], ["wrongly answered", "rightly refused"]]
+    cells = []
+    for verdicts in kinds:
+        total = sum(counts[verdict] for verdict in verdicts)
+        cells += [f"{total}", *(_share(counts[verdict], total) for verdict in verdicts)]
+    return " | ".join([*cells, "" if area is None else f"{area:.3f}"])
 
 
 def _share(number: int, of: int) -> str:

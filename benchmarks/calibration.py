@@ -29,7 +29,7 @@ from almanac.core.logs import log_through_stdlib
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.query import open_index
 from almanac.query.evaluation.evaluate import read_qrels, read_queries
-from almanac.query.evaluation.fitting import fit_curve
+from almanac.query.evaluation.golden_calibration import fit_curve
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.retrieval.relevance import CurveName, Features
 from almanac.query.retrieval.request import Request

@@ -31,11 +31,10 @@ from almanac.query import PublishedIndex, open_index
 from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries
 from almanac.query.evaluation.golden import load_golden, measure_recall
 from almanac.query.models.rerank import load_reranker
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.fusion import UsualCosine, fuse
-from almanac.query.retrieval.query_template import compose_query
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
-from almanac.query.retrieval.weights import dense_weight
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.retrieve import Retrieve
 from almanac.schemas.hashing import file_sha256, sha256
@@ -287,7 +286,7 @@ def _weights_row(index: PublishedIndex, folder: Path, judged: Judged, questions:
     figures = " | ".join(f"{float(np.mean(_gains(judged, run))):.4f}" for run in runs.values())
     return (
         f"| {folder.parent.name}/{folder.name} | {len(judged):,} | {figures} | "
-        f"{dense_weight(retriever.languages.known)} |"
+        f"{index.declaration.retrieve.dense_weight} |"
     )
 
 

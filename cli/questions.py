@@ -222,8 +222,7 @@ def evaluate(
     MRR by trec_eval's definitions.
     """
     from almanac.query import open_index
-    from almanac.query.evaluation.evaluate import evaluate as measure
-    from almanac.query.evaluation.golden_failures import evaluate_golden
+    from almanac.query.evaluation import evaluate as evaluation
 
     if (queries is None) != (qrels is None) or (queries is None and run_file is not None):
         raise UsageError(
@@ -233,9 +232,10 @@ def evaluate(
         )
     with open_index(kb, data=data, version=version, env=env) as index:
         files = None if queries is None or qrels is None else (queries, qrels)
-        result = (
-            evaluate_golden(index, mode=mode) if files is None else measure(index, *files, mode=mode, run_file=run_file)
-        )
+        if files is None:
+            result = evaluation.evaluate_golden(index, mode=mode)
+        else:
+            result = evaluation.evaluate(index, *files, mode=mode, run_file=run_file)
     if as_json:
         print_json(result)
         return

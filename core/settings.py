@@ -14,7 +14,6 @@ from types import ModuleType
 from typing import cast
 
 from almanac.core.durable import make_folder
-from almanac.core.overlays import SUFFIXES, base_of
 from almanac.schemas.errors import NotFound, NothingPublished, StorageError, UsageError
 from almanac.schemas.hashing import short_hash
 
@@ -83,6 +82,8 @@ class Project:
 
     def declarations(self) -> list[Path]:
         """Returns the declaration files in `knowledge/`, sorted by name, without overlays and hidden files."""
+        from almanac.core.overlays import SUFFIXES, base_of
+
         found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
         return sorted(
             (path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None),

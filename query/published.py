@@ -1,5 +1,7 @@
 """A published index opened for search and answers. Each request reads exactly one version, from its first step to its
 last.
+
+A search loads no module that only answers need, nor a store's, nor a model's that writes.
 """
 
 import threading
@@ -9,44 +11,39 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from almanac.core.computed_once import computed_once
 from almanac.core.extras import missing_package
 from almanac.core.invisible import without_invisible
-from almanac.core.load import load_declaration
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, Project, quiet_engines
-from almanac.core.store.readers import StoreReader, StoreState, heard_of
 from almanac.index.embedding.embedder import BUNDLED, Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
+from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
-from almanac.query.answering.answer import History, Question, answer, stream_answer
-from almanac.query.answering.answerability import READ, grounds_of
-from almanac.query.answering.extractive import texts_of_sentences
-from almanac.query.answering.language import require_language
-from almanac.query.answering.notes import note_on_language
-from almanac.query.answering.pathways import require_mode
-from almanac.query.answering.reading import Reader
 from almanac.query.models.embedding_cache import CachingEmbedder
-from almanac.query.models.generators import Generator, load_generator
-from almanac.query.models.rerank import Reranker, find_reranker, load_reranker
-from almanac.query.naming import default_of_project
 from almanac.query.open_versions import VersionPool
-from almanac.query.retrieval.arguments import require_floor, require_hits, require_parts, require_text
-from almanac.query.retrieval.query_expansion import PATIENCE
-from almanac.query.retrieval.query_template import compose_query
-from almanac.query.retrieval.request import SEARCH_MODES, EmbedQueries, Request, SearchMode
+from almanac.query.retrieval.arguments import compose_query, require_arguments
+from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
-from almanac.query.retrieval.searching import Search
-from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.query.retrieval.searching import History, Search
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, NotFound, OtherFormat, UsageError
-from almanac.schemas.reports import Versions
-from almanac.schemas.results import Answer, Hit, SearchResult
+from almanac.schemas.results import Hit, SearchResult
+
+if TYPE_CHECKING:
+    from almanac.core.store.readers import StoreReader, StoreState
+    from almanac.query.answering.answer import Question
+    from almanac.query.answering.reading import Reader
+    from almanac.query.models.generators import Generator
+    from almanac.query.models.rerank import Reranker
+    from almanac.schemas.declaration import Declaration
+    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.reports import Versions
+    from almanac.schemas.results import Answer
 
 _log = get_logger("almanac.query")
 _ENGLISH, _MULTILINGUAL = BUNDLED
@@ -81,10 +78,10 @@ def open_index(
     project: Path | str | None = None,
     embedders: "Embedders | None" = None,
 ) -> "PublishedIndex":
-    """Opens the index of a knowledge base for search and answers.
+    """Opens the index of a knowledge base for search and answers. Close it, or use it as a context manager.
 
-    Validates the declaration, finds the version, and loads no model: the embedder and the reranker load with the first
-    request that needs them. The embedder's match with the version is also checked by the first request.
+    Validates the declaration, finds the version, and loads no model: embedder and reranker load with the first request
+    that needs them, which also checks that the version was built with that embedder.
 
     Args:
         kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of
@@ -99,22 +96,21 @@ def open_index(
             `knowledge/`, from the current one upwards to the home directory, else the current folder.
         embedders: As for `PublishedIndex`.
 
-    Returns:
-        The open index. Close it, or use it as a context manager.
-
     Raises:
         NotFound: There is no such knowledge base, overlay, project folder or version.
-        NothingPublished: `version` is None and the knowledge base has no live version yet; or none is named, and none
-            has one.
+        NothingPublished: There is no live version, and `version` is None.
         DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no
             cross-encoder.
-        UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file,
-            `env` cannot be the name of an environment, a path names the home directory of an unknown user, or the
-            project folder is the one in which Almanac is installed.
+        UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file;
+            `env` or a folder cannot be one.
         StorageError: The object store refuses, or does not answer and the cache has no whole version.
         DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer
             names a version that does not exist. The manifest of the live version is read by the first request.
     """
+    from almanac.core.load import load_declaration
+    from almanac.query.models.rerank import find_reranker
+    from almanac.query.naming import default_of_project
+
     quiet_engines()
     found = Project.locate(project)
     folder = DataDir.locate(data, found)
@@ -137,6 +133,8 @@ def live_version(data: DataDir, name: str) -> str | None:
     Raises DamagedVersion where the live pointer names a version that does not exist.
     """
     if data.url:
+        from almanac.core.store.readers import heard_of
+
         return heard_of(data, name).version
     return current_version(data.index(name))
 
@@ -158,7 +156,7 @@ class Embedders:
         self._loaded: dict[str, Embedder] = {}
         self._lock = threading.Lock()
 
-    def of(self, embed: Embed, data: DataDir) -> Embedder:
+    def of(self, embed: "Embed", data: DataDir) -> Embedder:
         """Embedder of a declaration. The first call for a declaration loads the model, which takes seconds; the others
         return the same object.
         """
@@ -171,10 +169,12 @@ class Embedders:
                 self._loaded[declared] = CachingEmbedder(load_embedder(embed, data, for_queries=True))
             return self._loaded[declared]
 
-    def reader(self, embed: Embed, data: DataDir) -> Reader:
+    def reader(self, embed: "Embed", data: DataDir) -> "Reader":
         """Reader of the answers of a declaration: the two bundled embedders; where the extra `multilingual` is not
         installed, or its model cannot be unpacked, the declared one and all-MiniLM-L6-v2.
         """
+        from almanac.query.answering.reading import Reader
+
         own = embed.model if embed.provider == "local" else None
         every, is_multilingual = None, missing_package("multilingual") is None
         if is_multilingual:
@@ -191,6 +191,8 @@ class Embedders:
 @cache
 def _bundled(model: str) -> Embedder:
     """A bundled embedder for what is compared with questions, loaded once for all indexes of a process."""
+    from almanac.schemas.declaration.embed import Embed
+
     return CachingEmbedder(load_embedder(Embed(model=model, precision="float32"), for_queries=True))
 
 
@@ -212,23 +214,27 @@ class PublishedIndex:
 
     def __init__(
         self,
-        declaration: Declaration,
+        declaration: "Declaration",
         data: DataDir,
         version: str | None = None,
         *,
         embedders: Embedders | None = None,
         gives_way: bool = False,
     ) -> None:
-        self.declaration = declaration
-        self.folder = data.index(declaration.name)
+        self.declaration, self.folder = declaration, data.index(declaration.name)
         self._data, self._pinned, self._gives_way = data, version, gives_way
         self._embedders = embedders or Embedders()
         self._embedder: Embedder | None = None
         self._lock = threading.RLock()  # of what is computed once
         self._is_loading = False  # the reader, in another thread, or it was
         self._ahead: str | None = None  # version whose sentences have been embedded ahead
-        self._reader = StoreReader(data, declaration.name, version) if data.url else None
+        self._reader = self._store_reader() if data.url else None
         self._pool = VersionPool(self.resolve, self._open, version)
+
+    def _store_reader(self) -> "StoreReader":
+        from almanac.core.store.readers import StoreReader
+
+        return StoreReader(self._data, self.declaration.name, self._pinned)
 
     def __enter__(self) -> "PublishedIndex":
         return self
@@ -238,9 +244,7 @@ class PublishedIndex:
 
     def close(self) -> None:
         """Closes the open versions; a version with running requests closes after the last of them. A later request
-        opens its version again.
-
-        A store is not followed any more.
+        opens its version again. A store is not followed any more.
         """
         if self._reader is not None:
             self._reader.close()
@@ -260,7 +264,7 @@ class PublishedIndex:
             self._reader.follow(partial(self._pool.switch, self._warm))
 
     @property
-    def store(self) -> StoreState | None:
+    def store(self) -> "StoreState | None":
         """Whether the object store can be reached, and whether what is published there is answered from; None for a
         local directory.
         """
@@ -291,8 +295,11 @@ class PublishedIndex:
             self._embedder = self._embedders.of(self.declaration.embed, self._data)
         return self._embedder
 
+    def _embed_queries(self, texts: Sequence[str]) -> Any:
+        return self.embedder.embed_queries(texts)
+
     @computed_once
-    def reader(self) -> Reader:
+    def reader(self) -> "Reader":
         """Reads sentences for questions. The first access loads its embedders."""
         return self._embedders.reader(self.declaration.embed, self._data)
 
@@ -328,20 +335,27 @@ class PublishedIndex:
             return retriever.opened
 
     def _open(self, version: str) -> Retriever:
-        opened = (
-            OpenVersion(self.folder, version, gives_way=self._gives_way)
-            if self._reader is None
-            else self._open_cached(version, self._reader)
-        )
-        self._refuse_other_embedder(opened)
-        return Retriever(self.declaration, opened, lambda texts: self.embedder.embed_queries(texts), self._reranker)
+        opened = self._opened(version) if self._reader is None else self._open_cached(version, self._reader)
+        declared = describe_embedder(resolve(self.declaration.embed, opened.manifest.embedder))
+        if (built := opened.manifest.embedder).fingerprint != declared.fingerprint:
+            opened.close()
+            raise EmbedderMismatch(
+                f"version {version} was embedded with {built.model} ({built.fingerprint}), and the declaration says "
+                f"{declared.model} ({declared.fingerprint}): their vectors do not compare",
+                where=str(self.declaration.path),
+                hint=f"almanac run {self.declaration.handle} builds a version with the declared embedder",
+            )
+        return Retriever(self.declaration, opened, lambda texts: self._embed_queries(texts), self._reranker)
 
-    def _open_cached(self, version: str, reader: StoreReader) -> OpenVersion:
+    def _opened(self, version: str) -> OpenVersion:
+        return OpenVersion(self.folder, version, gives_way=self._gives_way)
+
+    def _open_cached(self, version: str, reader: "StoreReader") -> OpenVersion:
         """Opens a version of the cache after comparing all that searches read. Where the store has it in another
         content, it is fetched anew, once.
         """
         try:
-            return _compared(OpenVersion(self.folder, version, gives_way=self._gives_way))
+            return _compared(self._opened(version))
         except OtherFormat:
             raise
         except DamagedVersion as error:
@@ -349,7 +363,7 @@ class PublishedIndex:
         except NotFound:  # another process has set it aside since it was resolved
             pass
         reader.resolve(version)
-        return _compared(OpenVersion(self.folder, version, gives_way=self._gives_way))
+        return _compared(self._opened(version))
 
     def give_way(self) -> None:
         """Closes, after their last request, open versions whose files somebody waits to write, or has written; a later
@@ -382,6 +396,8 @@ class PublishedIndex:
         `multilingual`, and embeds nothing of a version of more than 1,000 chunks. Raises the errors of `reading` and of
         the embedder.
         """
+        from almanac.query.answering.extractive import texts_of_sentences
+
         if self.has_model or not self.reader.is_multilingual:
             return
         with self.reading() as retriever:
@@ -393,13 +409,12 @@ class PublishedIndex:
         self._ahead = version  # also where a text cannot be embedded: that is tried once
         with suppress(UsageError):  # where a question needs a workspace
             self.ask(self.title)  # imports and reads what nothing before the first answer does
-        texts = texts_of_sentences(chunks, self.declaration.language, cuts_words=self.declaration.chunk.by == "words")
+        language = self.declaration.language
+        texts = texts_of_sentences(chunks, language, cuts_words=self.declaration.chunk.by == "words")
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:
                 break
-            reader.read_ahead(
-                texts[begin : begin + _AT_ONCE], is_english=primary_tag(self.declaration.language) in ("en", "auto")
-            )
+            reader.read_ahead(texts[begin : begin + _AT_ONCE], is_english=primary_tag(language) in ("en", "auto"))
 
     @property
     def live(self) -> str | None:
@@ -412,7 +427,7 @@ class PublishedIndex:
             return (None if self._pinned else self._pool.usual) or self._reader.version
         return current_version(self.folder)
 
-    def versions(self) -> Versions:
+    def versions(self) -> "Versions":
         """Reports the kept versions, newest first, and which one is live."""
         return report_versions(self.folder)
 
@@ -436,137 +451,100 @@ class PublishedIndex:
     ) -> SearchResult:
         """Searches one version for the chunks that match a query best.
 
-        Errors of use are raised before the embedder is loaded.
-
         Args:
             query: The question, or its keywords.
             k: Maximum number of hits. Default: `retrieve.k`.
-            mode: `dense` (cosine of the embeddings), `lexical` (BM25) or `hybrid` (both, fused). Default:
-                `retrieve.mode`.
-            where: Filter on metadata fields and on source, document_id, url, title and kind, such as `{"price.amount":
-                {"$lte": 100}}`; its grammar is documented in `query.retrieval.filters`. Default: none.
-            floor: Minimum dense cosine, -1 to 1; hits below it are left out. Default: none. `retrieve.floor` and the
-                embedder's calibrated threshold apply to answers only.
+            mode: `dense` (cosine), `lexical` (BM25) or `hybrid` (both, fused). Default: `retrieve.mode`.
+            where: Filter on metadata and on source, document_id, url, title and kind, such as `{"price.amount":
+                {"$lte": 100}}`, in the grammar of `query.retrieval.filters`.
+            floor: Minimum dense cosine, -1 to 1. Default: none; `retrieve.floor` applies to answers only.
             version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
-            workspace: Restricts the search to chunks whose `retrieve.workspace` field has exactly this value, in
-                addition to `where`. Default: no restriction; where `retrieve.workspace.required` is declared, it has to
-                be given.
+            workspace: Value of the `retrieve.workspace` field that each hit has, whatever `where` says. Default: no
+                restriction; it has to be given where the declaration requires it.
             parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the
                 query.
             history: Earlier messages of the conversation, as in `ask`.
-            explain: Whether the result contains the trace: the steps of the search with their durations in
-                milliseconds.
+            explain: Whether the result has the trace: the steps of the search, with milliseconds.
 
         Returns:
-            At most `k` hits of one version, with the version's name, the text that was `searched` for where it is not
-            the query, and a note where the embedder hardly knows the language of the query. Fewer hits where too few
-            chunks match, or where `floor`, `retrieve.share` or `retrieve.one_per_document` leave some out; none where
-            nothing matches.
+            At most `k` hits of one version, by descending `score`, equal scores by ascending chunk id; with
+            `retrieve.diversity` in the order in which they were selected. Fewer where too few chunks match, or `floor`,
+            `retrieve.share` or `retrieve.one_per_document` leave some out. `searched` is what was searched for where
+            that is not the query; `note` tells that the embedder hardly knows its language.
 
-            Hits come in descending order of `score`, equal scores by ascending chunk id (with a reranker, by its
-            score). With `retrieve.diversity` and without `retrieve.expand`, they come in the order in which maximal
-            marginal relevance selects them. `rank` counts from 1.
-
-            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical` and a value from 0 to 1 in mode
-            `hybrid` (`query.retrieval.fusion`): how far the cosine stands out, and how much of the query's words
-            matched. Compare cosines between searches, or `relevance`. With `retrieve.expand` a chunk has its best score
-            over all wordings. Where the query has a rare code (`query.retrieval.codes`), it is the mean of that score
-            and the share of such codes that the chunk has. Where `retrieve.tags` is declared and the query names a tag,
-            it is the weighted mean of three shares: that score divided by the best one, `tag` and `cluster`. A reranker
-            reorders its candidates; the sorted scores are then assigned to them by rank. `Hit.scores` has the parts:
-            `dense` (cosine), `lexical` (BM25), `tag` and `cluster` (shares, 0 to 1), `rerank` (the reranker's own
-            scale); None where a part was not computed. `Hit.neighbours` has the chunks around a hit where
-            `retrieve.neighbours` is declared.
-
-            `Hit.relevance` is how often a hit of this value answers, 0 to 1, in any mode and between searches, and
+            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical`, 0 to 1 in mode `hybrid`
+            (`query.retrieval.fusion`), with rare codes, tags and a reranker weighed in. It compares within one search;
+            `Hit.relevance`, 0 to 1, is how often a hit of this value answers, in any mode and between searches, and
             `Hit.confidence` is made of it: high from .7 on, medium from .4 on, else low. Both are None without a
             calibration of the embedder (docs/relevance.md), and in mode `lexical` without `floor` or `retrieve.tags`,
-            which embeds no query.
+            which embeds no query. `Hit.scores` has the parts of the score, None where one was not computed.
 
         Raises:
-            UsageError: `query` is blank or not valid UTF-8; `k` is less than 1; `where` is malformed or names an
-                unknown field or operator; `workspace` is given and none is declared, or not given and required; `parts`
-                are no texts by name, or have one that the declared template lacks; `history` is no list of messages.
-            NotFound: There is no such `version`.
-            NothingPublished: No version is named or pinned, and none is live yet.
+            UsageError: An argument is malformed, or `where` names an unknown field or operator; before a model loads.
+            NotFound, NothingPublished: There is no such version, or none is live yet.
             EmbedderMismatch: The version was built with another embedder than the declared one.
-            DeclarationError: The folder of the declared embedder or reranker is unusable; the server of a declared API
-                redirects, or has no such address or model; or its vectors have another dimension than declared.
-            DamagedVersion: Files of the version are missing or unreadable, or the live pointer names a version that
-                does not exist.
-            CredentialRefused: MISTRAL_API_KEY is missing or malformed, or the server of the embedder or of
-                `retrieve.expand` refuses it.
-            Unreachable: The server of the embedder does not respond.
-            Retriable: The server of the embedder is overloaded or failing (408, 409, 425, 429, 5xx), also after
-                retries.
-            OperationalError: The embedder or its server refuses the query or returns unusable vectors, or the reranker
-                returns unusable scores.
+            DeclarationError: The folder or the server of a declared model is not what is declared.
+            DamagedVersion: Files of the version, or the live pointer, are missing or unreadable.
+            CredentialRefused: The key of a declared model is missing, malformed or refused.
+            Unreachable, Retriable: The server of the embedder does not respond, or is overloaded, also after retries.
+            OperationalError: A model refuses the query, or gives what cannot be used.
 
-            If the model that writes other wordings (`retrieve.expand`), or rewrites a question with a history, fails
-            for any other reason than its key, address or name, nothing is raised: the search goes on without, and the
-            trace and the log contain the reason.
+            Where a model that writes other wordings (`retrieve.expand`) or rewrites a question fails otherwise, the
+            search goes on without, and the trace and the log contain the reason.
         """
+        declared = self.declaration.retrieve
         with self.reading(version) as retriever:
             question = without_invisible(query)
-
-            def request_for(text: str) -> Request:
-                return self._request(
-                    retriever, text, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts
-                )
-
-            needs_vector = (
-                (mode or self.declaration.retrieve.mode) != "lexical"
-                or floor is not None
-                or self.declaration.retrieve.tags is not None
+            request_for = partial(
+                self._request, retriever, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts
             )
-            embed = (lambda texts: self.embedder.embed_queries(texts)) if needs_vector else None
-            found = self._search(retriever, request_for, embed, is_conversation=bool(history)).find(question, history)
-            answering, note = retriever.opened.manifest.version, self._note(retriever, query, found.request.mode)
-        trace = (
-            [{"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}, *found.trace]
-            if explain
-            else None
-        )
-        searched = found.question if found.question != question else None
+            has_vector = (mode or declared.mode) != "lexical" or floor is not None or declared.tags is not None
+            found = self._search(retriever, request_for, history, has_vector=has_vector).find(question, history)
+            answering, note = retriever.opened.manifest.version, self._note(retriever, question, found.request.mode)
+        asked = {"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}
         return SearchResult(
             kb=self.declaration.name,
             version=answering,
             query=query,
             hits=found.hits,
             note=note,
-            searched=searched,
-            explain=trace,
+            searched=found.question if found.question != question else None,
+            explain=[asked, *found.trace] if explain else None,
         )
 
     def _search(
-        self,
-        retriever: Retriever,
-        request_for: Callable[[str], Request],
-        embed: EmbedQueries | None,
-        *,
-        is_conversation: bool,
+        self, retriever: Retriever, request_for: Callable[[str], Request], history: History, *, has_vector: bool = True
     ) -> Search:
-        """The search of one question; `is_conversation` is whether it has a history, which the declared model may
-        rewrite it by.
-        """
+        """The search of one question, whose `history` the declared model may rewrite it by."""
         expand = self.declaration.retrieve.expand
-        return Search(
-            retriever,
-            request_for,
-            embed,
-            expand=expand,
-            writer=self._writer if expand or is_conversation else None,
-        )
+        embed = self._embed_queries if has_vector else None
+        return Search(retriever, request_for, embed, expand=expand, writer=self._writer if expand or history else None)
 
     @cached_property
-    def _writer(self) -> Generator | None:
+    def _writer(self) -> "Generator | None":
         """The declared model, for other wordings of a query and for questions that continue others: with less patience
         than for a reply.
         """
-        return load_generator(self.declaration.generate, self._data, retry=PATIENCE)
+        return self._load_generator(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)
 
     @cached_property
-    def _reranker(self) -> Reranker | None:
+    def _generator(self) -> "Generator | None":
+        return self._load_generator()
+
+    def _load_generator(self, **patience: Any) -> "Generator | None":
+        if not self.has_model:
+            return None
+        from almanac.index.api.retry import Retry
+        from almanac.query.models.generators import load_generator
+
+        return load_generator(self.declaration.generate, self._data, retry=Retry(**patience))
+
+    @cached_property
+    def _reranker(self) -> "Reranker | None":
+        if self.declaration.retrieve.rerank is None:
+            return None
+        from almanac.query.models.rerank import load_reranker
+
         return load_reranker(self.declaration)
 
     def _request(
@@ -576,29 +554,24 @@ class PublishedIndex:
         *,
         k: int | None,
         mode: SearchMode | None = None,
-        where: dict[str, Any] | None = None,
-        floor: float | None = None,
-        workspace: str | None = None,
-        parts: Mapping[str, str] | None = None,
+        where: dict[str, Any] | None,
+        floor: float | None,
+        workspace: str | None,
+        parts: Mapping[str, str] | None,
     ) -> Request:
         """The request to search for, without its vector. Raises every UsageError, before the embedder is loaded, which
         takes seconds.
         """
-        question = without_invisible(question)
-        require_text(question)
-        require_hits(k)
-        require_floor(floor)
-        require_parts(parts)
-        declared = self.declaration.retrieve
-        text = compose_query(declared.query, question, parts)
-        asked = mode or declared.mode
+        question, declared = without_invisible(question), self.declaration.retrieve
+        require_arguments(question, k, floor, parts)
+        text, asked = compose_query(declared.query, question, parts), mode or declared.mode
         if asked not in SEARCH_MODES:
             raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
         request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
         retriever.access.require_filter(request)
         return request
 
-    def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
+    def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> "Answer":
         """Answers a question with citations, or with an explicit "I don't know" where no hit is relevant enough.
 
         Retrieval runs as in `search`, always in the declared `retrieve.mode`, on one version. Without a declared model,
@@ -609,120 +582,97 @@ class PublishedIndex:
                 another.
             mode: `kb-only` answers from the documents alone. `kb-llm` lets the declared model add its own knowledge,
                 and answer without the documents where no hit is confident.
-            history: Earlier messages of the conversation, oldest first: mappings with `role` (`user` or `assistant`)
-                and `content`. A model sees the last six, at most 4000 characters of each. A question that follows
-                another one is searched for as the declared model rewrites it (`Answer.searched`); without one, a short
-                question is searched for behind the last one, and alone.
-            **asked: As in `search`: `where`, `version`, `workspace`, `parts`. `k` is the number of hits to answer from;
-                default: `retrieve.k` for a model, ten for extractive replies. `floor` is the minimum dense cosine of
-                such a hit, and decides alone then; default: `retrieve.floor`, beside which answerability decides for
-                extractive replies, for a model the embedder's calibrated threshold, which also takes the hit's term
-                coverage into account. `temperature` is that of the model, 0 to 2; default: `generate.temperature`.
-                `language` is the BCP 47 tag of the language that the model replies in; default: that of the question,
-                or, where it is too short to tell, of the user's earlier messages. Sentences quoted from the hits keep
-                theirs.
+            history: Earlier messages, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model
+                sees the last six, at most 4000 characters of each. A question that follows another one is searched for
+                as the declared model rewrites it; without one, a short question behind the last one, and alone.
+            **asked: `where`, `version`, `workspace` and `parts` as in `search`. `k` is the number of hits to answer
+                from; default: `retrieve.k` for a model, else ten. `floor` is the minimum dense cosine of such a hit,
+                and decides alone then; default: `retrieve.floor`, beside which answerability decides for extractive
+                replies, and for a model the embedder's threshold with the hit's term coverage. `temperature` is that of
+                the model, 0 to 2; default: `generate.temperature`. `language` is the BCP 47 tag that the model replies
+                in; default: that of the question, or of the user's earlier messages.
 
         Returns:
-            The answer with the version that it comes from. `answered` is False where nothing answers; `reply` then says
-            so, in the declared words (`answer.unknown`) or in the language of the question, and `related` has up to
-            five passages that come closest, best first. `answerability` is how likely the hits hold an answer, 0 to 1.
-            An extractive reply is refused below .5 (`query.answering.answerability`), unless `floor` is given.
-            `sources` are the cited chunks in order of first mention, each with `score`, `relevance` and `confidence` as
-            in `search`; confidence is low where the chunk does not bear the statement. `pathway` records how documents
-            and model were used: `kb-only`, `kb-augmented` or `llm-fallback`. `note` is as in `search`.
+            The answer with its version. `answered` is False where nothing answers; `reply` then says so
+            (`answer.unknown`), and `related` has up to five passages that come closest, best first. `answerability`, 0
+            to 1, is how likely the hits hold an answer; an extractive reply is refused below .5, unless `floor` is
+            given. `sources` are the cited chunks in order of first mention, with `score`, `relevance` and `confidence`
+            as in `search`; confidence is low where the chunk does not bear the statement. `pathway` is `kb-only`,
+            `kb-augmented` or `llm-fallback`. `note` is as in `search`.
 
         Raises:
-            UsageError: As in `search`; also for an unknown `mode`, for `kb-llm` without a declared model, for a
-                `temperature` outside 0 to 2, for an unknown `language`, and, where a model writes the reply, for a
-                message of `history` with another role or without text.
-            NotFound, NothingPublished, EmbedderMismatch, DeclarationError, DamagedVersion: As in `search`;
-            DeclarationError also where the server of the
-                declared model has no such address or model.
-            CredentialRefused: As in `search`, also for the model that writes the reply.
-            Unreachable, Retriable: The server of the embedder or of the model does not respond, or is overloaded or
-                failing, also after retries.
-            OperationalError: As in `search`; also where the model's server refuses the request, or the model writes
-                nothing or breaks off.
+            UsageError: As in `search`; also for an unknown `mode` or `language`, for `kb-llm` without a declared model,
+                a `temperature` outside 0 to 2, and a malformed message of `history` where a model writes the reply.
+            AlmanacError: The other errors of `search`, also of the model that writes the reply; OperationalError also
+                where it writes nothing or breaks off.
         """
+        from almanac.query.answering.answer import answer
+
         return answer(self._question(question, mode, history, asked))
 
     def stream(
         self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
-    ) -> Iterator[str | Answer]:
-        """Answers a question as `ask` does, in pieces of text as they arrive.
+    ) -> "Iterator[str | Answer]":
+        """Answers a question as `ask` does, in pieces of text as they arrive, then the Answer as the last item; the
+        pieces put together are its `reply`. Arguments are those of `ask`.
 
-        Retrieval is complete when the call returns; an extractive answer is, too. A model's text is passed on by
-        sentences, list items and table rows whose figures stand in the cited passages. In mode `kb-only`, it is
-        buffered until its first valid citation or, where it cites nothing, until its end.
-
-        Args:
-            question: As in `ask`.
-            mode: As in `ask`.
-            history: As in `ask`.
-            **asked: As in `ask`.
-
-        Returns:
-            An iterator over pieces of text, then the Answer as its last item; the pieces put together are its `reply`.
+        Retrieval is complete when the call returns; an extractive answer is, too. A model's text is passed on as far as
+        its figures stand in the cited passages; in mode `kb-only` from its first valid citation on, or at its end.
 
         Raises:
             AlmanacError: The errors of `ask`. Errors of use and of retrieval are raised by the call itself. Errors of
                 the model that writes the reply, and of the embedder while citations are matched, are raised by the
                 iterator, possibly after some pieces; a reply that breaks off is not retried.
         """
+        from almanac.query.answering.answer import stream_answer
+
         return stream_answer(self._question(question, mode, history, asked))
 
-    def _question(self, text: str, mode: str, history: History, asked: Asked) -> Question:
+    def _question(self, text: str, mode: str, history: History, asked: Asked) -> "Question":
+        from almanac.query.answering.pathways import require_mode
+
         require_mode(mode, is_generated=self._generator is not None)
         return self.question(text, mode=mode, history=history, **asked)
 
-    def question(self, text: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Question:
+    def question(
+        self, text: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
+    ) -> "Question":
         """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain
         all that an answer needs.
 
         Arguments and errors as for `ask`, except that `mode` is not held against what is declared.
         """
+        from almanac.query.answering.language import require_language
+
         require_language(asked.get("language"))
         with self.reading(asked.get("version")) as retriever:
-            return self._asked_of(retriever, text, mode, history, asked)
+            return self._asked_of(retriever, without_invisible(text), mode, history, asked)
 
-    def _asked_of(self, retriever: Retriever, text: str, mode: str, history: History, asked: Asked) -> Question:
-        declaration, version = self._with_temperature(asked.get("temperature")), retriever.opened.manifest.version
-        declared = declaration.retrieve
-        chosen = asked.get("floor") if asked.get("floor") is not None else declared.floor
-        workspace, parts = asked.get("workspace"), asked.get("parts")
-        text = without_invisible(text)
+    def _asked_of(self, retriever: Retriever, text: str, mode: str, history: History, asked: Asked) -> "Question":
+        from almanac.query.answering.answer import Question
+        from almanac.query.answering.answerability import READ, grounds_of
+
+        declaration, floor, k = self._with_temperature(asked.get("temperature")), asked.get("floor"), asked.get("k")
+        declared, defaults, parts = declaration.retrieve, self._thresholds, asked.get("parts")
+        chosen = declared.floor if floor is None else floor
+        where, workspace = asked.get("where"), asked.get("workspace")
 
         def request_for(question: str) -> Request:
             request = self._request(
-                retriever,
-                question,
-                k=asked.get("k"),
-                where=asked.get("where"),
-                floor=chosen,
-                workspace=workspace,
-                parts=parts,
+                retriever, question, k=k, where=where, floor=chosen, workspace=workspace, parts=parts
             )
             self._load_reader_beside()
-            return replace(request, thresholds=self._thresholds if chosen is None else None, closest=READ)
+            return replace(request, thresholds=defaults if chosen is None else None, closest=READ)
 
-        found = self._search(
-            retriever, request_for, lambda texts: self.embedder.embed_queries(texts), is_conversation=bool(history)
-        ).find(text, history)
-        defaults = self._thresholds
+        found = self._search(retriever, request_for, history).find(text, history)
         lowest = defaults.floor if chosen is None else chosen
         is_confident = mode == "kb-llm" and _is_confident(
             retriever, found.request.text, found.hits, declared.confident, max(defaults.confident, lowest)
         )
-        grounds = grounds_of(
-            retriever,
-            found.request,
-            found.closest,
-            wanted=asked.get("k") or READ,
-            decides=asked.get("floor") is None and not self.has_model and self.reader.is_multilingual,
-        )
+        decides = floor is None and not self.has_model and self.reader.is_multilingual
         return Question(
             declaration,
-            version,
+            retriever.opened.manifest.version,
             text,
             found.hits,
             self.embedder,
@@ -734,27 +684,27 @@ class PublishedIndex:
             history=history,
             language=asked.get("language"),
             note=self._note(retriever, text, found.request.mode),
-            grounds=grounds,
+            grounds=grounds_of(retriever, found.request, found.closest, wanted=k or READ, decides=decides),
             readings=retriever.opened.readings(found.question),
             searched=found.question if found.question != text else None,
             parts=parts,
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
-        return note_on_language(
-            retriever.languages.of_question(without_invisible(question)), self.declaration.embed.model, mode
-        )
+        asked = retriever.languages.of_question(question)
+        if asked.known >= COVERED:
+            return None
+        from almanac.query.answering.notes import note_on_language
 
-    def _with_temperature(self, temperature: float | None) -> Declaration:
+        return note_on_language(asked, self.declaration.embed.model, mode)
+
+    def _with_temperature(self, temperature: float | None) -> "Declaration":
         """The declaration, with `generate.temperature` replaced where `temperature` is given."""
         if temperature is None:
             return self.declaration
         if not 0 <= temperature <= 2:
-            raise UsageError(
-                f"temperature must be from 0 to 2; found {temperature}",
-                where="temperature",
-                hint="0 gives the most likely answer",
-            )
+            hint = "0 gives the most likely answer"
+            raise UsageError(f"temperature must be from 0 to 2; found {temperature}", where="temperature", hint=hint)
         generate = self.declaration.generate.model_copy(update={"temperature": temperature})
         return self.declaration.model_copy(update={"generate": generate})
 
@@ -762,25 +712,6 @@ class PublishedIndex:
     def _thresholds(self) -> ScoreThresholds:
         """Those of the embedder, which need not be loaded for them."""
         return score_thresholds(describe_embedder(self.declaration.embed))
-
-    @cached_property
-    def _generator(self) -> Generator | None:
-        return load_generator(self.declaration.generate, self._data)
-
-    def _refuse_other_embedder(self, opened: OpenVersion) -> None:
-        built, declared = (
-            opened.manifest.embedder,
-            describe_embedder(resolve(self.declaration.embed, opened.manifest.embedder)),
-        )
-        if built.fingerprint != declared.fingerprint:
-            opened.close()
-            raise EmbedderMismatch(
-                f"version {opened.manifest.version} was embedded with {built.model} ({built.fingerprint}), and "
-                "the declaration says "
-                f"{declared.model} ({declared.fingerprint}): their vectors do not compare",
-                where=str(self.declaration.path),
-                hint=f"almanac run {self.declaration.handle} builds a version with the declared embedder",
-            )
 
 
 def _compared(opened: OpenVersion) -> OpenVersion:
@@ -804,11 +735,3 @@ def _is_confident(
         return any(hit.confidence == "high" for hit in hits)
     found = retriever.judge.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
     return any(one.reaches(measured if declared is None else declared) for one in found.values())
-
-
-def best_documents(hits: Sequence[Hit]) -> dict[str, float]:
-    """Maximum score of each document's hits, by document id, in order of first appearance."""
-    best: dict[str, float] = {}
-    for hit in hits:
-        best[hit.document_id] = max(hit.score, best.get(hit.document_id, hit.score))
-    return best

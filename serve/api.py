@@ -18,7 +18,7 @@ from almanac.query.published import PublishedIndex
 from almanac.query.several import SeveralIndexes
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.reports import Versions
-from almanac.schemas.results import Answer, Hit, SearchResult
+from almanac.schemas.results import Answer, Hit, ListedDocument, SearchResult
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import Caller
 from almanac.serve.messages import (
@@ -224,8 +224,8 @@ class Api:
             end = asked.offset + asked.limit
             following = end if end < len(documents) else None
             return SourcesPage(
-                kb=index.declaration.name, version=version, items=documents[asked.offset : end], total=len(documents),
-                next=following
+                kb=index.declaration.name, version=version, total=len(documents), next=following,
+                items=[ListedDocument(**row) for row in documents.slice(asked.offset, asked.limit).to_pylist()],
             )  # fmt: skip
 
         return await self._do(request, asked.kb, listed)

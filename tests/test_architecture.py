@@ -32,7 +32,7 @@ _FLOORS = {
     "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
     "transforms": ("html", "chunking", ""),
     "index": (
-        "mistral",
+        "api",
         "embedding",
         "vectors",
         "lexical",
@@ -57,7 +57,7 @@ _READ_SIDE = {
         "chunk_set", "reader", "versions.store", "lexical.analyzer", "lexical.attainable", "lexical.reader",
         "embedding.calibrations", "embedding.embedder",
         "embedding.precision", "embedding.score_thresholds",
-        "embedding.subword_fertility", "mistral.client", "mistral.batching", "mistral.retry",
+        "embedding.subword_fertility", "api.client", "api.sdks", "api.taken", "api.batching", "api.retry",
     )
 }  # fmt: skip
 _PACKAGE = "almanac."

@@ -10,19 +10,18 @@ import numpy.typing as npt
 
 from almanac.core.extras import require_extra
 from almanac.core.settings import DataDir
-from almanac.index.embedding.api_embedder import ApiEmbedder
 from almanac.index.embedding.model_folder import BUNDLED, describe_embedder, find_model
 from almanac.index.embedding.precision import has_bfloat16, has_gpu, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.embedding.together import EmbedTogether
 from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
-from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
     from almanac.index.embedding.bert import Bert, Encode
+    from almanac.schemas.declaration.embed import Embed
 
 __all__ = [
     "BUNDLED",
@@ -73,7 +72,7 @@ class RemoteEmbedder(Embedder, Protocol):
         """
 
 
-def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: bool = False) -> Embedder:
+def load_embedder(embed: "Embed", data: DataDir | None = None, *, for_queries: bool = False) -> Embedder:
     """Returns the declared embedder, ready to use. Importing and loading a local model takes about 5 s, a bundled one
     half a second to two.
 
@@ -82,7 +81,11 @@ def load_embedder(embed: Embed, data: DataDir | None = None, *, for_queries: boo
     for the data directory that the environment determines. Raises DeclarationError where a local model cannot be
     loaded, CredentialRefused where an API's key is missing.
     """
-    return LocalEmbedder(embed, for_queries=for_queries) if embed.provider == "local" else ApiEmbedder(embed, data)
+    if embed.provider != "local":
+        from almanac.index.embedding.api_embedder import ApiEmbedder
+
+        return ApiEmbedder(embed, data)
+    return LocalEmbedder(embed, for_queries=for_queries)
 
 
 class LocalEmbedder:
@@ -93,7 +96,7 @@ class LocalEmbedder:
     usual BERT is computed without torch (`Bert`), any other model by its library.
     """
 
-    def __init__(self, embed: Embed, *, for_queries: bool = False) -> None:
+    def __init__(self, embed: "Embed", *, for_queries: bool = False) -> None:
         self._embed = resolve(embed)
         self._info = describe_embedder(self._embed)
         self._is_half = self._embed.precision == "bfloat16" and has_bfloat16()
@@ -272,7 +275,7 @@ def _spare_cores() -> None:
     threadpool_limits(1, user_api="blas")
 
 
-def _load_model(embed: Embed, *, is_half: bool) -> Any:
+def _load_model(embed: "Embed", *, is_half: bool) -> Any:
     require_extra("models", f"embed.model: {embed.model}", embed.model, f"one of the bundled: {', '.join(BUNDLED)}")
     from almanac.core.settings import quiet_engines
 

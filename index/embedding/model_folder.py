@@ -5,18 +5,19 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from almanac.core.extras import require_extra
 from almanac.core.settings import installation
-from almanac.index.embedding.api_embedder import describe_api_embedder
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
 from almanac.index.embedding.precision import resolve
 from almanac.index.embedding.unpack import WEIGHTS
-from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
+
+if TYPE_CHECKING:
+    from almanac.schemas.declaration.embed import Embed
 
 _MINILM = "all-MiniLM-L6-v2"
 BUNDLED = (_MINILM, MULTILINGUAL_E5.name)  # names that no folder has to be given for
@@ -148,7 +149,7 @@ def bundled_for(language: str) -> tuple[str, str]:
     return MULTILINGUAL_E5.name, f"knows a hundred languages, at twice the time; {_MINILM} knows English alone"
 
 
-def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
+def find_model(embed: "Embed", reading: Collection[str] = ()) -> ModelFolder:
     """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are
     not resolved.
 
@@ -170,7 +171,7 @@ def find_model(embed: Embed, reading: Collection[str] = ()) -> ModelFolder:
     return ModelFolder(embed.model, path)
 
 
-def require_models(embed: Embed) -> None:
+def require_models(embed: "Embed") -> None:
     """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`;
     an API, that of its provider.
     """
@@ -192,7 +193,7 @@ def _minilm_folder() -> Path:
     return folder
 
 
-def prompts_of(embed: Embed) -> PromptPair:
+def prompts_of(embed: "Embed") -> PromptPair:
     """Returns the prompts for queries and documents: as declared, else those in the model's folder. Raises
     DeclarationError where that cannot be read.
     """
@@ -215,7 +216,7 @@ def prompts_of(embed: Embed) -> PromptPair:
     )
 
 
-def describe_embedder(embed: Embed) -> EmbedderInfo:
+def describe_embedder(embed: "Embed") -> EmbedderInfo:
     """Returns the same as `load_embedder(embed).info` without loading the model or sending a request: 0.1 s for 90 MB
     of weights.
 
@@ -223,6 +224,8 @@ def describe_embedder(embed: Embed) -> EmbedderInfo:
     be read.
     """
     if embed.provider != "local":
+        from almanac.index.embedding.api_embedder import describe_api_embedder
+
         return describe_api_embedder(embed)
     precision = resolve(embed).precision
     folder, prompts = find_model(embed), prompts_of(embed)

@@ -4,12 +4,15 @@ slower than float32.
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from almanac.core.extras import missing_package
 from almanac.core.logs import get_logger
-from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.manifest import EmbedderInfo
+
+if TYPE_CHECKING:
+    from almanac.schemas.declaration.embed import Embed
 
 log = get_logger("almanac.index")
 
@@ -18,7 +21,7 @@ _GPU_DRIVER = Path("/proc/driver/nvidia/version")
 _NATIVE = {"avx512_bf16", "amx_bf16", "bf16"}  # Intel from Cooper Lake and AMD from Zen 4; the last is Arm's
 
 
-def resolve(embed: Embed, built: EmbedderInfo | None = None) -> Embed:
+def resolve(embed: "Embed", built: EmbedderInfo | None = None) -> "Embed":
     """Returns the embedder with `precision: auto` resolved: to that of a version's vectors, else to bfloat16 where this
     machine has it.
 
@@ -32,7 +35,7 @@ def resolve(embed: Embed, built: EmbedderInfo | None = None) -> Embed:
     return embed.model_copy(update={"precision": precision})
 
 
-def require_precision(embed: Embed) -> None:
+def require_precision(embed: "Embed") -> None:
     """Warns where this machine lacks bfloat16, the embedder is resolved to it, and `reuse: tolerant` is declared: then
     float32 stands in for it.
 

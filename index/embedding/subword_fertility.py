@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.embedding.tokenizer import load_tokenizer
-from almanac.schemas.declaration.embed import Embed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
+
+    from almanac.schemas.declaration.embed import Embed
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")
@@ -40,7 +41,7 @@ class Fertility(NamedTuple):
     size: int  # pieces in the vocabulary
 
 
-def subword_fertility(embed: Embed, texts: Sequence[str]) -> Fertility | None:
+def subword_fertility(embed: "Embed", texts: Sequence[str]) -> Fertility | None:
     """Returns the fertility over all words of `texts`; None where the embedder's tokenizer is not available locally, or
     the texts contain no words.
 
@@ -57,7 +58,7 @@ def subword_fertility(embed: Embed, texts: Sequence[str]) -> Fertility | None:
     return Fertility(sum(map(len, found)) / sum(counts), unread / sum(counts), tokenizer.get_vocab_size())
 
 
-def language_fit(embed: Embed, texts: Sequence[str]) -> float:
+def language_fit(embed: "Embed", texts: Sequence[str]) -> float:
     """How well the embedder covers the language of `texts`, 0 to 1, rounded to 6 decimals: by the pieces per word,
     times the share of words that it can read.
 

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from almanac.index.embedding.model_folder import find_model
 from almanac.index.embedding.unpack import TOKENIZER
-from almanac.schemas.declaration.embed import Embed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+    from almanac.schemas.declaration.embed import Embed
 
-def load_tokenizer(embed: Embed) -> "Tokenizer | None":
+
+def load_tokenizer(embed: "Embed") -> "Tokenizer | None":
     """Returns the declared model's tokenizer, without truncation or padding; None for an API, or where the model's
     folder has no tokenizer.json.
     """

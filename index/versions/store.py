@@ -10,6 +10,7 @@ import os
 import re
 from os.path import join
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -23,7 +24,9 @@ from almanac.index.segments.store import bytes_in, discard_unfinished_segments, 
 from almanac.index.versions.publications import altered_publications, publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat, storage_error
 from almanac.schemas.manifest import FORMAT, Manifest, Outline, Sealed
-from almanac.schemas.reports import VersionRow, Versions
+
+if TYPE_CHECKING:
+    from almanac.schemas.reports import Versions
 
 MANIFEST = "manifest.json"
 MANIFEST_HASH = "manifest.sha256"  # in the format of `sha256sum`, so that it can also be checked by hand
@@ -87,10 +90,12 @@ def list_versions(index_dir: Path) -> list[Manifest]:
     return found
 
 
-def report_versions(index_dir: Path) -> Versions:
+def report_versions(index_dir: Path) -> "Versions":
     """Returns the report of `almanac versions`: the versions with a readable manifest, newest first, and the current
     one.
     """
+    from almanac.schemas.reports import VersionRow, Versions
+
     pointer, last = usable_pointer(index_dir), {one.version: one for one in publications(index_dir)}
     rows = [
         VersionRow(

@@ -5,7 +5,7 @@ Every answer lists its citations.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.answerability import NEAREST, Grounds
@@ -96,9 +96,9 @@ def stream_answer(question: Question) -> Iterator[str | Answer]:
     """Answers as `answer` does, in pieces of text as they arrive, then the Answer as the last item; the pieces put
     together are its `reply`.
 
-    Where passages are cited, pieces are whole statements whose figures stand in the passages. In mode `kb-only`,
-    nothing is passed on before the first valid citation, since a reply without one is replaced or attributed at its
-    end. UsageError is raised by the call itself, errors of the generator by the iterator.
+    Where passages are cited, pieces end with a citation, or a line; their figures stand in the passages. In mode
+    `kb-only`, nothing is passed on before the first valid citation, since a reply without one is replaced at its end.
+    UsageError is raised by the call itself, errors of the generator by the iterator.
     """
     return _Answering(question).reply(is_streamed=True)
 
@@ -107,167 +107,143 @@ class _Answering:
     """Produces the answer to one question."""
 
     def __init__(self, question: Question) -> None:
-        self.declaration, self.version, self.embedder = question.declaration, question.version, question.embedder
-        self.grounds, self.question, self.reader = question.grounds, question.text, question.reader
+        self.question, self.declaration, self.grounds = question, question.declaration, question.grounds
+        self.title = question.declaration.title or question.declaration.name
         self.hits = question.hits if question.generator else self.grounds.to_read(question.hits)
-        self.generator, self.history, self.note, self.searched = (
-            question.generator,
-            question.history,
-            question.note,
-            question.searched,
-        )
-        self.parts, self.meant = question.parts, question.searched or question.text
         self.language = reply_language(question.text, question.history, question.language)
         self.unknown = unknown_words(question.declaration, question.text, self.language)
         require_mode(question.mode, is_generated=question.generator is not None)
-        self.lowest, self.readings = question.lowest, question.readings
         self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)
-
-    @property
-    def title(self) -> str:
-        return self.declaration.title or self.declaration.name
 
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
         """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by
         the iterator.
         """
-        asks_nothing = not any(c.isalnum() for c in self.question)  # "-" is as near to some passage as a question is
+        asks_nothing = not _has_words(self.question.text)  # "-" is as near to some passage as a question is
         if self.pathway == "kb-only" and (asks_nothing or not self.hits):
-            return self._refused(0.0 if asks_nothing else None)
-        if self.generator is None:
+            return self._refused(answerability=0.0 if asks_nothing else self.grounds.likely([]))
+        if self.question.generator is None:
             return self._extracted()
-        return self._generated(self.generator, is_streamed=is_streamed)
+        return self._generated(self.question.generator, is_streamed=is_streamed)
 
     def _extracted(self) -> Iterator[str | Answer]:
-        assert self.reader is not None  # since no model writes the reply
+        asked, declared = self.question, self.declaration
+        assert asked.reader is not None  # since no model writes the reply
         picked = extract(
-            self.question,
+            asked.text,
             self.hits,
-            self.reader,
-            self.declaration.language,
-            cuts_words=self.declaration.chunk.by == "words",
-            readings=self.readings,
-            searched=self.searched,
+            asked.reader,
+            declared.language,
+            cuts_words=declared.chunk.by == "words",
+            readings=asked.readings,
+            searched=asked.searched,
         )
+        likely = self.grounds.likely(picked)
+        if not picked or self.grounds.is_refused(likely):
+            return self._refused(answerability=likely)
         chosen = [one.sentence for one in picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
         quotes = {one.sentence.hit: one.sentence.text for one in reversed(picked) if not one.is_head}
         sources = [cite(self.hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
-        likely = self.grounds.likely(picked)
-        if not chosen or self.grounds.is_refused(likely):
-            return self._refused(likely)
         reply = " ".join(
             f"{name}{_before_marker(s.text)}[{numbers[s.hit]}]"
             for name, s in zip(_names_before(chosen, self.hits), chosen, strict=True)
         )
-        return iter((reply, self._answer(reply, sources, likely=likely)))
+        return iter((reply, self._answer(reply, sources, answerability=likely)))
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
-        passages = (
-            select_passages(self.meant, self.hits, self.declaration.language) if self.pathway != "llm-fallback" else []
-        )
+        asked, language = self.question, self.declaration.language
+        hits = self.hits if self.pathway != "llm-fallback" else []
+        passages = select_passages(asked.searched or asked.text, hits, language)
         messages = make_messages(
-            self.pathway, self.title, self.question, passages, self.history, self.language, self.unknown, self.parts
+            self.pathway, self.title, asked.text, passages, asked.history, self.language, self.unknown, asked.parts
         )
-        notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
+        users = [str(said.get("content", "")) for said in asked.history if said.get("role") == "user"]
         shown = {passage.number: passage.hit for passage in passages}
-        return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), shown, notice)
-
-    def _passed_on(self, written: Iterable[str], shown: Mapping[int, Hit], notice: str) -> Iterator[str | Answer]:
-        """The text of the model from the moment at which it is known to be an answer, then the Answer. `shown` maps
-        citation numbers to hits.
-        """
-        reply, said = self._checked(shown), 0  # number of characters of the reply that were passed on
-        for piece in written:
-            reply.feed(piece)
-            if said or self._is_answer(reply, is_complete=False):
-                yield from _piece(reply.text[said:] if said else notice + reply.text)
-                said = len(reply.text)
-        reply.finish()
-        if not reply.written and not reply.dropped_citations:
-            raise OperationalError(
-                "the model wrote nothing",
-                where=str(self.declaration.generate.model),
-                hint="ask again, or raise generate.max_tokens",
-            )
-        if not said and self.pathway == "kb-only" and not reply.is_cited and (marked := reply.attributed()):
-            again = self._checked(shown)
-            again.feed(marked)
-            again.finish()
-            again.dropped_citations += reply.dropped_citations
-            reply = again
-        citations, sentences = reply.dropped_citations, reply.dropped_sentences
-        if not said and not self._is_answer(reply, is_complete=True):
-            yield from self._refused(dropped_citations=citations, dropped_sentences=sentences)
-            return
-        yield from _piece(reply.text[said:] if said else notice + reply.text)
-        sources = cite_statements(reply.said, shown, self.embedder, self.declaration.language, self.lowest)
-        yield self._answer(notice + reply.text, sources, dropped_citations=citations, dropped_sentences=sentences)
-
-    def _checked(self, shown: Mapping[int, Hit]) -> CheckedReply:
-        """An empty reply, which takes up what its passages support."""
-        asked = [
-            self.question,
-            self.meant,
-            *(str(message.get("content", "")) for message in self.history if message.get("role") == "user"),
-        ]
-        declared = self.declaration.language
-        return CheckedReply(
+        checked = CheckedReply(
             shown,
-            asked,
-            self.language or ("und" if declared == "auto" else declared),
-            declared,
+            [asked.text, asked.searched or "", *users],
+            self.language or ("und" if language == "auto" else language),
+            language,
             None if self.declaration.generate.links else _addresses_of(shown.values()),
             drops_statements=self.pathway == "kb-only",
         )
+        return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), checked, shown)
 
-    def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterable[str]:
-        declared = self.declaration.generate
-        if is_streamed:
-            return generator.stream(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)
-        return [generator.generate(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)]
+    def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterator[str]:
+        declared, is_empty = self.declaration.generate, True
+        write = generator.stream if is_streamed else generator.generate
+        pieces = write(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)
+        for piece in [pieces] if isinstance(pieces, str) else pieces:
+            is_empty = is_empty and not piece.strip()
+            yield piece
+        if is_empty:
+            raise OperationalError(
+                "the model wrote nothing",
+                where=str(declared.model),
+                hint="ask again, or raise generate.max_tokens",
+            )
 
-    def _is_answer(self, reply: CheckedReply, *, is_complete: bool) -> bool:
+    def _passed_on(
+        self, written: Iterable[str], checked: CheckedReply, shown: Mapping[int, Hit]
+    ) -> Iterator[str | Answer]:
+        """The text of the model from the moment at which it is known to be an answer, then the Answer."""
+        text, is_answer = "", False
+        notice = f"{fallback_notice(self.title, self.language)}\n\n" if self.pathway == "llm-fallback" else ""
+        for section in checked.sections(written):
+            text += section
+            if is_answer:
+                yield section
+            elif is_answer := self._is_answer(text, checked, is_complete=False):
+                yield notice + text
+        dropped = {
+            "dropped_citations": checked.dropped_citations,
+            "dropped_sentences": checked.dropped_sentences,
+        }
+        if not is_answer:
+            if not self._is_answer(text, checked, is_complete=True):
+                yield from self._refused(**dropped)
+                return
+            yield notice + text
+        language, embedder = self.declaration.language, self.question.embedder
+        sources = cite_statements(checked.said, shown, embedder, language, self.question.lowest)
+        yield self._answer(notice + text, sources, **dropped)
+
+    def _is_answer(self, text: str, checked: CheckedReply, *, is_complete: bool) -> bool:
         """Whether a reply, so far, is an answer and not a refusal. Once true, it stays true for the rest of the reply.
 
         A refusal begins with the words that the model was given for it. On the pathway `kb-only`, an answer has a
-        citation, and they are looked for before the first one that stands behind words.
+        citation, and they are looked for before the end of the section with the first one.
         """
-        said = without_markers(reply.text)
+        said = without_markers(text)
         if self.pathway == "kb-only":
-            begun = (without_markers(reply.text[: mark.position]) for mark in reply.marked)
-            said = next(filter(_has_words, begun), said if is_complete and reply.marked else "")
+            if not checked.said:
+                return False
             is_complete = True
         return _has_words(said) and says_unknown(said, self.unknown, is_complete=is_complete) is False
 
-    def _refused(self, likely: float | None = None, **dropped: int) -> Iterator[str | Answer]:
+    def _refused(self, **known: Any) -> Iterator[str | Answer]:
         yield self.unknown
-        yield self._answer(self.unknown, [], answered=False, likely=likely, **dropped)
+        related = [
+            Related(**hit.model_dump(include=set(Related.model_fields))) for hit in self.grounds.closest[:NEAREST]
+        ]
+        yield self._answer(self.unknown, [], answered=False, related=related, **known)
 
-    def _answer(
-        self,
-        reply: str,
-        sources: list[Citation],
-        *,
-        answered: bool = True,
-        likely: float | None = None,
-        dropped_citations: int = 0,
-        dropped_sentences: int = 0,
-    ) -> Answer:
+    def _answer(self, reply: str, sources: list[Citation], **known: Any) -> Answer:
         return Answer(
-            kb=self.declaration.name,
-            version=self.version,
-            answered=answered,
-            reply=reply,
-            pathway=self.pathway,
-            citation=f"Source: {self.title}" if sources else None,
-            sources=sources,
-            dropped_citations=dropped_citations,
-            dropped_sentences=dropped_sentences,
-            note=self.note,
-            searched=self.searched,
-            related=[] if answered else [_related(hit) for hit in self.grounds.closest[:NEAREST]],
-            answerability=self.grounds.likely([]) if likely is None else likely,
+            **{
+                "kb": self.declaration.name,
+                "version": self.question.version,
+                "answered": True,
+                "reply": reply,
+                "pathway": self.pathway,
+                "citation": f"Source: {self.title}" if sources else None,
+                "sources": sources,
+                "note": self.question.note,
+                "searched": self.question.searched,
+                "answerability": self.grounds.likely([]),
+                **known,
+            }
         )
 
 
@@ -296,14 +272,5 @@ def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:
     )
 
 
-def _related(hit: Hit) -> Related:
-    return Related(**hit.model_dump(include=set(Related.model_fields)))
-
-
 def _has_words(text: str) -> bool:
     return any(c.isalnum() for c in text)
-
-
-def _piece(text: str) -> Iterator[str]:
-    if text:
-        yield text

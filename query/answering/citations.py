@@ -3,6 +3,7 @@ it.
 """
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from urllib.parse import urlsplit
 
 from almanac.index.embedding.embedder import Embedder
@@ -13,57 +14,33 @@ from almanac.schemas.results import Citation, Hit
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
 
 
+_OF_HIT = {"chunk_id", "document_id", "url", "title", "text", "score", "relevance", "tags", "passage", "metadata"}
+
+
 def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citation:
     """The citation of a hit under `[number]`, with the sentence that it is cited for. Confidence is low unless that
     sentence bears the statement.
+
+    Where a document has pages, slides or sheets, `place` is where the hit begins; `link` opens a PDF of a site there. A
+    record has none, whatever its fields are called, nor has a document with a declared field of that name (`place` is
+    null).
     """
+    place = link = None
+    if hit.start is not None and hit.metadata.get("place", "") is not None:
+        for unit, written in (("page", "p."), ("slide", "slide"), ("sheet", "sheet")):
+            if place is None and isinstance(name := hit.metadata.get(unit), int | str) and not isinstance(name, bool):
+                place = f"{written} {name}"
+        page, parts = hit.metadata.get("page"), urlsplit(hit.url)
+        is_pdf = parts.scheme in ("http", "https") and parts.path.lower().endswith(".pdf") and not parts.fragment
+        link = f"{hit.url}#page={page}" if is_pdf and type(page) is int and page > 0 else None
     return Citation(
+        **hit.model_dump(include=_OF_HIT),
         marker=f"[{number}]",
-        chunk_id=hit.chunk_id,
-        document_id=hit.document_id,
-        url=hit.url,
-        title=hit.title,
-        text=hit.text,
-        score=hit.score,
-        relevance=hit.relevance,
         confidence=hit.confidence if is_borne or hit.confidence is None else "low",
         quote=quote,
-        tags=hit.tags,
-        passage=hit.passage,
-        metadata=hit.metadata,
-        place=place_of(hit),
-        link=link_of(hit),
+        place=place,
+        link=link,
     )
-
-
-def place_of(hit: Hit) -> str | None:
-    """Where in its document a hit begins, as a reader looks it up: `p. 4`, `slide 3`, `sheet Prices`; None where the
-    document has no pages.
-
-    A record has none, whatever its fields are called, nor has a document that has a declared field of that name
-    (`place` is null).
-    """
-    if not _has_place(hit):
-        return None
-    for unit, written in (("page", "p."), ("slide", "slide"), ("sheet", "sheet")):
-        if isinstance(name := hit.metadata.get(unit), int | str) and not isinstance(name, bool):
-            return f"{written} {name}"
-    return None
-
-
-def link_of(hit: Hit) -> str | None:
-    """The URL that opens a PDF of a site at the page on which a hit begins; None for all others, which `url` opens."""
-    page, parts = hit.metadata.get("page") if _has_place(hit) else None, urlsplit(hit.url)
-    is_pdf = parts.scheme in ("http", "https") and parts.path.lower().endswith(".pdf") and not parts.fragment
-    return (
-        f"{hit.url}#page={page}"
-        if is_pdf and isinstance(page, int) and not isinstance(page, bool) and page > 0
-        else None
-    )
-
-
-def _has_place(hit: Hit) -> bool:
-    return hit.start is not None and ("place" not in hit.metadata or hit.metadata["place"] is not None)
 
 
 def cite_statements(
@@ -81,39 +58,29 @@ def cite_statements(
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         lowest: Cosine of a quote to the statement below which, if the two share hardly a word, confidence is low.
     """
-    nearest = {number: _nearest(said[number], shown[number], embedder, language, lowest) for number in said}
-    return [cite(shown[number], number, quote, is_borne=is_borne) for number, (quote, is_borne) in nearest.items()]
+    found = []
+    for number, statements in said.items():
+        sentences = sentences_of([shown[number]], language)
+        quote, is_borne = shown[number].readable.strip(), True
+        if sentences:
+            texts = [f"{s.context} {s.text}".strip() for s in sentences]
+            tag = language_of(shown[number], language)
+            share, best = max((_best(statement, texts, tag) for statement in statements), key=itemgetter(0))
+            if share < _TOLD:  # statement and passage are in two languages, or use different words
+                near = embedder.embed_documents(texts) @ embedder.embed_documents(list(statements)).T
+                best, is_borne = int(near.max(axis=1).argmax()), float(near.max()) >= lowest
+            quote = sentences[best].text
+        found.append(cite(shown[number], number, quote, is_borne=is_borne))
+    return found
 
 
-def _nearest(statements: Sequence[str], hit: Hit, embedder: Embedder, language: str, lowest: float) -> tuple[str, bool]:
-    """The sentence of a hit that is most similar to one of the statements, and whether it is similar enough to support
-    it.
+def _best(statement: str, texts: Sequence[str], tag: str) -> tuple[float, int]:
+    """The highest share of a statement's words in one of the texts, weighted by their rarity among these, and which
+    text that is. Words that the texts lack count, too: one word of ten supports nothing.
     """
-    tag = language_of(hit, language)
-    sentences = sentences_of([hit], language)
-    if not sentences:
-        return hit.readable.strip(), True
-    best, quote = 0.0, ""
-    for statement in statements:
-        words = Words(statement)
-        counted = [
-            {**dict.fromkeys(words.of(s.context, tag), 0.5), **dict.fromkeys(words.of(s.text, tag), 1.0)}
-            for s in sentences
-        ]
-        asked, rare = words.asked(tag), rarity(counted)
-        weighed, known = WeighedWords(asked, rare), [word for word in asked if word in rare]
-        for sentence, found in zip(sentences, counted, strict=True):
-            # Words of the statement that the passage lacks count, too: a passage with one word of ten does not support
-            # it.
-            share = weighed.covered(found) * len(known) / len(asked) if asked else 0.0
-            if share > best:
-                best, quote = share, sentence.text
-    if best >= _TOLD:
-        return quote, True
-    # Statement and passage are in two languages, or use different words.
-    near = (
-        embedder.embed_documents([f"{s.context} {s.text}".strip() for s in sentences])
-        @ embedder.embed_documents(list(statements)).T
-    )
-    number = int(near.max(axis=1).argmax())
-    return sentences[number].text, float(near.max()) >= lowest
+    words = Words(statement)
+    found = [set(words.of(text, tag)) for text in texts]
+    asked, rare = words.asked(tag), rarity(found)
+    known = sum(word in rare for word in asked) / len(asked) if asked else 0.0
+    shares = [WeighedWords(asked, rare).covered_by(own) * known for own in found]
+    return max(shares), shares.index(max(shares))

@@ -8,22 +8,18 @@ nothing is put together from two of them.
 
 import re
 from collections.abc import Iterable
-from functools import cache
 
 LEFT_OUT = "…"  # stands for an address
 _ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.-]{0,30}://|(?:mailto|tel|sms|xmpp|javascript|vbscript):(?=[^\s])|data:(?=[a-z]+[/;,])|www"
-    r"\.(?=[^\s.]))"
-    r"[^\s<>\[\]\"`|“”«»。，、；！？）】」』》\0]*",
+    r"(?:[a-z][a-z0-9+.-]{0,30}://|(?:mailto|tel|sms|xmpp|javascript|vbscript):(?=\S)|data:(?=[a-z]+[/;,])"
+    r"|www\.(?=[^\s.]))[^\s<>\[\]\"`|“”«»。，、；！？）】」』》]*",
     re.IGNORECASE,
 )
 _AFTER = ".,;:!?'*_~"  # ends a sentence, not an address
 _TARGET = re.compile(r"\]\(\s*<?([^\s<>()]+)")
-_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(((?:[^()]|\([^()]*\))*)\)")
-_NUMBERS = re.compile(r"[\d\s,;–-]*\d[\d\s,;–-]*")
-_AUTOLINK = re.compile(r"<(?:([a-z][a-z0-9+.-]{1,30}:[^\s<>]*)|([^\s<>@:/]+@[^\s<>@:/]+))>", re.IGNORECASE)
-_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9:-]*)(?=[\s/>])[^<>]*>|<!--(?:-?>|.*?-->)|<(?:\?|!(?!--))[^<>]*>", re.DOTALL)
-_NO_TAG = re.compile(r"</?[A-Za-z][\w.]*>|<(?=[A-Za-z/!?\0])")  # List<String>, which nobody takes for one, or a mark
+_LINK = re.compile(r"!?\[(?!\s*\d+\s*\])([^\[\]]*)(\]\((?:[^()]|\([^()]*\))*\))")
+_TAG = re.compile(r"</?[a-z][a-z0-9-]*(?:[\s/][^<>]*)?>|<!--(?:-?>|.*?-->)|<(?:\?|!(?!--))[^<>]*>", re.DOTALL)
+_TAG_BEGINS = re.compile(r"<(?=[A-Za-z/!?])")
 _JOINT = re.compile(r"\](?=[(:])")
 _IN_SENTENCE = re.compile(r"[^\W\d_][^\n]*\[\d{1,3}$")  # "as said in [1]: …" defines nothing
 
@@ -41,54 +37,25 @@ def without_foreign_links(text: str, held: frozenset[str]) -> str:
     """A text in which links and images whose address is not in `held` are their text, tags of HTML are left out, and
     other addresses are an ellipsis.
     """
-    kept: list[str] = []
 
-    def keep(part: str) -> str:
-        kept.append(part)
-        return f"\0{len(kept) - 1}\0"
-
-    def link(found: re.Match[str]) -> str:
-        mark, label, target = found.groups()
-        if (address := _TARGET.match(f"]({target}")) and address[1] in held:
-            return f"{keep(f'{mark}[')}{label}{keep(f']({address[1]})')}"
-        if not _NUMBERS.fullmatch(label):
-            return label
-        return found[0] if re.fullmatch(r"\w*", target) else f"[{label}]"  # code that calls what it finds; a citation
-
-    def autolink(found: re.Match[str]) -> str:
-        return found[2] or (keep(found[0]) if found[1] in held else LEFT_OUT)
-
-    def tag(found: re.Match[str]) -> str:
-        return "" if not found[1] or found[1].lower() in _tags() else found[0]
-
-    def addresses(text: str) -> str:
-        written, position = "", 0
-        while found := _ADDRESS.search(text, position):
-            address = _cut(found[0])
-            written += text[position : found.start()] + (keep(address) if address in held else LEFT_OUT)
-            position = found.start() + len(address)
-        return written + text[position:]
+    def is_held(target: re.Match[str] | None) -> bool:
+        return target is not None and target[1] in held
 
     def joint(found: re.Match[str]) -> str:
-        is_citation = found.string.startswith(":", found.end()) and _IN_SENTENCE.search(found.string[: found.start()])
-        return "]" if is_citation else "] "
+        before, is_defined = found.string[: found.start()], found.string.startswith(":", found.end())
+        is_kept = _IN_SENTENCE.search(before) if is_defined else is_held(_TARGET.match(found.string, found.start()))
+        return "]" if is_kept else "] "
 
-    text, before = text.replace("\0", ""), ""
+    before = ""
     while text != before:  # what is left may be a mark anew
-        text, before = _TAG.sub(tag, _LINK.sub(link, _AUTOLINK.sub(autolink, text))), text
-    text = _JOINT.sub(joint, addresses(text))
-    text = _NO_TAG.sub(lambda found: found[0] if len(found[0]) > 1 else "< ", text)
-    while "\0" in text:
-        text = re.sub(r"\0(\d+)\0", lambda found: kept[int(found[1])], text)
-    return text
-
-
-@cache
-def _tags() -> frozenset[str]:
-    """The tags of HTML."""
-    from lxml.html import defs  # the import takes 0.05 s, and quotations need none
-
-    return frozenset(defs.tags) | {"svg", "math", "template"}
+        before, text = text, _TAG.sub("", text)
+        text = _LINK.sub(lambda found: found[0] if is_held(_TARGET.match(found[2])) else found[1], text)
+    written, end = "", 0
+    for found in _ADDRESS.finditer(text):
+        address = _cut(found[0])
+        written += text[end : found.start()] + (address if address in held else LEFT_OUT)
+        end = found.start() + len(address)
+    return _TAG_BEGINS.sub("< ", _JOINT.sub(joint, written + text[end:]))
 
 
 def _cut(address: str) -> str:

@@ -3,14 +3,15 @@ conversation so far.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
 from almanac.core.invisible import without_invisible
-from almanac.core.passage_parts import parts_of
 from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
 from almanac.query.answering.pathways import Pathway
@@ -24,6 +25,7 @@ Message = dict[str, str]  # role: system, user or assistant; content
 
 CONTEXT_TOKENS = 3000
 _LEAST_TOKENS = 60  # minimum size of a useful passage
+_BYTES = 4  # of a token
 _HISTORY = 6  # maximum number of earlier messages
 _HISTORY_CHARACTERS = 4000  # maximum length of one message
 _GAP = "…"
@@ -38,68 +40,37 @@ _DELIMITER = re.compile(r"<<<(?=\s*(?:passage|end)\b)", re.IGNORECASE)
 
 
 class Passage(NamedTuple):
-    """A numbered passage of a prompt. `text` is what there is to read of the hit, or the part of it that fits the token
-    budget.
-    """
+    """A numbered passage of a prompt. `text` is what there is to read of the hit, or what fits the token budget."""
 
     number: int
     hit: Hit
     text: str
 
 
-def estimate_prompt_tokens(text: str) -> int:
-    """Estimated number of tokens, at four bytes of UTF-8 a token: four characters of English, two of Hebrew, somewhat
-    more than one of Chinese.
-    """
-    return -(-len(text.encode("utf-8", "surrogatepass")) // 4)
-
-
 def select_passages(
-    question: str,
-    hits: Sequence[Hit],
-    language: str,
-    *,
-    budget: int = CONTEXT_TOKENS,
-    count_tokens: Callable[[str], int] = estimate_prompt_tokens,
+    question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS
 ) -> list[Passage]:
     """Selects passages for a prompt within a token budget.
 
-    Documents share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Within a
-    document, the best hits come first. A hit that does not fit is cut to the sentences around the one with the highest
-    word overlap, and left out where less than 60 tokens remain for it. Of a record, the labelled lines are kept before
-    its long texts, and every text stands below its label. Where there is no room for all, those come first that hold
-    most of the question's words.
+    Hits share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Of a hit that does
+    not fit its share, the sentences are shown that have most of the question's words, each below what it stands under;
+    of one sentence that does not fit, the beginning.
 
     Args:
         question: The question.
-        hits: Hits to show, best first.
+        hits: Hits to show, best first. Those for which less than 60 tokens would remain are left out.
         language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
-        budget: Maximum number of tokens of all passages together.
-        count_tokens: Counts the tokens of a text.
+        budget: Maximum number of tokens of all passages together, at four bytes of UTF-8 a token: four characters of
+            English, two of Hebrew, somewhat more than one of Chinese.
 
     Returns:
         The passages in the order of their hits, numbered from 1.
     """
-    documents: dict[str, list[int]] = {}
-    for number, hit in enumerate(hits):
-        documents.setdefault(hit.document_id, []).append(number)
-    most = max(1, budget // _LEAST_TOKENS)
-    held = list(documents.values())[:most]
-    sizes = [count_tokens(hit.readable) for hit in hits]
-    shares = _fair_shares([sum(sizes[n] for n in numbers) for numbers in held], budget)
-    kept: dict[int, str] = {}
-    for numbers, share in zip(held, shares, strict=True):
-        left = share
-        for number in numbers:
-            if sizes[number] <= left:
-                kept[number] = hits[number].readable
-            elif left >= min(_LEAST_TOKENS, budget):
-                kept[number] = _part(question, hits[number], language, left, count_tokens)
-            left -= count_tokens(kept[number]) if number in kept else 0
-    return [
-        Passage(place, hits[number], kept[number])
-        for place, number in enumerate((n for n in sorted(kept) if kept[n]), start=1)
-    ]
+    shown = hits[: max(1, budget // _LEAST_TOKENS)]
+    shares = _fair_shares([_size(hit.readable) for hit in shown], budget * _BYTES)
+    texts = [_part(question, hit, language, share) for hit, share in zip(shown, shares, strict=True)]
+    kept = [(hit, text) for hit, text in zip(shown, texts, strict=True) if text]
+    return [Passage(number, hit, text) for number, (hit, text) in enumerate(kept, start=1)]
 
 
 def make_messages(
@@ -152,69 +123,33 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _part(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """The part of a hit that fits `share` tokens. Of a record: its lines, then its long texts below their labels, those
-    that the question asks for first.
-    """
-    if hit.passage is None:
-        return _sentences_around(question, hit, language, share, count_tokens)
-    parts = list(parts_of(hit.passage))
-    written = [hit.passage[part.begin : part.end] for part in parts]
-    order, lines, texts = _ranked(question, written, language_of(hit, language)), dict[int, str](), dict[int, str]()
-    for number in (number for number in order if parts[number].is_line):
-        more = dict(sorted({**lines, number: written[number]}.items()))
-        lines = more if count_tokens("\n".join(more.values())) <= share else lines
-    # rounding: two texts may have a token more than both together
-    left = share - count_tokens("\n".join(lines.values())) - 1
-    for number in (number for number in order if not parts[number].is_line):
-        part, label = parts[number], f"{parts[number].label}:\n"
-        room, text = left - count_tokens(f"\n\n{label}") - 1, hit.passage[part.start : part.end]
-        if count_tokens(text) > room:
-            shown = hit.model_copy(update={"passage": None, "text": text, "start": None, "end": None})
-            is_useful = room >= min(_LEAST_TOKENS, share)
-            text = _sentences_around(question, shown, language, room, count_tokens) if is_useful else ""
-        if text:
-            texts[number], left = label + text, room - count_tokens(text)
-    return "\n\n".join(filter(None, ["\n".join(lines.values()), *(texts[number] for number in sorted(texts))]))
-
-
-def _sentences_around(question: str, hit: Hit, language: str, share: int, count_tokens: Callable[[str], int]) -> str:
-    """The part of a hit's text that fits `share` tokens: whole sentences around the one with the highest word overlap
-    with the question.
-    """
-    sentences = sentences_of([hit], language)
-    text, room = hit.readable, share - 2 * count_tokens(_GAP)
-    spans = [(s.start, s.end) for s in sentences] or [(0, len(text))]
-    said = [f"{s.context} {s.text}" for s in sentences] or [text]
-    first = last = _ranked(question, said, language_of(hit, language))[0]
-    start, end = spans[first]
-    if count_tokens(text[start:end]) > room:
-        return text[start : start + _fitting(text[start:end], room, count_tokens)] + _GAP if room > 0 else ""
-    grew = True
-    while grew:
-        grew = False
-        if last + 1 < len(spans) and count_tokens(text[start : spans[last + 1][1]]) <= room:
-            last, end, grew = last + 1, spans[last + 1][1], True
-        if first > 0 and count_tokens(text[spans[first - 1][0] : end]) <= room:
-            first, start, grew = first - 1, spans[first - 1][0], True
-    return f"{_GAP if first > 0 else ''}{text[start:end]}{_GAP if last + 1 < len(spans) else ''}"
-
-
-def _ranked(question: str, texts: Sequence[str], tag: str) -> list[int]:
-    """Numbers of the texts, those first that hold the most of the question's words, else in their order."""
-    words = Words(question)
-    found = [set(words.of(text, tag)) for text in texts]
+def _part(question: str, hit: Hit, language: str, share: int) -> str:
+    """The part of a hit that fits `share` bytes."""
+    if _size(hit.readable) <= share:
+        return hit.readable
+    sentences, tag, words = sentences_of([hit], language), language_of(hit, language), Words(question)
+    under = [s.context.removeprefix(hit.title).strip() for s in sentences]
+    found = [set(words.of(f"{above} {s.text}", tag)) for above, s in zip(under, sentences, strict=True)]
     asked = WeighedWords(words.asked(tag), rarity(found))
-    return sorted(range(len(texts)), key=lambda number: (-asked.covered_by(found[number]), number))
+    kept: list[int] = []
+    for number in sorted(range(len(sentences)), key=lambda number: -asked.covered_by(found[number])):
+        cost = _size(f"{_GAP}\n{under[number]}:\n{sentences[number].text}")
+        if cost <= share:
+            kept.append(number)
+            share -= cost
+    if not kept:
+        text = sentences[0].text if sentences else hit.readable
+        return text.encode("utf-8", "replace")[: max(0, share - _size(_GAP))].decode(errors="ignore") + _GAP
+    lines: list[str] = []
+    for before, number in pairwise([-1, *sorted(kept)]):
+        is_new = under[number] and (before < 0 or under[number] != under[before])
+        lines += [f"{under[number]}:"] if is_new else []
+        lines.append(f"{_GAP if number > before + 1 else ''}{sentences[number].text}")
+    return "\n".join(lines)
 
 
-def _fitting(text: str, room: int, count_tokens: Callable[[str], int]) -> int:
-    """Number of characters from the start of the text that fit `room` tokens."""
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count_tokens(text[:middle]) <= room else (low, middle - 1)
-    return low
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _seal(question: str, passages: Sequence[Passage]) -> str:
@@ -249,7 +184,7 @@ def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
     """The last messages and the question, as alternating messages that begin with the user. Raises UsageError for a
     malformed message.
     """
-    turns: list[Message] = []
+    turns: list[tuple[str, str]] = []
     for message in history[-_HISTORY:]:
         role, content = message.get("role"), message.get("content")
         if role not in ("user", "assistant") or not isinstance(content, str):
@@ -259,17 +194,11 @@ def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
                 hint="user or assistant, each with its text as content",
             )
         text = (without_markers(content) if role == "assistant" else content).strip()[:_HISTORY_CHARACTERS]
-        if text and (turns or role == "user"):
-            _say(turns, role, text)
-    _say(turns, "user", asked)
-    return turns
-
-
-def _say(turns: list[Message], role: str, text: str) -> None:
-    if turns and turns[-1]["role"] == role:
-        turns[-1]["content"] += f"\n\n{text}"
-    else:
-        turns.append({"role": role, "content": text})
+        turns += [(role, text)] if text and (turns or role == "user") else []
+    return [
+        {"role": role, "content": "\n\n".join(text for _, text in of_role)}
+        for role, of_role in groupby([*turns, ("user", asked)], key=itemgetter(0))
+    ]
 
 
 @cache

@@ -3,43 +3,44 @@ that were not shown are taken out, and so are statements with numbers that no ci
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import chain
 
-from almanac.query.answering.credit import Credit
+from almanac.core.sentences import sentence_spans
 from almanac.query.answering.figures import Stated, is_supported, stated_by
 from almanac.query.answering.links import without_foreign_links
-from almanac.query.answering.markers import Marked, normalize_markers, without_markers
-from almanac.query.answering.statements import Statement, StatementReader
+from almanac.query.answering.markers import CODE, MARKERS, normalize_markers, without_markers
+from almanac.query.answering.sentences import language_of
+from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.results import Hit
 
-_NUMBERING = re.compile(r"(?:#{1,6}\s+)?\(?\d{1,3}(?:\.\d{1,2})*[.)]\s+")
-
-
-@dataclass(slots=True)
-class _Pending:
-    """A statement that waits to be passed on. `is_kept` is None while it depends on what the rest of the reply
-    cites.
-    """
-
-    statement: Statement
-    marks: list[Marked]  # positions within its text
-    is_kept: bool | None = True
+_STOPS = r"[.!?…。！？؟։।]+[\"'”’»)\]*_]*"
+_CITED = rf"{_STOPS}{MARKERS}|{MARKERS}(?:{_STOPS}|(?=[^\w\n]*\n))"
+_SECTION = re.compile(rf"{CODE}|(?P<end>{_CITED})", re.IGNORECASE)
+_SENTENCE = re.compile(rf"{CODE}|(?P<end>{_CITED}|{_STOPS}(?=\s)|(?<=\S)(?=\n))", re.IGNORECASE)
+_MAY_GO_ON = re.compile(r"\s*(?:[\[【［⟦][^\]】］⟧]{0,120}|\([^()\s]{0,600})?$")  # another marker, or its link
+_FENCE = re.compile(r"`{3,}")
+_LINE = re.compile(r"\s*(?:```(?s:.*?)```[^\n]*|[^\n]+)")
+_PREFIX = re.compile(r"\s*(?:(?:[-*+•·‣▪◦–]|#{1,6}|\(?\d{1,3}(?:\.\d{1,2})*[.)])\s+)*")
+# A statement of so many words is credited to a passage that has this share of them, if the cited one has less than this
+# share of the words' weight that the other has: a page may talk a model into crediting its words to another. Far less,
+# since a passage may say the same in other words.
+_LEAST_WORDS, _BORNE, _FALSE = 4, 0.6, 0.5
 
 
 class CheckedReply:
-    """`text` and `marked` are the reply so far, without what was left out; `said` are the statements that cite a
-    passage, by its number. They do not depend on how the input is cut into pieces.
+    """What a reply says and rests on, as far as it was read: `said` are the statements that cite a passage, without
+    markers, by its number.
 
     With `drops_statements`, a statement is left out if one of its numbers stands in none of the passages that it cites,
-    or, where it cites none, in none that the reply cites. What leads in only such statements goes with them. Without,
-    such a statement stays and loses its markers, and one without markers is not looked at. A statement that another
-    passage says is credited to that one.
+    or, where it cites none, in none that the reply cites up to the end of its section. Without, such a statement stays
+    and loses its markers, and one without markers is not looked at. A statement that another passage says is credited
+    to that one.
 
     Args:
-        shown: Hits by citation number, from 1.
+        shown: Hits by citation number.
         asked: The question, and the user's earlier messages.
         language: BCP 47 tag of the reply, `und` where it is not known.
         declared: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
@@ -57,150 +58,140 @@ class CheckedReply:
         *,
         drops_statements: bool,
     ) -> None:
-        self.text = ""
-        self.marked: list[Marked] = []
         self.said: dict[int, list[str]] = {}
-        self.written: list[Statement] = []  # all statements with links and markers checked
-        self.is_cited = False  # whether the model cited a passage at all
         self.dropped_sentences = self.dropped_citations = 0
-        self._shown, self._held, self._drops = shown, held, drops_statements
-        self._asked, self._credit = stated_by(asked), Credit(shown, declared)
+        self._shown, self._asked, self._language, self._held = shown, stated_by(asked), language, held
+        self._drops = drops_statements
+        tags = {language_of(hit, declared) for hit in shown.values()}
+        self._tag = tags.pop() if len(tags) == 1 else "und"  # several are compared word for word
+        self._any = {number: number for number in shown}
         self._states = cache(lambda number: _stated_in(shown[number]))
-        self._reader = StatementReader(language)
-        self._cited: Stated = frozenset()  # stated by what all kept statements cite
-        self._queue: list[_Pending] = []
-        self._leads: list[_Pending] = []
-        self._has_dropped = False  # since the last lead
-        self._gap = self._gap_read = ""
+        self._lead, self._is_bare = "", False  # whether all is left out since the lead
+        self._cited: Stated = frozenset()  # stated by what the reply cites so far
 
-    def feed(self, piece: str) -> None:
-        """Takes the next piece of what the model writes."""
-        for statement in self._reader.feed(piece):
-            self._judge(statement)
-        self._pass_on()
-
-    def finish(self) -> None:
-        """Ends the reply."""
-        for statement in self._reader.finish():
-            self._judge(statement)
-        for pending in self._queue:
-            pending.is_kept = bool(pending.is_kept)
-        self._pass_on()
-        if not self._has_dropped:
-            self._put_leads()
-
-    def attributed(self) -> str | None:
-        """A finished reply without citations with a marker behind each statement: that of the passage that has at least
-        .6 of its words, and all its numbers. None where one of them has no such passage.
+    def sections(self, pieces: Iterable[str]) -> Iterator[str]:
+        """What is left of each section of the reply, none of it empty, in order; together they are the reply. A section
+        ends with a cited sentence or line, and, where nothing is left out, with every one. Sections do not depend on
+        how the input is cut into pieces.
         """
-        numbers = [self._credit.best(statement.text) for statement in self.written]
-        marked = [  # code ends its line
-            f"{one.gap}{one.text}{chr(10) if one.text.endswith(('```', '~~~')) else ' '}[{number}]"
-            for one, number in zip(self.written, numbers, strict=True)
-        ]
-        return "".join(marked) if all(numbers) else None
+        held, is_first = "", True
+        ending = _SECTION if self._drops else _SENTENCE
+        for piece in chain(pieces, [None]):
+            held += piece or ""
+            while held and (end := _end_of(held, ending, is_final=piece is None)):
+                section, held = self._checked(held[:end]), held[end:]
+                if not held and piece is None and not self._is_bare:
+                    section += self._lead
+                if section := section.lstrip() if is_first else section:
+                    yield section
+                    is_first = False
 
-    def _judge(self, raw: Statement) -> None:
-        gap = _wider(self._gap_read, raw.gap)
-        text, marks = self._checked(raw.text)
-        self._gap_read = "" if text else gap
-        self.is_cited |= bool(marks)
-        if not text:
-            return
-        self.written.append(Statement(gap, text, raw.lead))
-        pending = _Pending(self.written[-1], marks)
-        self._queue.append(pending)
-        if marks and not self._is_supported(text, self._stated_by(marks)):
-            pending.is_kept = not self._drops
-            self._cite(pending, [])
-        elif marks:
-            self._cite(pending, self._credit.corrected(text, [mark.number for mark in marks]))
-            self._cited |= self._stated_by(pending.marks)
-        elif self._drops:
-            pending.is_kept = None
-        for earlier in self._queue:
-            if earlier.is_kept is None and self._is_supported(earlier.statement.text, self._cited):
-                earlier.is_kept = True
-
-    def _checked(self, text: str) -> tuple[str, list[Marked]]:
-        """A statement with its links and markers checked; what is taken out may leave another one behind."""
-        while True:
-            linked = text if self._held is None else without_foreign_links(text, self._held)
-            normal, marks, dropped = normalize_markers(linked, len(self._shown))
+    def _checked(self, section: str) -> str:
+        text, before = section.strip(), ""
+        while text != before:  # what is taken out may leave another one behind
+            before = text
+            text = text if self._held is None else without_foreign_links(text, self._held)
+            text, _, dropped = normalize_markers(text, self._any)
             self.dropped_citations += dropped
-            if normal == text:
-                return text, marks
-            text = normal
+        begin = section[: len(section) - len(section.lstrip())]
+        lines = [(prefix, list(self._statements(line))) for prefix, line in _lines(begin + text)]
+        for statement in (one for _, statements in lines for one in statements):
+            numbers = self._numbers(statement)
+            if self._is_supported(statement, self._stated_by(numbers)):
+                self._cited |= self._stated_by(numbers)
+        return "".join(self._with_lead(prefix, "".join(map(self._left_of, statements))) for prefix, statements in lines)
 
-    def _is_supported(self, text: str, stated: Stated) -> bool:
-        plain = without_markers(text)
-        numbered = _NUMBERING.match(plain)
-        return is_supported(plain[numbered.end() :] if numbered else plain, stated, self._asked)
+    def _with_lead(self, prefix: str, line: str) -> str:
+        """A line behind the headings and lead-ins before it, which wait for what they lead in."""
+        written = prefix + line.rstrip()
+        if not line.strip():
+            self._is_bare = True
+            return ""
+        if "#" in prefix or written.endswith((":", "：")):
+            self._lead, self._is_bare = f"{'' if self._is_bare else self._lead}{written}", False
+            return ""
+        lead, self._lead, self._is_bare = self._lead, "", False
+        return lead + written
 
-    def _stated_by(self, marks: Sequence[Marked]) -> Stated:
-        return frozenset[str]().union(*(self._states(mark.number) for mark in marks))
+    def _statements(self, line: str) -> Iterator[str]:
+        if line.startswith(("|", "```")):
+            yield line
+            return
+        held = ""
+        for start, end in sentence_spans(line, self._language):
+            if held and any(c.isalpha() for c in without_markers(line[start:end])):
+                yield held
+                held = ""
+            held += line[start:end]
+        yield held
 
-    def _cite(self, pending: _Pending, rightly: Sequence[int]) -> None:
-        """Leaves those markers in a statement whose number is in `rightly`; where none is, the first marker gets its
-        first number.
+    def _left_of(self, statement: str) -> str:
+        numbers = self._numbers(statement)
+        stated = self._stated_by(numbers) if numbers else self._cited
+        is_supported = self._is_supported(statement, stated)
+        if self._drops and not is_supported:
+            self.dropped_sentences += 1
+            return ""
+        plain = without_markers(statement).strip()
+        cited = self._credited(plain, numbers) if is_supported and numbers else {}
+        text, numbers, dropped = normalize_markers(statement, cited)
+        self.dropped_citations += dropped
+        for number in numbers:
+            self.said.setdefault(number, []).append(plain)
+        return text + statement[len(statement.rstrip()) :]
+
+    def _numbers(self, statement: str) -> list[int]:
+        return list(dict.fromkeys(normalize_markers(statement, self._any)[1]))
+
+    def _is_supported(self, statement: str, stated: Stated) -> bool:
+        return is_supported(without_markers(statement), stated, self._asked)
+
+    def _credited(self, statement: str, numbers: Sequence[int]) -> Mapping[int, int]:
+        """The numbers to cite for a statement, by those that it has: without passages that hardly have its words, and
+        none that is missing in another which says it; if none is left, that one.
         """
-        text, written, end, marks = pending.statement.text, "", 0, list[Marked]()
-        is_moved = bool(rightly) and not any(mark.number in rightly for mark in pending.marks)
-        for place, mark in enumerate(pending.marks):
-            written += text[end : mark.position]
-            end = mark.position + len(f"[{mark.number}]")
-            number = mark.number if mark.number in rightly else rightly[0] if is_moved and place == 0 else None
-            if number is not None:
-                marks.append(Marked(len(written), number))
-                written += f"[{number}]"
-            elif pending.is_kept:
-                self.dropped_citations += 1
-                written = written.rstrip() if not text.startswith("[", end) else written
-        pending.statement, pending.marks = pending.statement._replace(text=written + text[end:]), marks
+        kept = {number: number for number in numbers}
+        words = Words(statement)
+        asked = set(words.asked(self._tag))
+        found = {
+            number: set(words.of(f"{hit.title} {', '.join(hit.tags)} {hit.readable}", self._tag))
+            for number, hit in self._shown.items()
+        }
+        saying = [number for number in found if is_supported(statement, self._states(number), self._asked)]
+        best = max(saying, key=lambda number: (len(asked & found[number]), -number), default=None)
+        if best is None or len(asked) < _LEAST_WORDS or len(asked & found[best]) < _BORNE * len(asked):
+            return kept
+        # passages about like things share most of their words, but not their names
+        weighed = WeighedWords(list(asked), rarity(found.values()))
+        least = _FALSE * weighed.covered_by(found[best])
+        return {
+            number: number
+            for number in numbers
+            if weighed.covered_by(found[number]) >= least or asked & found[number] - found[best]
+        } or {numbers[0]: best}
 
-    def _pass_on(self) -> None:
-        while self._queue and self._queue[0].is_kept is not None:
-            pending = self._queue.pop(0)
-            if not pending.is_kept:
-                self.dropped_sentences += 1
-                self._has_dropped = True
-                self._gap = _wider(self._gap, pending.statement.gap)
-            elif (rank := pending.statement.lead) is not None:
-                # earlier leads that lead in nothing any more are left out
-                while self._has_dropped and self._leads and (self._leads[-1].statement.lead or 0) >= rank:
-                    self._gap = _wider(self._gap, self._leads.pop().statement.gap)
-                self._has_dropped = False
-                self._leads.append(pending)
-            else:
-                self._put_leads()
-                self._put(pending)
-                self._has_dropped = False
+    def _stated_by(self, numbers: Iterable[int]) -> Stated:
+        return frozenset[str]().union(*map(self._states, numbers))
 
-    def _put_leads(self) -> None:
-        for lead in self._leads:
-            self._put(lead)
-        self._leads = []
 
-    def _put(self, pending: _Pending) -> None:
-        text = pending.statement.text
-        begin = len(self.text) + len(gap := _wider(self._gap, pending.statement.gap) if self.text else "")
-        self._gap = ""
-        for mark in pending.marks:
-            self.marked.append(Marked(begin + mark.position, mark.number))
-            before = without_markers(text[: mark.position]) or without_markers(text) or self.text
-            self.said.setdefault(mark.number, []).append(before)
-        self.text += gap + text
+def _end_of(text: str, ending: re.Pattern[str], *, is_final: bool) -> int:
+    """Length of the section that a text begins with; 0 where more input is needed, as where code may go on."""
+    if is_final or len(_FENCE.findall(text)) % 2 == 0:
+        for found in ending.finditer(text):
+            end = found.end()
+            if found["end"] is not None and text[:end].strip():
+                is_open = "`" in text[text.rfind("\n", 0, end) + 1 : end] and "\n" not in text[end:]
+                return end if is_final or not (is_open or _MAY_GO_ON.match(text, end)) else 0
+    return len(text) if is_final else 0
+
+
+def _lines(section: str) -> Iterator[tuple[str, str]]:
+    """Lines and blocks of code, with what goes before their words: white space, and the mark of a list or heading."""
+    for found in _LINE.finditer(section):
+        prefix = _PREFIX.match(found[0])
+        begin = prefix.end() if prefix else 0
+        yield found[0][:begin], found[0][begin:]
 
 
 def _stated_in(hit: Hit) -> Stated:
     return stated_by([hit.readable, hit.text, hit.title, canonical_json(hit.metadata)])
-
-
-def _wider(first: str, second: str) -> str:
-    """The gap between two statements where those between them are left out: as many line breaks as the wider one has,
-    and the indentation of the second.
-    """
-    lines = max(first.count("\n"), second.count("\n"))
-    if "\n" not in second:
-        return first if lines else first or second
-    return "\n" * lines + second.rpartition("\n")[2]

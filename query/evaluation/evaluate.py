@@ -1,21 +1,27 @@
-"""Retrieval quality on a judged question set: metrics of trec_eval over documents ranked by their best chunk."""
+"""Retrieval quality of a published version: metrics of trec_eval on a judged question set, over documents ranked by
+their best chunk; and the declared golden questions, with what is found in place of answers.
+"""
 
-import csv
 import json
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytrec_eval
 
-from almanac.query.published import PublishedIndex, best_documents
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.evaluation.golden import Asked, Golden, ask_golden, load_golden, recall_of
+from almanac.query.published import PublishedIndex
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
+from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import UsageError
-from almanac.schemas.reports import EvalResult
+from almanac.schemas.reports import EvalResult, FailedQuestion, FoundInstead
+from almanac.schemas.results import Hit
 
 # Chunks retrieved for a question: enough for ten documents even where each has several chunks among the best.
 _DEPTH = 300
 _DOCUMENTS = 100
+_DEEPEST = 100  # hits among which an answer is looked for that is not among the first k
+_FOUND = 3  # hits that a failed question shows
 
 
 def evaluate(
@@ -56,6 +62,75 @@ def evaluate(
     return EvalResult(kb=index.declaration.name, version=version, queries=len(judged), metrics=measure(judged, run))
 
 
+def evaluate_golden(index: PublishedIndex, *, mode: SearchMode | None = None, version: str | None = None) -> EvalResult:
+    """Asks `version`, else the live one, the golden questions that the declaration names.
+
+    Raises UsageError where it names none, and what `load_golden` raises.
+    """
+    declaration = index.declaration
+    golden = load_golden(declaration)
+    if not golden:
+        hint = (
+            'declare gate: {golden: FILE.jsonl}, a line {"question": "…", "document_id": "…"}; or name --queries '
+            "and --qrels"
+        )
+        raise UsageError("no golden questions are declared", where=str(declaration.path), hint=hint)
+    with index.reading(version) as retriever:
+        asked = ask_golden(declaration, retriever, index.embedder.embed_queries, golden, mode)
+        failed = [_failed(index, retriever, one, mode) for one in asked if not one.is_met]
+        name = retriever.opened.manifest.version
+    metrics = _metrics(asked, declaration.retrieve.k)
+    return EvalResult(
+        kb=declaration.name,
+        version=name,
+        unit="question",
+        queries=len(asked),
+        metrics=metrics,
+        failed=failed,
+        continued=len(golden) - len(asked),
+    )
+
+
+def _metrics(asked: Sequence[Asked], k: int) -> dict[str, float]:
+    """Recall and mean reciprocal rank over the answerable questions, and the share of the others of which nothing is
+    good enough to answer from.
+    """
+    counted, found = recall_of(asked), dict[str, float]()
+    if counted.recall is not None:
+        ranks = [_rank(one.golden, one.hits) for one in asked if one.golden.is_answerable]
+        mean = round(sum(1 / rank for rank in ranks if rank) / len(ranks), 6)
+        found = {f"recall@{k}": counted.recall, f"mrr@{k}": mean}
+    if counted.unanswerable:
+        found["abstained"] = round(counted.abstained / counted.unanswerable, 6)
+    return found
+
+
+def _rank(golden: Golden, hits: Sequence[Hit]) -> int | None:
+    return next((rank for rank, hit in enumerate(hits, 1) if golden.is_answered_by(hit)), None)
+
+
+def _failed(index: PublishedIndex, retriever: Retriever, one: Asked, mode: SearchMode | None) -> FailedQuestion:
+    golden, declared, deep = one.golden, index.declaration.retrieve, list[Hit]()
+    if golden.is_answerable:
+        text = compose_query(declared.query, golden.question)
+        (vector,) = index.embedder.embed_queries([text])
+        deep = retriever.find(Request(text, vector, _DEEPEST, mode or declared.mode, ranking=True)).hits
+    expected = {
+        "document_id": sorted(golden.document_ids),
+        "url": sorted(golden.urls),
+        "text": [list(part) for part in golden.parts],
+    }
+    return FailedQuestion(
+        question=golden.question,
+        expected={key: value for key, value in expected.items() if value},
+        rank=_rank(golden, deep),
+        found=[
+            FoundInstead(rank=rank, **hit.model_dump(include=set(FoundInstead.model_fields) - {"rank"}))
+            for rank, hit in enumerate(one.hits[:_FOUND], 1)
+        ],
+    )
+
+
 def rank_documents(
     index: PublishedIndex,
     queries: Path,
@@ -85,7 +160,9 @@ def rank_documents(
         depth = min(_DEPTH, retriever.opened.manifest.counts.chunks)
         for number, (query, text) in enumerate(texts.items()):
             vector = None if vectors is None else vectors[number]
-            best = best_documents(retriever.find(Request(text, vector, depth, asked, ranking=True)).hits)
+            best = dict[str, float]()
+            for hit in retriever.find(Request(text, vector, depth, asked, ranking=True)).hits:
+                best[hit.document_id] = max(hit.score, best.get(hit.document_id, hit.score))
             run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
     return run
 
@@ -95,15 +172,9 @@ def measure(judged: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[s
     question that the run lacks scores 0.
     """
     first_ten = {q: dict(sorted(docs.items(), key=lambda pair: (-pair[1], pair[0]))[:10]) for q, docs in run.items()}
-    deep = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.5,10"}).evaluate(run)
-    shallow = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(first_ten)
-    names = {"ndcg@10": "ndcg_cut_10", "recall@5": "recall_5", "recall@10": "recall_10"}
-    total = len(judged)
-    metrics = {name: sum(row[measure] for row in deep.values()) / total for name, measure in names.items()}
-    return {
-        name: round(value, 5)
-        for name, value in {**metrics, "mrr@10": sum(r["recip_rank"] for r in shallow.values()) / total}.items()
-    }
+    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.5,10", "recip_rank"}).evaluate(first_ten)
+    names = {"ndcg@10": "ndcg_cut_10", "recall@5": "recall_5", "recall@10": "recall_10", "mrr@10": "recip_rank"}
+    return {name: round(sum(row[own] for row in found.values()) / len(judged), 5) for name, own in names.items()}
 
 
 def read_queries(path: Path) -> dict[str, str]:
@@ -121,22 +192,16 @@ def read_queries(path: Path) -> dict[str, str]:
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Reads a qrels file: relevance by question id and document id. Raises UsageError with file and line."""
     found: dict[str, dict[str, int]] = {}
-    for number, row in enumerate(csv.reader(_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE), start=1):
-        if number == 1:
-            if len(row) == 3 and row[2].isdecimal():
-                raise UsageError(
-                    f"the first line is a judgement, not a header: {row}",
-                    where=f"{path}:1",
-                    hint="put query-id, corpus-id and score above it",
-                )
-            continue
+    for number, line in enumerate(_lines(path), start=1):
         try:
-            query, document, score = row
-            found.setdefault(query, {})[document] = int(score)
+            query, document, score = line.split("\t")
+            if number > 1:
+                found.setdefault(query, {})[document] = int(score)
+            elif score.isdecimal():
+                raise ValueError
         except ValueError as error:
-            raise UsageError(
-                f"not query-id, doc-id and a whole score between tabs: {row}", where=f"{path}:{number}"
-            ) from error
+            finding = "not query-id, doc-id and a whole score between tabs, below a header line"
+            raise UsageError(f"{finding}: {line[:80]!r}", where=f"{path}:{number}") from error
     return found
 
 
@@ -145,15 +210,11 @@ def write_run(path: Path, run: Mapping[str, Mapping[str, float]], tag: str) -> N
     allow, becomes %20.
     """
     lines = (
-        f"{_word(q)} Q0 {_word(d)} {rank} {score:.6f} {tag}\n"
+        f"{'%20'.join(q.split())} Q0 {'%20'.join(d.split())} {rank} {score:.6f} {tag}\n"
         for q, docs in run.items()
         for rank, (d, score) in enumerate(docs.items(), start=1)
     )
     path.write_text("".join(lines), encoding="utf-8")
-
-
-def _word(identifier: str) -> str:
-    return "%20".join(identifier.split())
 
 
 def _lines(path: Path) -> Iterable[str]:

@@ -4,23 +4,24 @@ A line is `{"question": …}` with the expected `document_id`, `url` or `answer_
 alternatives, or, for a question of more than one part, `all_of`: a list with the alternatives of each part. Where
 several of these keys are given, one hit has to match all of them. A line with none of them is an unanswerable question,
 for which no hit should be found. `history` has the earlier messages of a question that continues a conversation, and
-`kind` says what kind of question it is; both are for `query.evaluation.answers`.
+`kind` says what kind of question it is; both are for `benchmarks.answers`.
 """
 
 import difflib
-import json
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 from urllib.parse import unquote
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.models.rerank import load_reranker
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
@@ -28,7 +29,6 @@ from almanac.schemas.errors import DeclarationError
 from almanac.schemas.reports import Recall
 from almanac.schemas.results import Hit
 
-_QUESTION = ("question", "query", "text")
 _EXPECTED = ("document_id", "url", "answer_contains", "all_of")
 _REMARKS = frozenset({"id", "note", "comment", "tags", "language", "kind"})
 
@@ -87,13 +87,10 @@ def load_golden(declaration: Declaration) -> list[Golden]:
     needs_answers = declaration.gate.min_recall is not None or declaration.gate.max_recall_drop is not None
     if not any(one.is_answerable for one in without_history(golden)) and (needs_answers or not golden):
         finding = "holds no question"
-        if golden:
-            is_continued = any(one.is_answerable for one in golden)
-            finding = (
-                "each question with an answer has a history, and recall takes none"
-                if is_continued
-                else "none of its questions says what answers it"
-            )
+        if any(one.is_answerable for one in golden):
+            finding = "each question with an answer has a history, and recall takes none"
+        elif golden:
+            finding = "none of its questions says what answers it"
         raise DeclarationError(
             f"gate.golden: {finding}", where=str(path), hint='a line is {"question": "…", "document_id": "…"}'
         )
@@ -108,9 +105,7 @@ def without_history(golden: Sequence[Golden]) -> list[Golden]:
 
 
 class Asked(NamedTuple):
-    """A golden question and what a version finds for it: the first `retrieve.k` hits, and whether one is good enough to
-    answer from, right or wrong.
-    """
+    """A golden question, the first `retrieve.k` hits, and whether one is good enough to answer from, right or wrong."""
 
     golden: Golden
     hits: list[Hit]
@@ -200,102 +195,76 @@ def _lines(path: Path) -> list[str]:
         raise DeclarationError(f"gate.golden: cannot be read: {error.strerror}", where=str(path), hint=hint) from error
 
 
-def _question(line: str, where: str) -> Golden:
-    hint = (
-        'a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, answer_contains, '
-        "all_of"
-    )
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DeclarationError(f"not JSON: {line.strip()[:80]!r}", where=where, hint=hint) from error
-    if not isinstance(row, dict):
-        raise DeclarationError(f"not a JSON object: {line.strip()[:80]!r}", where=where, hint=hint)
-    asked = [row[key] for key in _QUESTION if key in row]
-    if len(asked) != 1 or not _is_text(asked[0]):
-        finding = (
-            "has no question"
-            if not asked
-            else "asks more than once"
-            if len(asked) > 1
-            else f"the question is no text: {asked[0]!r}"
-        )
-        raise DeclarationError(finding, where=where, hint=hint)
-    ids, urls, texts = (_expected(row.get(key), key, where) for key in _EXPECTED[:3])
-    parts = [*([texts] if texts else []), *_parts(row.get("all_of"), where)]
-    history, kind = _history(row.get("history"), where), row.get("kind")
-    if kind is not None and not _is_text(kind):
-        raise DeclarationError(f"kind: is no text: {kind!r}", where=where, hint="write a text, or leave kind out")
-    golden = Golden(
-        asked[0],
-        frozenset(ids),
-        frozenset(map(unquote, urls)),
-        tuple(tuple(map(normalize, part)) for part in parts),
-        history,
-        kind,
-    )
-    if not golden.is_answerable:
-        _refuse_other_keys(row, where)
-    return golden
+def _listed(value: Any) -> Any:
+    """One text as a list of it; ids may be whole numbers."""
+    found = value if isinstance(value, list) else [value]
+    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
 
 
-def _expected(value: Any, key: str, where: str) -> list[str]:
-    found = value if isinstance(value, list) else [] if value is None else [value]
-    texts = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
-    if (value == [] or not all(map(_is_text, texts))) or (
-        key in ("answer_contains", "all_of") and not all(map(normalize, texts))
-    ):
-        raise DeclarationError(
-            f"{key}: is no text: {value!r}", where=where, hint=f"write a text, a list of texts, or leave {key} out"
-        )
-    return texts
+def _said(text: str) -> str:
+    if not normalize(text):
+        raise ValueError("is no text")
+    return text
 
 
-def _parts(value: Any, where: str) -> list[list[str]]:
-    if value is None:
-        return []
-    if not isinstance(value, list) or not value or None in value:
-        hint = 'a list with the alternatives of each part, such as [["30 %"], ["ten days before", "10 days before"]]'
-        raise DeclarationError(f"all_of: is no list of parts: {value!r}", where=where, hint=hint)
-    return [_expected(part, "all_of", where) for part in value]
+_Text = Annotated[str, AfterValidator(_said)]
+_Texts = Annotated[list[_Text], BeforeValidator(_listed), Field(min_length=1)]
 
 
-def _history(value: Any, where: str) -> tuple[Mapping[str, str], ...]:
-    messages = [] if value is None else value
-    if not isinstance(messages, list) or not all(map(_is_message, messages)):
-        hint = (
-            'a list of messages, oldest first, as the API takes them: {"role": "user", "content": "…"}, {"role": '
-            '"assistant", "content": "…"}'
-        )
-        raise DeclarationError(f"history: is no list of messages: {value!r}", where=where, hint=hint)
-    return tuple({"role": one["role"], "content": one["content"]} for one in messages)
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    role: Literal["user", "assistant"]
+    content: _Text
 
 
-def _is_message(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"role", "content"}
-        and value["role"] in ("user", "assistant")
-        and _is_text(value["content"])
-    )
+class _Line(BaseModel):
+    """A line of the file. Other keys are remarks, where an answer is expected."""
 
+    model_config = ConfigDict(extra="allow")
+    question: _Text | None = None
+    query: _Text | None = None
+    text: _Text | None = None
+    document_id: _Texts | None = None
+    url: _Texts | None = None
+    answer_contains: _Texts | None = None
+    all_of: Annotated[list[_Texts], Field(min_length=1)] | None = None
+    history: list[_Message] | None = None
+    kind: _Text | None = None
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and not any("\ud800" <= c <= "\udfff" for c in value)
-
-
-def _refuse_other_keys(row: dict[str, Any], where: str) -> None:
-    """Raises DeclarationError for an unknown key: a misspelt expectation would turn an answerable question into an
-    unanswerable one.
-    """
-    unknown = [key for key in row if key not in {*_QUESTION, *_EXPECTED, *_REMARKS, "history"}]
-    if unknown:
-        close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)
-        hint = (
-            f"did you mean {close[0]}?"
-            if close
-            else (
-                f"expected answers: {', '.join(_EXPECTED)}; leave all of them out for a question without an answer here"
+    @model_validator(mode="after")
+    def _one_question(self) -> Self:
+        if sum(one is not None for one in (self.question, self.query, self.text)) != 1:
+            raise ValueError("needs one question: one of question, query and text")
+        unknown = sorted((self.model_extra or {}).keys() - _REMARKS)
+        if unknown and not (self.document_id or self.url or self.answer_contains or self.all_of):
+            # a misspelt expectation would turn an answerable question into an unanswerable one
+            close = difflib.get_close_matches(unknown[0], _EXPECTED, 1)
+            raise ValueError(
+                f"unknown key {unknown[0]}, and no expected answer: "
+                + (f"did you mean {close[0]}?" if close else f"one of {', '.join(_EXPECTED)}, or no other key")
             )
-        )
-        raise DeclarationError(f"unknown key {unknown[0]}, and no expected answer", where=where, hint=hint)
+        return self
+
+
+def _question(line: str, where: str) -> Golden:
+    try:
+        row = _Line.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        keys = ".".join(str(key) for key in first["loc"])
+        raise DeclarationError(
+            f"{f'{keys}: ' if keys else ''}{first['msg'].removeprefix('Value error, ')}: {line.strip()[:80]!r}",
+            where=where,
+            hint='a line is {"question": "…", "document_id": "…"}; instead of or beside document_id: url, '
+            "answer_contains, or all_of, a list with the alternatives of each part; history is a list of messages, "
+            '{"role": "user", "content": "…"}',
+        ) from error
+    parts = [*([row.answer_contains] if row.answer_contains else []), *(row.all_of or [])]
+    return Golden(
+        row.question or row.query or row.text or "",
+        frozenset(row.document_id or ()),
+        frozenset(map(unquote, row.url or ())),
+        tuple(tuple(map(normalize, part)) for part in parts),
+        tuple(message.model_dump() for message in row.history or ()),
+        row.kind,
+    )

@@ -1,42 +1,93 @@
 """Which chunks of an open version a caller may see, and which of them pass its filter.
 
 A workspace restricts everything: the rows, the fields that a filter may name, and the values that it may compare. What
-only other workspaces have shows in no result and in no refusal.
+only other workspaces have shows in no result and in no refusal. A path that no row has is refused by name, and costs
+nobody a column of its own; the declaration is the same for all callers, so a declared field is known without any row.
 """
 
+import json
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from cachetools import LRUCache
 
 from almanac.core.coded import Coded
 from almanac.core.given_up import require_wanted
+from almanac.core.keyed_locks import KeyedLocks
 from almanac.index.chunk_set import ChunkSet
-from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
-from almanac.query.retrieval.known_fields import KnownFields, metadata_paths
 from almanac.query.retrieval.request import Request
-from almanac.query.retrieval.workspace_cache import WorkspaceCache
-from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 
+if TYPE_CHECKING:
+    from almanac.index.reader import OpenVersion
+    from almanac.schemas.declaration import Declaration
+
+_Kept = TypeVar("_Kept")
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _FILTERS = 16  # filters whose matching chunks are cached
 _COLUMNS = 32  # fields whose values are cached: four bytes a row, and each distinct value
+_DEEPEST = 50  # levels of metadata, as many as a filter may have
+_MOST_NAMED, _LONGEST = 40, 80  # names in a refusal, and characters of one
+_VERSIONS = 3  # times the rows of the version: all rows together, each workspace's own, and what workspaces share
+_MOST = 1000  # workspaces, if each has only a few rows
+
+
+class WorkspaceCache(Generic[_Kept]):
+    """LRU cache by workspace, None for all rows, of values that grow with the rows of a workspace. Safe to share among
+    threads.
+
+    The rows of the workspaces in it are at most three times those of the version, so memory is bounded by the version's
+    size, whatever callers name. What is made of no rows is not kept.
+
+    Args:
+        rows: Rows of the version.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._least = max(rows * _VERSIONS // _MOST, 1)
+        self._kept: LRUCache[str | None, tuple[int, _Kept]] = LRUCache(
+            max(rows * _VERSIONS, 1), getsizeof=lambda kept: kept[0]
+        )
+        self._lock, self._making = threading.Lock(), KeyedLocks()
+
+    def of(self, workspace: str | None, make: Callable[[], _Kept], rows_in: Callable[[str | None], int]) -> _Kept:
+        """The value of a workspace; made where it is not kept, while others that ask for the same one wait.
+
+        `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this
+        cache, and the circle would keep both until garbage is collected.
+        """
+        if (found := self._found(workspace)) is not None:
+            return found[1]
+        with self._making.of(workspace):
+            if (found := self._found(workspace)) is not None:  # another thread has made it
+                return found[1]
+            require_wanted()
+            made, rows = make(), rows_in(workspace)
+            if rows:
+                with self._lock:
+                    self._kept[workspace] = (max(rows, self._least), made)
+        return made
+
+    def _found(self, workspace: str | None) -> tuple[int, _Kept] | None:
+        with self._lock:
+            return self._kept.get(workspace)
 
 
 class Access:
     """What callers may see of one open version, as declared. Safe to share among threads."""
 
-    def __init__(self, declaration: Declaration, opened: OpenVersion) -> None:
+    def __init__(self, declaration: "Declaration", opened: "OpenVersion") -> None:
         self._declaration, self._opened = declaration, opened
         self._declared = declaration.retrieve.workspace
         self._workspace_field = None if self._declared is None else self._declared.field
         self._chunks = opened.manifest.counts.chunks
-        self._known = WorkspaceCache[KnownFields](self._chunks)
+        self._known = WorkspaceCache["KnownFields"](self._chunks)
         self._columns: LRUCache[str, Column] = LRUCache(_COLUMNS)
         # matching chunks by hash of the filter's key: callers repeat the same filters
         self._filters: LRUCache[str, ChunkSet] = LRUCache(_FILTERS)
@@ -48,11 +99,8 @@ class Access:
         """Raises UsageError where a caller names no workspace and the declaration requires one."""
         if workspace is None and self._declared is not None and self._declared.required:
             hint = "--workspace W, `workspace` of a request, or a key that is restricted to one"
-            raise UsageError(
-                f"{self._declaration.name} answers within a workspace only, and none is named",
-                where="--workspace",
-                hint=hint,
-            )
+            finding = f"{self._declaration.name} answers within a workspace only, and none is named"
+            raise UsageError(finding, where="--workspace", hint=hint)
 
     def visible(self, workspace: str | None) -> ChunkSet | None:
         """Chunk ids that a caller of a workspace may see; None for all chunks.
@@ -143,11 +191,8 @@ class Access:
         masks: list[Mask] = []
         if workspace is not None:
             if self._workspace_field is None:
-                raise UsageError(
-                    "no workspaces are declared",
-                    where="--workspace",
-                    hint="retrieve.workspace names the metadata field that keeps them apart",
-                )
+                hint = "retrieve.workspace names the metadata field that keeps them apart"
+                raise UsageError("no workspaces are declared", where="--workspace", hint=hint)
             if not workspace.strip():
                 raise UsageError("the workspace is blank", where="--workspace", hint="name one, or leave it out")
             masks.append(matching_rows({self._workspace_field: {"$eq": workspace}}, self.column, self._chunks))
@@ -167,12 +212,12 @@ class Access:
             return self.column(path)
         return Column(Coded([([workspace if is_there else None], np.zeros(self._chunks, dtype=np.int32))]))
 
-    def _known_in(self, workspace: str | None) -> KnownFields:
+    def _known_in(self, workspace: str | None) -> "KnownFields":
         """The fields that a filter may name. They are those of the workspace's own rows, so that no refusal tells what
         only another one has.
         """
 
-        def read() -> KnownFields:
+        def read() -> "KnownFields":
             paths = metadata_paths(self._opened, self.chunks_in(workspace))
             if workspace is not None:  # its rows may share their field with others, which have no part in it
                 paths = frozenset(path for path in paths if path.partition(".")[0] != self._workspace_field)
@@ -183,3 +228,81 @@ class Access:
             return KnownFields(paths | own, frozenset(declared), is_told=workspace is None)
 
         return self._known.of(workspace, read, self.rows_in)
+
+
+@dataclass(frozen=True)
+class KnownFields:
+    """Fields that a filter may name.
+
+    `paths` are names and dotted paths of which some row has a value, or a null; `declared` are names that are known
+    without one; `is_told` is whether these are named in a refusal, too.
+    """
+
+    paths: frozenset[str]
+    declared: frozenset[str] = frozenset()
+    is_told: bool = True
+
+    def has(self, path: str) -> bool:
+        """Whether some row has the path. Of one that it has not, no row has a value.
+
+        Raises UsageError for a path that is not known, with those that are. Below a declared field that no row has,
+        each path is: there is nothing that it could be held against.
+        """
+        if path in self.paths:
+            return True
+        name = path.partition(".")[0]
+        if name in self.declared and name not in self.paths:
+            return False
+        raise UsageError(f"no field '{_cut(path)}' in this version", where="--where", hint=self._there_is(path))
+
+    def _there_is(self, path: str) -> str:
+        above = path
+        while (above := above.rpartition(".")[0]) and above not in self.paths:
+            pass
+        if not above:
+            return (
+                "fields: "
+                f"{_listed({one for one in (*self.paths, *(self.declared if self.is_told else ())) if '.' not in one})}"
+            )
+        inner = {one.removeprefix(f"{above}.").partition(".")[0] for one in self.paths if one.startswith(f"{above}.")}
+        return f"below {_cut(above)}: {_listed(inner)}"
+
+
+def metadata_paths(opened: "OpenVersion", among: ChunkSet | None = None) -> frozenset[str]:
+    """Returns the dotted paths into the metadata of all rows, or of some: `price` and `price.amount`. Keys with a dot
+    are left out: no path leads to them.
+    """
+    names: set[str] = set()
+    inner: set[str] = set()
+    for batch in opened.batches(["metadata"], among):
+        for text in batch.column(0).unique().to_pylist():
+            metadata = json.loads(text)
+            names.update(metadata)
+            for name, value in metadata.items():
+                if isinstance(value, dict | list) and "." not in name:
+                    inner.update(_below(name, value, _DEEPEST))
+    return frozenset(inner.union(name for name in names if "." not in name))
+
+
+def _below(prefix: str, value: Any, levels: int) -> Iterator[str]:
+    """Yields the paths below a value; entries of a list are at the path of the list."""
+    if not levels:
+        return
+    if isinstance(value, list):
+        for entry in value:
+            yield from _below(prefix, entry, levels - 1)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if "." not in key:
+                yield f"{prefix}.{key}"
+                yield from _below(f"{prefix}.{key}", inner, levels - 1)
+
+
+def _listed(names: Iterable[str]) -> str:
+    ordered = sorted(names)
+    more = f" and {len(ordered) - _MOST_NAMED} more" if len(ordered) > _MOST_NAMED else ""
+    return (", ".join(_cut(name) for name in ordered[:_MOST_NAMED]) or "none") + more
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…"

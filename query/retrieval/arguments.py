@@ -1,32 +1,24 @@
-"""Arguments of a search, as callers in Python and on the command line give them: parsed, and refused before anything is
-read or embedded.
+"""Arguments of a search, as callers in Python and on the command line give them: parsed, refused before anything is
+read or embedded, and composed to the text that is searched for.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from almanac.core.invisible import without_invisible
 from almanac.schemas.errors import UsageError
 
 
 def parse_where(text: str | None) -> dict[str, Any] | None:
-    """Parses the JSON object of `--where` into a filter; None for None. Raises UsageError where it is not a JSON
-    object.
-    """
-    if text is None:
-        return None
+    """Parses the JSON object of `--where` into a filter; None for None. Raises UsageError for anything else."""
+    hint = """write it like --where '{"kind": "record"}'"""
     try:
-        where = json.loads(text)
+        where = None if text is None else json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(
-            f"not JSON: {error}", where="--where", hint="""write it like --where '{"kind": "record"}'"""
-        ) from error
-    if not isinstance(where, dict):
-        raise UsageError(
-            f"a filter is a JSON object; found {text}",
-            where="--where",
-            hint='write it like --where \'{"kind": "record"}\'',
-        )
+        raise UsageError(f"not JSON: {error}", where="--where", hint=hint) from error
+    if text is not None and not isinstance(where, dict):
+        raise UsageError(f"a filter is a JSON object; found {text}", where="--where", hint=hint)
     return where
 
 
@@ -41,42 +33,25 @@ def parse_parts(parts: Sequence[str] | None) -> dict[str, str]:
     return named
 
 
-def require_text(question: str) -> None:
-    """Raises UsageError for a question that is blank or not valid UTF-8."""
+def require_arguments(question: str, k: int | None, floor: float | None, parts: Mapping[str, str] | None) -> None:
+    """Raises UsageError for a question that is blank or not valid UTF-8, a number of hits that is none, a floor that is
+    no cosine, and parts that are no texts by name.
+    """
     if not question.strip():
         raise UsageError("the question is empty", hint="ask something")
     if any("\ud800" <= c <= "\udfff" for c in question):
         raise UsageError("the question is not valid UTF-8", hint="check the terminal's or the caller's encoding")
-
-
-def require_hits(k: int | None) -> None:
-    """Raises UsageError for a number of hits that is none; None stands for as many as declared."""
     if k is not None and (not isinstance(k, int) or k < 1):
-        raise UsageError(
-            f"k must be at least 1, and a whole number; found {k!r}",
-            where="-k",
-            hint="1 or more; without it, as many as declared",
-        )
-
-
-def require_floor(floor: float | None) -> None:
-    """Raises UsageError for a floor that is no cosine; None stands for the declared one."""
+        hint = "1 or more; without it, as many as declared"
+        raise UsageError(f"k must be at least 1, and a whole number; found {k!r}", where="-k", hint=hint)
     if floor is not None and not (isinstance(floor, int | float) and -1 <= floor <= 1):
-        raise UsageError(
-            f"floor is a cosine from -1 to 1; found {floor!r}",
-            where="--floor",
-            hint="such as 0.3; without it, as declared",
-        )
-
-
-def require_parts(parts: Mapping[str, str] | None) -> None:
-    """Raises UsageError unless the parts of a query template are texts by name."""
+        hint = "such as 0.3; without it, as declared"
+        raise UsageError(f"floor is a cosine from -1 to 1; found {floor!r}", where="--floor", hint=hint)
     if parts is not None and not (
         isinstance(parts, Mapping) and all(isinstance(one, str) for pair in parts.items() for one in pair)
     ):
-        raise UsageError(
-            f"parts are texts by name; found {parts!r}", where="parts", hint="such as {'product': 'Kettle 2'}"
-        )
+        hint = "such as {'product': 'Kettle 2'}"
+        raise UsageError(f"parts are texts by name; found {parts!r}", where="parts", hint=hint)
 
 
 def require_history(history: Sequence[Mapping[str, str]]) -> None:
@@ -88,3 +63,34 @@ def require_history(history: Sequence[Mapping[str, str]]) -> None:
     ):
         hint = "such as [{'role': 'user', 'content': 'What does the kettle cost?'}]"
         raise UsageError(f"history is a list of messages; found {history!r}", where="history", hint=hint)
+
+
+def compose_query(template: str | None, question: str, parts: Mapping[str, str] | None = None) -> str:
+    """Composes the text to search for, without characters that no reader sees: cleaning has taken them out of the
+    content, too.
+
+    Args:
+        template: The declared `retrieve.query`, such as `{product} {question}`. None: the parts, in their order, then
+            the question, separated by spaces.
+        question: The question; it takes precedence over a part named `question`.
+        parts: Texts for the placeholders, by name. A missing or empty part is left out, with the literal text after its
+            placeholder.
+
+    Returns:
+        The filled template; the question where that is empty.
+
+    Raises:
+        UsageError: A part has no placeholder in the template.
+    """
+    given = parts or {}
+    if template is None:
+        composed = " ".join(text for text in ({**given, "question": question}).values() if text.strip()).strip()
+        return without_invisible(composed or question)
+    from almanac.core.templates import fill
+    from almanac.schemas.declaration.template import template_names
+
+    if unknown := [name for name in given if name not in template_names(template)]:
+        raise UsageError(
+            f"retrieve.query has no placeholder for the part '{unknown[0]}'", where="--part", hint=f"it is {template!r}"
+        )
+    return without_invisible(fill(template, {**given, "question": question}) or question)

@@ -1,6 +1,6 @@
-"""Hybrid fusion: dense cosines and lexical BM25 scores of the same chunks, combined into one score.
+"""Candidates of a hybrid search: what the dense and the lexical retriever propose, in one score.
 
-A weighted sum of both, each on a scale of 0 to 1 that says something by itself:
+It is a weighted sum of both, each on a scale of 0 to 1 that says something by itself:
 
 - A cosine by how far it stands out from the cosines of the question to any chunks, in standard deviations. These differ
   by embedder (unrelated English texts are at .03 with all-MiniLM-L6-v2, at .74 with multilingual-e5-small), by language
@@ -12,16 +12,28 @@ Scores are compared, not ranks, which would order chunks of equal scores.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from contextlib import ExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from almanac.index.lexical.attainable import attainable_score
+from almanac.query.retrieval.question_language import ContentLanguages
+from almanac.query.retrieval.request import Candidate, Request, Retrieved, Vectors, required_vector
+
+if TYPE_CHECKING:
+    from almanac.index.chunk_set import ChunkSet
+    from almanac.index.reader import OpenVersion
+    from almanac.schemas.declaration.retrieve import Retrieve
 
 # Standard deviations from the mean cosine at which the scale begins and, unless the best cosine stands out more, ends.
 # The best of XQuAD's 240 passages stands out by 3.2 to 6.8 where the embedder knows the language (5th to 95th
 # percentile), by 1.8 to 4.9 where it does not.
 _BEGIN, _END = -1.0, 7.0
 _LEAST_SPREAD = 0.01  # standard deviation assumed at least, since a few chunks may all be alike
+_SAMPLED = 1000  # chunks from which is told what is usual
 
 
 class UsualCosine(NamedTuple):
@@ -42,6 +54,30 @@ class UsualCosine(NamedTuple):
         return self.mean + deviations * self.spread
 
 
+class Sample:
+    """Up to 1,000 chunks of smallest id: ids are hashes, so the sample is random, and the same for the same content.
+    Read on first use.
+    """
+
+    def __init__(self, opened: "OpenVersion") -> None:
+        self._opened = opened
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """Their vectors, float32 (n, dimension)."""
+        return self._opened.vectors(self._opened.smallest(_SAMPLED))
+
+    def usual_cosine(self, vector: Vectors) -> UsualCosine:
+        """What cosines to them a question has whose unit vector is given."""
+        return UsualCosine.of(self.vectors @ vector)
+
+    @cached_property
+    def usual_likeness(self) -> float:
+        """Mean cosine of two different ones; 0 for a single one."""
+        count, total = len(self.vectors), self.vectors.sum(axis=0, dtype=np.float64)
+        return (float(total @ total) - count) / (count * (count - 1)) if count > 1 else 0.0
+
+
 def fuse(
     dense: Mapping[str, float],
     lexical: Mapping[str, float],
@@ -49,7 +85,7 @@ def fuse(
     *,
     usual: UsualCosine,
     attainable: float,
-    votes: Mapping[str, float] | None = None,
+    vote: float = 1.0,
 ) -> dict[str, float]:
     """Fuses dense and lexical scores into scores from 0 to 1, higher is better.
 
@@ -59,19 +95,17 @@ def fuse(
         dense_weight: Weight of the dense score, 0 to 1; the lexical score has the rest.
         usual: Cosines of the question to chunks in general.
         attainable: BM25 score of a text with all words of the question (`index.lexical.attainable`).
-        votes: Share of the lexical score's weight that counts, 0 to 1, for chunks of which less than all does; the
-            dense score has the rest.
+        vote: Share, 0 to 1, of the lexical score's weight that counts; the dense score has what is left of it.
 
     Returns:
         Fused scores, rounded to 6 decimals, for the chunk ids of both mappings together. An id that is missing in one
         of them contributes 0 there.
     """
-    near, said = _standing_out(dense, usual), matched(lexical, attainable)
-    fused = {}
-    for one in {**near, **said}:
-        weight = (1 - dense_weight) * (votes or {}).get(one, 1.0)
-        fused[one] = round((1 - weight) * near.get(one, 0.0) + weight * said.get(one, 0.0), 6)
-    return fused
+    least = usual.at(_BEGIN)
+    most = max(usual.at(_END), *dense.values()) if dense else least + 1
+    near = {one: max(0.0, (cosine - least) / (most - least)) for one, cosine in dense.items()}
+    said, weight = matched(lexical, attainable), (1 - dense_weight) * vote
+    return {one: round((1 - weight) * near.get(one, 0.0) + weight * said.get(one, 0.0), 6) for one in {**near, **said}}
 
 
 def matched(lexical: Mapping[str, float], attainable: float) -> dict[str, float]:
@@ -80,7 +114,64 @@ def matched(lexical: Mapping[str, float], attainable: float) -> dict[str, float]
     return {one: score / most if most > 0 else 0.0 for one, score in lexical.items()}
 
 
-def _standing_out(dense: Mapping[str, float], usual: UsualCosine) -> dict[str, float]:
-    least = usual.at(_BEGIN)
-    most = max(usual.at(_END), *dense.values()) if dense else least + 1
-    return {one: max(0.0, (cosine - least) / (most - least)) for one, cosine in dense.items()}
+class Proposals:
+    """Proposes candidates of one open version, as its `retrieve` section declares. Safe to share among threads."""
+
+    def __init__(
+        self, declared: "Retrieve", opened: "OpenVersion", languages: ContentLanguages, sample: Sample
+    ) -> None:
+        self._declared, self._opened, self._languages, self._sample = declared, opened, languages, sample
+
+    def of(self, request: Request, ids: "ChunkSet | None", found: Retrieved) -> list[Candidate]:
+        """Candidates of the retrievers of the mode, best first. In mode `hybrid` each has its dense and, where a term
+        matches, its lexical score.
+
+        `ids` are the chunks to search, None for all; the steps are added to the trace of `found`.
+        """
+        wanted = max(self._declared.candidates, request.k)
+        dense: dict[str, float] = {}
+        lexical: dict[str, float] = {}
+        with ExitStack() as begun:
+            near, by_words = None, Retrieved()
+            if request.mode != "lexical":
+                near = begun.enter_context(self._opened.begin_query(required_vector(request.vector), wanted, ids))
+            if request.mode != "dense":
+                with by_words.step("lexical") as told:
+                    lexical.update(self._opened.lexical(request.text, wanted, ids))
+                    told["candidates"] = len(lexical)
+            if near is not None:
+                with found.step("dense") as told:  # what other threads have left of it
+                    dense = dict(near())
+                    told["candidates"] = len(dense)
+            found.trace += by_words.trace
+        if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
+            with found.step("dense scores of lexical candidates") as told:
+                dense.update(self._opened.cosines(request.vector, missing))
+                told["candidates"] = len(missing)
+        if request.mode == "hybrid" and (missing := [one for one in dense if one not in lexical]):
+            with found.step("lexical scores of dense candidates") as told:
+                lexical.update(self._opened.lexical(request.text, len(missing), missing))
+                told["candidates"] = len(missing)
+        with found.step("fuse") as told:
+            scores = lexical if request.mode == "lexical" else dense
+            if request.mode == "hybrid":
+                scores = self._fused(request, dense, lexical, told)
+            candidates = [Candidate(one, score, dense.get(one), lexical.get(one)) for one, score in scores.items()]
+        return sorted(candidates, key=lambda one: one.order)
+
+    def _fused(
+        self, request: Request, dense: dict[str, float], lexical: dict[str, float], told: dict[str, Any]
+    ) -> dict[str, float]:
+        """Fused scores. Words vote as far as the best match has the question's, and the embedder gets the rest of their
+        vote, if it knows the question's language and one of the content: of a question in other words than the text's,
+        or in another language, where names and codes alone match.
+        """
+        readings, weight = self._opened.readings(request.text), self._declared.dense_weight
+        attainable = min((attainable_score(reading, request.text) for reading in readings), default=0.0)
+        share = max(matched(lexical, attainable).values(), default=0.0)
+        asked = self._languages.of_question(request.text)
+        vote = share if self._languages.are_known(asked) else 1.0
+        usual = self._sample.usual_cosine(required_vector(request.vector))
+        told.update(dense_weight=weight, usual_cosine=round(usual.mean, 6), spread=round(usual.spread, 6))
+        told.update(attainable=round(attainable, 4), matched=round(share, 4), language=asked.tag, vote=round(vote, 4))
+        return fuse(dense, lexical, weight, usual=usual, attainable=attainable, vote=vote)

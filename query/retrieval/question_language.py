@@ -1,19 +1,23 @@
-"""The language of a question, and how well an embedder knows it."""
+"""The languages of questions and of a version's content, and how well an embedder knows them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from almanac.core.language_model import language_model
-from almanac.index.embedding.subword_fertility import language_fit
+from almanac.index.embedding.subword_fertility import COVERED, language_fit
 from almanac.index.lexical.analyzer import primary_tag
-from almanac.schemas.declaration.embed import Embed
+
+if TYPE_CHECKING:
+    from almanac.index.reader import OpenVersion
+    from almanac.schemas.declaration.embed import Embed
 
 _NO_LANGUAGE = re.compile(r"https?://\S+|(?<!\S)\S[^\s@]*@\S+|[\d\W_]+")
 # From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the
 # better judge.
 _SURE = 0.8
+_REMEMBERED = 20_000  # chunks whose language is remembered
 _ASKED_NOW = 64  # questions whose language is remembered: steps of one search ask for it four times
 _USUAL_WORDS = 1000  # most frequent words of a language: a single question has too few words to judge a vocabulary by
 
@@ -27,7 +31,7 @@ class QuestionLanguage(NamedTuple):
     known: float
 
 
-def language_of_question(question: str, embed: Embed, fits: Mapping[str, float]) -> QuestionLanguage:
+def language_of_question(question: str, embed: "Embed", fits: Mapping[str, float]) -> QuestionLanguage:
     """The language of a question, and how well the embedder covers it: as in the content, if it is one of the content's
     languages, else by its vocabulary.
 
@@ -58,14 +62,6 @@ def question_language(question: str) -> str | None:
     return primary_tag(str(label)) if probability >= _SURE else None
 
 
-def likeliest_language(text: str) -> str | None:
-    """Primary BCP 47 tag of the language that a text is most likely in, however unlikely that is; None for a text
-    without letters.
-    """
-    letters = _NO_LANGUAGE.sub(" ", text)
-    return primary_tag(str(language_model().classify(letters)[0])) if letters.strip() else None
-
-
 def likeliest_languages(text: str) -> list[tuple[str, float]]:
     """Primary BCP 47 tags of the languages that a text may be in, with their probabilities, the likeliest first; none
     for a text without letters.
@@ -79,7 +75,7 @@ def likeliest_languages(text: str) -> list[tuple[str, float]]:
 
 
 @lru_cache(maxsize=256)
-def _usual_fit(embed: Embed, tag: str) -> float | None:
+def _usual_fit(embed: "Embed", tag: str) -> float | None:
     """How well an embedder covers the most frequent words of a language; None for a language without a word list. It
     takes 30 ms.
     """
@@ -91,3 +87,51 @@ def _usual_fit(embed: Embed, tag: str) -> float | None:
         if tag in available_languages("small")
         else None
     )
+
+
+class ContentLanguages:
+    """The languages of one open version. `embed` is the embedder that it was built with. Safe to share among
+    threads.
+    """
+
+    def __init__(self, opened: "OpenVersion", embed: "Embed") -> None:
+        self._opened, self._embed = opened, embed
+        self._remembered: dict[str, str] = {}
+
+    @property
+    def _fits(self) -> dict[str, float]:
+        """How well the embedder covers each language of the content: of the declared one alone, where one is
+        declared.
+        """
+        fits, declared = self._opened.manifest.derived.language_fit, self._opened.manifest.language
+        return fits if declared == "auto" else {declared: min(fits.values(), default=1.0)}
+
+    def of_question(self, text: str) -> QuestionLanguage:
+        """The language of a question, and how well the embedder covers it."""
+        return language_of_question(text, self._embed, self._fits)
+
+    def are_known(self, asked: QuestionLanguage) -> bool:
+        """Whether the embedder covers the question's language, and one of the content."""
+        return min(asked.known, max(self._fits.values(), default=1.0)) >= COVERED
+
+    def beside(self, text: str, chunk_ids: Collection[str]) -> list[tuple[bool, bool]]:
+        """For each chunk, whether the embedder covers its language, and whether it covers that of the question, too,
+        and this is another one.
+        """
+        asked, declared, found = self.of_question(text), self._opened.manifest.language, list[tuple[bool, bool]]()
+        for tag in self._of_chunks(chunk_ids):
+            own = tag if declared == "auto" else declared
+            is_other = bool(own) and asked.tag not in (None, primary_tag(own))
+            covered = self._opened.manifest.derived.language_fit[tag] >= COVERED
+            found.append((covered, is_other and min(self._fits[own], asked.known) >= COVERED))
+        return found
+
+    def _of_chunks(self, chunk_ids: Collection[str]) -> list[str]:
+        """Language of each chunk; "" where it is not known. A search asks several times for those of its candidates."""
+        if len(self._remembered) > _REMEMBERED:
+            self._remembered = {}
+        remembered = self._remembered
+        new = [one for one in chunk_ids if one not in remembered]
+        rows = self._opened.rows(new, ("metadata",))
+        remembered.update((one, str(row["metadata"].get("language") or "")) for one, row in zip(new, rows, strict=True))
+        return [remembered[one] for one in chunk_ids]

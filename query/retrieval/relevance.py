@@ -3,41 +3,46 @@ all.
 
 The evidence for a hit is its dense cosine, the share of the question's terms that it contains, and how far it is above,
 or below, the other candidates in both. A logistic curve makes a probability of them, which was fitted for the embedder
-on judged questions (`index.embedding.calibrations`, `query.evaluation.fitting`). It does not depend on the score by
+on judged questions (`index.embedding.calibrations`, `query.evaluation`). It does not depend on the score by
 which hits are ordered, nor on the number of hits.
 """
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from almanac.index.embedding.score_thresholds import ScoreThresholds
+from almanac.index.embedding.calibrations import calibration_of
+from almanac.query.retrieval.question_language import ContentLanguages
+from almanac.query.retrieval.request import Request, required_vector
+from almanac.query.retrieval.term_coverage import term_coverage
 from almanac.schemas.manifest import Calibration, Curve
-from almanac.schemas.results import Confidence
+from almanac.schemas.results import Confidence, Hit
+
+if TYPE_CHECKING:
+    from almanac.index.embedding.score_thresholds import ScoreThresholds
+    from almanac.index.reader import OpenVersion
 
 CurveName = Literal["known", "unknown", "foreign"]  # of `Calibration`
 HIGH, MEDIUM = 0.7, 0.4  # relevance from which on confidence in a hit is high, or medium
 RIVALS = 10  # first candidates of a search, with which each hit is compared
+TITLED = ("title", "text", "passage")  # the columns that `titled` is made of
 
-# Best term coverage among the candidates of a question, on XQuAD with 150 questions each; "hidden": the article with
-# the answer was left out. 1     5    25    50    75    95    99 percentile Spanish         .35   .41   .60   .73   .88
-# 1.00  1.00        dense cosine  .35 to .70 hidden          .07   .11   .18   .26   .32   .53   .69
-# .31 to .56 Vietnamese      .21   .26   .39   .50   .59   .79   .87                      .42 to .75 hidden          .06
-# .07   .12   .16   .20   .30   .43                      .38 to .70 English         .28   .42   .63   .77   .88   .97
-# .99                      .22 to .76 hidden          .05   .10   .18   .25   .34   .49   .63                      .08
-# to .41 In a language that the embedder does not cover, the cosines of all texts lie close together, so term coverage
-# decides alone. At .30, 99 % of the Spanish and 91 % of the Vietnamese questions are answered, and 66 % and 95 % of the
-# hidden ones are refused. In English, with cosine and term coverage, it is 100 % and 60 %; with a threshold of the
-# cosine alone, 51 % of the hidden ones were refused.
-LEAST_COVERAGE = 0.30
-# term coverage, in such a language: reached by half and more of the answerable questions, and by 4 % of the hidden ones
-# at most
-_CONFIDENT = 0.55
+# In a language that the embedder does not cover, the cosines of all texts lie close together, so that term coverage
+# decides alone. At .30, 99 % of XQuAD's Spanish and 91 % of its Vietnamese questions are answered, and 66 % and 95 % of
+# those whose article was left out are refused; from .55 on lie half and more of the former, and 4 % of the latter.
+LEAST_COVERAGE, _CONFIDENT = 0.30, 0.55
 # term coverage that is enough whatever the cosine, as for a product code, which means nothing to an embedder
 _STRONG = 0.60
 # In a known language, term coverage above that of unrelated texts (.16) lowers the required cosine, and coverage below
-# it raises it, by a part of the difference that belongs to the embedder (`ScoreThresholds.worth`).
+# it raises it, by a part of the difference that belongs to the embedder (`ScoreThresholds.worth`). In English, 100 % of
+# XQuAD's questions are answered so, and 60 % of the hidden ones refused; by the cosine alone, 51 %.
 _BY_CHANCE = 0.16
+
+
+def titled(row: Mapping[str, Any]) -> str:
+    """The title of a row with TITLED, and what there is to read of it, as `Hit.readable`."""
+    return f"{row['title']} {row['text'] if row['passage'] is None else row['passage']}"
 
 
 class Evidence(NamedTuple):
@@ -60,7 +65,7 @@ class Evidence(NamedTuple):
         """Name of the curve in a calibration that applies."""
         return "foreign" if self.is_foreign else "known" if self.is_known else "unknown"
 
-    def is_enough(self, thresholds: ScoreThresholds) -> bool:
+    def is_enough(self, thresholds: "ScoreThresholds") -> bool:
         """Whether the chunk may be answered from.
 
         An embedder that was not measured has the floor 0: then every cosine from 0 on is enough.
@@ -140,3 +145,72 @@ def confidence_in(relevance: float | None) -> Confidence | None:
     if relevance is None:
         return None
     return "high" if relevance >= HIGH else "medium" if relevance >= MEDIUM else "low"
+
+
+class Judge:
+    """Judges hits of one open version. Safe to share among threads."""
+
+    def __init__(self, opened: "OpenVersion", languages: ContentLanguages) -> None:
+        self._opened, self._languages = opened, languages
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """The curves of the version's embedder: those that it was measured with, else those that its knowledge base was
+        calibrated with.
+        """
+        manifest = self._opened.manifest
+        return calibration_of(manifest.embedder) or manifest.calibration
+
+    def evidence(self, text: str, cosines: Mapping[str, float | None]) -> dict[str, Evidence]:
+        """Evidence that chunks answer a question, by chunk id. `cosines` has the dense cosine of each chunk, None where
+        there is none.
+        """
+        if not cosines:
+            return {}
+        texts = [titled(row) for row in self._opened.rows(list(cosines), TITLED)]
+        shares = term_coverage(self._opened.readings(text), text, texts)
+        return {
+            one: Evidence(cosine, *share, *language)
+            for (one, cosine), share, language in zip(
+                cosines.items(), shares, self._languages.beside(text, cosines), strict=True
+            )
+        }
+
+    def judged(
+        self,
+        request: Request,
+        hits: Sequence[Hit],
+        rivals: Sequence[str],
+        evidence: Mapping[str, Evidence] | None = None,
+    ) -> list[Hit]:
+        """The hits with their relevance to the text of `request`, and with the confidence in them.
+
+        `rivals` are chunk ids of the candidates to compare with; `evidence` is what is known already. Without a vector
+        of the request, and without a calibration of the embedder, hits stay as they are.
+        """
+        if request.vector is None or self.calibration is None:
+            return list(hits)
+        wanted = list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals]))
+        found = relevances(self.calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
+        return [
+            hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)})
+            for hit in hits
+        ]
+
+    def features(
+        self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]
+    ) -> list[tuple[Features, CurveName]]:
+        """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted
+        on it.
+        """
+        evidence = self._with_cosines(request, list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])), {})
+        found = features(evidence, rivals)
+        return [(found[hit.chunk_id], evidence[hit.chunk_id].curve) for hit in hits]
+
+    def _with_cosines(
+        self, request: Request, chunk_ids: Sequence[str], known: Mapping[str, Evidence]
+    ) -> dict[str, Evidence]:
+        """Evidence for chunks, by chunk id, in their order, all with cosines."""
+        missing = [one for one in chunk_ids if one not in known or known[one].dense is None]
+        found = {**known, **self.evidence(request.text, self._opened.cosines(required_vector(request.vector), missing))}
+        return {one: found[one] for one in chunk_ids}

@@ -4,12 +4,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from almanac.core.given_up import require_wanted
-from almanac.index.embedding.embedder import ScoreThresholds, Vectors
 from almanac.schemas.results import Hit
 
+if TYPE_CHECKING:
+    from almanac.index.embedding.score_thresholds import ScoreThresholds
+
+Vectors = npt.NDArray[np.float32]
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 SearchMode = Literal["dense", "lexical", "hybrid"]
 SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
@@ -43,10 +49,33 @@ class Request:
     mode: SearchMode
     where: dict[str, Any] | None = None
     floor: float | None = None
-    thresholds: ScoreThresholds | None = None
+    thresholds: "ScoreThresholds | None" = None
     workspace: str | None = None
     ranking: bool = False
     closest: int = 0
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A chunk that may become a hit. `score` decides its order; the other scores are the parts of it, None where they
+    were not computed.
+
+    `dense` is a cosine, `lexical` a BM25 score, `tag` and `cluster` are shares from 0 to 1, `rerank` is on the
+    reranker's own scale.
+    """
+
+    chunk_id: str
+    score: float
+    dense: float | None = None
+    lexical: float | None = None
+    tag: float | None = None
+    cluster: float | None = None
+    rerank: float | None = None
+
+    @property
+    def order(self) -> tuple[float, str]:
+        """Sort key: highest score first, equal scores by ascending chunk id."""
+        return (-self.score, self.chunk_id)
 
 
 @dataclass(slots=True)

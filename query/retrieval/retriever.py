@@ -5,52 +5,35 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 duration to the trace of the query.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from almanac.index.reader import OpenVersion
-from almanac.query.models.rerank import Reranker
-from almanac.query.retrieval.access import Access
-from almanac.query.retrieval.candidates import Candidate
+from almanac.query.retrieval.access import Access, WorkspaceCache
 from almanac.query.retrieval.codes import codes_in, has_code, rare_codes
-from almanac.query.retrieval.content_languages import ContentLanguages
-from almanac.query.retrieval.judging import Judge
-from almanac.query.retrieval.listed_documents import ListedDocuments, table_of_documents
-from almanac.query.retrieval.proposing import Proposals
-from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, Evidence
-from almanac.query.retrieval.request import EmbedQueries, Request, Retrieved
-from almanac.query.retrieval.row_text import READABLE, TITLED, readable, titled
-from almanac.query.retrieval.sample import Sample
-from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
-from almanac.query.retrieval.tag_scores import TagScores, as_tags
-from almanac.query.retrieval.workspace_cache import WorkspaceCache
-from almanac.schemas.declaration import Declaration
+from almanac.query.retrieval.fusion import Proposals, Sample
+from almanac.query.retrieval.question_language import ContentLanguages
+from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, TITLED, Evidence, Judge, titled
+from almanac.query.retrieval.request import Candidate, EmbedQueries, Request, Retrieved
+from almanac.query.retrieval.tags import TagScores, as_tags
 from almanac.schemas.results import Hit, Neighbour
 
-_HIT_FIELDS = (
-    "chunk_id",
-    "document_id",
-    "source",
-    "url",
-    "title",
-    "text",
-    "passage",
-    "ordinal",
-    "start",
-    "end",
-    "metadata",
-    "fetched_at",
-)
+if TYPE_CHECKING:
+    from almanac.index.reader import OpenVersion
+    from almanac.query.models.rerank import Reranker
+    from almanac.schemas.declaration import Declaration
+
 _WARM = 60  # characters of a chunk: a search for them reads all kinds of files, and few of their pages
 # search of a version before which the system begins to read around pages; those before, warming and first answer, have
 # each read by itself
 _SINGLE = 4
 _UNLIKE = 3  # times k: candidates for the selection by diversity
+_LEAST_RANGE = 0.01  # of cosines from the usual one up to 1: in a version of repetitions, the usual one is 1
 
 
 class Retriever:
@@ -66,10 +49,10 @@ class Retriever:
 
     def __init__(
         self,
-        declaration: Declaration,
-        opened: OpenVersion,
+        declaration: "Declaration",
+        opened: "OpenVersion",
         embed_queries: EmbedQueries,
-        reranker: Reranker | None = None,
+        reranker: "Reranker | None" = None,
     ) -> None:
         declared = declaration.retrieve
         self.opened = opened
@@ -86,8 +69,7 @@ class Retriever:
             if declared.tags is None
             else TagScores(declared.tags, opened, self.access, self._sample, embed_queries)
         )
-        size = opened.manifest.counts.chunks
-        self._documents_in = WorkspaceCache[pa.Table](size)
+        self._documents_in = WorkspaceCache[pa.Table](opened.manifest.counts.chunks)
 
     def find(self, request: Request, among: Collection[str] | None = None) -> Retrieved:
         """Searches the version.
@@ -169,15 +151,25 @@ class Retriever:
             return []
         return self._hits([Candidate(chunk_id, 0.0) for chunk_id in self.opened.smallest(most)], 0, None)
 
-    def documents(self, workspace: str | None = None) -> ListedDocuments:
-        """Lists the documents and records of a workspace, or all, in the order of URL and title. The list is cached.
+    def documents(self, workspace: str | None = None) -> pa.Table:
+        """Lists the documents and records of a workspace, or all, in order: `source` (the URL, else the id), `title`
+        and `chunks`. The list is cached.
 
         Raises UsageError as `Access.visible`.
         """
         visible = self.access.visible(workspace)
-        return ListedDocuments(
-            self._documents_in.of(workspace, lambda: table_of_documents(self.opened, visible), self.access.rows_in)
-        )
+
+        def listed() -> pa.Table:
+            found = self.opened.table(("source", "document_id", "url", "title"), visible)
+            found = found.group_by(["source", "document_id"], use_threads=False).aggregate(
+                [("url", "first"), ("title", "first"), ([], "count_all")]
+            )
+            is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
+            source = pc.if_else(is_without_url, found["document_id"], found["url_first"])
+            named = {"source": source, "title": found["title_first"], "chunks": found["count_all"]}
+            return pa.table(named).sort_by([("source", "ascending"), ("title", "ascending")])
+
+        return self._documents_in.of(workspace, listed, self.access.rows_in)
 
     def _with_codes(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
         """Candidates with a rare code of the question before all others, in mode `hybrid`: scores are halved, and
@@ -208,7 +200,8 @@ class Retriever:
             return candidates
         with found.step("rerank") as told:
             first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
-            texts = [readable(row) for row in self.opened.rows([one.chunk_id for one in first], READABLE)]
+            rows = self.opened.rows([one.chunk_id for one in first], ("text", "passage"))
+            texts = [row["text"] if row["passage"] is None else row["passage"] for row in rows]
             scores, cut = self._reranker.scores(request.text, texts), self._reranker.count_cut(request.text, texts)
             for one, score in zip(first, scores, strict=True):
                 one.rerank = round(float(score), 6)
@@ -223,7 +216,11 @@ class Retriever:
     def _selected(self, request: Request, candidates: list[Candidate]) -> list[Candidate]:
         declared = self._declared
         if declared.one_per_document:
-            candidates = one_of_each_document(candidates, self._documents)
+            rows = self.opened.rows([one.chunk_id for one in candidates], ("source", "document_id"))
+            first: dict[tuple[str, str], Candidate] = {}
+            for one, row in zip(candidates, rows, strict=True):
+                first.setdefault((row["source"], row["document_id"]), one)
+            candidates = list(first.values())
         if declared.diversity:
             candidates = candidates[: _UNLIKE * request.k]
         candidates = mmr(
@@ -235,9 +232,6 @@ class Retriever:
         )
         return drop_below_score_share(candidates, declared.share, declared.least_k)
 
-    def _documents(self, chunk_ids: Sequence[str]) -> list[tuple[str, str]]:
-        return [(row["source"], row["document_id"]) for row in self.opened.rows(chunk_ids, ("source", "document_id"))]
-
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
         rows = [
             row | {"metadata": self.access.metadata_for(workspace, row["metadata"])}
@@ -245,10 +239,12 @@ class Retriever:
         ]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
         tagged = self._declared.tags.field if self._declared.tags else "tags"
-        return [
-            _hit(rank, one, row, near, as_tags(row["metadata"].get(tagged)))
-            for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1)
-        ]
+        found = []
+        for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1):
+            scores = {name: getattr(one, name) for name in ("dense", "lexical", "tag", "cluster", "rerank")}
+            tags = as_tags(row["metadata"].get(tagged))
+            found.append(Hit(rank=rank, score=one.score, scores=scores, neighbours=near, tags=tags, **row))
+        return found
 
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
         """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without
@@ -263,13 +259,46 @@ class Retriever:
         return [Neighbour(**one) for one in rows]
 
 
-def _hit(rank: int, one: Candidate, row: dict[str, Any], neighbours: list[Neighbour] | None, tags: list[str]) -> Hit:
-    scores = {"dense": one.dense, "lexical": one.lexical, "tag": one.tag, "cluster": one.cluster, "rerank": one.rerank}
-    return Hit(
-        rank=rank,
-        score=one.score,
-        scores=scores,
-        neighbours=neighbours,
-        tags=tags,
-        **{name: row[name] for name in _HIT_FIELDS},
-    )
+def mmr(
+    candidates: Sequence[Candidate],
+    k: int,
+    diversity: float,
+    vectors: Callable[[Sequence[str]], np.ndarray],
+    usual: float = 0.0,
+) -> list[Candidate]:
+    """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+
+    Args:
+        candidates: Candidates, best first.
+        k: Maximum number of candidates to select.
+        diversity: Weight of the dissimilarity, 0 to 1. 0 selects the first k; 1 considers only the similarity to those
+            already selected.
+        vectors: Gives the unit vectors of chunk ids, float32 (n, dimension). Called once, unless `diversity` is 0.
+        usual: Mean cosine of two chunks. It counts as a similarity of 0, since the cosines of some embedders are all
+            high.
+
+    Returns:
+        The selected candidates in order of selection.
+    """
+    if diversity == 0 or len(candidates) <= 1:
+        return list(candidates[:k])
+    matrix = vectors([one.chunk_id for one in candidates])
+    alike = (matrix @ matrix.T - usual) / max(1 - usual, _LEAST_RANGE)
+    chosen: list[int] = []
+    left = list(range(len(candidates)))
+    while left and len(chosen) < k:
+        worth = [
+            (1 - diversity) * candidates[i].score - diversity * (max(alike[i, chosen]) if chosen else 0.0) for i in left
+        ]
+        chosen.append(left.pop(int(np.argmax(worth))))
+    return [candidates[i] for i in chosen]
+
+
+def drop_below_score_share(candidates: Sequence[Candidate], share: float | None, least: int) -> list[Candidate]:
+    """Keeps the candidates whose score is at least `share` times the best one's, and the first `least` in any case; all
+    of them where `share` is None.
+    """
+    if share is None or not candidates:
+        return list(candidates)
+    limit = share * max(one.score for one in candidates)
+    return [one for place, one in enumerate(candidates) if place < least or one.score >= limit]

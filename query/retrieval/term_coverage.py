@@ -3,17 +3,13 @@ coverage reveals that a subject is missing.
 """
 
 import math
-import threading
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
-from cachetools import LRUCache, cached
 
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, remembered_tokens, tokens
-from almanac.query.retrieval.kin import Kin, joined_words
-from almanac.query.retrieval.word_frequencies import word_frequencies
 
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
@@ -24,12 +20,6 @@ if TYPE_CHECKING:
 _PRIOR, _PRIOR_WORDS = 200, 100
 _PAIR = 0.2  # assumed frequency of a pair of Vietnamese syllables, relative to that of the rarer syllable
 _HIRAGANA, _HIRAGANA_PAIR = 0.02, 0.005  # assumed frequencies: hiragana is mostly grammar
-_ALIKE = 0.6  # degree to which a term counts of which a text has kin
-
-# bytes of texts with their terms: the hits of one question are compared with it several times, and with the next
-# question again
-_REMEMBERED = 10_000_000
-_OF_TEXT, _OF_CHARACTER, _OF_TERM = 600, 4, 150  # bytes, estimated
 _QUESTIONS = 16  # whose terms are remembered, in one language each: for one answer, they are asked for several times
 # see `Coverage.cautious`; without them, "yes" or "42" has all its words in some text, and seems to be answered
 _FURTHER = 2
@@ -68,10 +58,9 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         weights = _weights(query, question)
         total = sum(weights.values())
         part = total / (total + _FURTHER * _weight(0.0, query.rows))
-        kin = _kin_of(weights)
         for number, text in enumerate(texts if total else ()):
-            counted = _counted(weights, kin, _terms_of(text, query.language, query.is_folded))
-            share = sum([weights[term] * degree for term, degree in counted.items()]) / total
+            found = set(remembered_tokens(text, query.language, folded=query.is_folded))
+            share = sum(weight for term, weight in weights.items() if term in found) / total
             best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
     return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
 
@@ -87,39 +76,6 @@ def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str
         for term, weight in _weights(query, question).items():
             found[term] = min(math.sqrt(weight), found.get(term, math.inf))
     return found
-
-
-class _Terms(NamedTuple):
-    """The terms of a text, and the same as `joined_words`."""
-
-    all: frozenset[str]
-    joined: str
-    size: int  # bytes
-
-
-@cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
-def _terms_of(text: str, language: str, is_folded: bool) -> _Terms:
-    terms = frozenset(remembered_tokens(text, language, folded=is_folded))
-    return _Terms(terms, joined_words(terms), _OF_TEXT + _OF_CHARACTER * len(text) + _OF_TERM * len(terms))
-
-
-def _kin_of(terms: Iterable[str]) -> Kin:
-    """Of the terms that may have kin: one with a digit is itself alone, and so is a pair of Vietnamese syllables."""
-    return Kin(
-        term
-        for term in terms
-        if term.isalpha() or not any(character.isdigit() or character == "_" for character in term)
-    )
-
-
-def _counted(terms: Iterable[str], kin: Kin, found: _Terms) -> dict[str, float]:
-    """The degree, 0 to 1, to which each term of the question counts in a text: 1 where the text has the term, less
-    where it has kin of it.
-    """
-    return {
-        **dict.fromkeys(kin.among(found.all, found.joined), _ALIKE),
-        **{term: 1.0 for term in terms if term in found.all},
-    }
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
@@ -139,7 +95,7 @@ def _weight(count: float, rows: int) -> float:
 @lru_cache(_QUESTIONS)
 def _usual(language: str, is_folded: bool, terms: tuple[str, ...], question: str) -> dict[str, float]:
     """Frequency of each term of a question in general language, as a share of all words; 0 where it is not known."""
-    known = word_frequencies(primary_tag(language))
+    known = _word_frequencies(primary_tag(language))
     found: dict[str, float] = {}
     for word in _WORD.findall(question):
         frequency = known.get(word.casefold(), 0.0)
@@ -154,3 +110,15 @@ def _usual(language: str, is_folded: bool, terms: tuple[str, ...], question: str
         else:
             found[term] = found.get(term) or known.get(term, 0.0)
     return found
+
+
+@cache
+def _word_frequencies(tag: str) -> Mapping[str, float]:
+    """Frequencies of words in small letters, as shares of all words; empty for a language without a word list.
+
+    `tag` is a primary BCP 47 tag. The first call for a language reads a package file, in 40 ms at most.
+    """
+    from wordfreq import available_languages, get_frequency_dict  # the import takes 0.3 s
+
+    tag = "nb" if tag == "no" else tag
+    return get_frequency_dict(tag, "small") if tag in available_languages("small") else {}

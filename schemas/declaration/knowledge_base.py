@@ -90,7 +90,9 @@ class Declaration(DeclaredModel):
                 "it needs embed.provider local"
             )
         if self.retrieve.expand and self.generate.provider == "extractive":
-            raise ValueError("retrieve.expand: needs a model that writes: generate: {provider: mistral or openai, model: …}")
+            raise ValueError(
+                "retrieve.expand: needs a model that writes: generate: {provider: mistral or openai, model: …}"
+            )
         refuse(
             type(self),
             [
@@ -135,7 +137,11 @@ class Declaration(DeclaredModel):
     def _shared_key(self) -> Iterator[Finding]:
         """A key that would be sent to a second server."""
         embed, generate = self.embed, self.generate
-        if embed.key and embed.key == generate.key and urlsplit(embed.server).netloc != urlsplit(generate.server).netloc:
+        if (
+            embed.key
+            and embed.key == generate.key
+            and urlsplit(embed.server).netloc != urlsplit(generate.server).netloc
+        ):
             finding = (
                 f"{embed.key} is the key of {embed.server}, and would be sent to {generate.server}, too; name another "
                 "variable for that server's own"

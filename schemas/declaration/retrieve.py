@@ -81,11 +81,10 @@ class Retrieve(DeclaredModel):
             "unknown, the embedder's calibrated cosine"
         ),
     )
-    dense_weight: Share | None = Field(
-        None,
+    dense_weight: Share = Field(
+        0.5,
         description="weight of the dense retriever in a hybrid score, where words match the whole question, and more "
-        "where they match less of it; "
-        "null: by how well the embedder's vocabulary fits the content",
+        "where they match less of it",
     )
     candidates: int = Field(50, gt=0, le=1000, description="candidates of each retriever, of which k stay")
     query: Template | None = Field(

@@ -39,6 +39,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "unstructured",
         "python-docx",
         "mistralai",
+        "openai",
         "boto3",
         "distributed",
     }

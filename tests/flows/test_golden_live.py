@@ -16,7 +16,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.versions.publish import publish
 from almanac.index.versions.store import version_names
 from almanac.query import open_index
-from almanac.query.evaluation.golden_failures import evaluate_golden
+from almanac.query.evaluation.evaluate import evaluate_golden
 from almanac.schemas.errors import UsageError
 from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder

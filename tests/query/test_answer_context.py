@@ -13,7 +13,7 @@ from almanac.core.invisible import without_invisible
 from almanac.core.passage_parts import lay_out
 from almanac.query.answering.language import require_language
 from almanac.query.answering.pathways import Pathway
-from almanac.query.answering.prompt import Message, estimate_prompt_tokens, make_messages, select_passages
+from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.models.generators import ApiGenerator
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import UsageError
@@ -146,7 +146,11 @@ _ITINERARY = (
 )
 
 
-def test_labelled_lines_of_a_record_are_kept_before_its_long_texts() -> None:
+def _tokens(text: str) -> int:
+    return -(-len(text.encode()) // 4)
+
+
+def test_what_does_not_fit_is_shown_by_sentences_with_the_words_of_the_question() -> None:
     hits = [
         make_hit(1, "A junk in the bay.", passage=_RECORD + _ITINERARY, start=None),
         make_hit(2, "A visa takes ten days."),
@@ -156,12 +160,10 @@ def test_labelled_lines_of_a_record_are_kept_before_its_long_texts() -> None:
         select_passages("When do I see a cave?", hits, "en", budget=200),
     )
     assert whole[0].text == _RECORD + _ITINERARY
-    assert short[0].text.startswith(_RECORD + "\nItinerary:\n…")
-    assert "On the second day you see a cave." in short[0].text
-    assert sum(estimate_prompt_tokens(passage.text) for passage in short) <= 200
-    tight = select_passages("cave?", hits[:1], "en", budget=14)
-    assert tight[0].text == "Price, adult: 9.500.000 ₫\nDeparture: 14/11/2026"
-    assert select_passages("When is the departure?", hits[:1], "en", budget=7)[0].text == "Departure: 14/11/2026"
+    assert short[0].text.startswith(_RECORD + "Itinerary:\nThe junk sails")
+    assert "\n…On the second day you see a cave." in short[0].text
+    assert sum(_tokens(passage.text) for passage in short) <= 200
+    assert select_passages("When is the departure?", hits[:1], "en", budget=9)[0].text == "…Departure: 14/11/2026"
 
 
 def test_what_is_shown_of_a_long_text_stands_below_its_own_label() -> None:
@@ -170,21 +172,8 @@ def test_what_is_shown_of_a_long_text_stands_below_its_own_label() -> None:
         ("Children", "They sail. " * 60 + "Infants travel free. " + "They eat. " * 60),
     ]
     hit = make_hit(1, "A junk.", passage=lay_out([("Code", "TO1101")], texts), start=None)
-    [passage] = select_passages("What do infants pay?", [hit], "en", budget=120)
-    assert passage.text.startswith("Code: TO1101\n\nChildren:\n…")
-    assert "Infants travel free." in passage.text and "Cancelling" not in passage.text
-
-
-def test_of_too_many_lines_those_are_shown_that_the_question_asks_for() -> None:
-    hit = make_hit(
-        1,
-        "Fares.",
-        passage=lay_out([(f"Fare, zone {n}", f"{n + 100} €") for n in range(300)] + [("Dogs", "5 €")], []),
-        start=None,
-    )
-    [passage] = select_passages("What does it cost for dogs?", [hit], "en", budget=200)
-    assert passage.text.startswith("Fare, zone 0: 100 €\n") and passage.text.endswith("\nDogs: 5 €")
-    assert estimate_prompt_tokens(passage.text) <= 200
+    [passage] = select_passages("What do infants pay?", [hit], "en", budget=60)
+    assert "Children:\n…Infants travel free." in passage.text
 
 
 def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,30 +224,15 @@ def test_model_that_answers_alone_sees_no_passage() -> None:
     assert "Fourteen" not in str(_messages([make_hit(1, "Fourteen days.")], pathway="llm-fallback"))
 
 
-def test_a_long_document_does_not_crowd_out_the_others() -> None:
+def test_a_long_hit_does_not_crowd_out_the_others() -> None:
     long = (
         "All about luggage and bags and trunks. " * 900 + "A refund takes fourteen days. " + "More about trunks. " * 900
     )
-    hits = [
-        make_hit(1, long, document_id="long"),
-        make_hit(2, long, document_id="long"),
-        make_hit(3, "Bring a visa."),
-        make_hit(4, "A refund is paid."),
-    ]
+    hits = [make_hit(1, long), make_hit(2, "Bring a visa."), make_hit(3, "A refund is paid.")]
     passages = select_passages("When is a refund paid?", hits, "en", budget=400)
-    assert [p.hit.rank for p in passages] == [1, 3, 4]
-    assert [p.number for p in passages] == [1, 2, 3]
-    assert "A refund takes fourteen days." in passages[0].text
-    assert passages[0].text.startswith("…")
-    assert passages[0].text.endswith("…")
-    assert 300 < sum(estimate_prompt_tokens(p.text) for p in passages) <= 400
-
-
-def test_tokens_are_counted_as_the_caller_says() -> None:
-    hits = [make_hit(n, f"Number {n} is a passage of eight words.") for n in range(1, 6)]
-    kept = select_passages("passage?", hits, "en", budget=130, count_tokens=lambda text: 10 * len(text.split()))
-    assert len(kept) == 2
-    assert sum(10 * len(p.text.split()) for p in kept) <= 130
+    assert [(p.number, p.hit.rank) for p in passages] == [(1, 1), (2, 2), (3, 3)]
+    assert "…A refund takes fourteen days." in passages[0].text
+    assert 300 < sum(_tokens(p.text) for p in passages) <= 400
 
 
 @given(
@@ -271,6 +245,5 @@ def test_the_budget_holds_for_any_text(texts: list[tuple[str, int]], budget: int
         make_hit(n, text, document_id=str(document), start=None) for n, (text, document) in enumerate(texts, start=1)
     ]
     passages = select_passages("what?", hits, language, budget=budget)
-    assert sum(estimate_prompt_tokens(p.text) for p in passages) <= budget
+    assert sum(len(p.text.encode()) for p in passages) <= 4 * budget
     assert [p.hit.rank for p in passages] == sorted(p.hit.rank for p in passages)
-    assert all(p.text.strip("…") in p.hit.text for p in passages)

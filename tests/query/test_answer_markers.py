@@ -11,9 +11,7 @@ from tests.query.answering import Says, ask, make_hit
 
 
 def _filtered(text: str, known: int = 3) -> tuple[str, list[int], int]:
-    read, marked, dropped = normalize_markers(text, known)
-    assert all(read[m.position :].startswith(f"[{m.number}]") for m in marked)
-    return read, [m.number for m in marked], dropped
+    return normalize_markers(text, {number: number for number in range(1, known + 1)})
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,9 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.reader import OpenVersion
 from almanac.query.models.embedding_cache import CachingEmbedder
-from almanac.query.retrieval.known_fields import KnownFields
+from almanac.query.retrieval.access import KnownFields, WorkspaceCache
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
-from almanac.query.retrieval.workspace_cache import WorkspaceCache
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import UsageError

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from almanac.query.retrieval.query_expansion import merge, other_wordings
 from almanac.query.retrieval.request import Retrieved
+from almanac.query.retrieval.searching import merge, other_wordings
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.results import Hit
 
@@ -28,8 +28,8 @@ def test_wordings_are_lines_without_their_numbering() -> None:
     writer = _Writes(
         '1. How do I get a refund?\n- "money back"\n\n* money BACK\nCan I get a refund?\n' + "An answer. " * 50
     )
-    assert other_wordings(writer, "Can I get a refund?", 5) == ["How do I get a refund?", "money back"]
-    assert other_wordings(writer, "Can I get a refund?", 1) == ["How do I get a refund?"]
+    assert other_wordings(writer, "Can I get a refund?", 5).lines == ["How do I get a refund?", "money back"]
+    assert other_wordings(writer, "Can I get a refund?", 1).lines == ["How do I get a refund?"]
     assert "Can I get a refund?" in writer.asked[0][0]["content"]
 
 

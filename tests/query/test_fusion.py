@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.retrieval.candidates import Candidate
 from almanac.query.retrieval.fusion import UsualCosine, fuse
-from almanac.query.retrieval.selection import drop_below_score_share, mmr, one_of_each_document
+from almanac.query.retrieval.request import Candidate
+from almanac.query.retrieval.retriever import drop_below_score_share, mmr
 from almanac.query.retrieval.tags import TagIndex
 
 _SCORES = st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 50))
@@ -30,7 +30,7 @@ def test_cosines_to_no_chunks_are_usual_around_zero() -> None:
     st.floats(0, 1),
     _USUAL,
     st.floats(0, 100),
-    st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0, 1)),
+    st.floats(0, 1),
 )
 def test_a_fused_score_lies_between_nothing_and_everything(
     dense: dict[str, float],
@@ -38,9 +38,9 @@ def test_a_fused_score_lies_between_nothing_and_everything(
     weight: float,
     usual: UsualCosine,
     attainable: float,
-    votes: dict[str, float],
+    vote: float,
 ) -> None:
-    fused = fuse(dense, lexical, weight, usual=usual, attainable=attainable, votes=votes)
+    fused = fuse(dense, lexical, weight, usual=usual, attainable=attainable, vote=vote)
     assert fused.keys() == dense.keys() | lexical.keys()
     assert all(0 <= score <= 1 for score in fused.values())
 
@@ -96,7 +96,7 @@ def test_words_that_hardly_match_the_question_have_hardly_a_vote() -> None:
 def test_the_dense_score_gets_the_vote_that_words_lack_on_a_chunk() -> None:
     dense, lexical = {"foreign": 0.8, "own": 0.7}, {"own": 8.0, "foreign": 0.5}
     assert fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=10.0)["own"] > 0.7
-    fused = fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=10.0, votes={"foreign": 0.05})
+    fused = fuse(dense, lexical, 0.5, usual=_UNRELATED, attainable=10.0, vote=0.05)
     assert fused["foreign"] > fused["own"]
 
 
@@ -142,12 +142,6 @@ def test_hits_far_below_the_best_are_not_worth_returning() -> None:
     assert drop_below_score_share([], 0.5, 3) == []
 
 
-def test_one_chunk_of_each_document_stays_the_best() -> None:
-    candidates = _candidates(0.9, 0.8, 0.7)
-    kept = one_of_each_document(candidates, lambda ids: [("s", "d1" if one != "c2" else "d2") for one in ids])
-    assert [one.chunk_id for one in kept] == ["c0", "c2"]
-
-
 def test_diversity_prefers_what_is_unlike_to_what_is_the_same_again() -> None:
     import numpy as np
 
@@ -169,11 +163,3 @@ def test_diversity_is_the_same_for_an_embedder_whose_cosines_are_all_high() -> N
     assert [one.chunk_id for one in mmr(candidates, 2, 0.2, lambda _: vectors(0.0))] == ["c0", "c2"]
     assert [one.chunk_id for one in mmr(candidates, 2, 0.2, lambda _: vectors(0.8))] == ["c0", "c1"]
     assert [one.chunk_id for one in mmr(candidates, 2, 0.2, lambda _: vectors(0.8), 0.8)] == ["c0", "c2"]
-
-
-@pytest.mark.parametrize("k", [1, 2, 3, 9])
-def test_diversity_returns_as_many_as_there_are(k: int) -> None:
-    import numpy as np
-
-    vectors = np.eye(3, dtype=np.float32)
-    assert len(mmr(_candidates(0.9, 0.8, 0.7), k, 0.3, lambda _: vectors)) == min(k, 3)

@@ -34,10 +34,7 @@ def _filtered(text: str) -> str:
 def _replied(text: str, size: int) -> str:
     """The text as a reply that comes in pieces of `size` characters."""
     reply = CheckedReply({}, [], "en", "en", _HELD, drops_statements=False)
-    for begin in range(0, len(text), size):
-        reply.feed(text[begin : begin + size])
-    reply.finish()
-    return reply.text
+    return "".join(reply.sections(text[begin : begin + size] for begin in range(0, len(text), size)))
 
 
 def _opened_by(text: str) -> list[str]:
@@ -58,7 +55,7 @@ def _opened_by(text: str) -> list[str]:
         ("Look [here](<https://evil.example/a b>) now", "Look here now"),
         ("Look [here](/admin/delete) and [there](javascript:alert(1))", "Look here and there"),
         ("[![alt](https://evil.example/a.png)](https://evil.example)", "alt"),
-        ("<https://evil.example/x> and <mailto:a@evil.example> and <a@b.example>", "… and … and a@b.example"),
+        ("<https://evil.example/x> and <mailto:a@evil.example> and <a@b.example>", "<…> and <…> and < a@b.example>"),
         ("Go to https://evil.example/?q=secret. Or www.evil.example, ftp://evil.example!", "Go to …. Or …, …!"),
         ('An <img src="https://evil.example/x.png"> and <a href="//evil.example">text</a><!-- x -->', "An  and text"),
         ("<iframe\nsrc='//evil.example'></iframe><svg onload=x><script>alert(1)</script>", "alert(1)"),
@@ -66,8 +63,8 @@ def _opened_by(text: str) -> list[str]:
         ("[text][a]\n\n> [a]: /admin", "[text][a]\n\n> [a] : /admin"),
         ("[text][a]\n\n[a]:\n/admin", "[text][a]\n\n[a] :\n/admin"),
         ("`[x](https://evil.example)` and `<b>`", "`x` and ``"),
-        ("See [1](https://evil.example) and [2].", "See [1] and [2]."),
-        ("call[1](x) [1](/x)[2](#a)", "call[1] (x) [1][2]"),
+        ("See [1](https://evil.example) and [2].", "See [1] (…) and [2]."),
+        ("call[1](x) [1](/x)", "call[1] (x) [1] (/x)"),
     ],
 )  # fmt: skip
 def test_what_no_passage_holds_leaves_its_text(text: str, left: str) -> None:
@@ -79,8 +76,8 @@ def test_what_no_passage_holds_leaves_its_text(text: str, left: str) -> None:
     "text",
     [
         "See https://rules.example/refund?lang=en#how, or (https://rules.example/refund?lang=en#how).",
-        "See [the form](/forms/7.pdf) and <https://rules.example/refund?lang=en#how>. www.rules.example!",
-        "As said in [1]: fourteen days [2][3], if a < b, x<5, List<String>, a [note] (aside), 1:2, and/or, "
+        "See [the form](/forms/7.pdf) and https://rules.example/refund?lang=en#how. www.rules.example!",
+        "As said in [1]: fourteen days [2][3], if a < b, x<5, a [note] (aside), 1:2, and/or, "
         "node.js/express, e.g. 5://",
         "| a | b |\n|---|---|\n| 1 [1] | 2 |\n\n- item: [ ] todo\n- 14:30, C:\\path, a@b.example, std::vector",
     ],

@@ -21,7 +21,7 @@ from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
-from almanac.query.evaluation.fitting import fit_curve
+from almanac.query.evaluation.golden_calibration import fit_curve
 from almanac.query.retrieval.relevance import Evidence, Features, confidence_in, features, relevances
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever

@@ -14,7 +14,7 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
 from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.index.reader import OpenVersion
-from almanac.query.retrieval.query_template import compose_query
+from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
@@ -349,59 +349,19 @@ def _fused(opened: OpenVersion, text: str) -> dict[str, Any]:
     return next(step for step in _retriever(opened).find(_request(text)).trace if step["step"] == "fuse")
 
 
-def test_words_vote_on_chunks_in_another_language_by_the_share_of_them_that_it_has(bilingual: OpenVersion) -> None:
-    assert _fused(bilingual, "How many children may enter the castle for free on Sundays?")["votes_in"]["fr"] == 0.0
-    with_name = _fused(bilingual, "How many children may enter the château for free on Sundays?")
-    assert 0 < with_name["votes_in"]["fr"] < 0.5
-    assert with_name["language"] == "en"
-
-
 @pytest.mark.parametrize("text", ["TO1101", "kayak", "42", "Les enfants entrent gratuitement au château ?"])
-def test_words_of_a_code_or_in_the_language_of_the_content_vote(bilingual: OpenVersion, text: str) -> None:
+def test_words_vote_as_far_as_they_match(bilingual: OpenVersion, text: str) -> None:
     told = _fused(bilingual, text)
-    assert max(told["votes_in"].values()) == told["matched"]
+    assert told["vote"] == told["matched"]
     assert told["matched"] > 0.5 or text == "42"
 
 
 def test_words_leave_their_vote_to_the_embedder_where_the_question_has_other_ones(bilingual: OpenVersion) -> None:
-    repeated, reworded = (
-        _fused(bilingual, "A board reads every model card"),
-        _fused(bilingual, "A committee examines all algorithm descriptions"),
-    )
-    assert repeated["votes_in"]["en"] > 0.8 > 0.3 > reworded["votes_in"]["en"]
+    repeated = _fused(bilingual, "A board reads every model card")
+    reworded = _fused(bilingual, "A committee examines all algorithm descriptions")
+    assert repeated["vote"] > 0.8 > 0.3 > reworded["vote"]
 
 
 def test_an_embedder_that_does_not_know_the_language_of_the_question_gets_no_vote_for_it(opened: OpenVersion) -> None:
-    known, unknown = (
-        _fused(opened, "How many children may enter for free?"),
-        _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?"),
-    )
-    assert unknown["language"] == "he"
-    assert unknown["votes_in"] == {}
-    assert unknown["dense_weight"] <= known["dense_weight"]
-
-
-def test_vietnamese_without_diacritics_is_left_to_the_words(tmp_path: Path) -> None:
-    texts = [
-        "Khách tham quan được hoàn tiền trước bảy ngày.",
-        "Trẻ em dưới sáu tuổi đi cùng gia đình được miễn phí.",
-        "Tàu rời bến lúc tám giờ sáng.",
-    ]
-    rows = [
-        ChunkRow(str(n), "pages", f"http://wiki/{n}", "", "document", 0, 0, len(text), text, text, {}, "")
-        for n, text in enumerate(texts)
-    ]
-    base = Base(tmp_path)
-    base.embed(rows)
-    build_version(base.job().model_copy(update={"language": "vi"}))
-    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[]))
-    derived = manifest.derived.model_copy(update={"language_fit": {"": 1.0}})
-    with OpenVersion(
-        base.index_dir, "v0001", manifest=manifest.model_copy(update={"derived": derived, "language": "vi"})
-    ) as version:
-        written, typed = (
-            _fused(version, "Trẻ em dưới sáu tuổi được miễn phí"),
-            _fused(version, "tre em duoi sau tuoi duoc mien phi"),
-        )
-    assert written["dense_weight"] == 0.5
-    assert typed["dense_weight"] < 0.3
+    told = _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?")
+    assert (told["language"], told["vote"]) == ("he", 1.0)

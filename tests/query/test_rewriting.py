@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from almanac.query import open_index
-from almanac.query.retrieval.rewriting import rewrite
+from almanac.query.retrieval.searching import rewrite
 from almanac.schemas.errors import CredentialRefused, DeclarationError
 from almanac.schemas.results import Answer, SearchResult
 from tests.index.small_models import save_embedder
@@ -114,8 +114,8 @@ class _Writes(Says):
 
 @pytest.mark.parametrize("reply", ["The garden closes at six.\n\nIn winter it closes at five.", "x" * 601, "\n", '""'])
 def test_what_is_no_single_question_is_not_searched_for(reply: str) -> None:
-    assert rewrite(_Writes(reply), _QUESTION, _HISTORY).question is None
+    assert rewrite(_Writes(reply), _QUESTION, _HISTORY).lines == []
 
 
 def test_quotes_around_the_question_are_taken_off() -> None:
-    assert rewrite(_Writes(f'\n"{_REWRITTEN}"\n'), _QUESTION, _HISTORY).question == _REWRITTEN
+    assert rewrite(_Writes(f'\n"{_REWRITTEN}"\n'), _QUESTION, _HISTORY).lines == [_REWRITTEN]

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from almanac.query.evaluation.answers import area_under_curve, count, judge_answers, verdict_on
 from almanac.query.evaluation.golden import Golden, normalize
 from almanac.query.published import open_index
 from almanac.schemas.results import Answer, Citation
+from benchmarks.answers import area_under_curve, judge_answers, verdict_on
 from tests.query.small_base import SmallBase
 
 
@@ -85,4 +85,3 @@ def test_golden_questions_are_asked_with_their_history(tmp_path: Path) -> None:
     with open_index(base.publish(), data=base.data, env="") as index:
         judged = judge_answers(index, questions)
     assert [one.verdict for one in judged] == ["right", "rightly refused"]
-    assert count(judged)[:5] == (1, 0, 0, 0, 1)
