@@ -54,10 +54,8 @@ _FEW = 1_000
 _AT_ONCE = 4  # sentences that are embedded ahead while a question waits
 
 
-class Asked(TypedDict, total=False):
-    """Keyword arguments shared by `PublishedIndex.ask` and `PublishedIndex.stream`, documented at `ask` with their
-    defaults.
-    """
+class Filtered(TypedDict, total=False):
+    """Keyword arguments of `PublishedIndex.search`, documented there with their defaults, and of `ask` and `stream`."""
 
     k: int | None
     where: dict[str, Any] | None
@@ -65,6 +63,11 @@ class Asked(TypedDict, total=False):
     version: str | None
     workspace: str | None
     parts: Mapping[str, str] | None
+
+
+class Asked(Filtered, total=False):
+    """Keyword arguments of `PublishedIndex.ask` and `stream`, documented at `ask` with their defaults."""
+
     temperature: float | None  # of the generating model, 0 to 2; ignored without one
     language: str | None  # of the reply, where a model writes it; BCP 47
 
@@ -459,10 +462,9 @@ class PublishedIndex:
                 {"$lte": 100}}`, in the grammar of `query.retrieval.filters`.
             floor: Minimum dense cosine, -1 to 1. Default: none; `retrieve.floor` applies to answers only.
             version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
-            workspace: Value of the `retrieve.workspace` field that each hit has, whatever `where` says. Default: no
-                restriction; it has to be given where the declaration requires it.
-            parts: Texts for the placeholders of `retrieve.query`, by name; without a template they are put before the
-                query.
+            workspace: Value of the `retrieve.workspace` field that each hit has, whatever `where` says; it has to be
+                given where the declaration requires it.
+            parts: Texts for the placeholders of `retrieve.query`, by name; without one they are put before the query.
             history: Earlier messages of the conversation, as in `ask`.
             explain: Whether the result has the trace: the steps of the search, with milliseconds.
 
@@ -492,16 +494,14 @@ class PublishedIndex:
             Where a model that writes other wordings (`retrieve.expand`) or rewrites a question fails otherwise, the
             search goes on without, and the trace and the log contain the reason.
         """
-        declared = self.declaration.retrieve
+        declared, question = self.declaration.retrieve, without_invisible(query)
+        asked: Filtered = {"k": k, "where": where, "floor": floor, "workspace": workspace, "parts": parts}
         with self.reading(version) as retriever:
-            question = without_invisible(query)
-            request_for = partial(
-                self._request, retriever, k=k, mode=mode, where=where, floor=floor, workspace=workspace, parts=parts
-            )
+            request_for = partial(self._request, retriever, mode, asked)
             has_vector = (mode or declared.mode) != "lexical" or floor is not None or declared.tags is not None
             found = self._search(retriever, request_for, history, has_vector=has_vector).find(question, history)
             answering, note = retriever.opened.manifest.version, self._note(retriever, question, found.request.mode)
-        asked = {"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}
+        first = {"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}
         return SearchResult(
             kb=self.declaration.name,
             version=answering,
@@ -509,7 +509,7 @@ class PublishedIndex:
             hits=found.hits,
             note=note,
             searched=found.question if found.question != question else None,
-            explain=[asked, *found.trace] if explain else None,
+            explain=[first, *found.trace] if explain else None,
         )
 
     def _search(
@@ -547,26 +547,17 @@ class PublishedIndex:
 
         return load_reranker(self.declaration)
 
-    def _request(
-        self,
-        retriever: Retriever,
-        question: str,
-        *,
-        k: int | None,
-        mode: SearchMode | None = None,
-        where: dict[str, Any] | None,
-        floor: float | None,
-        workspace: str | None,
-        parts: Mapping[str, str] | None,
-    ) -> Request:
+    def _request(self, retriever: Retriever, mode: SearchMode | None, given: Filtered, question: str) -> Request:
         """The request to search for, without its vector. Raises every UsageError, before the embedder is loaded, which
         takes seconds.
         """
         question, declared = without_invisible(question), self.declaration.retrieve
+        k, floor, parts = given.get("k"), given.get("floor"), given.get("parts")
         require_arguments(question, k, floor, parts)
         text, asked = compose_query(declared.query, question, parts), mode or declared.mode
         if asked not in SEARCH_MODES:
             raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
+        where, workspace = given.get("where"), given.get("workspace")
         request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
         retriever.access.require_filter(request)
         return request
@@ -653,14 +644,12 @@ class PublishedIndex:
         from almanac.query.answering.answerability import READ, grounds_of
 
         declaration, floor, k = self._with_temperature(asked.get("temperature")), asked.get("floor"), asked.get("k")
-        declared, defaults, parts = declaration.retrieve, self._thresholds, asked.get("parts")
+        declared, defaults = declaration.retrieve, self._thresholds
         chosen = declared.floor if floor is None else floor
-        where, workspace = asked.get("where"), asked.get("workspace")
+        given: Asked = {**asked, "floor": chosen}
 
         def request_for(question: str) -> Request:
-            request = self._request(
-                retriever, question, k=k, where=where, floor=chosen, workspace=workspace, parts=parts
-            )
+            request = self._request(retriever, None, given, question)
             self._load_reader_beside()
             return replace(request, thresholds=defaults if chosen is None else None, closest=READ)
 
@@ -687,7 +676,7 @@ class PublishedIndex:
             grounds=grounds_of(retriever, found.request, found.closest, wanted=k or READ, decides=decides),
             readings=retriever.opened.readings(found.question),
             searched=found.question if found.question != text else None,
-            parts=parts,
+            parts=asked.get("parts"),
         )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:

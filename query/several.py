@@ -2,20 +2,21 @@
 compares across embedders.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
-from almanac.query.answering.answer import History, Question, answer, stream_answer
+from almanac.query.answering.answer import Question, answer, stream_answer
 from almanac.query.answering.answerability import NEAREST, READ
 from almanac.query.answering.pathways import require_mode
-from almanac.query.published import Asked, Embedders, PublishedIndex, open_index
+from almanac.query.published import Asked, Embedders, Filtered, PublishedIndex, open_index
 from almanac.query.retrieval.request import SearchMode
+from almanac.query.retrieval.searching import History
 from almanac.schemas.errors import AlmanacError, UsageError
 from almanac.schemas.results import Answer, Hit, SearchResult
 
+_T = TypeVar("_T")
 # errors about these depend on the declaration, and name the knowledge base
 _OF_ONE = ("--where", "--workspace", "--part")
 
@@ -29,15 +30,8 @@ def open_indexes(
 ) -> "SeveralIndexes":
     """Opens several knowledge bases to be asked at once. Embedders that are declared alike are loaded once.
 
-    Args:
-        kbs: Names or paths, as for `open_index`, the first of which decides how answers are written.
-        data: As for `open_index`.
-        env: As for `open_index`: each of them needs that overlay.
-        project: As for `open_index`.
-
-    Raises:
-        UsageError: No knowledge base is named.
-        AlmanacError: The errors of `open_index`.
+    `kbs` are names or paths, as for `open_index`; the first decides how answers are written. The other arguments, and
+    the errors, are those of `open_index`; also raises UsageError where no knowledge base is named.
     """
     embedders, opened = Embedders(), list[PublishedIndex]()
     try:
@@ -52,25 +46,22 @@ def open_indexes(
 
 @dataclass(frozen=True, eq=False)
 class _Merged:
-    """A question with the merged hits, and where they come from: bases by chunk id, versions by base."""
+    """A question with the merged hits by chunk id, the version of each base, and the base of the best hit."""
 
     question: Question
     hits: Mapping[str, Hit]
     versions: Mapping[str, str]
-    best: str  # the base of the best hit
+    best: str
 
 
 class SeveralIndexes:
     """Search and answers over several knowledge bases; `open_indexes` creates one from names. Safe to share among
     threads.
 
-    Every base is searched as if it alone were asked, within its own version, thresholds and workspace. Hits are merged
-    by descending relevance. A hit without relevance stands by its rank in its own base, behind the hit of that place
-    among those with relevance. Of equal chunks, the first stays.
-
-    What depends on the question and its hits (the vector, the embedder that compares sentences, notes) is that of the
-    base with the best hit. How an answer is written (model, temperature, words for "I don't know") and how many hits
-    there are by default is declared by the first base.
+    Every base is searched as if it alone were asked, within its own version, thresholds and workspace; hits are merged
+    as by `merge`. What depends on the question and its hits (the vector, the embedder that compares sentences, notes)
+    is that of the base with the best hit. How an answer is written (model, temperature, words for "I don't know") and
+    how many hits there are by default is declared by the first base.
 
     Args:
         indexes: The knowledge bases. One that is named twice counts once.
@@ -96,78 +87,40 @@ class SeveralIndexes:
         self,
         query: str,
         *,
-        k: int | None = None,
         mode: SearchMode | None = None,
-        where: dict[str, Any] | None = None,
-        floor: float | None = None,
-        version: str | None = None,
-        workspace: str | None = None,
-        parts: Mapping[str, str] | None = None,
         history: History = (),
         explain: bool = False,
+        **asked: Unpack[Filtered],
     ) -> SearchResult:
         """Searches every base for the chunks that match a query best.
 
-        Args:
-            query: As in `PublishedIndex.search`, as are `mode`, `where`, `floor`, `workspace` and `parts`, each of
-                which has to suit every base.
-            k: Maximum number of hits of all bases together. Default: `retrieve.k` of the first.
-            mode: As there.
-            where: As there.
-            floor: As there.
-            version: Has to be None: a version belongs to one base.
-            workspace: As there.
-            parts: As there.
-            history: As there. Each base decides for itself whether the query continues it.
-            explain: Whether the result contains the traces, each step with its `kb`.
+        Arguments and errors are those of `PublishedIndex.search`, and have to suit every base. `k`, by default that of
+        the first base, is the number of hits of all together; `version` has to be None.
 
         Returns:
             At most `k` hits, best first, each with its `kb`; `rank` counts from 1 over all of them. `score` compares
-            within one base only. `versions` has the version of each base. `kb`, `version`, `note` and `searched` are
-            those of the base with the best hit, of the first base without hits.
-
-        Raises:
-            AlmanacError: The errors of `PublishedIndex.search`, of the first base that has one.
+            within one base only. `versions` has the version of each base, and each step of the trace its `kb`. `kb`,
+            `version`, `note` and `searched` are those of the base with the best hit, of the first base without hits.
         """
-        require_no_version(version)
-        wanted = k if k is not None else self.indexes[0].declaration.retrieve.k
-        found: dict[str, SearchResult] = {}
-        for index in self.indexes:
-            with _about(index):
-                found[index.declaration.name] = index.search(
-                    query,
-                    k=wanted,
-                    mode=mode,
-                    where=where,
-                    floor=floor,
-                    workspace=workspace,
-                    parts=parts,
-                    history=history,
-                    explain=explain,
-                )
-        hits = merge({kb: result.hits for kb, result in found.items()}, wanted)
-        best = found[_best(hits, next(iter(found)))]
-        trace = (
-            [{"kb": kb, **step} for kb, result in found.items() for step in result.explain or ()] if explain else None
+        k = asked.get("k")
+        wanted = self.indexes[0].declaration.retrieve.k if k is None else k
+        found = self._each(
+            asked,
+            wanted,
+            lambda index, given: index.search(query, mode=mode, history=history, explain=explain, **given),
         )
+        hits = merge({kb: result.hits for kb, result in found.items()}, wanted)
+        steps = [{"kb": kb, **step} for kb, result in found.items() for step in result.explain or ()]
         versions = {kb: result.version for kb, result in found.items()}
-        return best.model_copy(update={"hits": hits, "versions": versions, "explain": trace})
+        best = found[_best(hits, next(iter(found)))]
+        return best.model_copy(update={"hits": hits, "versions": versions, "explain": steps if explain else None})
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
-        """Answers a question from the merged hits, as `PublishedIndex.ask` does from those of one base.
+        """Answers a question from the merged hits, as `PublishedIndex.ask` does from those of one base, with its
+        arguments and errors; `kb-llm` needs a model that the first base declares.
 
-        Args:
-            question: As there.
-            mode: As there; `kb-llm` needs a model that the first base declares.
-            history: As there.
-            **asked: As there and in `search`.
-
-        Returns:
-            The answer. Each source and related passage has its `kb`, `versions` the version of each base, and
-            `citation` the titles of those that are cited.
-
-        Raises:
-            AlmanacError: The errors of `PublishedIndex.ask`, of the first base that has one.
+        Each source and related passage has its `kb`, `versions` the version of each base, and `citation` the titles of
+        those that are cited.
         """
         merged = self._merged(question, mode, history, asked)
         return self._told(answer(merged.question), merged)
@@ -182,37 +135,46 @@ class SeveralIndexes:
         pieces = stream_answer(merged.question)
         return (self._told(piece, merged) if isinstance(piece, Answer) else piece for piece in pieces)
 
-    def _merged(self, text: str, mode: str, history: History, asked: Asked) -> _Merged:
+    def _each(self, asked: Any, k: int, ask: Callable[[PublishedIndex, Any], _T]) -> dict[str, _T]:
+        """What each base gives, by its name. Completes errors by the knowledge base that they are about."""
         require_no_version(asked.get("version"))
-        first = self.indexes[0]
+        found: dict[str, _T] = {}
+        for index in self.indexes:
+            try:
+                found[index.declaration.name] = ask(index, {**asked, "k": k})
+            except AlmanacError as error:
+                error.about(index.declaration.handle)
+                if error.where in _OF_ONE:
+                    error.message = f"{index.declaration.name}: {error.message}"
+                raise
+        return found
+
+    def _merged(self, text: str, mode: str, history: History, asked: Asked) -> _Merged:
+        first, k = self.indexes[0], asked.get("k")
+        require_no_version(asked.get("version"))
         require_mode(mode, is_generated=first.has_model)
         usual = first.declaration.retrieve.k if first.has_model else READ
-        wanted = k if (k := asked.get("k")) is not None else usual
-        given: Asked = {**asked, "k": wanted}
-        found: dict[str, Question] = {}
-        for index in self.indexes:
-            with _about(index):
-                found[index.declaration.name] = index.question(text, mode=mode, history=history, **given)
+        wanted = usual if k is None else k
+        found = self._each(
+            asked, wanted, lambda index, given: index.question(text, mode=mode, history=history, **given)
+        )
         hits = merge({kb: question.hits for kb, question in found.items()}, wanted)
         closest = merge({kb: question.grounds.closest for kb, question in found.items()}, max(wanted, NEAREST))
         best = _best(hits if first.has_model else closest, first.declaration.name)
+        grounds = found[best].grounds.beside(
+            [one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]
+        )
         question = replace(
             found[best],
             declaration=self._written_by(found[first.declaration.name]),
             generator=found[first.declaration.name].generator,
             reader=None if first.has_model else first.reader,  # keeps no sentences of one base beside those of another
             hits=[self._with_language(hit) for hit in hits],
-            grounds=found[best].grounds.beside(
-                [one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]
-            ),
+            grounds=grounds,
             is_confident=any(one.is_confident for one in found.values()),
         )
-        return _Merged(
-            question,
-            {hit.chunk_id: hit for hit in (*closest, *hits)},
-            {kb: one.version for kb, one in found.items()},
-            best,
-        )
+        versions = {kb: one.version for kb, one in found.items()}
+        return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits)}, versions, best)
 
     def _written_by(self, first: Question) -> Any:
         """The declaration that an answer is written by: that of the first base, of whose content the others' languages
@@ -221,9 +183,8 @@ class SeveralIndexes:
         told: dict[str, Any] = {"title": ", ".join(index.title for index in self.indexes)}
         if not self._has_one_language:
             told["language"] = "auto"
-        if cut := next(
-            (index.declaration.chunk for index in self.indexes if index.declaration.chunk.by == "words"), None
-        ):
+        cut = next((index.declaration.chunk for index in self.indexes if index.declaration.chunk.by == "words"), None)
+        if cut is not None:
             told["chunk"] = cut  # sentences may be cut in any of them
         return first.declaration.model_copy(update=told)
 
@@ -233,34 +194,29 @@ class SeveralIndexes:
 
     def _with_language(self, hit: Hit) -> Hit:
         """The hit with its language in its metadata, where the bases differ in it."""
-        declared = self._declared(hit.kb).language
+        declared = next(one.declaration.language for one in self.indexes if one.declaration.name == hit.kb)
         if self._has_one_language or declared == "auto":
             return hit
         return hit.model_copy(update={"metadata": {**hit.metadata, "language": declared}})
 
-    def _declared(self, kb: str | None) -> Any:
-        return next(index.declaration for index in self.indexes if index.declaration.name == kb)
-
     def _told(self, found: Answer, merged: _Merged) -> Answer:
         """The answer with the base of each source and related passage, and with the metadata that they had."""
+        hits = merged.hits
         sources = [
-            source.model_copy(update={"kb": merged.hits[source.chunk_id].kb,
-            "metadata": merged.hits[source.chunk_id].metadata}) for source in found.sources
-        ]  # fmt: skip
-        related = [
-            one.model_copy(update={"kb": merged.hits[one.chunk_id].kb if one.chunk_id in merged.hits else merged.best})
-            for one in found.related
+            one.model_copy(update={"kb": hits[one.chunk_id].kb, "metadata": hits[one.chunk_id].metadata})
+            for one in found.sources
         ]
+        kbs = [hits[one.chunk_id].kb if one.chunk_id in hits else merged.best for one in found.related]
+        related = [one.model_copy(update={"kb": kb}) for one, kb in zip(found.related, kbs, strict=True)]
         cited = {source.kb for source in sources}
         titles = ", ".join(index.title for index in self.indexes if index.declaration.name in cited)
-        told = {
+        told: dict[str, Any] = {
             "kb": merged.best,
             "version": merged.versions[merged.best],
             "versions": dict(merged.versions),
-            "sources": sources,
-            "related": related,
         }
-        return found.model_copy(update={**told, "citation": f"Source: {titles}" if sources else None})
+        told |= {"sources": sources, "related": related, "citation": f"Source: {titles}" if sources else None}
+        return found.model_copy(update=told)
 
 
 def merge(found: Mapping[str, Sequence[Hit]], k: int) -> list[Hit]:
@@ -283,23 +239,8 @@ def _best(hits: Sequence[Hit], otherwise: str) -> str:
     return (hits[0].kb if hits else None) or otherwise
 
 
-@contextmanager
-def _about(index: PublishedIndex) -> Iterator[None]:
-    """Completes errors by the knowledge base that they are about."""
-    try:
-        yield
-    except AlmanacError as error:
-        error.about(index.declaration.handle)
-        if error.where in _OF_ONE:
-            error.message = f"{index.declaration.name}: {error.message}"
-        raise
-
-
 def require_no_version(version: str | None) -> None:
     """Raises UsageError for a version where several knowledge bases are asked."""
     if version is not None:
-        raise UsageError(
-            "a version belongs to one knowledge base, and several are asked",
-            where="--version",
-            hint="ask that one alone",
-        )
+        finding = "a version belongs to one knowledge base, and several are asked"
+        raise UsageError(finding, where="--version", hint="ask that one alone")

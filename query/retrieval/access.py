@@ -111,11 +111,7 @@ class Access:
         return self.chunks_in(workspace)
 
     def require_filter(self, request: Request) -> None:
-        """Raises UsageError for a filter or a workspace that `allowed` would refuse, and for none where callers have to
-        name one.
-
-        The matching ids are cached.
-        """
+        """Raises UsageError as `visible` and `allowed`. The matching ids are cached."""
         self.require_workspace(request.workspace)
         self.allowed(request)
 
@@ -141,12 +137,9 @@ class Access:
         """The metadata of a chunk as a caller of a workspace may see it: of the workspaces that share the chunk, their
         own alone. None sees all.
         """
-        field = self._workspace_field
-        return (
-            metadata
-            if workspace is None or not isinstance(metadata.get(field or ""), list)
-            else {**metadata, str(field): [workspace]}
-        )
+        field = self._workspace_field or ""
+        is_shared = workspace is not None and isinstance(metadata.get(field), list)
+        return {**metadata, field: [workspace]} if is_shared else metadata
 
     def column(self, path: str) -> Column:
         """The column of a field, or of a dotted path into one, of all chunks; built on first use, while others that ask
@@ -160,13 +153,10 @@ class Access:
             require_wanted()
             name, *inner = path.split(".")
             # a metadata field takes precedence over a column of the same name
-            is_own = name in _ROW_FIELDS and name not in self._opened.metadata_keys
-            coded = (
-                self._opened.coded_column(name)
-                if is_own
-                else self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner))
-            )
-            built = Column(coded)
+            if name in _ROW_FIELDS and name not in self._opened.metadata_keys:
+                built = Column(self._opened.coded_column(name))
+            else:
+                built = Column(self._opened.coded_metadata(lambda metadata: reach(metadata.get(name), inner)))
             with self._lock:
                 self._columns[path] = built
         return built
@@ -260,10 +250,8 @@ class KnownFields:
         while (above := above.rpartition(".")[0]) and above not in self.paths:
             pass
         if not above:
-            return (
-                "fields: "
-                f"{_listed({one for one in (*self.paths, *(self.declared if self.is_told else ())) if '.' not in one})}"
-            )
+            names = self.paths | self.declared if self.is_told else self.paths
+            return f"fields: {_listed({one for one in names if '.' not in one})}"
         inner = {one.removeprefix(f"{above}.").partition(".")[0] for one in self.paths if one.startswith(f"{above}.")}
         return f"below {_cut(above)}: {_listed(inner)}"
 

@@ -18,7 +18,7 @@ false are no numbers: they equal neither 1 nor 0, and have an order among themse
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,84 +30,12 @@ from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json
 
 Mask = npt.NDArray[np.bool_]
+Test = Callable[[Any], bool]
 _DEEPEST = 50  # levels; no practical filter is deeper, and far deeper ones would exceed Python's recursion limit
 _SHOWN = 200  # maximum characters of a value in an error message
 _NESTED = (list, tuple, dict)  # values that have no hash
 _EXACT = 2**53  # up to this magnitude, floats represent every integer exactly
-
-
-def _numeric(value: Any) -> Any:
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
-
-
-def _typed(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def test(found: Any, wanted: Any) -> bool:
-        if isinstance(found, bool) != isinstance(wanted, bool):
-            return False
-        if _is_number(wanted):
-            found = _numeric(found)
-        try:
-            return compare(found, wanted)
-        except TypeError:
-            return False
-
-    return test
-
-
-def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """The test of an order: by number where both are numbers, also as texts, such as the amount of a price; else by
-    letters, as ISO dates are in order.
-    """
-    typed = _typed(compare)
-
-    def test(found: Any, wanted: Any) -> bool:
-        number, limit = _numeric(found), _numeric(wanted)
-        if _is_number(number) and _is_number(limit):
-            return compare(number, limit)
-        return not (_is_number(number) and isinstance(wanted, str) and not wanted[:1].isdigit()) and typed(
-            found, wanted
-        )
-
-    return test
-
-
-def _any_of(wanted: Sequence[Any]) -> Callable[[Any], bool]:
-    """The test whether a value equals one of those wanted, as $eq tells it: of many, in the time of one."""
-    numbers = {one for one in wanted if _is_number(one) and one == one}  # NaN equals nothing
-    others = [one for one in wanted if not _is_number(one)]
-    truths = [one for one in others if isinstance(one, bool)]
-    plain = {one for one in others if not isinstance(one, (bool, *_NESTED))}
-    nested = [one for one in others if isinstance(one, _NESTED)]
-
-    def test(found: Any) -> bool:
-        if isinstance(found, bool):
-            return found in truths
-        if isinstance(found, _NESTED):
-            return found in nested
-        return found in plain or (bool(numbers) and _numeric(found) in numbers)
-
-    return test
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "$eq": _typed(operator.eq),
-    "$gt": _ordered(operator.gt),
-    "$gte": _ordered(operator.ge),
-    "$lt": _ordered(operator.lt),
-    "$lte": _ordered(operator.le),
-    "$contains": lambda found, wanted: isinstance(found, str) and str(wanted) in found,
-}
-_AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {
-    "$eq": operator.eq,
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
     "$lt": operator.lt,
@@ -115,7 +43,65 @@ _AT_ONCE: dict[str, Callable[[Any, Any], Any]] = {
 }
 _NEGATED = {"$ne": "$eq", "$nin": "$in"}
 _ANY = "$any"
-_NAMES = (*_OPERATORS, "$in", *_NEGATED, _ANY)
+_NAMES = ("$eq", *_ORDERS, "$contains", "$in", *_NEGATED, _ANY)
+
+
+def _test_for(name: str, wanted: Any) -> Test:
+    """The test of a single value by an operator that negates nothing."""
+    if name in ("$eq", "$in"):
+        return _any_of(wanted if name == "$in" else [wanted])
+    if name == "$contains":
+        return lambda found: isinstance(found, str) and str(wanted) in found
+    return _in_order(_ORDERS[name], wanted)
+
+
+def _in_order(compare: Callable[[Any, Any], bool], wanted: Any) -> Test:
+    """The test of an order: by number where both are numbers, also as texts, such as the amount of a price; else by
+    letters, as ISO dates are in order.
+    """
+    limit = _numeric(wanted)
+
+    def test(found: Any) -> bool:
+        number = _numeric(found)
+        if _is_number(number) and _is_number(limit):
+            return compare(number, limit)
+        if isinstance(found, bool) != isinstance(wanted, bool):
+            return False
+        if _is_number(number) and isinstance(wanted, str) and not wanted[:1].isdigit():
+            return False
+        try:
+            return compare(number if _is_number(wanted) else found, wanted)
+        except TypeError:
+            return False
+
+    return test
+
+
+def _any_of(wanted: Sequence[Any]) -> Test:
+    """The test whether a value equals one of those wanted: of many, in the time of one."""
+    numbers = {one for one in wanted if _is_number(one) and one == one}  # NaN equals nothing
+    others = [one for one in wanted if not _is_number(one)]
+    plain = {one for one in others if not isinstance(one, (bool, *_NESTED))}
+
+    def test(found: Any) -> bool:
+        if isinstance(found, bool):
+            return any(found is one for one in others)
+        if isinstance(found, _NESTED):
+            return any(found == one for one in others if isinstance(one, _NESTED))
+        return found in plain or (bool(numbers) and _numeric(found) in numbers)
+
+    return test
+
+
+def _numeric(value: Any) -> Any:
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Column:
@@ -126,21 +112,10 @@ class Column:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64] | None:
-        """The distinct values as float64, NaN for a missing one; None where a value is not a number, or is an integer
-        beyond the exact range of floats.
-        """
-        found = [_numeric(value) for value in self.distinct]
-        if not all(value is None or _is_float_enough(value) for value in found):
-            return None
-        return np.array([np.nan if value is None else value for value in found], dtype=np.float64)
-
-    @cached_property
-    def _has_objects(self) -> bool:
-        return any(
-            isinstance(entry, dict)
-            for value in self.distinct
-            for entry in (value if isinstance(value, list) else [value])
-        )
+        """The distinct values as numbers, NaN for a missing one; None where a value is none, or not exactly a float."""
+        found = [np.nan if value is None else _numeric(value) for value in self.distinct]
+        is_exact = all(isinstance(one, float) or (_is_number(one) and abs(one) <= _EXACT) for one in found)
+        return np.array(found, dtype=np.float64) if is_exact else None
 
     @cached_property
     def entries(self) -> tuple[list[dict[str, Any]], npt.NDArray[np.int64]]:
@@ -152,7 +127,7 @@ class Column:
         """The keys of the objects that the field holds in some rows, sorted; empty where it holds anything else there,
         too, or nothing.
         """
-        if not self._has_objects:
+        if self.numbers is not None:
             return []
         names: set[str] = set()
         for value in self.values.among(rows):
@@ -185,13 +160,11 @@ def filter_key(workspace: Any, where: Any) -> str:
 
 def _require_json(value: Any, place: str, depth: int = 0) -> None:
     if depth > _DEEPEST:
-        raise UsageError(
-            f"a filter of more than {_DEEPEST} nested levels", where="--where", hint="write it flat, with $and or $in"
-        )
+        raise _refused(f"a filter of more than {_DEEPEST} nested levels", "write it flat, with $and or $in")
     if isinstance(value, dict):
         for key, inner in value.items():
             if not isinstance(key, str):
-                raise UsageError(f"a filter's keys are texts; found {_shown(key)}{place}", where="--where")
+                raise _refused(f"a filter's keys are texts; found {_shown(key)}{place}")
             _require_json(inner, f" at {key}" if not place else f"{place}.{key}", depth + 1)
     elif isinstance(value, list | tuple):
         for inner in value:
@@ -201,7 +174,11 @@ def _require_json(value: Any, place: str, depth: int = 0) -> None:
             "texts, numbers, true and false, null, and lists of them; a date is the text that stands in the "
             "metadata, such as 2026-11-21"
         )
-        raise UsageError(f"a filter cannot hold {_shown(value)}{place}", where="--where", hint=hint)
+        raise _refused(f"a filter cannot hold {_shown(value)}{place}", hint)
+
+
+def _refused(finding: str, hint: str | None = None) -> UsageError:
+    return UsageError(finding, where="--where", hint=hint)
 
 
 def _shown(value: Any) -> str:
@@ -227,7 +204,7 @@ def matching_rows(where: Any, column: Callable[[str], Column], size: int, seen: 
             equals; or from `column`.
     """
     if not isinstance(where, dict) or not where:
-        raise UsageError(f'a filter is an object such as {{"field": value}}; found {where!r}', where="--where")
+        raise _refused(f'a filter is an object such as {{"field": value}}; found {where!r}')
     mask: Mask = np.logical_and.reduce([_clause(key, wanted, column, size, seen) for key, wanted in where.items()])
     return mask
 
@@ -235,7 +212,7 @@ def matching_rows(where: Any, column: Callable[[str], Column], size: int, seen: 
 def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, seen: Mask | None) -> Mask:
     if key in ("$and", "$or"):
         if not isinstance(wanted, list) or not wanted:
-            raise UsageError(f"{key} takes a list of filters; found {wanted!r}", where="--where")
+            raise _refused(f"{key} takes a list of filters; found {wanted!r}")
         combine = np.logical_and if key == "$and" else np.logical_or
         combined: Mask = combine.reduce([matching_rows(part, column, size, seen) for part in wanted])
         return combined
@@ -243,9 +220,7 @@ def _clause(key: str, wanted: Any, column: Callable[[str], Column], size: int, s
         return ~matching_rows(wanted, column, size, seen)
     tests = wanted if isinstance(wanted, dict) else {"$eq": wanted}
     if not tests:
-        raise UsageError(
-            f"{key} has no operator", where="--where", hint=f'{{"{key}": value}}, or one of {", ".join(_NAMES)}'
-        )
+        raise _refused(f"{key} has no operator", f'{{"{key}": value}}, or one of {", ".join(_NAMES)}')
     values = _column_of(key, column)
     for name, limit in tests.items():
         _require_operator(key, name, limit)
@@ -273,21 +248,15 @@ def _with_entry(key: str, wanted: Any, values: Column, seen: Mask | None) -> Mas
         shown = np.isin(np.arange(len(values.distinct)), values.codes[seen])
     told = shown[owners] if len(entries) else np.zeros(0, dtype=np.bool_)
     if not told.any() and any(value is not None for value in values.values.among(seen)):
-        raise UsageError(
-            f"{key} holds no objects, to whose values {_ANY} applies",
-            where="--where",
-            hint=f'{{"{key}": value}}: one entry of a list is enough',
-        )
+        hint = f'{{"{key}": value}}: one entry of a list is enough'
+        raise _refused(f"{key} holds no objects, to whose values {_ANY} applies", hint)
 
     def column(path: str) -> Column:
         inner = path.split(".")
-        if told.any() and not any(is_told and _has(entry, inner) for entry, is_told in zip(entries, told, strict=True)):
-            names = sorted({name for entry, is_told in zip(entries, told, strict=True) if is_told for name in entry})
-            raise UsageError(
-                f"no entry of {key} has '{path[:_SHOWN]}'",
-                where="--where",
-                hint=f"entries have: {', '.join(names)}"[: 5 * _SHOWN],
-            )
+        if told.any() and not any(_has(entries[number], inner) for number in np.flatnonzero(told)):
+            names = sorted({name for number in np.flatnonzero(told) for name in entries[number]})
+            hint = f"entries have: {', '.join(names)}"[: 5 * _SHOWN]
+            raise _refused(f"no entry of {key} has '{path[:_SHOWN]}'", hint)
         return Column(Coded.of([reach(entry, inner) for entry in entries]))
 
     passed = np.zeros(len(values.distinct), dtype=np.bool_)
@@ -311,9 +280,7 @@ def _column_of(key: str, column: Callable[[str], Column]) -> Column:
     except UsageError as error:
         if not key.startswith("$"):
             raise
-        raise UsageError(
-            f"unknown operator {key}", where="--where", hint="at this place: $and, $or, $not, or a field's name"
-        ) from error
+        raise _refused(f"unknown operator {key}", "at this place: $and, $or, $not, or a field's name") from error
 
 
 def _require_operator(key: str, name: str, wanted: Any) -> None:
@@ -323,12 +290,12 @@ def _require_operator(key: str, name: str, wanted: Any) -> None:
             f'{{"{name}": ...}}}}}}'
         )
         nested = "" if name.startswith("$") else within
-        raise UsageError(f"unknown operator {name}", where="--where", hint=f"use one of {', '.join(_NAMES)}{nested}")
+        raise _refused(f"unknown operator {name}", f"use one of {', '.join(_NAMES)}{nested}")
     if name in ("$in", "$nin") and not isinstance(wanted, list):
-        raise UsageError(f"{name} takes a list; found {wanted!r}", where="--where")
+        raise _refused(f"{name} takes a list; found {wanted!r}")
     if name not in ("$in", "$nin") and isinstance(wanted, list):
         hint = f'{{"{key}": {{"$in": [...]}}}} for any of them; where a field holds a list, one entry is enough'
-        raise UsageError(f"{key} is compared with a list, which nothing equals", where="--where", hint=hint)
+        raise _refused(f"{key} is compared with a list, which nothing equals", hint)
 
 
 def _require_alike(key: str, name: str, wanted: Any, inner: Sequence[str]) -> None:
@@ -338,38 +305,22 @@ def _require_alike(key: str, name: str, wanted: Any, inner: Sequence[str]) -> No
     limits = wanted if isinstance(wanted, list) else [wanted]
     if inner and limits and not any(isinstance(limit, dict) or limit is None for limit in limits):
         hint = f"name a value within it: {', '.join(f'{key}.{one}' for one in inner)}"
-        raise UsageError(
-            f"{key} holds objects, which {name} cannot compare with {str(limits[0])[:_SHOWN]}",
-            where="--where",
-            hint=hint,
-        )
+        raise _refused(f"{key} holds objects, which {name} cannot compare with {str(limits[0])[:_SHOWN]}", hint)
 
 
 def _tested(name: str, values: Column, wanted: Any) -> Mask:
-    """Tests the distinct values of a column against one operator: bool (n_distinct,)."""
-    if name in _AT_ONCE and _is_float_enough(wanted) and values.numbers is not None:
-        # a missing value is NaN, which passes none of these comparisons
-        compared: Mask = _AT_ONCE[name](values.numbers, wanted)
+    """Tests the distinct values of a column against one operator: bool (n_distinct,). A list passes if one of its
+    entries does. What is missing passes no test, in a list neither.
+    """
+    if name in _ORDERS and _is_number(wanted) and abs(wanted) <= _EXACT and values.numbers is not None:
+        compared: Mask = np.asarray(_ORDERS[name](values.numbers, wanted))
         return compared
-    positive = _NEGATED.get(name, name)
-    test = _any_of(wanted) if positive == "$in" else partial(_compared, _OPERATORS[positive], wanted)
-    is_negated = name in _NEGATED
-    return np.array(
-        [value is not None and _any(test, value) != is_negated for value in values.distinct], dtype=np.bool_
-    )
+    test, is_negated = _test_for(_NEGATED.get(name, name), wanted), name in _NEGATED
 
+    def passes(value: Any) -> bool:
+        return any(one is not None and test(one) for one in value) if isinstance(value, list) else test(value)
 
-def _is_float_enough(value: Any) -> bool:
-    return isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool) and abs(value) <= _EXACT)
-
-
-def _compared(compare: Callable[[Any, Any], bool], wanted: Any, found: Any) -> bool:
-    return compare(found, wanted)
-
-
-def _any(test: Callable[[Any], bool], value: Any) -> bool:
-    """Tests a value; a list passes if one of its entries does. What is missing passes no test, in a list neither."""
-    return any(one is not None and test(one) for one in value) if isinstance(value, list) else test(value)
+    return np.array([value is not None and passes(value) != is_negated for value in values.distinct], dtype=np.bool_)
 
 
 def reach(value: Any, path: Sequence[str]) -> Any:

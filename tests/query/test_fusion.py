@@ -24,14 +24,7 @@ def test_cosines_to_no_chunks_are_usual_around_zero() -> None:
     assert UsualCosine.of(np.empty(0, dtype=np.float32)).mean == 0.0
 
 
-@given(
-    _COSINES,
-    _SCORES,
-    st.floats(0, 1),
-    _USUAL,
-    st.floats(0, 100),
-    st.floats(0, 1),
-)
+@given(_COSINES, _SCORES, st.floats(0, 1), _USUAL, st.floats(0, 100), st.floats(0, 1))
 def test_a_fused_score_lies_between_nothing_and_everything(
     dense: dict[str, float],
     lexical: dict[str, float],
