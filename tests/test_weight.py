@@ -29,9 +29,7 @@ class Weight(NamedTuple):
 
 
 # Lines in hundreds, begun ones counted.
-_NOTED = {
-
-}
+_NOTED = {}
 # The longest lines that no formatter can break: texts of tests, and tables of words.
 _LONG_LINES = 89
 

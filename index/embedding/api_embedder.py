@@ -60,7 +60,7 @@ class ApiEmbedder:
 
     # frozen
     def __init__(self, embed: Embed, data: DataDir | None = None, *, retry: Retry = Retry()) -> None:  # noqa: B008
-        self._info = describe_api_embedder(embed)
+        self._info = self.describe(embed)
         limit = shared_limit(data, embed.server, embed.model, embed.requests_per_second, embed.tokens_per_minute)
         sdk, key = SDKS[embed.provider], ApiKey(embed.key_variable)
         self._api = Api(sdk, embed.server, key, limit, timeout_s=embed.timeout_s, retry=retry)
@@ -69,6 +69,11 @@ class ApiEmbedder:
         self._max_tokens = int(min(MAX_TOKENS, embed.tokens_per_minute or MAX_TOKENS))
         self._lock = threading.Lock()
         self.tokens = 0
+
+    @staticmethod
+    def describe(embed: Embed) -> EmbedderInfo:
+        """The embedder's identity, without a request."""
+        return describe_api_embedder(embed)
 
     @property
     def info(self) -> EmbedderInfo:

@@ -82,9 +82,10 @@ def load_embedder(embed: "Embed", data: DataDir | None = None, *, for_queries: b
     loaded, CredentialRefused where an API's key is missing.
     """
     if embed.provider != "local":
-        from almanac.index.embedding.api_embedder import ApiEmbedder
+        from almanac.schemas.declaration.api import EMBEDDERS, provided
 
-        return ApiEmbedder(embed, data)
+        made: Embedder = provided(EMBEDDERS, embed.provider).load()(embed, data)
+        return made
     return LocalEmbedder(embed, for_queries=for_queries)
 
 

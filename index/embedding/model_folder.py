@@ -175,9 +175,9 @@ def require_models(embed: "Embed") -> None:
     """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`;
     an API, that of its provider.
     """
-    if embed.provider != "local":
+    if embed.provider == "mistral" or embed.provider == "openai":
         require_extra(embed.provider, f"embed.provider: {embed.provider}")
-    elif embed.model not in BUNDLED:
+    elif embed.provider == "local" and embed.model not in BUNDLED:
         require_extra("models", f"embed.model: {embed.model}", embed.model, f"one of the bundled: {', '.join(BUNDLED)}")
 
 
@@ -224,9 +224,10 @@ def describe_embedder(embed: "Embed") -> EmbedderInfo:
     be read.
     """
     if embed.provider != "local":
-        from almanac.index.embedding.api_embedder import describe_api_embedder
+        from almanac.schemas.declaration.api import EMBEDDERS, provided
 
-        return describe_api_embedder(embed)
+        described: EmbedderInfo = provided(EMBEDDERS, embed.provider).load().describe(embed)
+        return described
     precision = resolve(embed).precision
     folder, prompts = find_model(embed), prompts_of(embed)
     try:

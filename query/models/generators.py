@@ -14,6 +14,7 @@ from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, s
 from almanac.index.api.retry import Retry
 from almanac.index.api.sdks import SDKS
 from almanac.index.api.taken import Taken, change_for, changed
+from almanac.schemas.declaration.api import GENERATORS, provided
 from almanac.schemas.declaration.generate import Generate
 
 _FAILED = "error"  # finish reason of a failed reply
@@ -45,7 +46,10 @@ def load_generator(generate: Generate, data: DataDir | None = None, *, retry: Re
         data: Data directory, whose processes share the declared rate limit. Default: the one of the environment.
         retry: Number of attempts, and delays between them.
     """
-    return None if generate.provider == "extractive" else ApiGenerator(generate, data, retry=retry)
+    if generate.provider == "extractive":
+        return None
+    made: Generator = provided(GENERATORS, generate.provider).load()(generate, data, retry=retry)
+    return made
 
 
 class ApiGenerator:

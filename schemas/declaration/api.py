@@ -1,7 +1,8 @@
 """What the sections `embed` and `generate` say of a provider's API: its server, its key, its limits."""
 
 import re
-from typing import Annotated, ClassVar, Self
+from importlib.metadata import EntryPoint, entry_points
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -10,8 +11,18 @@ from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.urls import BaseUrl, ServerUrl
 
 MISTRAL_URL, OPENAI_URL = "https://api.mistral.ai", "https://api.openai.com/v1"
+# The groups of entry points by which packages bring embedders and generators; Almanac's own are among them.
+EMBEDDERS, GENERATORS = "almanac.embedders", "almanac.generators"
 _WITHOUT_API = frozenset({"local", "extractive"})
 _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def provided(group: str, name: str) -> EntryPoint:
+    """The entry point of a provider. Raises ValueError with those that there are, if no installed package has it."""
+    found = {one.name: one for one in entry_points(group=group)}
+    if name not in found:
+        raise ValueError(f"no installed package provides it; there are {', '.join(sorted(found))}")
+    return found[name]
 
 
 def _named(value: str) -> str:
@@ -28,7 +39,7 @@ KeyName = Annotated[str, AfterValidator(_named)]
 class ApiSection(DeclaredModel):
     """Keys that a section has for a provider behind an API."""
 
-    of_api: ClassVar[tuple[str, ...]] = ("server_url", "base_url", "key", "requests_per_second")
+    of_api: ClassVar[tuple[str, ...]] = ("server_url", "base_url", "key", "options", "requests_per_second")
 
     provider: str
     server_url: ServerUrl | None = Field(None, description=f"mistral: its address, without `/v1`; null: {MISTRAL_URL}")
@@ -50,6 +61,9 @@ class ApiSection(DeclaredModel):
         allow_inf_nan=False,
         description="APIs: limit that all processes of a data directory keep together; null: none",
     )
+    options: dict[str, Any] | None = Field(
+        None, description="of a provider that another package brings: what it wants to know, as its documentation says"
+    )
     timeout_s: float = Field(60.0, gt=0, le=3600, description="APIs: seconds for which an answer is waited for")
 
     @model_validator(mode="after")
@@ -58,17 +72,19 @@ class ApiSection(DeclaredModel):
         other = next(
             (name for name in self.of_api if getattr(self, name) is not None and self.provider != of.get(name)), None
         )
-        if other in of:
+        if other in of and self.provider in (*_WITHOUT_API, *of.values()):
             own = next((key for key, provider in of.items() if provider == self.provider), None)
             hint = f"; that of {self.provider} is {own}" if own else f", and the provider is {self.provider}"
             raise ValueError(f"{other} belongs to provider: {of[other]}{hint}")
+        if self.options is not None and self.provider in of.values():
+            raise ValueError(f"options belongs to providers of other packages, and the provider is {self.provider}")
         if other and self.provider in _WITHOUT_API:
             raise ValueError(f"{other} belongs to an API, and the provider is {self.provider}")
         return self
 
     @property
     def server(self) -> str:
-        """Address of the API."""
+        """Address of the API; an empty text where another package's provider knows it."""
         return self.server_url or self.base_url or self._own_server
 
     @property
@@ -78,8 +94,8 @@ class ApiSection(DeclaredModel):
             return self.key[2:-1]
         if self.provider == "mistral":
             return "MISTRAL_API_KEY"
-        return "OPENAI_API_KEY" if self.server == OPENAI_URL else None
+        return "OPENAI_API_KEY" if self.provider == "openai" and self.server == OPENAI_URL else None
 
     @property
     def _own_server(self) -> str:
-        return MISTRAL_URL if self.provider == "mistral" else OPENAI_URL
+        return {"mistral": MISTRAL_URL, "openai": OPENAI_URL}.get(self.provider, "")

@@ -2,9 +2,9 @@
 
 from typing import Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from almanac.schemas.declaration.api import ApiSection
+from almanac.schemas.declaration.api import EMBEDDERS, ApiSection, provided
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.urls import BaseUrl
 
@@ -18,6 +18,8 @@ DIMENSIONS = {
     "codestral-embed": 1536,
     "codestral-embed-2505": 1536,
 }
+
+_USUAL = {"mistral": "mistral-embed", "openai": "text-embedding-3-small"}  # models, where none is declared
 
 
 class Prompts(DeclaredModel):
@@ -44,10 +46,11 @@ class Embed(ApiSection):
         *ApiSection.of_api, "same_as", "dimension", "dimensions", "price_per_million", "max_cost", "tokens_per_minute",
     )  # fmt: skip
 
-    provider: Literal["local", "mistral", "openai"] = Field(
+    provider: str = Field(
         "local",
         description=(
-            "local: on this machine; mistral: Mistral's API; openai: OpenAI's, or any server that speaks its protocol"
+            "local: on this machine; mistral: Mistral's API; openai: OpenAI's, or any server that speaks its protocol; "
+            "or one that an installed package brings (docs/plugins.md)"
         ),
     )
     model: str = Field(
@@ -117,14 +120,20 @@ class Embed(ApiSection):
         description="APIs: limit of tokens that all processes of a data directory keep together, by estimate",
     )
 
+    @field_validator("provider")
+    @classmethod
+    def _is_installed(cls, value: str) -> str:
+        if value not in ("local", *_USUAL):
+            provided(EMBEDDERS, value)
+        return value
+
     @model_validator(mode="before")
     @classmethod
     def _defaults_of_its_provider(cls, data: Any) -> Any:
-        usual = {"mistral": "mistral-embed", "openai": "text-embedding-3-small"}
         provider = data.get("provider") if isinstance(data, dict) else None
-        if not isinstance(provider, str) or provider not in usual:
+        if not isinstance(provider, str) or provider not in _USUAL:
             return data
-        model = data.get("model", usual[provider])
+        model = data.get("model", _USUAL[provider])
         known = data.get("dimensions") or (DIMENSIONS.get(model) if isinstance(model, str) else None)
         return {**data, "model": model, "dimension": known if data.get("dimension") is None else data["dimension"]}
 
@@ -136,7 +145,7 @@ class Embed(ApiSection):
             raise ValueError(f"{other} belongs to provider: local, and the provider is {self.provider}")
         if self.dimensions is not None and self.provider != "openai":
             raise ValueError(f"dimensions belongs to provider: openai, and the provider is {self.provider}")
-        if self.dimension is None:
+        if self.dimension is None and self.provider in _USUAL:
             raise ValueError(f"dimension is required: that of '{self.model}' is not known")
         if self.dimensions not in (None, self.dimension):
             raise ValueError(f"dimension is {self.dimension}, and dimensions asks for {self.dimensions}")

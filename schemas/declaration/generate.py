@@ -1,20 +1,20 @@
 """The section `generate` of a declaration: the generator of answers."""
 
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from almanac.schemas.declaration.api import ApiSection
+from almanac.schemas.declaration.api import GENERATORS, ApiSection, provided
 
 
 class Generate(ApiSection):
     """The generator that writes answers."""
 
-    provider: Literal["extractive", "mistral", "openai"] = Field(
+    provider: str = Field(
         "extractive",
         description=(
             "extractive: sentences of the hits, each cited; mistral: Mistral's API; openai: OpenAI's, or any server "
-            "that speaks its protocol"
+            "that speaks its protocol; or one that an installed package brings (docs/plugins.md)"
         ),
     )
     model: str | None = Field(
@@ -33,6 +33,13 @@ class Generate(ApiSection):
             "text alone, and addresses become …"
         ),
     )
+
+    @field_validator("provider")
+    @classmethod
+    def _is_installed(cls, value: str) -> str:
+        if value not in ("extractive", "mistral", "openai"):
+            provided(GENERATORS, value)
+        return value
 
     @model_validator(mode="before")
     @classmethod
