@@ -35,7 +35,7 @@ _NOTED = {
     "spiders": Weight(248, 152, 232, 298, 0, 1),
     "transforms": Weight(65, 47, 63, 48, 0, 0),
     "index": Weight(140, 105, 171, 33, 0, 0),
-    "query": Weight(66, 46, 104, 34, 0, 0),
+    "query": Weight(65, 43, 104, 34, 0, 0),
     "serve": Weight(35, 22, 27, 2, 0, 0),
     "flows": Weight(78, 54, 65, 1, 0, 1),
     "cli": Weight(34, 19, 11, 2, 0, 3),

@@ -60,9 +60,8 @@ class MistralGenerator:
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
         def send(client: "Mistral") -> str:
-            asked: Any = list(messages)
             answer = client.chat.complete(
-                model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens
+                model=self._model, messages=_asked(messages), temperature=temperature, max_tokens=max_tokens
             )
             choice = answer.choices[0] if answer.choices else None
             text = _text_of(choice.message.content) if choice is not None and choice.message is not None else ""
@@ -81,9 +80,8 @@ class MistralGenerator:
         """
 
         def send(client: "Mistral") -> tuple[str, PythonGenerator[str, None, None]]:
-            asked: Any = list(messages)
             events = client.chat.stream(
-                model=self._model, messages=asked, temperature=temperature, max_tokens=max_tokens
+                model=self._model, messages=_asked(messages), temperature=temperature, max_tokens=max_tokens
             )
             parts = _parts_of(events)
             return next(parts), parts
@@ -120,13 +118,16 @@ def _text_of(content: Any) -> str:
     """The text of a message, whose content is a text or a list of parts; parts of other types (thoughts, references)
     are left out.
     """
-    if isinstance(content, str):
-        return content
+    parts = content if isinstance(content, list) else []
     return (
-        "".join(part.text for part in content if getattr(part, "type", None) == "text")
-        if isinstance(content, list)
-        else ""
+        content
+        if isinstance(content, str)
+        else "".join(part.text for part in parts if getattr(part, "type", "") == "text")
     )
+
+
+def _asked(messages: Messages) -> Any:
+    return list(messages)
 
 
 def _tokens(messages: Messages) -> int:
