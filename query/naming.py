@@ -29,32 +29,21 @@ def find_named(wanted: str, declared: Sequence[Declaration]) -> Declaration | No
 def choose_default(wanted: str | None, declared: Sequence[Declaration], published: Sequence[str]) -> Declaration:
     """The knowledge base for requests that name none: `wanted`, else the only published one.
 
-    Args:
-        wanted: Name of the default, as `find_named` takes it; None where none is set.
-        declared: The declared knowledge bases.
-        published: Names of those that have a live version.
-
-    Raises:
-        UsageError: `wanted` is not published, or several are; the hint names them.
-        NothingPublished: None is.
+    `wanted` is a name as `find_named` takes it, `published` are the names of the declared ones that have a live
+    version. Raises UsageError where `wanted` is not published, or several are, with their names, and NothingPublished
+    where none is.
     """
     if wanted is not None:
         found = find_named(wanted, declared)
         if found is None or found.name not in published:
-            raise UsageError(
-                f"no knowledge base '{wanted[:SHOWN]}' is published; it is the default",
-                where="kb",
-                hint=choices(published),
-            )
+            finding = f"no knowledge base '{wanted[:SHOWN]}' is published; it is the default"
+            raise UsageError(finding, where="kb", hint=choices(published))
         return found
     if not published:
         raise NothingPublished("no knowledge base is published yet", where="kb", hint=choices(published))
     if len(published) != 1:
-        raise UsageError(
-            f"{len(published)} knowledge bases are published, and the request names none",
-            where="kb",
-            hint=choices(published),
-        )
+        finding = f"{len(published)} knowledge bases are published, and the request names none"
+        raise UsageError(finding, where="kb", hint=choices(published))
     return next(one for one in declared if one.name == published[0])
 
 

@@ -6,8 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-from cachetools import Cache, LRUCache
+from dataclasses import dataclass, field
 
 from almanac.core.logs import get_logger
 from almanac.query.retrieval.retriever import Retriever
@@ -17,39 +16,25 @@ _log = get_logger("almanac.query")
 _NAMED = 2  # versions requested by name that stay open, beside the one that requests without a name read
 
 
+@dataclass(eq=False)
 class _Open:
     """One open version with `users`, the number of requests that read it. After `retire` no new request gets it, and
     the last running one closes it.
     """
 
-    def __init__(self, name: str, retriever: Retriever) -> None:
-        self.name = name
-        self.retriever = retriever
-        self.users = 0
-        self.used_at = time.monotonic()
-        self.is_retired = False
+    name: str
+    retriever: Retriever
+    users: int = 0
+    used_at: float = field(default_factory=time.monotonic)
+    is_retired: bool = False
 
     def retire(self) -> None:
-        """Takes the version out of use; it closes now, or after its last running request."""
         self.is_retired = True
         self.close_if_unused()
 
     def close_if_unused(self) -> None:
         if self.is_retired and not self.users:
             self.retriever.opened.close()
-
-
-class _Named(LRUCache[str, _Open]):
-    """Versions requested by name, by least recent use; an evicted version is retired."""
-
-    def every(self) -> list[_Open]:
-        """All of them, without counting as a use of any."""
-        return [Cache.__getitem__(self, name) for name in self]
-
-    def popitem(self) -> tuple[str, _Open]:
-        name, opened = super().popitem()
-        opened.retire()
-        return name, opened
 
 
 class VersionPool:
@@ -72,7 +57,7 @@ class VersionPool:
         self._resolve, self._open_version, self._pinned = resolve, open_version, pinned
         self._is_held = False
         self._usual: _Open | None = None  # for requests that name no version
-        self._named = _Named(_NAMED)
+        self._named: dict[str, _Open] = {}  # requested by name, the least recently used first
         self._lock = threading.Lock()
         self._opening = threading.Lock()  # taken before `_lock`
 
@@ -135,10 +120,8 @@ class VersionPool:
         """
         with self._lock:
             for opened in [opened for opened in self._open() if opened.retriever.opened.is_wanted]:
-                _log.warning(
-                    "a file of an open version is being written: it is opened anew by the next request",
-                    version=opened.name,
-                )
+                finding = "a file of an open version is being written: it is opened anew by the next request"
+                _log.warning(finding, version=opened.name)
                 self._retire(opened)
 
     def close_idle(self, idle_s: float = 0.0) -> None:
@@ -147,7 +130,7 @@ class VersionPool:
         """
         with self._lock:
             due = time.monotonic() - idle_s
-            for opened in [opened for opened in self._named.every() if not opened.users and opened.used_at <= due]:
+            for opened in [opened for opened in self._named.values() if not opened.users and opened.used_at <= due]:
                 self._retire(opened)
 
     def close(self) -> None:
@@ -157,7 +140,7 @@ class VersionPool:
                 self._retire(opened)
 
     def _open(self) -> list[_Open]:
-        return [*([self._usual] if self._usual is not None else []), *self._named.every()]
+        return [*([self._usual] if self._usual is not None else []), *self._named.values()]
 
     def _take(self, version: str | None) -> _Open:
         while True:
@@ -197,13 +180,15 @@ class VersionPool:
 
     def _used(self, opened: _Open, *, is_usual: bool) -> _Open:
         """Counts a request, and keeps the version open. Under the lock."""
+        self._named.pop(opened.name, None)
         if is_usual and opened is not self._usual:
-            self._named.pop(opened.name, None)
             if self._usual is not None:
                 self._usual.retire()
             self._usual = opened
         elif opened is not self._usual:
-            self._named[opened.name] = opened  # also marks it as most recently used
+            self._named[opened.name] = opened  # as the most recently used
+            if len(self._named) > _NAMED:
+                self._retire(next(iter(self._named.values())))
         opened.users += 1
         return opened
 

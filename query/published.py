@@ -633,7 +633,7 @@ class PublishedIndex:
 
         Arguments and errors as for `ask`, except that `mode` is not held against what is declared.
         """
-        from almanac.query.answering.language import require_language
+        from almanac.query.answering.wording import require_language
 
         require_language(asked.get("language"))
         with self.reading(asked.get("version")) as retriever:
@@ -683,7 +683,7 @@ class PublishedIndex:
         asked = retriever.languages.of_question(question)
         if asked.known >= COVERED:
             return None
-        from almanac.query.answering.notes import note_on_language
+        from almanac.query.answering.wording import note_on_language
 
         return note_on_language(asked, self.declaration.embed.model, mode)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from almanac.query.answering.language import language_name
+from almanac.query.answering.wording import language_name
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.results import Answer, Confidence, SearchResult
@@ -268,7 +268,8 @@ def _title(declaration: Declaration) -> str:
 
 
 def _language(declaration: Declaration) -> str:
-    return "several languages" if declaration.language == "auto" else language_name(declaration.language)
+    tag = declaration.language
+    return "several languages" if tag == "auto" else f"{language_name(tag)} ({tag})"
 
 
 def _search_prompt(declaration: Declaration, live: Held | None) -> str:

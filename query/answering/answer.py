@@ -11,18 +11,15 @@ from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import cite, cite_statements
 from almanac.query.answering.extractive import extract
-from almanac.query.answering.language import reply_language
-from almanac.query.answering.links import addresses_in
 from almanac.query.answering.markers import as_quoted, without_markers
-from almanac.query.answering.pathways import Pathway, choose_pathway, fallback_notice, require_mode
+from almanac.query.answering.pathways import Pathway, choose_pathway, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.reading import Reader
 from almanac.query.answering.sentences import Sentence
-from almanac.query.answering.support import CheckedReply
-from almanac.query.answering.unknown import says_unknown, unknown_words
+from almanac.query.answering.support import CheckedReply, addresses_of
+from almanac.query.answering.wording import fallback_notice, reply_language, says_unknown, unknown_words
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
-from almanac.schemas.hashing import canonical_json
 from almanac.schemas.results import Answer, Citation, Hit, Related
 
 if TYPE_CHECKING:
@@ -34,50 +31,28 @@ History = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A question with everything that is needed to answer it.
-
-    Args:
-        declaration: The declaration of the knowledge base.
-        version: Version that the hits come from.
-        text: The question.
-        hits: Hits that may be answered from, best first.
-        embedder: Embedder of the version, for what a model's reply cites.
-        reader: Reads the sentences of the hits; None where a model writes the reply.
-        mode: `kb-only` or `kb-llm`.
-        lowest: Score threshold, a dense cosine, from which on hits are answered from.
-        is_confident: Whether one of the hits is good enough to add the documents to what a model knows, in mode
-            `kb-llm`.
-        generator: Model that writes the reply. Default: the reply consists of sentences of the hits.
-        history: Earlier messages, oldest first: {role: user | assistant, content}.
-        language: BCP 47 tag of the language that a model replies in. Default: that of the question, else that of the
-            user's earlier messages.
-        note: What the reader is told besides the reply.
-        grounds: What speaks for an answer among the hits, and the closest passages for a refusal. Default: nothing is
-            known, so `hits` alone decide.
-        readings: The question as analyzed for each language of the version, with document frequencies; the fewer texts
-            have a word, the more it counts.
-        searched: Text that was searched for, and that sentences and passages are picked for, where it is not the
-            question.
-        parts: Texts that the caller gave beside the question, by name.
-    """
+    """A question with everything that is needed to answer it."""
 
     declaration: Declaration
-    version: str
+    version: str  # that the hits come from
     text: str
-    hits: Sequence[Hit]
-    embedder: Embedder
-    reader: Reader | None
-    mode: str
-    lowest: float
-    is_confident: bool = False
-    generator: "Generator | None" = None
-    history: History = ()
-    language: str | None = None
-    note: str | None = None
+    hits: Sequence[Hit]  # that may be answered from, best first
+    embedder: Embedder  # of the version, for what a model's reply cites
+    reader: Reader | None  # of the sentences of the hits; None where a model writes the reply
+    mode: str  # `kb-only` or `kb-llm`
+    lowest: float  # score threshold, a dense cosine, from which on hits are answered from
+    is_confident: bool = False  # whether a hit is good enough to add the documents to what a model knows, in `kb-llm`
+    generator: "Generator | None" = None  # without, the reply consists of sentences of the hits
+    history: History = ()  # earlier messages, oldest first: {role: user | assistant, content}
+    language: str | None = None  # BCP 47 tag of a model's reply; None: that of the question, else of earlier messages
+    note: str | None = None  # what the reader is told besides the reply
+    # What speaks for an answer among the hits, and the closest passages for a refusal; without, `hits` alone decide.
     grounds: Grounds = field(default_factory=lambda: Grounds(decides=False))
+    # The question as analyzed for each language of the version, with document frequencies: the fewer texts have a word,
+    # the more it counts.
     readings: "Sequence[AnalyzedQuery]" = ()
-    searched: str | None = None
-    parts: Mapping[str, str] | None = None
+    searched: str | None = None  # what was searched for, and sentences and passages are picked for, if not `text`
+    parts: Mapping[str, str] | None = None  # texts that the caller gave beside the question, by name
 
 
 def answer(question: Question) -> Answer:
@@ -165,7 +140,7 @@ class _Answering:
             [asked.text, asked.searched or "", *users],
             self.language or ("und" if language == "auto" else language),
             language,
-            None if self.declaration.generate.links else _addresses_of(shown.values()),
+            None if self.declaration.generate.links else addresses_of(shown.values()),
             drops_statements=self.pathway == "kb-only",
         )
         return self._passed_on(self._written(generator, messages, is_streamed=is_streamed), checked, shown)
@@ -262,14 +237,6 @@ def _names_before(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> list[st
     titles = [as_quoted(hits[s.hit].title) for s in sentences]
     counts = Counter(label for label, _ in set(zip(labels, titles, strict=True)) if label)
     return [f"{title}, " if title and counts[label] > 1 else "" for label, title in zip(labels, titles, strict=True)]
-
-
-def _addresses_of(hits: Iterable[Hit]) -> frozenset[str]:
-    return addresses_in(
-        text
-        for hit in hits
-        for text in (hit.readable, hit.text, hit.title, hit.url or "", canonical_json(hit.metadata))
-    )
 
 
 def _has_words(text: str) -> bool:

@@ -4,7 +4,6 @@ alone.
 
 from typing import Literal
 
-from almanac.query.answering.wording import wording
 from almanac.schemas.errors import UsageError
 
 AnswerMode = Literal["kb-only", "kb-llm"]
@@ -31,10 +30,3 @@ def require_mode(mode: str, *, is_generated: bool) -> None:
             where="--mode",
             hint="leave it at kb-only, or declare generate: {provider: mistral or openai, model: …}",
         )
-
-
-def fallback_notice(title: str, language: str | None) -> str:
-    """Notice that a reply does not come from the documents, in the language of the question where there is a
-    translation, else in English.
-    """
-    return wording("fallback", language).format(title=title)

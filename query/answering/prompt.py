@@ -12,10 +12,10 @@ from string import Template
 from typing import NamedTuple
 
 from almanac.core.invisible import without_invisible
-from almanac.query.answering.language import language_name
 from almanac.query.answering.markers import hide_markers, without_markers
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.sentences import language_of, sentences_of
+from almanac.query.answering.wording import language_name
 from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
@@ -101,9 +101,9 @@ def make_messages(
     not text.
     """
     seal = _seal(question, passages)
-    reply_in = f"Write in {language_name(language)}." if language else "Write in the language of the question."
+    tag = f"{language_name(language)} ({language})" if language else "the language of the question"
     system = _prompt(pathway.replace("-", "_")).substitute(
-        title=" ".join(title.split()), seal=seal, unknown=unknown, language=reply_in
+        title=" ".join(title.split()), seal=seal, unknown=unknown, language=f"Write in {tag}."
     )
     asked = "\n".join(
         [question, *(f"{name}: {without_invisible(text)}" for name, text in (parts or {}).items() if text.strip())]

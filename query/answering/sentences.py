@@ -1,15 +1,15 @@
 """Sentence splitting of hits: spans of what there is to read of them, each with its context. List items, table rows and
-labelled lines count as sentences.
+labelled lines count as sentences. Blocks are those of Markdown.
 """
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import NamedTuple
 
 from cachetools import LRUCache, cached
+from markdown_it import MarkdownIt
 
 from almanac.core.passage_parts import parts_of
 from almanac.core.sentences import sentence_spans
@@ -38,44 +38,34 @@ class Sentence(NamedTuple):
     head: tuple[int, int] | None = None
 
 
-class _Piece(NamedTuple):
-    start: int
-    end: int
-    context: str
-    is_cut: bool
-    is_field: bool = False
-    head: tuple[int, int] | None = None
-
-
 _Span = tuple[int, int]
-_LINE = re.compile(r"[^\n]+")
-_FENCE = re.compile(r"\s*(?:`{3,}|~{3,})")
-_INDENTED = re.compile(r"(?: {4}|\t)\s*\S")
+_BLOCKS = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").disable(["inline", "reference"])
 _WITH_CODE = 1_000  # characters of code that is quoted with the sentence that introduces it
-_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
-_UNDERLINE = re.compile(r"\s*(?:={3,}|-{3,}|\*{3,}|_{3,})\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
-_ROW = re.compile(r"\s*\|.*\|\s*$")
-_RULE = re.compile(r"\s*\|?[\s:|=-]*-[\s:|=-]*\|?\s*$")
-# A label in front of more than a sentence, which belong together up to this length: "Battery: 62 Wh. 13 hours of
-# video."
-_LABELLED = re.compile(r"(?:\*\*)?([^\W\d_][^.!?:：。*\n]{0,38})(?:\*\*)?[:：](?:\*\*)?\s+(?=\S)")
 _LABELLED_LENGTH = 240
-_HEAD_LENGTH = 40  # characters of a list item's first sentence up to which it is the head of the others
-_TOO_LONG = 380
+_TITLE_LENGTH = 80
 _AROUND_TITLE = " \n.:,;|–—-"  # between a title and a text, in a template
-_SEMICOLON = re.compile(r"\s?[;；؛](?:\s+|(?<=；))(?=\S)")
 _QUESTION_END = ("?", "？", "؟", "?**", "?*", "?»", "? »")
 _COLON = (":", "：", ":**", ":*")
-_STOP = re.compile(r"[.!?…。！？؟।։។။።]+[\"'”’»)\]*_]*\s*$")
+_STOP = re.compile(r"[.!?…。！？؟।։။።]+[\"'”’»)\]*_]*\s*$")
 # Hard-wrapped lines, which belong to one paragraph, are about equally long: the longest has so many characters, all but
 # the last at least this share.
 _WRAPPED_AT = range(45, 140)
 _WRAPPED_LEAST = 0.55
-_REMEMBERED = 4_000_000  # bytes of passages that were split lately: questions meet the same ones
-_OF_CHARACTER, _OF_PIECE = 4, 300  # bytes, estimated
-# lines that are examined to decide whether one is a heading: consecutive headings and the text below them
-_HEADINGS = 4
+_REMEMBERED = 16_384  # sentences of passages that were split lately: questions meet the same ones
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    context: str
+    is_cut: bool = False
+    is_field: bool = False
+    head: _Span | None = None
+
+    def moved(self, by: int) -> "_Piece":
+        head = self.head and (self.head[0] + by, self.head[1] + by)
+        return self._replace(start=self.start + by, end=self.end + by, head=head)
 
 
 def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False) -> list[Sentence]:
@@ -91,59 +81,28 @@ def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False
         overlapping chunks share belongs to the best of them; one that no single hit contains completely is left out.
     """
     found = []
-    pieces: Iterable[_Piece]
     for number, passage in enumerate(_passages(hits)):
-        first = passage.members[0][1]
-        tag = language_of(hits[first], language)
-        cut = passage.begin > 0 and cuts_words
-        opens = hits[first].start is not None and passage.begin == 0
-        if hits[first].passage is None:
-            pieces = _remembered(passage.text, _title(hits[first]), tag, passage.begin > 0, cut, opens).pieces
+        best, is_continued = hits[passage.members[0][1]], passage.begin > 0
+        tag = language_of(best, language)
+        if best.passage is None:
+            pieces = _remembered(passage.text, _title(best), tag, is_continued, is_continued and cuts_words)
         else:
-            pieces = _fields(hits[first], tag)
+            pieces = list(_fields(best, tag))
         for position, piece in enumerate(pieces):
-            held = next(
-                (
-                    (hit, offset)
-                    for offset, hit in passage.members
-                    if offset <= piece.start and piece.end <= offset + len(hits[hit].readable)
-                ),
-                None,
-            )
-            if held is not None:
-                hit, offset = held
-                text = passage.text[piece.start : piece.end]
-                head = _moved(piece.head, -offset) if piece.head and piece.head[0] >= offset else None
-                found.append(
-                    Sentence(
-                        hit,
-                        piece.start - offset,
-                        piece.end - offset,
-                        text,
-                        piece.context,
-                        number,
-                        position,
-                        piece.is_cut,
-                        piece.is_field,
-                        head,
-                    )
-                )
+            for offset, hit in passage.members:
+                own = piece.moved(-offset)
+                if own.start >= 0 and own.end <= len(hits[hit].readable):
+                    head = own.head if own.head and own.head[0] >= 0 else None
+                    text = passage.text[piece.start : piece.end]
+                    of_hit = (hit, own.start, own.end, text, piece.context, number, position)
+                    found.append(Sentence(*of_hit, piece.is_cut, piece.is_field, head))
+                    break
     return found
 
 
 def language_of(hit: Hit, declared: str) -> str:
     """BCP 47 tag of a hit: the declared one; where that is `auto`, the one in its metadata, `und` without."""
     return str(hit.metadata.get("language") or "und") if declared == "auto" else declared
-
-
-def split(text: str, language: str) -> Iterator[_Span]:
-    """Splits plain prose into sentences, as (start, end) offsets without surrounding white space. `language` is a BCP
-    47 tag.
-    """
-    for start, end in sentence_spans(text, language):
-        part = text[start:end]
-        if any(c.isalnum() for c in part):
-            yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
 def _title(hit: Hit) -> str:
@@ -165,21 +124,18 @@ class _Passage:
 
 def _passages(hits: Sequence[Hit]) -> list[_Passage]:
     made: list[_Passage] = []
-    ending: dict[str, _Passage] = {}  # by document: its last passage so far
+    last: dict[str, _Passage] = {}  # by document
     for number in sorted(range(len(hits)), key=lambda n: (hits[n].start or 0, n)):
         hit = hits[number]
-        if hit.start is None:
-            made.append(_Passage(hit.readable, 0, [(0, number)]))
-            continue
-        last = ending.get(hit.document_id)
-        offset = hit.start - last.begin if last else 0
-        shared = last.text[offset : offset + len(hit.text)] if last else ""
-        if last and shared and hit.text.startswith(shared):
-            last.text += hit.text[len(shared) :]
-            last.members.append((offset, number))
+        before = last.get(hit.document_id) if hit.start is not None else None
+        offset = (hit.start or 0) - before.begin if before else 0
+        shared = before.text[offset : offset + len(hit.text)] if before else ""
+        if before and shared and hit.text.startswith(shared):
+            before.text += hit.text[len(shared) :]
+            before.members.append((offset, number))
         else:
-            ending[hit.document_id] = _Passage(hit.text, hit.start, [(0, number)])
-            made.append(ending[hit.document_id])
+            made.append(_Passage(hit.readable, hit.start or 0, [(0, number)]))
+            last[hit.document_id] = made[-1]
     for passage in made:
         passage.members.sort(key=lambda member: member[1])
     return sorted(made, key=lambda passage: passage.members[0][1])
@@ -205,82 +161,154 @@ class _Under:
         self.question = self.lead = self.head = ""
 
 
-class _Remembered(NamedTuple):
-    pieces: Sequence[_Piece]
-    size: int  # bytes
+@cached(LRUCache(_REMEMBERED, getsizeof=len), lock=threading.Lock())
+def _remembered(text: str, title: str, language: str, is_continued: bool, is_cut: bool) -> list[_Piece]:
+    return list(_pieces(text, _Under(title), language, is_continued=is_continued, is_cut=is_cut))
 
 
-@cached(LRUCache(_REMEMBERED, getsizeof=lambda found: found.size), lock=threading.Lock())
-def _remembered(
-    text: str, title: str, language: str, is_continued: bool, is_cut: bool, opens_document: bool
-) -> _Remembered:
-    pieces = list(
-        _pieces(text, title, language, is_continued=is_continued, is_cut=is_cut, opens_document=opens_document)
-    )
-    contexts = {id(piece.context): len(piece.context) for piece in pieces}  # many share theirs
-    return _Remembered(
-        pieces, _OF_CHARACTER * (len(text) + len(title) + sum(contexts.values())) + _OF_PIECE * len(pieces)
-    )
+class _Block(NamedTuple):
+    """Lines of a text: `kind` is heading, head (of a table), row, code, item or text; `level` that of a heading."""
+
+    kind: str
+    start: int
+    end: int
+    level: int = 0
 
 
-def _pieces(
-    text: str, title: str, language: str, *, is_continued: bool, is_cut: bool, opens_document: bool
-) -> Iterator[_Piece]:
-    """The sentences of a passage in reading order. Headings, questions, lead-ins and table heads become context, not
+def _blocks(text: str) -> list[_Block]:
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    found: list[_Block] = []
+    lists, is_head = 0, False
+    for token in _BLOCKS.parse(text.replace("\r", " ")):
+        lists += {"list_item_open": 1, "list_item_close": -1}.get(token.type, 0)
+        is_head = token.type == "thead_open" or (is_head and token.type != "thead_close")
+        if token.map is None:
+            continue
+        lines = [(starts[number], starts[number + 1] - 1) for number in range(*token.map)]
+        whole = (lines[0][0], lines[-1][1]) if lines else (0, 0)
+        if token.type == "heading_open":
+            found.append(_Block("heading", *whole, int(token.tag[1])))
+        elif token.type == "tr_open":
+            found.append(_Block("head" if is_head else "row", *whole))
+        elif token.type in ("fence", "code_block"):
+            found.append(_Block("code", *whole))
+        elif token.type in ("paragraph_open", "html_block"):
+            is_row = text.startswith("|", whole[0])  # of a table whose head is in another chunk
+            kind = "row" if is_row else "item" if lists else "text"
+            regions = [whole] if not is_row and _is_wrapped([text[slice(*line)] for line in lines]) else lines
+            found += [_Block(kind, *region) for region in regions]
+    return found
+
+
+def _is_wrapped(lines: Sequence[str]) -> bool:
+    """Whether lines are one paragraph, and not a sentence each."""
+    lengths = [len(line) for line in lines]
+    is_even = max(lengths) in _WRAPPED_AT and min(lengths[:-1], default=0) >= _WRAPPED_LEAST * max(lengths)
+    return len(lines) > 1 and is_even and not all(_STOP.search(line) for line in lines)
+
+
+def _pieces(text: str, under: _Under, language: str, *, is_continued: bool, is_cut: bool) -> Iterator[_Piece]:
+    """The sentences of a text in reading order. Headings, questions, lead-ins and table heads become context, not
     sentences.
     """
-    under = _Under(title)
-    lines = [(match.start(), match.end()) for match in _LINE.finditer(text)]
-    index = 0
-    while index < len(lines):
-        start, end = lines[index]
-        line = text[start:end]
-        following = text[slice(*lines[index + 1])] if index + 1 < len(lines) and lines[index + 1][0] == end + 1 else ""
-        taken = 1
-        if heading := _HEADING.match(line):
-            under.open_section(len(heading[1]), heading[2])
-        elif following and _UNDERLINE.match(following) and not _ITEM.match(line) and not _ROW.match(line):
-            under.open_section(1 if "=" in following else 2, line.strip())
-            taken = 2
-        elif (
-            _is_shouted(line)
-            or (index == 0 and opens_document and not following and len(lines) > 1 and _is_title(line))
-            or _is_heading(text, lines, index)
-        ):
-            under.open_section(2, line.strip())
-        elif _FENCE.match(line) or _UNDERLINE.match(line) or not any(c.isalnum() for c in line):
-            if _ROW.match(line) and _RULE.match(following):  # a table whose columns have no names
+    blocks = _blocks(text)
+    taken = -1
+    for number, block in enumerate(blocks):
+        line = text[block.start : block.end]
+        if number <= taken or not any(c.isalnum() for c in line):
+            if block.kind == "head":  # a table whose columns have no names
                 under.head, under.head_span = "", None
-        elif _ROW.match(line):
-            if _RULE.match(following):
-                under.head, under.head_span = " ".join(line.replace("|", " ").split()), _inside(text, (start, end))
-                taken = 2
-            else:
-                first, last = _inside(text, (start, end))
-                if any(c.isalnum() for c in text[first:last]):
-                    head = under.head_span if under.head and text.count("|", first, last) > 1 else None
-                    yield _Piece(first, last, str(under), False, head=head)
+        elif block.kind == "heading" or _is_heading(text, blocks, number):
+            under.open_section(block.level or 2, line.split("\n")[0].strip(" #") if block.level else line.strip())
+        elif block.kind == "head":
+            under.head, under.head_span = " ".join(line.replace("|", " ").split()), _inside(text, block)
+        elif block.kind == "row":
+            start, end = _inside(text, block)
+            is_wide = under.head and text.count("|", start, end) > 1
+            yield _Piece(start, end, str(under), head=under.head_span if is_wide else None)
+        elif block.kind == "code":
+            for found in re.finditer(r"[^\n]+", line):
+                words = found[0].strip()
+                if any(c.isalnum() for c in words) and not words.startswith(("```", "~~~")):
+                    start = block.start + found.start() + found[0].index(words)
+                    yield _Piece(start, start + len(words), str(under))
         else:
-            taken = _paragraph_length(text, lines, index)
-            region = (start, lines[index + taken - 1][1])
-            first = index == 0 and not _ITEM.match(line)
-            code = (
-                _code_at(text, lines, index + taken, may_be_indented=not _ITEM.match(line))
-                if text[slice(*region)].rstrip().endswith(_COLON)
-                else 0
-            )
-            end = lines[index + taken + code - 1][1] if code else 0
+            after = blocks[number + 1] if number + 1 < len(blocks) else None
+            is_code = after is not None and after.kind == "code" and after.end - after.start <= _WITH_CODE
+            end = after.end if after and is_code and line.rstrip().endswith(_COLON) else 0
+            taken = number + 1 if end else taken
+            first = number == 0 and block.kind != "item"
             yield from _prose(
-                text,
-                region,
-                under,
-                language,
-                is_continued=first and is_continued,
-                is_cut=first and is_cut,
-                code_end=end,
+                text, block, under, language, is_continued=first and is_continued, is_cut=first and is_cut, code_end=end
             )
-            taken += code
-        index += taken
+
+
+def _is_heading(text: str, blocks: Sequence[_Block], number: int) -> bool:
+    """Whether a line of a plain text is a heading: short, in words, alone, and above content.
+
+    In a text without punctuation, headings cannot be distinguished from content, and all lines are taken as content.
+    """
+    block = blocks[number]
+    is_alone = block.kind == "text" and "\n\n" in (text[block.end : block.end + 2] or "\n\n")
+    is_alone = is_alone and text[max(0, block.start - 2) : block.start] in ("", "\n\n")
+    if not is_alone or not _names(text[block.start : block.end]):
+        return False
+    below = (one for one in blocks[number + 1 :] if not _names(text[one.start : one.end]))
+    content = next(below, None)
+    return content is not None and (content.kind != "text" or bool(_STOP.search(text[content.start : content.end])))
+
+
+def _names(line: str) -> bool:
+    """Whether a line may be the heading of the lines below it. "Weight: 2 kg" is content."""
+    plain = line.strip()
+    is_short = len(plain) <= _TITLE_LENGTH and not plain[:1].islower() and not _STOP.search(plain)
+    return is_short and any(c.isalpha() for c in plain) and not any(c.isdigit() or c in ":：|" for c in plain)
+
+
+def _inside(text: str, block: _Block) -> _Span:
+    """A row of a table without the lines at its sides."""
+    row = text[block.start : block.end]
+    return block.start + len(row) - len(row.lstrip(" \t|")), block.end - len(row) + len(row.rstrip(" \t|"))
+
+
+def _prose(
+    text: str, block: _Block, under: _Under, language: str, *, is_continued: bool, is_cut: bool, code_end: int
+) -> Iterator[_Piece]:
+    """The sentences of a paragraph. The last one, where it introduces code, reaches to the end of that: "To list them,
+    run:" is nothing without it.
+    """
+    item = _ITEM.match(text, block.start, block.end)
+    start, is_item = item.end() if item else block.start, block.kind == "item" or item is not None
+    spans = [(start + first, start + last) for first, last in _split(text[start : block.end], language)]
+    if not is_item:
+        under.lead = under.head = ""
+    asked = None
+    for number, (first, last) in enumerate(spans):
+        sentence, is_last = text[first:last], number == len(spans) - 1
+        if sentence.endswith(_QUESTION_END):
+            # A question alone is context of all that follows; within a paragraph, of the rest of it.
+            asked, under.question = number, sentence
+        elif sentence.endswith(_COLON) and is_last and not code_end:
+            under.lead = sentence
+        else:
+            lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
+            # If the last sentence of a chunk lacks its full stop, and the one before it does not, it was cut there.
+            ends_text = is_last and number > 0 and not text[block.end :].strip()
+            lacks_end = ends_text and not _STOP.search(sentence) and _STOP.search(text[slice(*spans[number - 1])])
+            end = code_end if is_last and code_end else last
+            yield _Piece(first, end, str(under), lacks_start or bool(lacks_end))
+    if asked is not None and asked < len(spans) - 1:
+        under.question = ""
+
+
+def _split(text: str, language: str) -> Iterator[_Span]:
+    """Sentences without surrounding white space."""
+    for start, end in sentence_spans(text, language):
+        part = text[start:end]
+        if any(c.isalnum() for c in part):
+            yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
 def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
@@ -294,199 +322,27 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
     """
     passage, under = hit.readable, _Under(_title(hit))
     for part in parts_of(passage):
-        value = passage[part.start : part.end]
+        value, inner = passage[part.start : part.end], f"{under} {part.label}".strip()
         if not part.is_line:
-            inner = f"{under} {part.label}".strip()
-            for piece in _pieces(value, inner, language, is_continued=False, is_cut=False, opens_document=True):
-                yield piece._replace(
-                    start=part.start + piece.start,
-                    end=part.start + piece.end,
-                    head=_moved(piece.head, part.start),
-                )
+            pieces = _pieces(value, _Under(inner), language, is_continued=False, is_cut=False)
+            yield from (piece.moved(part.start) for piece in pieces)
         elif value.endswith(_QUESTION_END):
             under.question = value
         elif _says_something(value, hit):
-            spans = list(split(value, language)) if _STOP.search(value) and " " in value else []
+            spans = list(_split(value, language)) if _STOP.search(value) and " " in value else []
             is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
             # What the record is embedded by is no field of it: "Text:" says nothing.
             is_text = hit.text.endswith(value) and hit.text.removesuffix(value).strip(_AROUND_TITLE) in ("", hit.title)
-            if not spans or (
-                not is_answer and not (is_text and len(spans) == 1) and part.end - part.begin <= _LABELLED_LENGTH
-            ):
-                yield _Piece(part.begin, part.end, str(under), False, is_field=bool(part.label))
+            is_bare = is_answer or (is_text and len(spans) == 1)
+            if not spans or (not is_bare and part.end - part.begin <= _LABELLED_LENGTH):
+                yield _Piece(part.begin, part.end, str(under), is_field=bool(part.label))
                 continue
-            begin = part.start if is_answer or is_text else part.begin
-            for first, last in spans:
-                context = f"{under} {part.label}".strip()
-                yield _Piece(begin if first == spans[0][0] else part.start + first, part.start + last, context, False)
+            for number, (first, last) in enumerate(spans):
+                begin = part.begin if number == 0 and not is_answer and not is_text else part.start + first
+                yield _Piece(begin, part.start + last, inner)
 
 
 def _says_something(value: str, hit: Hit) -> bool:
     """Whether a field's value is more than what is shown beside the hit anyway, and a bare number that is its id."""
     is_shown = value in (hit.title, hit.url, ", ".join(hit.tags)) or (value == hit.document_id and value.isdecimal())
     return not is_shown and any(c.isalnum() for c in value)
-
-
-def _moved(span: _Span | None, by: int) -> _Span | None:
-    return span and (span[0] + by, span[1] + by)
-
-
-def _is_shouted(line: str) -> bool:
-    """Whether a line is a heading in capitals, such as SPECIFICATIONS."""
-    return (
-        line.isupper()
-        and len(line) <= 60
-        and not any(c.isdigit() for c in line)
-        and not _STOP.search(line)
-        and sum(c.isalpha() for c in line) > 3
-    )
-
-
-def _is_title(line: str) -> bool:
-    """Whether a line may be a title: short, and neither a complete sentence nor part of a list or table."""
-    return len(line) <= 80 and not _is_statement(line)
-
-
-def _is_statement(line: str) -> bool:
-    """Whether a line is content and not a heading: it ends with a full stop or a colon, or is part of a list or
-    table.
-    """
-    return bool(_STOP.search(line) or _ITEM.match(line) or _ROW.match(line)) or line.rstrip().endswith(_COLON)
-
-
-def _is_heading(text: str, lines: Sequence[_Span], index: int) -> bool:
-    """Whether a line within a plain text is a heading: short, in words, between empty lines, and above content.
-
-    In a text without punctuation, headings cannot be distinguished from content, and all lines are taken as content.
-    """
-    if (
-        index == 0
-        or index + 1 == len(lines)
-        or lines[index - 1][1] + 1 == lines[index][0]
-        or lines[index][1] + 1 == lines[index + 1][0]
-    ):
-        return False
-    below = (text[slice(*span)] for span in lines[index + 1 : index + _HEADINGS])
-    return _names(text[slice(*lines[index])]) and _is_statement(next((line for line in below if not _names(line)), ""))
-
-
-def _names(line: str) -> bool:
-    """Whether a line may be the heading of the lines below it. "Weight: 2 kg" is content."""
-    plain = line.strip()
-    return (
-        _is_title(line)
-        and not plain[:1].islower()
-        and any(c.isalpha() for c in plain)
-        and not any(c.isdigit() or c in ":：" for c in plain)
-    )
-
-
-def _inside(text: str, span: _Span) -> _Span:
-    """A row of a table without the lines at its sides."""
-    start, end = span
-    while start < end and (text[start].isspace() or text[start] == "|"):
-        start += 1
-    while end > start and (text[end - 1].isspace() or text[end - 1] == "|"):
-        end -= 1
-    return start, end
-
-
-def _paragraph_length(text: str, lines: Sequence[_Span], index: int) -> int:
-    """Number of lines from `index` on that form one paragraph: more than one where they are hard-wrapped."""
-    block = [lines[index]]
-    for span in lines[index + 1 :]:
-        line = text[slice(*span)]
-        if (
-            span[0] != block[-1][1] + 1
-            or _HEADING.match(line)
-            or _ITEM.match(line)
-            or _ROW.match(line)
-            or _FENCE.match(line)
-            or _UNDERLINE.match(line)
-        ):
-            break
-        if not line.strip():
-            break
-        block.append(span)
-    lengths = [end - start for start, end in block]
-    is_wrapped = len(block) > 1 and max(lengths) in _WRAPPED_AT and min(lengths[:-1]) >= _WRAPPED_LEAST * max(lengths)
-    # If every line ends a sentence, each line is a sentence of its own.
-    return len(block) if is_wrapped and not all(_STOP.search(text[slice(*span)]) for span in block) else 1
-
-
-def _code_at(text: str, lines: Sequence[_Span], index: int, *, may_be_indented: bool) -> int:
-    """Number of lines of the code, fenced or indented, that begins at a line; 0 where none does, or it is too long to
-    be quoted, or has no end.
-    """
-    if index == len(lines):
-        return 0
-    written = [text[slice(*span)] for span in lines[index:]]
-    marks = "".join(takewhile(lambda character: character == written[0].strip()[:1], written[0].strip()))
-    last = None
-    if _FENCE.match(written[0]):
-        ends = (
-            number
-            for number, line in enumerate(written)
-            if number and line.strip().startswith(marks) and not line.strip().strip(marks)
-        )
-        last = next(ends, None)
-    elif may_be_indented and _INDENTED.match(written[0]):
-        last = next((number for number, line in enumerate(written) if not _INDENTED.match(line)), len(written)) - 1
-    return 0 if last is None or lines[index + last][1] - lines[index][0] > _WITH_CODE else last + 1
-
-
-def _clauses(text: str, span: _Span) -> Iterator[_Span]:
-    """A sentence, or the clauses of one that is too long to be quoted, as far as semicolons part it."""
-    start, end = span
-    for stop in _SEMICOLON.finditer(text, start, end) if end - start > _TOO_LONG else ():
-        yield start, stop.end() - len(stop[0]) + len(stop[0].rstrip())
-        start = stop.end()
-    yield start, end
-
-
-def _prose(
-    text: str, region: _Span, under: _Under, language: str, *, is_continued: bool, is_cut: bool, code_end: int
-) -> Iterator[_Piece]:
-    """The sentences of a paragraph. The last one, where it introduces code, reaches to the end of that: "To list them,
-    run:" is nothing without it.
-    """
-    start, end = region
-    is_item = _ITEM.match(text, start, end)
-    start = is_item.end() if is_item else start
-    spans = [(start + first, start + last) for first, last in split(text[start:end], language)]
-    label = _LABELLED.match(text, start, end)
-    is_headed = is_item is not None and len(spans) > 1 and spans[0][1] - spans[0][0] <= _HEAD_LENGTH
-    is_one = (label or is_headed) and len(spans) > 1 and spans[-1][1] - start <= _LABELLED_LENGTH
-    if is_one and not any(text[slice(*span)].endswith((*_QUESTION_END, *_COLON)) for span in spans):
-        # "Battery: 62 Wh. 13 hours of video.", "- A person decides. No model of ours sets a fee."
-        spans = [(start, spans[-1][1])]
-    spans = [clause for span in spans for clause in _clauses(text, span)]
-    if not is_item:
-        under.lead = under.head = ""
-    is_last = not text[end:].strip()
-    asked = None
-    for number, (first, last) in enumerate(spans):
-        sentence = text[first:last]
-        if sentence.endswith(_QUESTION_END):
-            # A question alone is context of all that follows; within a paragraph, of the rest of it.
-            asked = number
-            under.question = sentence
-            continue
-        if sentence.endswith(_COLON) and number == len(spans) - 1:
-            if code_end:
-                yield _Piece(first, code_end, str(under), number == 0 and is_cut)
-            else:
-                under.lead = sentence
-            continue
-        lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
-        # If the last sentence of a chunk lacks its full stop, and the one before it does not, the chunk was cut there.
-        lacks_end = (
-            is_last
-            and number == len(spans) - 1 > 0
-            and not _STOP.search(sentence)
-            and bool(_STOP.search(text[slice(*spans[number - 1])]))
-        )
-        context = f"{under} {label[1]}" if label and number > 0 else str(under)
-        yield _Piece(first, last, context, lacks_start or lacks_end)
-    if asked is not None and asked < len(spans) - 1:
-        under.question = ""

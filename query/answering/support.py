@@ -9,7 +9,7 @@ from itertools import chain
 
 from almanac.core.sentences import sentence_spans
 from almanac.query.answering.figures import Stated, is_supported, stated_by
-from almanac.query.answering.links import without_foreign_links
+from almanac.query.answering.links import addresses_in, without_foreign_links
 from almanac.query.answering.markers import CODE, MARKERS, normalize_markers, without_markers
 from almanac.query.answering.sentences import language_of
 from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
@@ -65,7 +65,7 @@ class CheckedReply:
         tags = {language_of(hit, declared) for hit in shown.values()}
         self._tag = tags.pop() if len(tags) == 1 else "und"  # several are compared word for word
         self._any = {number: number for number in shown}
-        self._states = cache(lambda number: _stated_in(shown[number]))
+        self._states = cache(lambda number: stated_by(_texts_of(shown[number])))
         self._lead, self._is_bare = "", False  # whether all is left out since the lead
         self._cited: Stated = frozenset()  # stated by what the reply cites so far
 
@@ -193,5 +193,10 @@ def _lines(section: str) -> Iterator[tuple[str, str]]:
         yield found[0][:begin], found[0][begin:]
 
 
-def _stated_in(hit: Hit) -> Stated:
-    return stated_by([hit.readable, hit.text, hit.title, canonical_json(hit.metadata)])
+def addresses_of(hits: Iterable[Hit]) -> frozenset[str]:
+    """The addresses that passages hold, with their own."""
+    return addresses_in(text for hit in hits for text in [hit.url, *_texts_of(hit)])
+
+
+def _texts_of(hit: Hit) -> list[str]:
+    return [hit.readable, hit.text, hit.title, canonical_json(hit.metadata)]

@@ -44,10 +44,8 @@ def load_reranker(declaration: Declaration) -> Reranker | None:
 
 def find_reranker(declaration: Declaration) -> Path | None:
     """Folder of the declared cross-encoder, checked but not loaded; None where none is declared. Raises
-    DeclarationError where it contains none.
-
-    The check is needed because sentence-transformers loads any model as a cross-encoder, with randomly initialized
-    weights where it has none: its scores look plausible.
+    DeclarationError where it contains none: sentence-transformers loads any model as a cross-encoder, with randomly
+    initialized weights where it has none, whose scores look plausible.
     """
     declared = declaration.retrieve.rerank
     if declared is None:
@@ -59,14 +57,9 @@ def find_reranker(declaration: Declaration) -> Path | None:
     if not any(folder.rglob("*.safetensors")) and not any(folder.rglob("pytorch_model*.bin")):
         raise _broken(folder, "has no weights")
     kind = _read(folder, "config_sentence_transformers.json").get("model_type")
-    architectures = [str(one) for one in _read(folder, "config.json").get("architectures") or ()]
-    if kind != "CrossEncoder" and (
-        kind is not None or not any(one.endswith("ForSequenceClassification") for one in architectures)
-    ):
-        raise _broken(
-            folder,
-            f"is no cross-encoder, but {kind or ', '.join(architectures) or 'a model that does not say what it is'}",
-        )
+    made = ", ".join(map(str, _read(folder, "config.json").get("architectures") or ()))
+    if kind != "CrossEncoder" and (kind or "ForSequenceClassification" not in made):
+        raise _broken(folder, f"is no cross-encoder, but {kind or made or 'a model that does not say what it is'}")
     return folder
 
 

@@ -114,16 +114,12 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
     others = [(one, evidence[one]) for one in rivals]
     found = {}
     for chunk_id, own in evidence.items():
-        theirs = [
-            other
-            for one, other in others
-            if one != chunk_id and (other.dense, other.cautious) != (own.dense, own.cautious)
-        ]
-        cosine = own.dense or 0.0
-        above = cosine - max((other.dense or 0.0 for other in theirs), default=cosine)
-        found[chunk_id] = Features(
-            cosine, own.cautious, above, own.cautious - max((other.cautious for other in theirs), default=own.cautious)
-        )
+        copies = {(own.dense, own.cautious)}
+        theirs = [one for name, one in others if name != chunk_id and (one.dense, one.cautious) not in copies]
+        cosine, coverage = own.dense or 0.0, own.cautious
+        best = max((one.dense or 0.0 for one in theirs), default=cosine)
+        most = max((one.cautious for one in theirs), default=coverage)
+        found[chunk_id] = Features(cosine, coverage, cosine - best, coverage - most)
     return found
 
 
@@ -133,11 +129,11 @@ def relevances(
     """Relevance of chunks, 0 to 1 to 3 decimals, by chunk id; None in a language for which there is no curve. Arguments
     as for `features`.
     """
-    curves: dict[str, Curve | None] = {one: getattr(calibration, own.curve) for one, own in evidence.items()}
-    return {
-        one: None if (curve := curves[one]) is None else round(of.on(curve), 3)
-        for one, of in features(evidence, rivals).items()
-    }
+    found: dict[str, float | None] = {}
+    for one, of in features(evidence, rivals).items():
+        curve: Curve | None = getattr(calibration, evidence[one].curve)
+        found[one] = None if curve is None else round(of.on(curve), 3)
+    return found
 
 
 def confidence_in(relevance: float | None) -> Confidence | None:
@@ -169,12 +165,9 @@ class Judge:
             return {}
         texts = [titled(row) for row in self._opened.rows(list(cosines), TITLED)]
         shares = term_coverage(self._opened.readings(text), text, texts)
-        return {
-            one: Evidence(cosine, *share, *language)
-            for (one, cosine), share, language in zip(
-                cosines.items(), shares, self._languages.beside(text, cosines), strict=True
-            )
-        }
+        languages = self._languages.beside(text, cosines)
+        found = zip(cosines.items(), shares, languages, strict=True)
+        return {one: Evidence(cosine, *share, *language) for (one, cosine), share, language in found}
 
     def judged(
         self,

@@ -5,7 +5,7 @@ Search, answers, evaluation and the gate's golden questions share it. Each step 
 duration to the trace of the query.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,7 @@ from almanac.query.retrieval.codes import codes_in, has_code, rare_codes
 from almanac.query.retrieval.fusion import Proposals, Sample
 from almanac.query.retrieval.question_language import ContentLanguages
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, RIVALS, TITLED, Evidence, Judge, titled
-from almanac.query.retrieval.request import Candidate, EmbedQueries, Request, Retrieved
+from almanac.query.retrieval.request import Candidate, EmbedQueries, Request, Retrieved, Vectors
 from almanac.query.retrieval.tags import TagScores, as_tags
 from almanac.schemas.results import Hit, Neighbour
 
@@ -64,11 +64,9 @@ class Retriever:
         self._declared, self._reranker = declared, reranker
         self._sample = Sample(opened)
         self._proposals = Proposals(declared, opened, self.languages, self._sample)
-        self._tags = (
-            None
-            if declared.tags is None
-            else TagScores(declared.tags, opened, self.access, self._sample, embed_queries)
-        )
+        self._tags: TagScores | None = None
+        if declared.tags is not None:
+            self._tags = TagScores(declared.tags, opened, self.access, self._sample, embed_queries)
         self._documents_in = WorkspaceCache[pa.Table](opened.manifest.counts.chunks)
 
     def find(self, request: Request, among: Collection[str] | None = None) -> Retrieved:
@@ -83,12 +81,10 @@ class Retriever:
             scores.
 
         Raises:
-            UsageError: The filter is malformed or names an unknown field or operator, or a workspace is given and none
-                is declared.
+            UsageError: As `Access.allowed`.
             DamagedVersion: Files of the version are missing or unreadable.
             EmbedderMismatch: The vector has another dimension than those of the version.
-            DeclarationError, CredentialRefused: From embedding the names of tags.
-            OperationalError: From the reranker, or from embedding the names of tags.
+            AlmanacError: From the reranker, or from embedding the names of tags.
             ValueError: The request needs a vector and has none.
         """
         found = Retrieved()
@@ -184,12 +180,8 @@ class Retriever:
             rows = self.opened.rows([one.chunk_id for one in candidates], TITLED)
             texts = [titled(row) for row in rows]
             # Only codes that a candidate has are told of and counted: others may be those of another workspace.
-            codes = [
-                code
-                for code in rare_codes(request.text, self.opened.readings(request.text))
-                if any(has_code(code, text) for text in texts)
-            ]
-            told["codes"] = codes
+            rare = rare_codes(request.text, self.opened.readings(request.text))
+            told["codes"] = codes = [code for code in rare if any(has_code(code, text) for text in texts)]
             for one, text in zip(candidates, texts, strict=True) if codes else ():
                 one.score = round((one.score + sum(has_code(code, text) for code in codes) / len(codes)) / 2, 6)
         return sorted(candidates, key=lambda one: one.order)
@@ -222,15 +214,13 @@ class Retriever:
                 first.setdefault((row["source"], row["document_id"]), one)
             candidates = list(first.values())
         if declared.diversity:
-            candidates = candidates[: _UNLIKE * request.k]
-        candidates = mmr(
-            candidates,
-            request.k,
-            declared.diversity,
-            self.opened.vectors,
-            self._sample.usual_likeness if declared.diversity else 0.0,
-        )
-        return drop_below_score_share(candidates, declared.share, declared.least_k)
+            vectors = self.opened.vectors([one.chunk_id for one in candidates[: _UNLIKE * request.k]])
+            candidates = mmr(candidates, request.k, declared.diversity, vectors, self._sample.usual_likeness)
+        candidates = candidates[: request.k]
+        if declared.share is not None and candidates:
+            least = declared.share * max(one.score for one in candidates)
+            candidates = [one for n, one in enumerate(candidates) if n < declared.least_k or one.score >= least]
+        return candidates
 
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
         rows = [
@@ -252,53 +242,30 @@ class Retriever:
         """
         near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
         at = dict(self.opened.chunks_of(row["source"], row["document_id"], near))
-        rows = self.opened.rows(
-            [at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at],
-            ("chunk_id", "start", "end", "text"),
-        )
-        return [Neighbour(**one) for one in rows]
+        others = [at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at]
+        return [Neighbour(**one) for one in self.opened.rows(others, ("chunk_id", "start", "end", "text"))]
 
 
 def mmr(
-    candidates: Sequence[Candidate],
-    k: int,
-    diversity: float,
-    vectors: Callable[[Sequence[str]], np.ndarray],
-    usual: float = 0.0,
+    candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vectors, usual: float = 0.0
 ) -> list[Candidate]:
-    """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+    """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), in that order.
 
     Args:
         candidates: Candidates, best first.
         k: Maximum number of candidates to select.
-        diversity: Weight of the dissimilarity, 0 to 1. 0 selects the first k; 1 considers only the similarity to those
-            already selected.
-        vectors: Gives the unit vectors of chunk ids, float32 (n, dimension). Called once, unless `diversity` is 0.
+        diversity: Weight of the dissimilarity to those selected, above 0 and up to 1.
+        vectors: Unit vectors of the first candidates, float32 (n, dimension): the others are not considered.
         usual: Mean cosine of two chunks. It counts as a similarity of 0, since the cosines of some embedders are all
             high.
-
-    Returns:
-        The selected candidates in order of selection.
     """
-    if diversity == 0 or len(candidates) <= 1:
-        return list(candidates[:k])
-    matrix = vectors([one.chunk_id for one in candidates])
-    alike = (matrix @ matrix.T - usual) / max(1 - usual, _LEAST_RANGE)
+    alike = (vectors @ vectors.T - usual) / max(1 - usual, _LEAST_RANGE)
     chosen: list[int] = []
-    left = list(range(len(candidates)))
+    left = list(range(len(vectors)))
     while left and len(chosen) < k:
+        nearest = [max(alike[i, chosen], default=0.0) for i in left]
         worth = [
-            (1 - diversity) * candidates[i].score - diversity * (max(alike[i, chosen]) if chosen else 0.0) for i in left
+            (1 - diversity) * candidates[i].score - diversity * near for i, near in zip(left, nearest, strict=True)
         ]
         chosen.append(left.pop(int(np.argmax(worth))))
     return [candidates[i] for i in chosen]
-
-
-def drop_below_score_share(candidates: Sequence[Candidate], share: float | None, least: int) -> list[Candidate]:
-    """Keeps the candidates whose score is at least `share` times the best one's, and the first `least` in any case; all
-    of them where `share` is None.
-    """
-    if share is None or not candidates:
-        return list(candidates)
-    limit = share * max(one.score for one in candidates)
-    return [one for place, one in enumerate(candidates) if place < least or one.score >= limit]

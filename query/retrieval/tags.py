@@ -28,7 +28,6 @@ _TOGETHER = 0.2  # minimum Jaccard index of two related tags: distinct tag sets 
 # example, .40 with all-MiniLM-L6-v2 and .85 with multilingual-e5-small: "data privacy for engineers" is at .77 and .92
 # to `data-privacy`, and at .26 and .82 to the fourth tag.
 _NAMED = 2.75
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -72,17 +71,11 @@ class TagIndex:
                 self._related[other].add(one)
 
     def tags_of(self, question: str, cosines_of_names: Callable[[], np.ndarray] | None, floor: float) -> QuestionTags:
-        """Determines the tags that a question names.
+        """The tags that a question names: each whose words it all contains, whatever their case and diacritics. Where
+        there is none, those nearest to it by embedding, at most five.
 
-        A question names each tag whose words it all contains, regardless of case, diacritics and the plural s of
-        English. Where there is none, it names the tags whose names are most similar to it by embedding, at most five.
-
-        Args:
-            question: Text of the question.
-            cosines_of_names: Gives the cosines of the question's vector to the embedded tag names, float32 (n,), in the
-                order of `names`. Called only where no tag is contained in the question, since embedding the names is
-                expensive. None: tags are matched by their words alone.
-            floor: Minimum cosine of a tag named by embedding, -1 to 1.
+        `cosines_of_names` gives the cosines of the question to `names`, float32 (n,), which is expensive; None matches
+        words alone. `floor` is the minimum cosine of a tag named so, -1 to 1.
         """
         asked = set(_words(question))
         named = [name for name in self.names if self._words[name] and self._words[name] <= asked]
@@ -95,12 +88,9 @@ class TagIndex:
 
 
 def _words(text: str) -> list[str]:
-    """Words of a text, normalized for comparison: case-folded, without diacritics, without the plural s of English."""
+    """Words of a text, normalized for comparison: case-folded, without diacritics."""
     folded = "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if not unicodedata.combining(c))
-    return [
-        word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-        for word in _WORD.findall(folded.replace("_", " "))
-    ]
+    return re.findall(r"\w+", folded.replace("_", " "))
 
 
 class TagScores:
@@ -131,14 +121,13 @@ class TagScores:
             best = max(one.score for one in candidates)
             rows = self._opened.rows([one.chunk_id for one in candidates], ("metadata",))
             tags = [as_tags(row["metadata"].get(declared.field)) for row in rows]
+            weight, cluster_weight = declared.weight, declared.cluster_weight
+            share = 1 - weight - cluster_weight
             for one, own in zip(candidates, tags, strict=True):
                 one.tag, one.cluster = round(asked.match(own), 6), round(asked.alignment(own), 6)
                 searched = one.score / best if best > 0 else 0.0
-                share = 1 - declared.weight - declared.cluster_weight
-                one.score = round(
-                    share * searched + declared.weight * one.tag + declared.cluster_weight * one.cluster, 6
-                )
-            told["weights"] = {"search": round(share, 6), "tag": declared.weight, "cluster": declared.cluster_weight}
+                one.score = round(share * searched + weight * one.tag + cluster_weight * one.cluster, 6)
+            told["weights"] = {"search": round(share, 6), "tag": weight, "cluster": cluster_weight}
         return sorted(candidates, key=lambda one: one.order)
 
     def _asked(self, request: Request) -> QuestionTags:
@@ -146,9 +135,8 @@ class TagScores:
         if floor is None:
             floor = 1.0 if vector is None else self._sample.usual_cosine(vector).at(_NAMED)
         tags = self._tags_in(workspace)
-        return tags.tags_of(
-            request.text, None if vector is None else lambda: self._vectors_in(workspace) @ vector, floor
-        )
+        cosines = None if vector is None else lambda: self._vectors_in(workspace, tags.names) @ vector
+        return tags.tags_of(request.text, cosines, floor)
 
     def _tags_in(self, workspace: str | None) -> TagIndex:
         """Tag index of a workspace, or of all chunks. It is built by workspace, so that a trace does not reveal the
@@ -164,10 +152,8 @@ class TagScores:
 
         return self._tags.of(workspace, read, self._access.rows_in)
 
-    def _vectors_in(self, workspace: str | None) -> Vectors:
-        return self._vectors.of(
-            workspace, lambda: self._embed_queries(self._tags_in(workspace).names), self._access.rows_in
-        )
+    def _vectors_in(self, workspace: str | None, names: Sequence[str]) -> Vectors:
+        return self._vectors.of(workspace, lambda: self._embed_queries(names), self._access.rows_in)
 
 
 def as_tags(value: Any) -> list[str]:

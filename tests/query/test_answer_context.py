@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from almanac.core.invisible import without_invisible
 from almanac.core.passage_parts import lay_out
-from almanac.query.answering.language import require_language
 from almanac.query.answering.pathways import Pathway
 from almanac.query.answering.prompt import Message, make_messages, select_passages
+from almanac.query.answering.wording import require_language
 from almanac.query.models.generators import ApiGenerator
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import UsageError

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answering.unknown import unknown_words
+from almanac.query.answering.wording import unknown_words
 from almanac.query.retrieval.question_language import question_language
 from almanac.schemas.results import Hit
 from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit, stream

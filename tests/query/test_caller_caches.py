@@ -47,22 +47,12 @@ _DECLARED = {"price": {"css": ".p"}, "colour": {"css": ".c"}, "salary": {"css": 
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenVersion]:
     base = Base(tmp_path_factory.mktemp("callers"))
+    texts = [f"A kayak {n}" for n in range(len(_ROWS))]
     rows = [
         ChunkRow(
-            f"i{n}",
-            "shop",
-            f"http://shop/{n}",
-            f"item {n}",
-            "document",
-            0,
-            0,
-            9,
-            f"A kayak {n}",
-            f"A kayak {n}",
-            metadata,
-            "2026-01-01T00:00:00+00:00",
+            f"i{n}", "shop", f"http://shop/{n}", f"item {n}", "document", 0, 0, 9, text, text, metadata, "2026-01-01"
         )
-        for n, metadata in enumerate(_ROWS)
+        for n, (text, metadata) in enumerate(zip(texts, _ROWS, strict=True))
     ]
     base.embed(rows)
     build_version(base.job())

@@ -7,7 +7,7 @@ import pytest
 
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5
 from almanac.query import open_index
-from almanac.query.answering.notes import MULTILINGUAL, note_on_language
+from almanac.query.answering.wording import MULTILINGUAL, note_on_language
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question, question_language
 from almanac.schemas.declaration.embed import Embed

@@ -53,43 +53,15 @@ _PAGES: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+def _row(name: str, text: str, metadata: dict[str, Any], number: int = 0, start: int = 0) -> ChunkRow:
+    place = (number, start, start + len(text))
+    return ChunkRow(name, "pages", f"http://wiki/{name}", name, "document", *place, text, text, metadata, "2026-01-01")
+
+
 def _rows() -> list[ChunkRow]:
-    rows = [
-        ChunkRow(
-            name,
-            "pages",
-            f"http://wiki/{name}",
-            name,
-            "document",
-            0,
-            0,
-            len(text),
-            text,
-            text,
-            metadata,
-            "2026-01-01T00:00:00+00:00",
-        )
-        for name, text, metadata in _PAGES
-    ]
     parts = ["The station opened in 1901.", "It has nine platforms today.", "Its clock was made in Besançon."]
-    long = [
-        ChunkRow(
-            "station",
-            "pages",
-            "http://wiki/station",
-            "station",
-            "document",
-            n,
-            n * 40,
-            n * 40 + len(text),
-            text,
-            text,
-            {"workspace": "people"},
-            "",
-        )
-        for n, text in enumerate(parts)
-    ]
-    return [*rows, *long]
+    long = [_row("station", text, {"workspace": "people"}, n, n * 40) for n, text in enumerate(parts)]
+    return [*(_row(*page) for page in _PAGES), *long]
 
 
 @pytest.fixture(scope="module")
@@ -181,21 +153,8 @@ def test_no_filter_lets_another_workspace_in(opened: OpenVersion) -> None:
 def test_a_filter_does_not_tell_with_whom_a_chunk_is_shared(tmp_path: Path) -> None:
     base, texts = Base(tmp_path), {"ours": "A shared kayak.", "mine": "A kayak of one team."}
     rows = [
-        ChunkRow(
-            name,
-            "pages",
-            f"http://wiki/{name}",
-            name,
-            "document",
-            0,
-            0,
-            len(text),
-            text,
-            text,
-            {"team": teams},
-            "2026-01-01T00:00:00+00:00",
-        )
-        for (name, text), teams in zip(texts.items(), (["people", "research"], "people"), strict=True)
+        _row("ours", texts["ours"], {"team": ["people", "research"]}),
+        _row("mine", texts["mine"], {"team": "people"}),
     ]
     base.embed(rows)
     build_version(base.job())
@@ -365,3 +324,16 @@ def test_words_leave_their_vote_to_the_embedder_where_the_question_has_other_one
 def test_an_embedder_that_does_not_know_the_language_of_the_question_gets_no_vote_for_it(opened: OpenVersion) -> None:
     told = _fused(opened, "כמה ילדים יכולים להיכנס לטירה בלי לשלם?")
     assert (told["language"], told["vote"]) == ("he", 1.0)
+
+
+def test_vietnamese_without_diacritics_is_left_to_the_words(tmp_path: Path) -> None:
+    texts = ["Khách tham quan được hoàn tiền trước bảy ngày.", "Trẻ em dưới sáu tuổi được miễn phí."]
+    base, rows = Base(tmp_path), [_row(str(number), text, {}) for number, text in enumerate(texts)]
+    base.embed(rows)
+    build_version(base.job().model_copy(update={"language": "vi"}))
+    manifest = base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])).model_copy(update={"language": "vi"})
+    derived = manifest.derived.model_copy(update={"language_fit": {"": 1.0}})
+    with OpenVersion(base.index_dir, "v0001", manifest=manifest.model_copy(update={"derived": derived})) as version:
+        assert _fused(version, "Trẻ em dưới sáu tuổi được miễn phí")["dense_weight"] == 0.5
+        typed = _fused(version, "tre em duoi sau tuoi duoc mien phi")
+    assert (typed["dense_weight"], typed["vote"]) == (0.2, 1.0)

@@ -94,15 +94,6 @@ def test_only_what_the_user_asked_is_continued(index: PublishedIndex) -> None:
     )
 
 
-def test_a_question_without_history_takes_no_step_for_it(index: PublishedIndex) -> None:
-    assert "follow-up" not in [step["step"] for step in index.search("And for a child?", explain=True).explain or []]
-
-
-def test_a_follow_up_in_words_alone_goes_by_its_form(index: PublishedIndex) -> None:
-    found = index.search("And for a child?", mode="lexical", history=_HANOI)
-    assert (found.hits[0].title, found.searched) == ("hanoi", f"{_HANOI[0]['content']} And for a child?")
-
-
 def test_the_command_line_takes_what_was_asked_before(
     index: PublishedIndex, capsys: pytest.CaptureFixture[str]
 ) -> None:

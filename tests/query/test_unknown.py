@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from almanac.query.answering.unknown import says_unknown, unknown_words
-from almanac.query.answering.wording import languages_of
+from almanac.query.answering.wording import languages_of, says_unknown, unknown_words
 from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit
 
 
