@@ -215,6 +215,12 @@ def test_each_room_loads_from_this_checkout(room: str) -> None:
     assert Path(found) == _ROOT / room / "__init__.py"
 
 
+def test_what_searches_loads_no_more_of_ours_than_it_needs() -> None:
+    code = "import sys, almanac.query.published; print(sum(one.split('.')[0] == 'almanac' for one in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=_ROOT, capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 90
+
+
 def test_prefect_is_only_known_to_flows() -> None:
     """What can be explained without Prefect does not import it."""
     users = {

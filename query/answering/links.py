@@ -51,8 +51,8 @@ def without_foreign_links(text: str, held: frozenset[str]) -> str:
         before, text = text, _TAG.sub("", text)
         text = _LINK.sub(lambda found: found[0] if is_held(_TARGET.match(found[2])) else found[1], text)
     written, end = "", 0
-    for found in _ADDRESS.finditer(text):
-        address = _cut(found[0])
+    while found := _ADDRESS.search(text, end):
+        address = _cut(found[0])  # another one may begin behind what is cut off
         written += text[end : found.start()] + (address if address in held else LEFT_OUT)
         end = found.start() + len(address)
     return _TAG_BEGINS.sub("< ", _JOINT.sub(joint, written + text[end:]))

@@ -4,11 +4,12 @@ their best chunk; and the declared golden questions, with what is found in place
 
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytrec_eval
 
-from almanac.query.evaluation.golden import Asked, Golden, ask_golden, load_golden, recall_of
+from almanac.query.evaluation.golden import Asked, Golden, ask_golden, load_golden, recall_of, requests_for
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
@@ -110,11 +111,11 @@ def _rank(golden: Golden, hits: Sequence[Hit]) -> int | None:
 
 
 def _failed(index: PublishedIndex, retriever: Retriever, one: Asked, mode: SearchMode | None) -> FailedQuestion:
-    golden, declared, deep = one.golden, index.declaration.retrieve, list[Hit]()
+    golden, deep = one.golden, list[Hit]()
     if golden.is_answerable:
-        text = compose_query(declared.query, golden.question)
-        (vector,) = index.embedder.embed_queries([text])
-        deep = retriever.find(Request(text, vector, _DEEPEST, mode or declared.mode, ranking=True)).hits
+        embed = index.embedder.embed_queries
+        (request,) = requests_for(index.declaration, embed, [golden], k=_DEEPEST, mode=mode)
+        deep = retriever.find(replace(request, ranking=True)).hits
     expected = {
         "document_id": sorted(golden.document_ids),
         "url": sorted(golden.urls),

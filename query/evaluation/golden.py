@@ -117,6 +117,23 @@ class Asked(NamedTuple):
         return any(map(self.golden.is_answered_by, self.hits)) if self.golden.is_answerable else not self.is_answered
 
 
+def requests_for(
+    declaration: Declaration,
+    embed_queries: Callable[[Sequence[str]], Vectors],
+    golden: Sequence[Golden],
+    *,
+    k: int = 1,
+    mode: SearchMode | None = None,
+) -> list[Request]:
+    """Requests for golden questions as the declared `retrieve` searches, or in another `mode`, for at least `k` hits.
+    `embed_queries` gives the unit vectors of texts, float32 (n, dimension).
+    """
+    declared = declaration.retrieve
+    texts = [compose_query(declared.query, one.question) for one in golden]
+    vectors = embed_queries(texts)
+    return [Request(*of, max(declared.k, k), mode or declared.mode) for of in zip(texts, vectors, strict=True)]
+
+
 def ask_golden(
     declaration: Declaration,
     retriever: Retriever,
@@ -124,21 +141,17 @@ def ask_golden(
     golden: Sequence[Golden],
     mode: SearchMode | None = None,
 ) -> list[Asked]:
-    """Asks a version the golden questions, as the declared `retrieve` searches, or in another `mode`. Those with a
-    history are left out.
-    """
-    declared, golden = declaration.retrieve, without_history(golden)
-    texts = [compose_query(declared.query, one.question) for one in golden]
-    default = score_thresholds(retriever.opened.manifest.embedder) if declared.floor is None else None
-    searches = [
-        Request(text, vector, declared.k, mode or declared.mode)
-        for text, vector in zip(texts, embed_queries(texts), strict=True)
+    """Asks a version the golden questions, as `requests_for` has them. Those with a history are left out."""
+    golden, floor = without_history(golden), declaration.retrieve.floor
+    default = score_thresholds(retriever.opened.manifest.embedder) if floor is None else None
+    return [
+        Asked(
+            one,
+            retriever.find(request).hits,
+            bool(retriever.find(replace(request, floor=floor, thresholds=default)).hits),
+        )
+        for one, request in zip(golden, requests_for(declaration, embed_queries, golden, mode=mode), strict=True)
     ]
-    hits = [retriever.find(search).hits for search in searches]
-    is_answered = [
-        bool(retriever.find(replace(search, floor=declared.floor, thresholds=default)).hits) for search in searches
-    ]
-    return [Asked(*found) for found in zip(golden, hits, is_answered, strict=True)]
 
 
 def measure_recall(
@@ -147,26 +160,12 @@ def measure_recall(
     embed_queries: Callable[[Sequence[str]], Vectors],
     golden: Sequence[Golden],
 ) -> Recall:
-    """Measures the recall of a version on golden questions, among the first `retrieve.k` hits.
-
-    Args:
-        declaration: The declaration, whose `retrieve` section applies. Query expansion does not take part.
-        opened: The version.
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension).
-        golden: The questions. Those with a history are left out.
-
-    Returns:
-        Recall over the answerable questions, with those missed, and the numbers of questions that pass the score
-        threshold for answers.
+    """Measures the recall of a version on golden questions, among the first `retrieve.k` hits: over the answerable
+    ones, with those missed, and the numbers of questions that pass the score threshold for answers. Query expansion
+    does not take part.
     """
-    return recall_of(
-        ask_golden(
-            declaration,
-            Retriever(declaration, opened, embed_queries, load_reranker(declaration)),
-            embed_queries,
-            golden,
-        )
-    )
+    retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
+    return recall_of(ask_golden(declaration, retriever, embed_queries, golden))
 
 
 def recall_of(asked: Sequence[Asked]) -> Recall:

@@ -8,11 +8,9 @@ from almanac.core.logs import get_logger
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.reader import OpenVersion
-from almanac.query.evaluation.golden import Golden, without_history
+from almanac.query.evaluation.golden import Golden, requests_for, without_history
 from almanac.query.models.rerank import load_reranker
-from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.relevance import Features
-from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo
@@ -48,20 +46,13 @@ def fit_calibration(
 
     A hit answers if it is what the question expects; all other hits are negatives, and all hits of unanswerable
     questions. None where fewer than 10 hits answer, or fewer than 10 do not.
-
-    Args:
-        declaration: The declaration, whose `retrieve` section applies.
-        opened: The version.
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension).
-        golden: The questions. Those with a history are left out.
     """
-    declared, golden = declaration.retrieve, without_history(golden)
+    golden = without_history(golden)
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
-    texts = [compose_query(declared.query, one.question) for one in golden]
     found: list[Features] = []
     answers: list[bool] = []
-    for one, text, vector in zip(golden, texts, embed_queries(texts), strict=True):
-        request = Request(text, vector, max(declared.k, _LEAST_HITS), declared.mode)
+    requests = requests_for(declaration, embed_queries, golden, k=_LEAST_HITS)
+    for one, request in zip(golden, requests, strict=True):
         retrieved = retriever.find(request)
         found += [of for of, _ in retriever.judge.features(request, retrieved.hits, retrieved.rivals)]
         answers += map(one.is_answered_by, retrieved.hits)

@@ -67,11 +67,8 @@ def likeliest_languages(text: str) -> list[tuple[str, float]]:
     for a text without letters.
     """
     letters = _NO_LANGUAGE.sub(" ", text)
-    return (
-        [(primary_tag(str(label)), float(probability)) for label, probability in language_model().rank(letters)]
-        if letters.strip()
-        else []
-    )
+    ranked = language_model().rank(letters) if letters.strip() else ()
+    return [(primary_tag(str(label)), float(probability)) for label, probability in ranked]
 
 
 @lru_cache(maxsize=256)
@@ -82,11 +79,9 @@ def _usual_fit(embed: "Embed", tag: str) -> float | None:
     from wordfreq import available_languages, top_n_list  # the import takes 0.3 s
 
     tag = "nb" if tag == "no" else tag
-    return (
-        language_fit(embed, top_n_list(tag, _USUAL_WORDS, wordlist="small"))
-        if tag in available_languages("small")
-        else None
-    )
+    if tag not in available_languages("small"):
+        return None
+    return language_fit(embed, top_n_list(tag, _USUAL_WORDS, wordlist="small"))
 
 
 class ContentLanguages:

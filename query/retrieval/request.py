@@ -25,22 +25,12 @@ SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
 class Request:
     """One search request.
 
-    Args:
-        text: Text to search for.
-        vector: Unit vector of the text, float32 (dimension,). None is allowed in mode `lexical` without `floor`; tags
-            are then matched by their words alone.
-        k: Maximum number of hits.
-        mode: Retrievers to use.
-        where: Metadata filter, in the grammar of `query.retrieval.filters`.
-        floor: Minimum dense cosine of a hit.
-        thresholds: Calibrated score thresholds of the embedder, whose floor is applied together with the term coverage
-            of a hit (`query.retrieval.relevance`): in a language that the embedder does not cover, term coverage
-            decides alone.
-        workspace: Value that the declared workspace field of a hit must have.
-        ranking: Whether to return the first k candidates in order of their scores, without selection (one per document,
-            diversity, share), relevance and neighbours.
-        closest: Number of hits, or k if that is more, to find besides: the closest, whether they pass `floor` and
-            `thresholds` or not. 0 for none.
+    `vector` is the unit vector of `text`, float32 (dimension,); None is allowed in mode `lexical` without `floor`. `k`
+    is the maximum number of hits, `where` a filter in the grammar of `query.retrieval.filters`, `floor` the minimum
+    dense cosine. `thresholds` are those of the embedder, applied together with the term coverage of a hit
+    (`query.retrieval.relevance`). `ranking` gives the first k candidates by score, without selection (one per document,
+    diversity, share), relevance and neighbours. `closest` is the number of hits, or k if that is more, to find besides,
+    whether they pass `floor` and `thresholds` or not; 0 for none.
     """
 
     text: str

@@ -37,14 +37,8 @@ _log = get_logger("almanac.search")
 
 @dataclass
 class Searched:
-    """What a search was for, and what it found.
-
-    Args:
-        hits: Hits, best first.
-        question: The question that was searched for, with what it continues.
-        request: The request for it.
-        closest: As in `Retrieved`.
-        trace: The steps, as in `Retrieved`.
+    """What a search was for, and what it found: hits, best first, the question with what it continues, and the request
+    for it; `closest` and `trace` as in `Retrieved`.
     """
 
     hits: list[Hit]

@@ -137,7 +137,7 @@ def test_eval_shows_what_fails_and_what_is_found_instead(
     base: Base, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("almanac.query.published.PublishedIndex.embedder", HashEmbedder())
-    monkeypatch.setattr("almanac.query.published.PublishedIndex._refuse_other_embedder", lambda *_: None)
+    monkeypatch.setattr("almanac.query.published.describe_embedder", lambda _: INFO)
     base.declare()
     base.run()
     with (

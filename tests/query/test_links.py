@@ -111,6 +111,7 @@ def test_what_a_passage_holds_and_what_is_no_link_stays(text: str) -> None:
         "https://rules.example/refund?lang=en#how&q=secret",
         "https://rules.example@evil.example/",
         "HTTPS://EVIL.EXAMPLE/x",
+        "https://)https://evil.example/y",
         "[x](https&#58;//evil.example)",
         "[x](https://rules.example/refund?lang=en#how/../../evil)",
     ],
