@@ -306,6 +306,10 @@ class PublishedIndex:
         """Reads sentences for questions. The first access loads its embedders."""
         return self._embedders.reader(self.declaration.embed, self._data)
 
+    def _reader_of(self, retriever: Retriever) -> "Reader":
+        """The reader for a version, in whose folder it keeps vectors unless the declaration says no."""
+        return self.reader.beside(retriever.opened.folder) if self.declaration.answer.keep_vectors else self.reader
+
     def _load_reader_beside(self) -> None:
         """Begins to load what reads sentences in another thread, while this one searches. An error is met again by
         `reader`.
@@ -408,7 +412,7 @@ class PublishedIndex:
             # without time, it is done when this is called again
             if version == self._ahead or time.monotonic() >= until:
                 return
-            chunks, reader = retriever.chunks(_FEW), self.reader.beside(retriever.opened.folder)
+            chunks, reader = retriever.chunks(_FEW), self._reader_of(retriever)
         self._ahead = version  # also where a text cannot be embedded: that is tried once
         with suppress(UsageError):  # where a question needs a workspace
             self.ask(self.title)  # imports and reads what nothing before the first answer does
@@ -665,7 +669,7 @@ class PublishedIndex:
             text,
             found.hits,
             self.embedder,
-            None if self.has_model else self.reader.beside(retriever.opened.folder),
+            None if self.has_model else self._reader_of(retriever),
             mode,
             lowest,
             is_confident,

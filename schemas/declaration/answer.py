@@ -1,4 +1,4 @@
-"""The section `answer` of a declaration: what is said where the content holds no answer."""
+"""The section `answer` of a declaration: replies without a model, and what is said where nothing answers."""
 
 from pydantic import Field
 
@@ -16,4 +16,9 @@ class AnswerWords(DeclaredModel):
         "the "
         "knowledge base, in the language "
         "of the question",
+    )
+    keep_vectors: bool = Field(
+        True,
+        description="whether vectors of sentences that were read for a reply without a model are kept in a hidden file "
+        "beside the version, some 550 bytes each: else they are made at each question, in up to a second",
     )

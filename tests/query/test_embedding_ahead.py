@@ -13,6 +13,7 @@ from almanac.core.settings import DataDir
 from almanac.index.embedding.embedder import Embedder, LocalEmbedder, Vectors, load_embedder
 from almanac.query import open_index, published
 from almanac.query.published import PublishedIndex
+from almanac.schemas.declaration.answer import AnswerWords
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import OperationalError
 from almanac.serve.catalog import Catalog
@@ -212,3 +213,15 @@ def test_a_base_with_a_sentence_that_cannot_be_embedded_can_be_asked(
     assert catalog.keep_up() == ["small"]
     assert len(tried) == published._AT_ONCE, "it is tried once"
     catalog.close()
+
+
+def test_no_vectors_are_kept_where_the_declaration_says_so(base: SmallBase) -> None:
+    _forget_vectors(base)
+    declaration = load_declaration(str(base.path))
+    declared = declaration.model_copy(update={"answer": AnswerWords(keep_vectors=False)})
+    with PublishedIndex(declared, DataDir(base.data)) as index:
+        assert index.ask(_QUESTIONS[0]).answered
+    assert not list(base.data.glob("index/small/versions/*/.sentences-*"))
+    with PublishedIndex(declaration, DataDir(base.data)) as index:
+        assert index.ask(_QUESTIONS[0]).answered
+    assert list(base.data.glob("index/small/versions/*/.sentences-*"))
