@@ -63,7 +63,7 @@ _POOL = {
 @pytest.mark.parametrize(
     ("language", "question", "answer"),
     [
-        ("de", "Welche Straßenbahn fährt zum Bad?", 1),
+        ("de", "Welche Straßenbahnlinie hält vor dem Bad?", 1),
         ("de", "Wie warm ist das Lehrbecken?", 2),
         ("he", "כמה חמה בריכת הלימוד?", 1),
         ("ja", "練習用プールの温度は何度ですか。", 1),
@@ -91,11 +91,11 @@ def test_what_is_asked_about_and_stands_nowhere_tells_most(language: str, questi
     assert _best(question, _POOL[language], language)[0] < LEAST_COVERAGE
 
 
-def test_akin_is_what_goes_on_and_never_another_number_or_another_pair_of_syllables() -> None:
+def test_another_number_or_another_pair_of_syllables_is_another_word() -> None:
     def share(question: str, text: str, language: str) -> float:
         return term_coverage(_readings(question, [text], language), question, [text])[0].share
 
-    assert 0 < share("Straßenbahn", "Die Straßenbahnlinie 4", "de") < share("Straßenbahn", "Die Straßenbahn", "de") == 1
+    assert share("Straßenbahn", "Die Straßenbahn", "de") == 1
     assert share("123456", "number 1234567", "en") == 0
     assert share("thành công", "thành phố", "vi") < share("thành công", "thành công", "vi") == 1
     alone = _readings("thành công", ["thành phố"], "vi")[0]
