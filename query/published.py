@@ -703,8 +703,10 @@ class PublishedIndex:
 
     @cached_property
     def _thresholds(self) -> ScoreThresholds:
-        """Those of the embedder, which need not be loaded for them."""
-        return score_thresholds(describe_embedder(self.declaration.embed))
+        """Those of the embedder, which need not be loaded for them, unless another package brings it."""
+        embed = self.declaration.embed
+        is_ours = embed.provider in ("local", "mistral", "openai")
+        return score_thresholds(describe_embedder(embed)) if is_ours else self.embedder.score_thresholds
 
 
 def _compared(opened: OpenVersion) -> OpenVersion:

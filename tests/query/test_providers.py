@@ -10,6 +10,7 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.query.models.generators import load_generator
 from almanac.query.published import PublishedIndex
+from almanac.schemas.errors import DeclarationError
 from tests.conftest import ROOT, Example
 from tests.loopback.mistral import LoopbackMistral
 
@@ -68,3 +69,35 @@ def test_an_overlay_answers_from_the_version_that_is_live(
     with PublishedIndex(declaration, DataDir(voyago.almanac.data)) as index:
         answer = index.ask("What does the tour to Hội An cost?")
     assert answer.answered and server.asked[-1]["model"] == declaration.generate.model
+
+
+@pytest.mark.parametrize(
+    ("embed", "generate", "finding"),
+    [
+        (
+            "base_url: 'http://a.example/v1', key: '${A}'",
+            "base_url: 'http://b.example/v1', key: '${A}'",
+            "is the key of",
+        ),
+        ("base_url: 'http://a.example/v1', key: '${A}'", "base_url: 'http://b.example/v1', key: '${B}'", None),
+        ("base_url: 'http://a.example/v1', key: '${A}'", "base_url: 'http://a.example/v2', key: '${A}'", None),
+        ("base_url: 'http://a.example/v1', key: sk-1", "key: '${B}'", "must name a variable"),
+        ("server_url: 'http://a.example'", "key: '${B}'", "server_url belongs to provider: mistral"),
+        ("base_url: 'http://a.example/v1', options: {a: 1}", "key: '${B}'", "options belongs to providers of other"),
+        ("base_url: 'http://u:p@a.example/v1'", "key: '${B}'", "must not hold a user or a password"),
+    ],
+)
+def test_a_declaration_with_a_key_for_two_servers_or_a_key_in_it_is_refused(
+    tmp_path: Path, embed: str, generate: str, finding: str | None
+) -> None:
+    path = tmp_path / "kb.yaml"
+    path.write_text(
+        "name: keys\nsources: [{name: s, kind: files, glob: '*.md', yields: documents}]\n"
+        f"embed: {{provider: openai, {embed}}}\ngenerate: {{provider: openai, model: small, {generate}}}\n"
+    )
+    if finding is None:
+        assert load_declaration(str(path)).generate.key_variable in ("A", "B")
+        return
+    with pytest.raises(DeclarationError, match=finding) as raised:
+        load_declaration(str(path))
+    assert "sk-1" not in str(raised.value)
