@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from almanac.core.extras import require_extra
+from almanac.core.extras import Extra, require_extra
 from almanac.core.settings import installation
 from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
 from almanac.index.embedding.precision import resolve
@@ -175,8 +175,9 @@ def require_models(embed: "Embed") -> None:
     """Raises UsageError where the embedder needs an extra that is not installed: a model that is not bundled, `models`;
     an API, that of its provider.
     """
-    if embed.provider == "mistral" or embed.provider == "openai":
-        require_extra(embed.provider, f"embed.provider: {embed.provider}")
+    extras: dict[str, Extra] = {"mistral": "mistral", "openai": "openai"}
+    if embed.provider in extras:
+        require_extra(extras[embed.provider], f"embed.provider: {embed.provider}")
     elif embed.provider == "local" and embed.model not in BUNDLED:
         require_extra("models", f"embed.model: {embed.model}", embed.model, f"one of the bundled: {', '.join(BUNDLED)}")
 
