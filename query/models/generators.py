@@ -68,6 +68,7 @@ class ApiGenerator:
         sdk, key = SDKS[generate.provider], ApiKey(generate.key_variable)
         self._api = Api(sdk, generate.server, key, limit, timeout_s=generate.timeout_s, retry=retry, section="generate")
         self._complete, self._stream = _CALLS[generate.provider]
+        self._may_change = generate.provider == "openai"  # Mistral's library knows its own options alone
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
         def send(client: Any, asked: dict[str, Any]) -> str:
@@ -108,7 +109,7 @@ class ApiGenerator:
             try:
                 answer = self._api.call(partial(send, asked=body), tokens=tokens)
             except Unanswered as failure:
-                further = change_for(failure.finding, changes)
+                further = change_for(failure.finding, changes) if self._may_change else None
                 if further is None:
                     raise failure.error from None
                 changes = changes | {further}

@@ -1,6 +1,7 @@
 """What the sections `embed` and `generate` say of a provider's API: its server, its key, its limits."""
 
 import re
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Annotated, Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ _WITHOUT_API = frozenset({"local", "extractive"})
 _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
+@cache  # looking through all packages takes a twentieth of a second
 def provided(group: str, name: str) -> EntryPoint:
     """The entry point of a provider. Raises ValueError with those that there are, if no installed package has it."""
     found = {one.name: one for one in entry_points(group=group)}

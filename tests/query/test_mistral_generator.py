@@ -205,6 +205,14 @@ def test_what_a_model_does_not_take_is_found_out_once_and_kept(server: LoopbackM
     assert len(server.asked) == 2 and server.asked[1]["max_tokens"] == 500
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_server_of_mistrals_protocol_that_refuses_an_option_says_so(server: LoopbackMistral, streamed: bool) -> None:
+    server.strike("reasoning")
+    with pytest.raises(OperationalError, match="'max_tokens' is not supported") as raised:
+        ask(generator_of(server, "mistral", model="thinker"), streamed=streamed)
+    assert raised.value.hint and len(server.asked) == 1
+
+
 def test_a_key_is_sent_to_its_server_alone(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-of-openai")
