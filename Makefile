@@ -12,7 +12,7 @@ HAS    := $(VENV)/.has-$(VERSION)-$(subst $(comma),-,$(EXTRAS))
 RUNS   := $(VENV)/.runs-$(VERSION)
 MODEL  := index/embedding/minilm/model.safetensors
 SETUP  := requirements.lock pyproject.toml setup.py .ci/install $(MODEL)
-# Three processes, since tests wait for servers and disks a third of their time. One thread each for numpy, torch and onnxruntime: they would wait for each other.
+# Three processes, since tests wait for servers and disks a third of their time. One thread each for numpy, torch and OpenVINO: they would wait for each other.
 # A worker that dies ends the tests, and the one that it was at is named: xdist 3.8 leaves the worker that replaces it waiting for ever.
 PYTEST := pytest -n 3 --dist loadgroup --max-worker-restart 0
 test quick: export OMP_NUM_THREADS := 1
@@ -67,11 +67,11 @@ tests = $(BIN)/python -m $(PYTEST) $(1)
 endif
 
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries, whatever takes long: hours
-	ALMANAC_TORTURE=1 $(BIN)/python -m pytest -m slow --timeout=0
+	ALMANAC_TORTURE=1 $(BIN)/python -m pytest -m slow --timeout=0 -o faulthandler_timeout=0
 
 hardening: setup ## every attack of tests/hardening, whole; writes docs/hardening.md
 	@rm -rf $(VENV)/hardening && mkdir -p $(VENV)/hardening
-	ALMANAC_TORTURE=1 HARDENING_ROWS=$(CURDIR)/$(VENV)/hardening $(BIN)/python -m pytest tests/hardening --timeout=0; \
+	ALMANAC_TORTURE=1 HARDENING_ROWS=$(CURDIR)/$(VENV)/hardening $(BIN)/python -m pytest tests/hardening --timeout=0 -o faulthandler_timeout=0; \
 	done=$$?; $(BIN)/python -m tests.hardening.tally $(VENV)/hardening; exit $$done
 
 eval: setup ## retrieval quality, reliability of relevance and answers on question sets (SETS="DIR DIR") and golden questions, as tables

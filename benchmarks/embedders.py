@@ -57,7 +57,9 @@ def _measure(model: str, passages: list[str], questions: list[str]) -> dict[str,
 
     quiet_engines()
     embed = Embed(model=model)
-    folder = find_model(embed).path  # unpacked here, where it is not yet
+    folder = find_model(embed)
+    places = [path for path in (folder.path, folder.tokenizer()) if path]
+    files = [path for path in folder.path.rglob("*") if path.is_file()] or places
     start = time.perf_counter()
     embedder = load_embedder(embed)
     loaded = time.perf_counter()
@@ -76,7 +78,7 @@ def _measure(model: str, passages: list[str], questions: list[str]) -> dict[str,
         "passages": time.perf_counter() - begin,
         "processor": time.process_time() - used,
         "idle": idle,
-        "disk": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 2**20,
+        "disk": sum(path.stat().st_size for path in files) / 2**20,
     }
 
 

@@ -190,7 +190,7 @@ def _questions(index: PublishedIndex, folder: Path, judged: Judged) -> Questions
 
 def _rows(index: PublishedIndex, folder: Path, judged: Judged, questions: Questions) -> Iterator[str]:
     judged = {one: judged[one] for one in questions.ids}
-    titles = index.version().metadata_column("title")
+    titles = index.version().coded_metadata(lambda metadata: metadata.get("title")).values()
     are_shared = len(set(titles)) <= len(titles) / 2  # titles of articles, of which the passages are parts
     steps = _steps(
         index.declaration.retrieve.model_copy(update={"candidates": _DEEP}), _TITLES_AS_TAGS if are_shared else None

@@ -66,10 +66,12 @@ def _measure(name: str, count: int, tokens: int, folder: Path) -> dict[str, Any]
     import torch
 
     from almanac.index.embedding.embedder import LocalEmbedder
+    from almanac.index.embedding.library_models import load_library_model
+    from almanac.index.embedding.model_folder import find_model
     from almanac.schemas.declaration.embed import Embed
 
     embedder = LocalEmbedder(Embed(model=name))
-    model = embedder._documents
+    model = load_library_model(find_model(Embed(model=name)), is_half=embedder.info.precision == "bfloat16")
     chunks = _chunks(model.tokenizer, count, tokens)
     (folder / "chunks.jsonl").write_text(
         "".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(chunks)), encoding="utf-8"

@@ -156,17 +156,17 @@ def _prepared(step: str, folder: Path) -> Callable[[], dict[str, float]]:
 def make_version(folder: Path, table: str, name: str, parent: str | None) -> dict[str, float]:
     """The index stage, Prefect left out: build, verify, finish, publish; seconds of each."""
     index_dir, laps = folder / "index" / "benchmark", [time.perf_counter()]
-    directory, since = version_dir(index_dir, name), version_dir(index_dir, parent) if parent else None
+    directory = version_dir(index_dir, name)
     job = BuildJob(
         version_dir=directory, kb="benchmark", collection="benchmark", language="en", chunks=folder / table / CHUNKS,
         vectors_root=folder / "vectors",
-        embedder=_INFO, parent=since,
+        embedder=_INFO, parent=version_dir(index_dir, parent) if parent else None,
     )  # fmt: skip
     facts = build_version(job)
     if facts.kind != ("delta" if parent else "full"):
         raise SystemExit(f"{name} was built in another way than it should: {facts}")
     laps.append(time.perf_counter())
-    if problems := verify_version(directory, None, folder / "vectors", _INFO, since=since):
+    if problems := verify_version(directory, None, folder / "vectors", _INFO):
         raise SystemExit(f"{name} is not what was built: {problems[:3]}")
     laps.append(time.perf_counter())
     chunks = read_table(folder / table / CHUNKS, ["chunk_id", "text_sha256", "metadata"])

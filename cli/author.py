@@ -1,23 +1,25 @@
 """Commands for whoever writes a declaration: init, validate, test-url."""
 
+import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from almanac.cli.options import KB, Env, Json
+from almanac.cli.options import KB, Data, Env, Json
 from almanac.cli.output import print_json, print_table, say
-from almanac.core.durable import write_file
+from almanac.core.durable import remove, write_file
 from almanac.core.load import load_declaration
 from almanac.core.namesakes import require_own_name
-from almanac.core.settings import Project, document
-from almanac.schemas.errors import UsageError
+from almanac.core.settings import DataDir, Project, document
+from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.hashing import canonical_json
 
 if TYPE_CHECKING:
     from almanac.schemas.declaration import Declaration
-    from almanac.schemas.declaration.source import FilesSource, SiteSource
+    from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
+    from almanac.spiders.mapping.inspect_url import PageReport
 
 
 def init(
@@ -29,11 +31,29 @@ def init(
         ),
     ] = None,
     language: Annotated[
-        str, typer.Option("--language", metavar="TAG", help="of the content, by BCP 47: en, fr, pt-BR; auto: several")
-    ] = "en",
+        str | None,
+        typer.Option(
+            "--language",
+            metavar="TAG",
+            help="of the content, by BCP 47: en, fr, pt-BR; auto: several; default: what the page is in, else en",
+            show_default=False,
+        ),
+    ] = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="URL|PATH",
+            help="a page, an API's answer, a file or a folder: propose a declaration from what it shows",
+            show_default=False,
+        ),
+    ] = None,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="with --from: also from private and loopback addresses")
+    ] = False,
     as_json: Json = False,
 ) -> None:
-    """Write a commented declaration to start from."""
+    """Write a commented declaration to start from, or with --from, one that is proposed from a page or file."""
     from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN, NAME_PATTERN
 
     path = (folder or Project.locate().knowledge) / f"{name}.yaml"
@@ -44,22 +64,44 @@ def init(
             where="NAME",
             hint=f"lower-case letters, digits, - and _; two at least: {NAME_PATTERN}{dotted}",
         )
-    if not re.fullmatch(LANGUAGE_PATTERN, language):
+    if language is not None and not re.fullmatch(LANGUAGE_PATTERN, language):
         raise UsageError(
             f"'{language}' is no language", where="--language", hint="a tag of BCP 47, such as en, fr or pt-BR; or auto"
         )
     if path.exists():
         raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
-    write_file(path, _template(name, language), is_for_user=True)
-    load_declaration(str(path), env="")
+    text = _template(name, language or "en") if origin is None else _proposed(path, origin, language, allow_private)
+    write_file(path, text, is_for_user=True)
+    try:
+        load_declaration(str(path), env="")
+    except BaseException:
+        remove(path)  # so that the next try finds its place free
+        raise
     if as_json:
         print_json({"kb": name, "path": str(path)})
     else:
         kb = name if folder is None else path
         say(
-            f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} URL; almanac run {kb}. "
-            f"Every key: {document('declaration.md')}"
+            f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} {origin or 'URL'}; "
+            f"almanac run {kb}. Every key: {document('declaration.md')}"
         )
+
+
+def _proposed(path: Path, origin: str, language: str | None, allow_private: bool) -> str:
+    """The declaration at `path` that a page, a file or a folder speaks for."""
+    from almanac.cli.proposed_yaml import proposed_declaration
+    from almanac.index.embedding.model_folder import bundled_for
+    from almanac.spiders.proposing.propose_files import propose_files
+    from almanac.spiders.proposing.propose_site import propose_site
+
+    if "://" in origin and not Path(origin).exists():
+        _require_url(origin)
+        sources = [propose_site(origin, language, allow_private=allow_private)]
+    else:
+        sources = propose_files(Path(origin), path.parent, language)
+    languages = {source.language for source in sources if source.language}
+    language = language or (languages.pop() if len(languages) == 1 else "auto" if languages else "en")
+    return proposed_declaration(path.stem, origin, bundled_for(language), sources, language)
 
 
 def _template(name: str, language: str) -> str:
@@ -153,22 +195,69 @@ def test_url(
     """Show what one page or file yields, which rule gave each field, what matched nothing, and what is rejected, with
     the reason.
     """
-    from almanac.schemas.declaration.source import FilesSource
+    from almanac.spiders.crawling.find_files import FoundFile
+    from almanac.spiders.mapping.inspect_url import inspect_file, inspect_url
+
+    declaration = load_declaration(kb, env)
+    if "://" in url and not Path(url).exists():
+        site = _source_for(declaration, url, source)
+        _show(declaration, site, inspect_url(site, url, declaration.language), as_json=as_json)
+    else:
+        files, name = _source_of_file(declaration, Path(url), source)
+        file = FoundFile(name, os.path.realpath(url))
+        _show(declaration, files, inspect_file(files, file, declaration.language), as_json=as_json)
+
+
+def test_source(
+    kb: KB,
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="its name in the declaration")],
+    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="how many, of a source of rows")] = 3,
+    env: Env = None,
+    data: Data = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a source gives first: rows, the first file, or a site's start page, and what it yields, as test-url
+    does.
+    """
+    from almanac.schemas.declaration.source import FilesSource, SiteSource
+    from almanac.spiders.crawling.file_places import place_of
+    from almanac.spiders.crawling.find_files import NotRead
+    from almanac.spiders.mapping.inspect_url import inspect_file, inspect_rows, inspect_url
+    from almanac.spiders.rows.read_rows import first_rows
+    from almanac.spiders.store.raw import RawStore
+
+    declaration = load_declaration(kb, env)
+    chosen = next((one for one in declaration.sources if one.name == source), None)
+    if chosen is None:
+        there = ", ".join(one.name for one in declaration.sources)
+        raise UsageError(f"no source '{source}' in {declaration.name}", where="SOURCE", hint=f"there are: {there}")
+    folder, language = declaration.path.parent, declaration.language
+    if isinstance(chosen, SiteSource):
+        start = str((chosen.start_urls or chosen.sitemaps)[0])
+        report = inspect_url(chosen, start, language)
+    elif isinstance(chosen, FilesSource):
+        with place_of(chosen, folder) as place:
+            found = place.find((), lambda _: False)
+            first = next((one for one in found if not isinstance(one, NotRead)), None)
+            if first is None:
+                finding, hint = f"no file matches {place.shown}", f"the glob is relative to {place.start}"
+                raise NoRecords(finding, where=f"source {source}", hint=hint)
+            report = inspect_file(chosen, first, language)
+    else:
+        raw = RawStore(DataDir.locate(data).raw(declaration.name, source))
+        report = inspect_rows(chosen, first_rows(chosen, folder, raw, rows), language)
+    _show(declaration, chosen, report, as_json=as_json)
+
+
+def _show(declaration: "Declaration", chosen: "Source", report: "PageReport", *, as_json: bool) -> None:
+    """Prints what a page, a file or rows yield."""
+    from almanac.schemas.declaration.source import SiteSource
     from almanac.schemas.items import Item, Reject
     from almanac.schemas.left_out import CURES, characters_in
-    from almanac.spiders.mapping.inspect_url import inspect_file, inspect_url
     from almanac.spiders.selecting.documents import describe_not_fetched
     from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
 
-    declaration = load_declaration(kb, env)
-    chosen: SiteSource | FilesSource
-    if "://" in url and not Path(url).exists():
-        chosen = _source_for(declaration, url, source)
-        report = inspect_url(chosen, url, declaration.language)
-    else:
-        chosen, name = _source_of_file(declaration, Path(url), source)
-        report = inspect_file(chosen, Path(url), name, declaration.language)
     for item in report.items:
         if item.draft is not None:
             workspace = declaration.retrieve.workspace
@@ -183,12 +272,12 @@ def test_url(
             item.text = prepared.text if isinstance(prepared, Item) else None
             report.characters += characters_in(prepared.passage or prepared.text) if isinstance(prepared, Item) else 0
             is_workspace = isinstance(prepared, Reject) and workspace is not None and prepared.field == workspace.field
-            if isinstance(prepared, Reject) and (is_workspace or isinstance(chosen, FilesSource)):
+            if isinstance(prepared, Reject) and (is_workspace or not isinstance(chosen, SiteSource)):
                 report.rejects.append(prepared.as_json())
     if as_json:
         print_json({"kb": declaration.name, "source": chosen.name, **report.model_dump(mode="json")})
         return
-    if isinstance(chosen, FilesSource):
+    if not isinstance(chosen, SiteSource):
         say(
             f"{report.final_url}: {report.content_type or 'not read'}; source {chosen.name}, {len(report.items)} "
             f"items, {len(report.rejects)} rejects"
@@ -267,7 +356,7 @@ def _source_of_file(declaration: "Declaration", path: Path, name: str | None) ->
             hint="a URL begins with http:// or https://; any other argument is the path of a file",
         )
     sources = [s for s in declaration.sources if isinstance(s, FilesSource) and name in (None, s.name)]
-    for source in sources:
+    for source in (one for one in sources if one.is_local):
         for found in find_files(declaration.path.parent, source.glob, follow_links=source.follow_links):
             if isinstance(found, FoundFile) and path.samefile(found.path):
                 return source, found.url
@@ -283,18 +372,23 @@ def _source_of_file(declaration: "Declaration", path: Path, name: str | None) ->
     return sources[0], path.name
 
 
-def _source_for(declaration: "Declaration", url: str, name: str | None) -> "SiteSource":
-    """The named site, or the one whose rules fit the URL best."""
-    from urllib.parse import urlsplit
-
-    from almanac.schemas.declaration.source import SiteSource
+def _require_url(url: str) -> None:
     from almanac.schemas.declaration.urls import http_url
-    from almanac.spiders.selecting.urls import url_matcher
 
     try:
         http_url(url)
     except ValueError as error:
         raise UsageError(str(error), where=url, hint="copy the address of a page from the browser") from error
+
+
+def _source_for(declaration: "Declaration", url: str, name: str | None) -> "SiteSource":
+    """The named site, or the one whose rules fit the URL best."""
+    from urllib.parse import urlsplit
+
+    from almanac.schemas.declaration.source import SiteSource
+    from almanac.spiders.selecting.urls import url_matcher
+
+    _require_url(url)
     sites = [s for s in declaration.sources if isinstance(s, SiteSource)]
     chosen = [s for s in sites if s.name == name] if name else [s for s in sites if urlsplit(url).hostname in s.domains]
     if not chosen:

@@ -180,34 +180,19 @@ def _processor() -> Check:
 
 
 def _models() -> Check:
-    """The bundled models. The one that is unpacked at its first use is not unpacked here: nothing may need it."""
-    from almanac.index.embedding.model_cache import MULTILINGUAL_E5, UNPACKED_MB
-    from almanac.index.embedding.model_folder import find_model
+    """The bundled models, whose files are compared with their digests."""
+    from almanac.index.embedding import four_bits
+    from almanac.index.embedding.model_folder import BUNDLED, find_model
     from almanac.schemas.declaration.embed import Embed
 
     _ = find_model(Embed()).path  # raises where the default one is not whole
-    model, folder = MULTILINGUAL_E5, MULTILINGUAL_E5.folder()
-    if folder.is_dir():
-        return Check("models", "ok", f"{model.name} is unpacked in {folder}")
-    if missing := [file.package for file in (model.weights, model.tokenizer) if _installed(file.package) is None]:
-        return Check(
-            "models", "note", f"{model.name} is not installed: {', '.join(missing)}", how_to_install("multilingual")
-        )
-    there = _nearest(folder)
-    if not os.access(there, os.W_OK | os.X_OK):
-        return Check(
-            "models",
-            "wrong",
-            f"{model.name} is unpacked at its first use, and {there} cannot be written",
-            "choose a folder with ALMANAC_CACHE=DIR",
-        )
-    if (free := shutil.disk_usage(there).free) < UNPACKED_MB * 10**6:
-        found = (
-            f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}, where "
-            f"{free // 10**6} MB are free"
-        )
-        return Check("models", "wrong", found, "free space, or choose a folder with ALMANAC_CACHE=DIR")
-    return Check("models", "ok", f"{model.name} is unpacked at its first use, {UNPACKED_MB} MB in {folder.parent}")
+    files = (four_bits.WEIGHTS, four_bits.TOKENIZER)
+    if missing := [file.package for file in files if _installed(file.package) is None]:
+        found = f"{four_bits.MODEL} is not installed: {', '.join(missing)}"
+        return Check("models", "note", found, how_to_install("multilingual"))
+    for file in files:
+        file.find()
+    return Check("models", "ok", f"{' and '.join(BUNDLED)} are installed")
 
 
 def _declarations(project: Project) -> Check:

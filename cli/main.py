@@ -51,7 +51,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
-    "Declare": [("init", author.init), ("validate", author.validate), ("test-url", author.test_url)],
+    "Declare": [
+        ("init", author.init),
+        ("validate", author.validate),
+        ("test-url", author.test_url),
+        ("test-source", author.test_source),
+    ],
     "Refresh": [("run", operate.run), ("plan", operate.plan), ("status", operate.status), ("server", server)],
     "Versions": [
         ("versions", keep.versions),

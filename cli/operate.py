@@ -88,7 +88,25 @@ def run(
 
 
 def plan(
-    kb: KB, source: Sources = None, full: Full = False, env: Env = None, data: Data = None, as_json: Json = False
+    kb: KB,
+    source: Sources = None,
+    full: Full = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            "--sample",
+            metavar="N",
+            min=0,
+            help=(
+                "where the embedder is another one than the live version's: ask the golden questions before and after "
+                "on N chunks, which are embedded; default: 500 by a model on this machine, 0 by an API"
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    env: Env = None,
+    data: Data = None,
+    as_json: Json = False,
 ) -> None:
     """Say what a run would do now: pages, items, quarantined ones with reasons, texts to embed, tokens, cost, the
     gate's verdict. Touches nothing.
@@ -100,7 +118,7 @@ def plan(
     declaration = load_declaration(kb, env)
     require_own_name(declaration)
     try:
-        result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full))
+        result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full), sample)
     except NoRecords as nothing:
         if not as_json and nothing.report:
             show_rejects(nothing.report["rejects"])
@@ -108,7 +126,7 @@ def plan(
     if as_json:
         print_json(result)
         return
-    show_plan(result, declaration.handle)
+    show_plan(result, declaration)
 
 
 def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
@@ -193,10 +211,12 @@ def _problem(index_dir: Path, version: str, handle: str) -> str | None:
     """Why a version is not as it should be, with the way out, as far as a look of milliseconds tells; None where it
     finds nothing.
     """
-    from almanac.index.versions.store import read_manifest, require_whole
+    from almanac.index.versions.store import read_manifest, require_files, require_segments, version_dir
 
     try:
-        require_whole(index_dir, read_manifest(index_dir, version))
+        manifest = read_manifest(index_dir, version)
+        require_files(version_dir(index_dir, version), manifest)
+        require_segments(index_dir, manifest)
     except (DamagedVersion, NotFound, StorageError) as error:
         error.about(handle)
         return str(error)

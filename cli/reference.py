@@ -25,6 +25,8 @@ from almanac.schemas.declaration.expectations import Expectation, needs_of
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
+from almanac.schemas.declaration.git import Git
+from almanac.schemas.declaration.login import Login
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.named_expectations import (
     declarable_expectations,
@@ -33,6 +35,7 @@ from almanac.schemas.declaration.named_expectations import (
 )
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
+from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowsSource, SqlSource
 from almanac.schemas.declaration.run import RunsOn
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
@@ -42,6 +45,11 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "The knowledge base": (Declaration, ""),
     "A site": (SiteSource, "sources[], kind: site"),
     "Files": (FilesSource, "sources[], kind: files"),
+    "Git": (Git, "sources[].git"),
+    "Rows of a function": (RowsSource, "sources[], kind: rows"),
+    "Rows of a database": (SqlSource, "sources[], kind: sql"),
+    "Rows of a program": (CommandSource, "sources[], kind: command"),
+    "Pushed documents": (PushedSource, "sources[], kind: pushed"),
     "A field": (FieldRule, "fields.NAME"),
     "A selector": (Selector, "each, link, next, body"),
     "Script": (Script, "from"),
@@ -51,6 +59,7 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Limits": (Limits, "sources[].limits"),
     "Politeness": (Politeness, "sources[].politeness"),
     "Auth": (Auth, "sources[].politeness.auth"),
+    "Login": (Login, "sources[].login"),
     "Render": (Render, "sources[].render"),
     "Click": (Click, "sources[].render.click[]"),
     "Validate": (Validate, "validate"),
@@ -70,7 +79,8 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Run": (RunsOn, "run"),
 }
 _COMMANDS = (
-    "demo", "doctor", "init", "validate", "test-url", "plan", "run", "status", "server", "versions", "diff", "publish",
+    "demo", "doctor", "init", "validate", "test-url", "test-source",
+    "plan", "run", "status", "server", "versions", "diff", "publish",
     "rollback", "verify", "rebuild",
     "compact", "prune", "forget", "promote", "search", "ask", "eval", "export", "serve", "mcp",
 )  # fmt: skip

@@ -25,11 +25,13 @@ from almanac.flows.reporting.tables import (
     not_fetched_rows,
     plan_rows,
     reject_rows,
+    retrieval_rows,
     rules_note,
     text_rows,
 )
 from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, LimitReached
-from almanac.schemas.reports import PlanResult, RunReport
+from almanac.schemas.declaration import Declaration
+from almanac.schemas.reports import EmbedderChange, PlanResult, RunReport
 
 _SHOWN = 50
 _SHOWN_REJECTS = 20
@@ -66,7 +68,8 @@ def show_report(report: RunReport, handle: str, *, is_comparable: bool = True) -
         say(f"quarantined items with their reasons: {report.rejects_file}")
 
 
-def show_plan(result: PlanResult, handle: str) -> None:
+def show_plan(result: PlanResult, declaration: Declaration) -> None:
+    handle = declaration.handle
     print_table(f"{result.kb}: what a run would do now", ("", "value"), plan_rows(result))
     print_table(
         "Gate: would refuse" if result.gate["would_refuse"] else "Gate: would let it pass",
@@ -74,6 +77,8 @@ def show_plan(result: PlanResult, handle: str) -> None:
         gate_rows(result.gate),
     )
     _say_remedies(result.remedies)
+    if result.embedder is not None:
+        _show_change(result.embedder, declaration)
     if lost := lost_rows(result.sources):
         print_table("Pages that do not arrive, are gone or are left out; --json lists each", LOST_COLUMNS, lost)
     _show_limits(result.limits_reached)
@@ -81,6 +86,31 @@ def show_plan(result: PlanResult, handle: str) -> None:
     _show_left_out(result.sources, handle)
     _show_texts(result.sources, handle)
     show_rejects(result.rejects)
+
+
+def _show_change(change: EmbedderChange, declaration: Declaration) -> None:
+    title = f"Embedder: {change.was} → {change.now}"
+    if change.recall is None:
+        say(f"{title}; every text is embedded anew")
+        if change.unmeasured is not None:
+            say(f"  → not measured: {change.unmeasured}")
+        elif declaration.gate.golden is None:
+            say("  → declare gate.golden: a plan then tells what becomes of the answers")
+        elif declaration.embed.provider != "local":
+            say(f"  → almanac plan {declaration.handle} --sample 500 embeds 500 chunks and asks the golden questions")
+        return
+    told = retrieval_rows(change.recall, change.live_recall, declaration.retrieve.k)
+    rows = [(what, was, now) for what, now, was in told]
+    print_table(f"{title}, on a sample of {change.sampled} chunks", ("golden questions", "before", "after"), rows)
+    if change.left_out:
+        say(f"  not asked, because their answer is not in the sample: {change.left_out}; --sample N takes more")
+    if change.live_recall is None:
+        say("  before: not measured, because no vectors of these questions are kept for the live version's embedder")
+        return
+    now, was = change.recall.missed, change.live_recall.missed
+    for what, here, there in (("lost", now, was), ("gained", was, now)):
+        if only := [one for one in here if one not in there]:
+            say(f"{what}: {'; '.join(only[:_SHOWN])}")
 
 
 def _show_limits(limits: list[LimitReached]) -> None:

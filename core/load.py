@@ -166,7 +166,7 @@ def _in_place_of(variable: str, at: Keys, start: int) -> str | None:
     """
     if at[0] != "sources":
         return None
-    begins_url = start == 0 and not {"start_urls", "sitemaps"}.isdisjoint(map(str, at))
+    begins_url = start == 0 and not {"start_urls", "sitemaps", "login"}.isdisjoint(map(str, at))
     return f"{'http://' if begins_url else ''}{variable.lower().replace('_', '-').strip('-') or 'variable'}.invalid"
 
 
@@ -182,14 +182,23 @@ def load_as_served(path: Path, env: str) -> "Declaration":
 
 
 def _beside(path: Path, declared: Any) -> Any:
-    """Makes a local `embed.model` path absolute, relative to the declaration as globs are. Text without a slash is a
-    model's name and stays.
+    """Makes a local `embed.model` path, and each `render.storage_state`, absolute, relative to the declaration as globs
+    are. A model without a slash is a name and stays.
     """
     embed = declared.get("embed")
     is_local = isinstance(embed, dict) and embed.get("provider", "local") == "local"
     if is_local and isinstance(model := embed.get("model"), str) and os.sep in model:
-        embed["model"] = str((path.resolve().parent / Path(model).expanduser()).resolve())
+        embed["model"] = _absolute(path, model)
+    sources = declared.get("sources")
+    for source in sources if isinstance(sources, list) else ():
+        render = source.get("render") if isinstance(source, dict) else None
+        if isinstance(render, dict) and isinstance(state := render.get("storage_state"), str) and state:
+            render["storage_state"] = _absolute(path, state)
     return declared
+
+
+def _absolute(path: Path, beside: str) -> str:
+    return str((path.resolve().parent / Path(beside).expanduser()).resolve())
 
 
 def _teach(

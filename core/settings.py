@@ -22,7 +22,7 @@ _QUIET_ENGINES = {
     "ANONYMIZED_TELEMETRY": "False",
     "DO_NOT_TRACK": "1",
     "SCARF_NO_ANALYTICS": "true",
-    "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime would note its use in ~/.cache/Microsoft, and send that to its makers
+    "ORT_DISABLE_TELEMETRY": "1",  # of onnxruntime, which Chroma brings: it notes its use and sends that
     "UNSTRUCTURED_DISABLE_NOTICE": "1",
     "GX_ANALYTICS_ENABLED": "false",
     "HF_HUB_OFFLINE": "1",
@@ -272,7 +272,7 @@ _CACHE_GB = "ALMANAC_CACHE_GB"
 
 
 def model_cache() -> Path:
-    """Returns the folder of unpacked models, which all projects of a user share: `models/` of the user's cache."""
+    """Returns the folder of converted models, which all projects of a user share: `models/` of the user's cache."""
     return _cache() / "models"
 
 

@@ -232,6 +232,11 @@ def _no_variable(node: Node, at: Keys, start: int) -> DeclarationError:
     )
 
 
+def literal(text: str) -> str:
+    """A text as it is written in a declaration where it shall be read as it stands, without variables."""
+    return text.replace("${", _LITERAL)
+
+
 def dotted(keys: Sequence[str | int]) -> str:
     """Formats a position as `sources[0].fields.title`."""
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in keys).lstrip(".")

@@ -4,7 +4,7 @@ The steps themselves are functions in `flows/pipeline/`, which knows nothing of 
 """
 
 import os
-from contextlib import nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,7 @@ from almanac.flows.pipeline import map as mapping
 from almanac.flows.pipeline import publish as publishing
 from almanac.flows.pipeline import validate as validating
 from almanac.flows.pipeline.batches import FanOut, do_all, span_name, spans_of
+from almanac.flows.pipeline.building import Building, build_job, is_built_meanwhile
 from almanac.flows.pipeline.crawls_ahead import crawls_ahead
 from almanac.flows.pipeline.earlier_runs import find_live
 from almanac.flows.pipeline.fingerprints import read_code
@@ -246,24 +247,32 @@ def _take_steps(ledger: Ledger, lease: Lease, workers: FanOut | None, *, go_live
             return _publish_finished(ledger, lease, surveyed, finished, go_live=go_live)
         mending = Mending(run, surveyed)
         while True:
-            with mending:
+            with mending, ExitStack() as ending:
+                version, building = next_version(run.index_dir), None
                 with stage("embed"), show("embed") as on_text:
                     texts = stage_texts(run, surveyed.tables, live)
                     embedding.require_affordable(ledger, texts, surveyed.verdict)
-                    if texts.size <= _SOON:
+                    if is_built_meanwhile(run, texts, surveyed.tables):
+                        job = build_job(run, version, surveyed.tables, live)
+                        building = ending.enter_context(Building(run, job, builders))
+                    elif texts.size <= _SOON:
                         builders.start(BUILDER, VERIFIER)
-                    embedded = _embed(run, texts, workers, on_text)
+                    embedded = _embed(run, texts, workers, on_text, building)
                     ledger.note(embedding.embedded_counts(run, surveyed.tables, texts, embedded))
                     if any(part.refused for part in embedded):
+                        if building is not None:
+                            building.abandon()
+                            building = None
                         surveyed = _without_refused(ledger, workers, surveyed, texts, embedded)
                 if is_live(run, surveyed) and not has_lost and not mending.is_done:
                     return _confirm(ledger, surveyed)
-                version, measured = next_version(run.index_dir), None
+                measured = None
                 with stage("build"), show("build") as on_row:
                     planned = plan_segments(run, version, surveyed.tables, live) if workers else None
                     if planned is not None and planned.count > 1:  # a single one is left to this process
                         do_all(segments.make_segment_of, run, planned, workers, on_row)
-                    built = build(run, version, surveyed.tables, texts, embedded, live, on_row, planned, builders)
+                    tables = surveyed.tables
+                    built = build(run, version, tables, texts, embedded, live, on_row, planned, builders, building)
                 with stage("verify"):
                     verified = verify(run, built, surveyed.tables, live, builders)
                 if run.golden:
@@ -301,14 +310,17 @@ def _compare_and_chunk(
     return judged(ledger, live, pages, items, validated, comparison, tables)
 
 
-def _embed(run: Run, texts: Texts, workers: FanOut | None, on_text: OnProgress) -> tuple[Embedded, ...]:
+def _embed(
+    run: Run, texts: Texts, workers: FanOut | None, on_text: OnProgress, building: Building | None = None
+) -> tuple[Embedded, ...]:
     """Embeds by workers, or here: a task for each checkpoint, or for several where there are many."""
+    on_checkpoint = building.tell if building is not None else lambda: None
     with embedding_slot(run.declaration) if texts.size and in_flow_run() else nullcontext():
         on_text(0, texts.size)
         if embedding.embeds_on_workers(run):
             return (Embedded(do_all(embedding.embed_batch, run, texts, workers, on_text), None, None),)
         spans = spans_of(1, texts.count, _MOST_TASKS)
-        return tuple(embed_texts(run, texts, first, last, on_text) for first, last in spans)
+        return tuple(embed_texts(run, texts, first, last, on_text, on_checkpoint) for first, last in spans)
 
 
 def _without_refused(

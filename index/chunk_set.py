@@ -1,7 +1,6 @@
 """Sets of chunks of an open version, as masks over its rows."""
 
 from collections.abc import Iterable, Iterator, Sequence, Set
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -25,8 +24,6 @@ class ChunkSet(Set[str]):
     id.
     """
 
-    _FEW = 500  # ids that are kept as such, too
-
     def __init__(self, version: _Version, mask: Mask) -> None:
         self.mask = mask
         self._version, self._count = version, int(np.count_nonzero(mask))
@@ -41,11 +38,6 @@ class ChunkSet(Set[str]):
     def __contains__(self, chunk_id: object) -> bool:
         row = self._version.row_of(chunk_id) if isinstance(chunk_id, str) else -1
         return row >= 0 and bool(self.mask[row])
-
-    @cached_property
-    def few(self) -> list[str] | None:
-        """The ids, in the order of rows, of a set of up to 500 chunks; None for a larger one."""
-        return list(self) if len(self) <= self._FEW else None
 
     def __iter__(self) -> Iterator[str]:
         for batch in self._version.batches(["chunk_id"], self):

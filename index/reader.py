@@ -31,13 +31,11 @@ from almanac.index.lexical.facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.pinned_version import PinnedVersion, way_out
 from almanac.index.row_memory import RowMemory
-from almanac.index.segments.deleted import deleted_terms_file
 from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
-from almanac.index.vectors.exact import exact_cosines
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.nearest import seek_nearest
+from almanac.index.vectors.nearest import exact_cosines, seek_nearest
 from almanac.index.versions.store import version_dir
-from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch
+from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, storage_error
 from almanac.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -154,31 +152,16 @@ class OpenVersion:
             yield list
             return
         with ExitStack() as sought:
-            with self._unreadable_as_error():
+            with self._damage_as_error():
                 parts = zip(self._segments, self._spans, self._masks(known), strict=True)
                 rows = [part.among(partial(self._ids_in, part, begin), mask) for part, (begin, _), mask in parts]
                 found = sought.enter_context(seek_nearest(rows, vector, k, threads=self.threads))
 
             def result() -> list[tuple[str, float]]:
-                with self._unreadable_as_error():
+                with self._damage_as_error():
                     return found()
 
             yield result
-
-    @contextmanager
-    def _unreadable_as_error(self) -> Iterator[None]:
-        """Converts what reading a damaged file raises into DamagedVersion."""
-        with self._damage_as_error():
-            try:
-                yield
-            except AlmanacError:
-                raise
-            except Exception as error:
-                raise DamagedVersion(
-                    f"{self.manifest.version} cannot be read: {error}",
-                    where=str(self._public),
-                    hint=way_out(self.manifest.version),
-                ) from error
 
     def _ids_in(self, part: OpenSegment, begin: int, rows: RowNumbers) -> list[str]:
         """Chunk ids of rows of a segment, all of them part of the version. `begin` is the number of its first row."""
@@ -225,12 +208,9 @@ class OpenVersion:
 
         Raises DamagedVersion where the lexical index is missing or cannot be read.
         """
-        from almanac.index.lexical.writer import as_damaged_lexical
-
-        with self._damage_as_error(), as_damaged_lexical(self.folder):
-            if isinstance(ids, ChunkSet):
-                return self._lexical.search(query, k, ids.few if ids.few is not None else ids.mask)
-            return self._lexical.search(query, k, ids)
+        wanted = None if ids is None else self.chunk_set(ids).mask
+        with self._damage_as_error():
+            return self._lexical.search(query, k, wanted)
 
     def read_around(self) -> None:
         """Has the system read what lies around each page that is asked for, and no longer each by itself
@@ -243,18 +223,13 @@ class OpenVersion:
             self._is_around = True
             for part in self._segments:
                 part.read_around()
-            if "_lexical" in vars(self):
-                self._lexical.read_around()
 
     def compare(self) -> None:
         """Compares the files that searches read with their hashes, which otherwise the first use of each does. Raises
         DamagedVersion.
         """
-        from almanac.index.lexical.writer import as_damaged_lexical
-
-        with self._unreadable_as_error():
-            with as_damaged_lexical(self.folder):
-                self._lexical  # noqa: B018  # opens it
+        with self._damage_as_error():
+            self._lexical  # noqa: B018  # opens it
             for part in self._segments:
                 part.compare()
 
@@ -262,19 +237,14 @@ class OpenVersion:
         """Maps the pages that searches read and that are in memory (`core.mapped`): for a reader that will answer many.
         Raises DamagedVersion.
         """
-        from almanac.index.lexical.writer import as_damaged_lexical
-
         with self._damage_as_error():
-            with as_damaged_lexical(self.folder):
-                self._lexical.map_pages()
+            self._lexical.map_pages()
             for part in self._segments:
                 part.map_pages()
 
     def readings(self, query: str) -> "list[AnalyzedQuery]":
         """Returns the query analyzed for each language of the version, with the document frequency of each term."""
-        from almanac.index.lexical.writer import as_damaged_lexical
-
-        with self._damage_as_error(), as_damaged_lexical(self.folder):
+        with self._damage_as_error():
             return self._lexical.readings(query)
 
     def ids_where(self, mask: "npt.NDArray[np.bool_]") -> ChunkSet:
@@ -465,12 +435,6 @@ class OpenVersion:
 
         return Coded(parts())
 
-    def metadata_column(self, key: str) -> list[Any]:
-        """Returns the value of a declared metadata key for each chunk, in row order, None where absent. Not cached: an
-        object for each chunk of the version.
-        """
-        return self.coded_metadata(lambda metadata: metadata.get(key)).values()
-
     @computed_once
     def metadata_keys(self) -> list[str]:
         """The declared metadata keys that occur in at least one chunk, sorted."""
@@ -505,20 +469,11 @@ class OpenVersion:
 
     @computed_once
     def _lexical(self) -> "LexicalIndex":
-        from almanac.index.lexical.part import LexicalPart
-        from almanac.index.lexical.reader import LexicalIndex, TableRows
+        from almanac.index.lexical.reader import LexicalIndex
 
-        lexical = []
-        for number, part in enumerate(self._segments):
+        for part in self._segments:
             part.require_unaltered(LEXICAL)
-            deleted = (
-                self.folder / deleted_terms_file(self.manifest.segments[number].segment) if len(part.deleted) else None
-            )
-            lexical.append(LexicalPart(part.folder, deleted))
-        found = LexicalIndex(lexical, TableRows(self._size, self._locate, self._ids_of, self._live), self.threads)
-        if self._is_around:
-            found.read_around()
-        return found
+        return LexicalIndex([part.folder for part in self._segments], self._ids_of, self._live, self._size)
 
     @computed_once
     def _spans(self) -> list[tuple[int, int]]:
@@ -562,8 +517,8 @@ class OpenVersion:
 
     @contextmanager
     def _damage_as_error(self) -> Iterator[None]:
-        """Gives a DamagedVersion of a pinned folder, the only one that the code which raised it knows, the version's
-        name and path.
+        """Converts what reading a damaged file raises into a DamagedVersion with the version's name and path, and gives
+        these to one of a pinned folder, the only one that the code which raised it knows.
         """
         try:
             yield
@@ -572,6 +527,16 @@ class OpenVersion:
                 raise
             raise DamagedVersion(
                 f"{self.manifest.version}: {error.message}", where=str(self._public), hint=error.hint
+            ) from error
+        except AlmanacError:
+            raise
+        except PermissionError as error:
+            raise storage_error(error, Path(error.filename or self.folder)) from error
+        except Exception as error:
+            raise DamagedVersion(
+                f"{self.manifest.version} cannot be read: {error}",
+                where=str(self._public),
+                hint=way_out(self.manifest.version),
             ) from error
 
 

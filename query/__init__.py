@@ -10,6 +10,7 @@ Example:
         indexes.ask("Can I get a refund?")
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -21,12 +22,7 @@ __all__ = ["PublishedIndex", "SeveralIndexes", "open_index", "open_indexes"]
 
 def __getattr__(name: str) -> Any:
     """Imports what is asked for: a run needs modules of this package, and does not answer."""
-    if name in ("PublishedIndex", "open_index"):
-        from almanac.query import published
-
-        return getattr(published, name)
-    if name in ("SeveralIndexes", "open_indexes"):
-        from almanac.query import several
-
-        return getattr(several, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = "several" if name in ("SeveralIndexes", "open_indexes") else "published"
+    return getattr(import_module(f"almanac.query.{module}"), name)

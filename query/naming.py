@@ -16,9 +16,7 @@ _log = get_logger("almanac.query")
 
 
 def find_named(wanted: str, declared: Sequence[Declaration]) -> Declaration | None:
-    """The declaration that a name, handle, file or, where no other matches, collection belongs to; None for an unknown
-    or ambiguous one.
-    """
+    """The declaration of a name, handle, file or, where no other matches, collection; None unless it is one."""
     by_name = [one for one in declared if wanted in (one.name, one.handle, one.path.stem, str(one.path))]
     by_collection = [one for one in declared if wanted == one.collection]
     if len(by_name) == 1 or (not by_name and len(by_collection) == 1):

@@ -44,11 +44,9 @@ class VersionPool:
     after `hold`, requests go on with the one that is open until `switch`. A version requested by name stays open for
     further requests, until `close_idle` or a third such version closes it.
 
-    Args:
-        resolve: Gives the version to read for the name that a request has, or None, as `resolve_version` does.
-        open_version: Opens the version of a name. One request calls it at a time, so that no version is opened twice;
-            those of open versions go on meanwhile.
-        pinned: Version for requests that name none. Default: the live version.
+    `resolve` gives the version to read for the name that a request has, or None, as `resolve_version` does;
+    `open_version` is called by one request at a time, so that no version is opened twice, while those of open versions
+    go on. `pinned` is the version for requests that name none, by default the live one.
     """
 
     def __init__(

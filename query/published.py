@@ -27,10 +27,10 @@ from almanac.index.reader import OpenVersion
 from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.open_versions import VersionPool
-from almanac.query.retrieval.arguments import compose_query, require_arguments
+from almanac.query.retrieval.arguments import compose_query, require_arguments, require_temperature
 from almanac.query.retrieval.request import SEARCH_MODES, Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
-from almanac.query.retrieval.searching import History, Search
+from almanac.query.retrieval.searching import History, Search, Searched
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, NotFound, OtherFormat, UsageError
 from almanac.schemas.results import Hit, SearchResult
 
@@ -89,26 +89,22 @@ def open_index(
     Args:
         kb: Name of a declaration in the project's `knowledge/`, or path of a declaration file. Default: that of
             INDEX_NAME, else the only one of the project that is published.
-        data: Data directory, or `s3://bucket/prefix`: what is published there is fetched into the user's cache, now
-            and, by a thread, whenever it changes, and answers while the store is away. Default: ALMANAC_DATA, else
-            `data/` of the project.
-        version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads
-            the version that is live when it starts; of a store, the last one that was fetched, opened and warmed.
+        data: Data directory, or `s3://bucket/prefix`: what is published there is fetched into the user's cache, now and
+            whenever it changes, and answers while the store is away. Default: ALMANAC_DATA, else `data/` of the
+            project.
+        version, embedders: As for `PublishedIndex`.
         env: Environment whose overlay is applied. Default: ALMANAC_ENV; an empty string applies none.
         project: Project folder. Default: ALMANAC_PROJECT, else the nearest folder with a declaration in its
             `knowledge/`, from the current one upwards to the home directory, else the current folder.
-        embedders: As for `PublishedIndex`.
 
     Raises:
-        NotFound: There is no such knowledge base, overlay, project folder or version.
-        NothingPublished: There is no live version, and `version` is None.
+        NotFound, NothingPublished, DamagedVersion: There is no such knowledge base, overlay, project folder or version,
+            none is live and `version` is None, or the pointer or the pinned version cannot be used.
         DeclarationError: The declaration or its overlay is invalid, or the folder of the declared reranker contains no
             cross-encoder.
         UsageError: `kb` is None while several are published, or that of INDEX_NAME is not; `kb` is an overlay file;
             `env` or a folder cannot be one.
         StorageError: The object store refuses, or does not answer and the cache has no whole version.
-        DamagedVersion: The manifest of the pinned version is unreadable or has another format, or the live pointer
-            names a version that does not exist. The manifest of the live version is read by the first request.
     """
     from almanac.core.load import load_declaration
     from almanac.query.models.rerank import find_reranker
@@ -131,9 +127,8 @@ def open_index(
 
 
 def live_version(data: DataDir, name: str) -> str | None:
-    """Live version of a knowledge base, of a store as the cache knows it; None before the first one.
-
-    Raises DamagedVersion where the live pointer names a version that does not exist.
+    """Live version of a knowledge base, of a store as the cache knows it; None before the first one. Raises
+    DamagedVersion where the live pointer names a version that does not exist.
     """
     if data.url:
         from almanac.core.store.readers import heard_of
@@ -143,26 +138,20 @@ def live_version(data: DataDir, name: str) -> str | None:
 
 
 def readable_version(data: DataDir, name: str) -> str | None:
-    """Live version of a knowledge base, as `live_version`. Also raises DamagedVersion where its manifest is unreadable
-    or has another format.
-    """
+    """The live version. Raises DamagedVersion also where its manifest is unreadable or has another format."""
     version = live_version(data, name)
     return version and read_manifest(data.index(name), version).version
 
 
 class Embedders:
-    """Loads each declared embedder once, on first use, with an embedding cache around it. Safe to share among threads,
-    and among the indexes of a process.
-    """
+    """Loads each declared embedder once, on first use, with a cache around it. Safe to share among threads."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Embedder] = {}
         self._lock = threading.Lock()
 
     def of(self, embed: "Embed", data: DataDir) -> Embedder:
-        """Embedder of a declaration. The first call for a declaration loads the model, which takes seconds; the others
-        return the same object.
-        """
+        """Embedder of a declaration. The first call for it loads the model, which takes seconds."""
         # Whatever the precision of a version's vectors, questions and what is compared with them meanwhile are embedded
         # in float32, by one model.
         embed = embed if embed.provider != "local" else embed.model_copy(update={"precision": "float32"})
@@ -174,11 +163,12 @@ class Embedders:
 
     def reader(self, embed: "Embed", data: DataDir) -> "Reader":
         """Reader of the answers of a declaration: the two bundled embedders; where the extra `multilingual` is not
-        installed, or its model cannot be unpacked, the declared one and all-MiniLM-L6-v2.
+        installed, or its model cannot be read, the declared one and all-MiniLM-L6-v2.
         """
         from almanac.query.answering.reading import Reader
 
         own = embed.model if embed.provider == "local" else None
+        english: Callable[[], Embedder] | None
         every, is_multilingual = None, missing_package("multilingual") is None
         if is_multilingual:
             try:
@@ -186,9 +176,11 @@ class Embedders:
             except AlmanacError as error:
                 is_multilingual = False
                 _log.warning("sentences are read by the declared embedder alone", model=_MULTILINGUAL, why=str(error))
-        english = self.of(embed, data) if own == _ENGLISH else _bundled(_ENGLISH)
-        every = every or self.of(embed, data)
-        return Reader(every, None if english is every else english, is_multilingual=is_multilingual)
+        if own == _ENGLISH:
+            english = None if every is None else partial(self.of, embed, data)
+        else:
+            english = partial(_bundled, _ENGLISH)
+        return Reader(every or self.of(embed, data), english, is_multilingual=is_multilingual)
 
 
 @cache
@@ -209,7 +201,8 @@ class PublishedIndex:
         declaration: The validated declaration. It sets the defaults of every request.
         data: Data directory with the published versions. Of an object store, versions are fetched as they are asked
             for, and after `follow` as they are published.
-        version: Pinned version. Default: each request reads the version that is live when it starts.
+        version: Pinned version, such as `v0003`, read by every request that names no other. Default: each request reads
+            the version that is live when it starts; of a store, the last one that was fetched, opened and warmed.
         embedders: Loaded embedders, to share among the indexes of a process. Default: the index loads its own.
         gives_way: Whether who wants to write a file of an open version is held back until it is closed. Then `give_way`
             has to be called several times a minute, or that one waits for most of it.
@@ -231,13 +224,12 @@ class PublishedIndex:
         self._lock = threading.RLock()  # of what is computed once
         self._is_loading = False  # the reader, in another thread, or it was
         self._ahead: str | None = None  # version whose sentences have been embedded ahead
-        self._reader = self._store_reader() if data.url else None
+        self._reader: StoreReader | None = None
+        if data.url:
+            from almanac.core.store import readers
+
+            self._reader = readers.StoreReader(data, declaration.name, version)
         self._pool = VersionPool(self.resolve, self._open, version)
-
-    def _store_reader(self) -> "StoreReader":
-        from almanac.core.store.readers import StoreReader
-
-        return StoreReader(self._data, self.declaration.name, self._pinned)
 
     def __enter__(self) -> "PublishedIndex":
         return self
@@ -246,19 +238,16 @@ class PublishedIndex:
         self.close()
 
     def close(self) -> None:
-        """Closes the open versions; a version with running requests closes after the last of them. A later request
-        opens its version again. A store is not followed any more.
+        """Closes the open versions, each after its last running request, and follows a store no more. A later request
+        opens its version again.
         """
         if self._reader is not None:
             self._reader.close()
         self._pool.close()
 
     def follow(self, *, now: bool = True) -> None:
-        """Keeps up with an object store: fetches what is published there, opens and warms it, then gives it to
-        requests. Does nothing for a local directory.
-
-        Without `now`, everything is done by the thread that follows; with it, what is published now is fetched by this
-        call, which raises the errors of `open_index` about a store.
+        """Keeps up with an object store: a thread fetches what is published there, opens and warms it, then gives it to
+        requests. With `now`, this call fetches what is published now, and raises StorageError.
         """
         if self._reader is not None:
             if now:
@@ -268,9 +257,7 @@ class PublishedIndex:
 
     @property
     def store(self) -> "StoreState | None":
-        """Whether the object store can be reached, and whether what is published there is answered from; None for a
-        local directory.
-        """
+        """Whether the object store is reached, and what is there answered from; None for a local directory."""
         return self._reader.state() if self._reader is not None else None
 
     def resolve(self, version: str | None = None) -> str:
@@ -326,18 +313,15 @@ class PublishedIndex:
             threading.Thread(target=load, name="reader").start()
 
     def reading(self, version: str | None = None) -> AbstractContextManager[Retriever]:
-        """Context manager that gives the retriever of `version`, else of the pinned version, else of the version that
-        is live now.
+        """Gives the retriever of a version, by default of the one that requests read. It stays open and unchanged until
+        the end of the block.
 
-        The version stays open and unchanged until the end of the block. Raises NotFound, NothingPublished,
-        DamagedVersion, EmbedderMismatch or DeclarationError.
+        Raises NotFound, NothingPublished, DamagedVersion, EmbedderMismatch or DeclarationError.
         """
         return self._pool.reading(version)
 
     def version(self, version: str | None = None) -> OpenVersion:
-        """The open version that a request would read now, for a look at its manifest: it may be closed any time after.
-        `reading` keeps it open.
-        """
+        """The open version that a request would read now, for a look at its manifest: only `reading` keeps it open."""
         with self.reading(version) as retriever:
             return retriever.opened
 
@@ -358,9 +342,7 @@ class PublishedIndex:
         return OpenVersion(self.folder, version, gives_way=self._gives_way)
 
     def _open_cached(self, version: str, reader: "StoreReader") -> OpenVersion:
-        """Opens a version of the cache after comparing all that searches read. Where the store has it in another
-        content, it is fetched anew, once.
-        """
+        """Opens a version of the cache after comparing all that searches read; what differs is fetched anew, once."""
         try:
             return _compared(self._opened(version))
         except OtherFormat:
@@ -373,17 +355,14 @@ class PublishedIndex:
         return _compared(self._opened(version))
 
     def give_way(self) -> None:
-        """Closes, after their last request, open versions whose files somebody waits to write, or has written; a later
-        request opens them anew.
-        """
+        """Closes, as `close`, the versions whose files somebody waits to write, or has written."""
         self._pool.give_way()
 
     def keep_up(self) -> None:
         """Opens the version that requests read by default and loads the embedder, so that the first request need not
-        wait.
+        wait. Also closes versions that were requested by name and not used for 60 s.
 
-        Also closes versions that were requested by name and not used for 60 s. Raises the errors of `reading`, and
-        those of loading the embedder.
+        Raises the errors of `reading`, and those of loading the embedder.
         """
         with self.reading() as retriever:
             if not retriever.is_warm:
@@ -392,16 +371,15 @@ class PublishedIndex:
 
     def _warm(self, retriever: Retriever) -> None:
         retriever.warm(self.embedder.info.dimension)
-        if not self.has_model:
-            _ = self.reader
+        if not self.has_model:  # loads what reads answers, too
+            self.reader.load(is_english=self._may_be_english)
 
     def embed_ahead(self, until: float) -> None:
         """Answers a question, and embeds sentences that replies may quote, until a time of `time.monotonic`: else the
         first answers take far longer.
 
-        Does so once for each version that is live. Does nothing where a model writes the replies or without the extra
-        `multilingual`, and embeds nothing of a version of more than 1,000 chunks. Raises the errors of `reading` and of
-        the embedder.
+        Once for each live version, of at most 1,000 chunks; not where a model writes the replies, or without the extra
+        `multilingual`. Raises the errors of `reading` and of the embedder.
         """
         from almanac.query.answering.extractive import texts_of_sentences
 
@@ -416,19 +394,20 @@ class PublishedIndex:
         self._ahead = version  # also where a text cannot be embedded: that is tried once
         with suppress(UsageError):  # where a question needs a workspace
             self.ask(self.title)  # imports and reads what nothing before the first answer does
-        language = self.declaration.language
-        texts = texts_of_sentences(chunks, language, cuts_words=self.declaration.chunk.by == "words")
+        texts = texts_of_sentences(chunks)
         for begin in range(0, len(texts), _AT_ONCE):
             if time.monotonic() >= until:
                 break
-            reader.read_ahead(texts[begin : begin + _AT_ONCE], is_english=primary_tag(language) in ("en", "auto"))
+            reader.read_ahead(texts[begin : begin + _AT_ONCE], is_english=self._may_be_english)
+
+    @property
+    def _may_be_english(self) -> bool:
+        return primary_tag(self.declaration.language) in ("en", "auto")
 
     @property
     def live(self) -> str | None:
-        """Version that is live now, whatever version is pinned; None before the first one. Raises DamagedVersion as
-        `live_version` does.
-
-        Of a store, the version that requests are answered from, where they name none.
+        """Version that is live now, whatever version is pinned; of a store, the one that requests read that name none.
+        None before the first one. Raises DamagedVersion as `live_version` does.
         """
         if self._reader is not None:
             return (None if self._pinned else self._pool.usual) or self._reader.version
@@ -465,7 +444,7 @@ class PublishedIndex:
             where: Filter on metadata and on source, document_id, url, title and kind, such as `{"price.amount":
                 {"$lte": 100}}`, in the grammar of `query.retrieval.filters`.
             floor: Minimum dense cosine, -1 to 1. Default: none; `retrieve.floor` applies to answers only.
-            version: Version to read, such as `v0003`. Default: the pinned version, else the live one.
+            version: Version to read. Default: the pinned version, else the live one.
             workspace: Value of the `retrieve.workspace` field that each hit has, whatever `where` says; it has to be
                 given where the declaration requires it.
             parts: Texts for the placeholders of `retrieve.query`, by name; without one they are put before the query.
@@ -474,61 +453,66 @@ class PublishedIndex:
 
         Returns:
             At most `k` hits of one version, by descending `score`, equal scores by ascending chunk id; with
-            `retrieve.diversity` in the order in which they were selected. Fewer where too few chunks match, or `floor`,
-            `retrieve.share` or `retrieve.one_per_document` leave some out. `searched` is what was searched for where
-            that is not the query; `note` tells that the embedder hardly knows its language.
-
-            `Hit.score` is the cosine in mode `dense`, the BM25 score in mode `lexical`, 0 to 1 in mode `hybrid`
-            (`query.retrieval.fusion`), with rare codes, tags and a reranker weighed in. It compares within one search;
-            `Hit.relevance`, 0 to 1, is how often a hit of this value answers, in any mode and between searches, and
-            `Hit.confidence` is made of it: high from .7 on, medium from .4 on, else low. Both are None without a
-            calibration of the embedder (docs/relevance.md), and in mode `lexical` without `floor` or `retrieve.tags`,
-            which embeds no query. `Hit.scores` has the parts of the score, None where one was not computed.
+            `retrieve.diversity` in the order in which they were selected. `score` compares within one search: it is the
+            cosine in mode `dense`, the BM25 score in mode `lexical`, 0 to 1 in mode `hybrid`, with rare codes, tags and
+            a reranker weighed in. `relevance` compares between searches; it is None without a calibration of the
+            embedder, and in mode `lexical` without `floor` or `retrieve.tags`, which embeds no query.
 
         Raises:
             UsageError: An argument is malformed, or `where` names an unknown field or operator; before a model loads.
-            NotFound, NothingPublished: There is no such version, or none is live yet.
-            EmbedderMismatch: The version was built with another embedder than the declared one.
-            DeclarationError: The folder or the server of a declared model is not what is declared.
-            DamagedVersion: Files of the version, or the live pointer, are missing or unreadable.
-            CredentialRefused: The key of a declared model is missing, malformed or refused.
-            Unreachable, Retriable: The server of the embedder does not respond, or is overloaded, also after retries.
-            OperationalError: A model refuses the query, or gives what cannot be used.
+            NotFound, NothingPublished, DamagedVersion, EmbedderMismatch: The version is not there, cannot be read, or
+                was built with another embedder than the declared one.
+            DeclarationError, CredentialRefused: The folder or the server of a declared model is not what is declared,
+                or its key is missing, malformed or refused.
+            Unreachable, Retriable, OperationalError: The server of the embedder does not respond, or is overloaded,
+                also after retries; or a model refuses the query, or gives what cannot be used.
 
             Where a model that writes other wordings (`retrieve.expand`) or rewrites a question fails otherwise, the
             search goes on without, and the trace and the log contain the reason.
         """
-        declared, question = self.declaration.retrieve, without_invisible(query)
+        question = without_invisible(query)
         asked: Filtered = {"k": k, "where": where, "floor": floor, "workspace": workspace, "parts": parts}
         with self.reading(version) as retriever:
-            request_for = partial(self._request, retriever, mode, asked)
-            has_vector = (mode or declared.mode) != "lexical" or floor is not None or declared.tags is not None
-            found = self._search(retriever, request_for, history, has_vector=has_vector).find(question, history)
-            answering, note = retriever.opened.manifest.version, self._note(retriever, question, found.request.mode)
-        first = {"step": "query", "ms": None, "text": found.request.text, "mode": found.request.mode}
+            sought, request, found = self._search(retriever, question, history, mode, asked)
+            answering, note = retriever.opened.manifest.version, self._note(retriever, question, request.mode)
+        first = {"step": "query", "ms": None, "text": request.text, "mode": request.mode}
         return SearchResult(
             kb=self.declaration.name,
             version=answering,
             query=query,
             hits=found.hits,
             note=note,
-            searched=found.question if found.question != question else None,
+            searched=sought if sought != question else None,
             explain=[first, *found.trace] if explain else None,
         )
 
     def _search(
-        self, retriever: Retriever, request_for: Callable[[str], Request], history: History, *, has_vector: bool = True
-    ) -> Search:
-        """The search of one question, whose `history` the declared model may rewrite it by."""
-        expand = self.declaration.retrieve.expand
+        self,
+        retriever: Retriever,
+        question: str,
+        history: History,
+        mode: SearchMode | None,
+        given: Filtered,
+        **answered: Any,
+    ) -> Searched:
+        """Searches for a question with what it continues. Requests that are answered from have `answered` besides."""
+        declared = self.declaration.retrieve
+
+        def request_for(text: str) -> Request:
+            request = self._request(retriever, mode, given, text)
+            if answered:
+                self._load_reader_beside()
+            return replace(request, **answered)
+
+        has_floor = given.get("floor") is not None
+        has_vector = answered or (mode or declared.mode) != "lexical" or has_floor or declared.tags is not None
         embed = self._embed_queries if has_vector else None
-        return Search(retriever, request_for, embed, expand=expand, writer=self._writer if expand or history else None)
+        writer = self._writer if declared.expand or history else None
+        return Search(retriever, request_for, embed, expand=declared.expand, writer=writer).find(question, history)
 
     @cached_property
     def _writer(self) -> "Generator | None":
-        """The declared model, for other wordings of a query and for questions that continue others: with less patience
-        than for a reply.
-        """
+        """The declared model, for the wordings of a search: with less patience than for a reply."""
         return self._load_generator(attempts=2, malformed_attempts=2, cap_s=1.0, retry_after_cap_s=2.0)
 
     @cached_property
@@ -552,9 +536,7 @@ class PublishedIndex:
         return load_reranker(self.declaration)
 
     def _request(self, retriever: Retriever, mode: SearchMode | None, given: Filtered, question: str) -> Request:
-        """The request to search for, without its vector. Raises every UsageError, before the embedder is loaded, which
-        takes seconds.
-        """
+        """The request, without its vector. Raises every UsageError before the embedder is loaded, which takes long."""
         question, declared = without_invisible(question), self.declaration.retrieve
         k, floor, parts = given.get("k"), given.get("floor"), given.get("parts")
         require_arguments(question, k, floor, parts)
@@ -563,7 +545,7 @@ class PublishedIndex:
             raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
         where, workspace = given.get("where"), given.get("workspace")
         request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
-        retriever.access.require_filter(request)
+        retriever.access.visible(workspace, where)
         return request
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> "Answer":
@@ -588,12 +570,9 @@ class PublishedIndex:
                 in; default: that of the question, or of the user's earlier messages.
 
         Returns:
-            The answer with its version. `answered` is False where nothing answers; `reply` then says so
-            (`answer.unknown`), and `related` has up to five passages that come closest, best first. `answerability`, 0
-            to 1, is how likely the hits hold an answer; an extractive reply is refused below .5, unless `floor` is
-            given. `sources` are the cited chunks in order of first mention, with `score`, `relevance` and `confidence`
-            as in `search`; confidence is low where the chunk does not bear the statement. `pathway` is `kb-only`,
-            `kb-augmented` or `llm-fallback`. `note` is as in `search`.
+            The answer. `answered` is False where nothing answers; `reply` then says so (`answer.unknown`), and
+            `related` has up to five passages that come closest, best first. An extractive reply is refused at an
+            `answerability` below .5, unless `floor` is given.
 
         Raises:
             UsageError: As in `search`; also for an unknown `mode` or `language`, for `kb-llm` without a declared model,
@@ -608,16 +587,15 @@ class PublishedIndex:
     def stream(
         self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
     ) -> "Iterator[str | Answer]":
-        """Answers a question as `ask` does, in pieces of text as they arrive, then the Answer as the last item; the
-        pieces put together are its `reply`. Arguments are those of `ask`.
+        """Answers a question as `ask` does, with its arguments, in pieces of text as they arrive, then the Answer as
+        the last item; the pieces put together are its `reply`.
 
         Retrieval is complete when the call returns; an extractive answer is, too. A model's text is passed on as far as
         its figures stand in the cited passages; in mode `kb-only` from its first valid citation on, or at its end.
 
-        Raises:
-            AlmanacError: The errors of `ask`. Errors of use and of retrieval are raised by the call itself. Errors of
-                the model that writes the reply, and of the embedder while citations are matched, are raised by the
-                iterator, possibly after some pieces; a reply that breaks off is not retried.
+        Raises the errors of `ask`: those of use and of retrieval from the call itself, those of the model that writes
+        the reply, and of the embedder while citations are matched, from the iterator, possibly after some pieces. A
+        reply that breaks off is not retried.
         """
         from almanac.query.answering.answer import stream_answer
 
@@ -637,51 +615,45 @@ class PublishedIndex:
 
         Arguments and errors as for `ask`, except that `mode` is not held against what is declared.
         """
+        from almanac.query.answering.answer import Question
+        from almanac.query.answering.answerability import READ, grounds_of
         from almanac.query.answering.wording import require_language
 
         require_language(asked.get("language"))
-        with self.reading(asked.get("version")) as retriever:
-            return self._asked_of(retriever, without_invisible(text), mode, history, asked)
-
-    def _asked_of(self, retriever: Retriever, text: str, mode: str, history: History, asked: Asked) -> "Question":
-        from almanac.query.answering.answer import Question
-        from almanac.query.answering.answerability import READ, grounds_of
-
-        declaration, floor, k = self._with_temperature(asked.get("temperature")), asked.get("floor"), asked.get("k")
-        declared, defaults = declaration.retrieve, self._thresholds
+        require_temperature(asked.get("temperature"))
+        declared, floor, question = self.declaration.retrieve, asked.get("floor"), without_invisible(text)
         chosen = declared.floor if floor is None else floor
         given: Asked = {**asked, "floor": chosen}
-
-        def request_for(question: str) -> Request:
-            request = self._request(retriever, None, given, question)
-            self._load_reader_beside()
-            return replace(request, thresholds=defaults if chosen is None else None, closest=READ)
-
-        found = self._search(retriever, request_for, history).find(text, history)
-        lowest = defaults.floor if chosen is None else chosen
-        is_confident = mode == "kb-llm" and _is_confident(
-            retriever, found.request.text, found.hits, declared.confident, max(defaults.confident, lowest)
-        )
-        decides = floor is None and not self.has_model and self.reader.is_multilingual
-        return Question(
-            declaration,
-            retriever.opened.manifest.version,
-            text,
-            found.hits,
-            self.embedder,
-            None if self.has_model else self._reader_of(retriever),
-            mode,
-            lowest,
-            is_confident,
-            generator=self._generator,
-            history=history,
-            language=asked.get("language"),
-            note=self._note(retriever, text, found.request.mode),
-            grounds=grounds_of(retriever, found.request, found.closest, wanted=k or READ, decides=decides),
-            readings=retriever.opened.readings(found.question),
-            searched=found.question if found.question != text else None,
-            parts=asked.get("parts"),
-        )
+        with self.reading(asked.get("version")) as retriever:
+            defaults = self._thresholds
+            lowest, thresholds = (defaults.floor, defaults) if chosen is None else (chosen, None)
+            sought, request, found = self._search(
+                retriever, question, history, None, given, thresholds=thresholds, closest=READ
+            )
+            is_confident = mode == "kb-llm" and _is_confident(
+                retriever, request.text, found.hits, declared.confident, max(defaults.confident, lowest)
+            )
+            decides = floor is None and not self.has_model and self.reader.is_multilingual
+            return Question(
+                self.declaration,
+                retriever.opened.manifest.version,
+                question,
+                found.hits,
+                self.embedder,
+                None if self.has_model else self._reader_of(retriever),
+                mode,
+                lowest,
+                is_confident,
+                generator=self._generator,
+                temperature=asked.get("temperature"),
+                history=history,
+                language=asked.get("language"),
+                note=self._note(retriever, question, request.mode),
+                grounds=grounds_of(retriever, request, found.closest, wanted=asked.get("k") or READ, decides=decides),
+                readings=retriever.opened.readings(sought),
+                searched=sought if sought != question else None,
+                parts=asked.get("parts"),
+            )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
         asked = retriever.languages.of_question(question)
@@ -691,22 +663,10 @@ class PublishedIndex:
 
         return note_on_language(asked, self.declaration.embed.model, mode)
 
-    def _with_temperature(self, temperature: float | None) -> "Declaration":
-        """The declaration, with `generate.temperature` replaced where `temperature` is given."""
-        if temperature is None:
-            return self.declaration
-        if not 0 <= temperature <= 2:
-            hint = "0 gives the most likely answer"
-            raise UsageError(f"temperature must be from 0 to 2; found {temperature}", where="temperature", hint=hint)
-        generate = self.declaration.generate.model_copy(update={"temperature": temperature})
-        return self.declaration.model_copy(update={"generate": generate})
-
     @cached_property
     def _thresholds(self) -> ScoreThresholds:
-        """Those of the embedder, which need not be loaded for them, unless another package brings it."""
-        embed = self.declaration.embed
-        is_ours = embed.provider in ("local", "mistral", "openai")
-        return score_thresholds(describe_embedder(embed)) if is_ours else self.embedder.score_thresholds
+        """Those of the embedder, which need not be loaded for them."""
+        return score_thresholds(describe_embedder(self.declaration.embed))
 
 
 def _compared(opened: OpenVersion) -> OpenVersion:

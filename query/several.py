@@ -3,7 +3,9 @@ compares across embedders.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -12,7 +14,7 @@ from almanac.query.answering.answerability import NEAREST, READ
 from almanac.query.answering.pathways import require_mode
 from almanac.query.published import Asked, Embedders, Filtered, PublishedIndex, open_index
 from almanac.query.retrieval.request import SearchMode
-from almanac.query.retrieval.searching import History
+from almanac.query.retrieval.searching import History, ranked
 from almanac.schemas.errors import AlmanacError, UsageError
 from almanac.schemas.results import Answer, Hit, SearchResult
 
@@ -44,16 +46,6 @@ def open_indexes(
         raise
 
 
-@dataclass(frozen=True, eq=False)
-class _Merged:
-    """A question with the merged hits by chunk id, the version of each base, and the base of the best hit."""
-
-    question: Question
-    hits: Mapping[str, Hit]
-    versions: Mapping[str, str]
-    best: str
-
-
 class SeveralIndexes:
     """Search and answers over several knowledge bases; `open_indexes` creates one from names. Safe to share among
     threads.
@@ -63,8 +55,7 @@ class SeveralIndexes:
     is that of the base with the best hit. How an answer is written (model, temperature, words for "I don't know") and
     how many hits there are by default is declared by the first base.
 
-    Args:
-        indexes: The knowledge bases. One that is named twice counts once.
+    A base that is named twice counts once.
     """
 
     def __init__(self, indexes: Sequence[PublishedIndex]) -> None:
@@ -95,12 +86,8 @@ class SeveralIndexes:
         """Searches every base for the chunks that match a query best.
 
         Arguments and errors are those of `PublishedIndex.search`, and have to suit every base. `k`, by default that of
-        the first base, is the number of hits of all together; `version` has to be None.
-
-        Returns:
-            At most `k` hits, best first, each with its `kb`; `rank` counts from 1 over all of them. `score` compares
-            within one base only. `versions` has the version of each base, and each step of the trace its `kb`. `kb`,
-            `version`, `note` and `searched` are those of the base with the best hit, of the first base without hits.
+        the first base, is the number of hits of all together; `version` has to be None. `score` compares within one
+        base only; `note` and `searched` are those of the base with the best hit, of the first base without hits.
         """
         k = asked.get("k")
         wanted = self.indexes[0].declaration.retrieve.k if k is None else k
@@ -117,13 +104,11 @@ class SeveralIndexes:
 
     def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> Answer:
         """Answers a question from the merged hits, as `PublishedIndex.ask` does from those of one base, with its
-        arguments and errors; `kb-llm` needs a model that the first base declares.
-
-        Each source and related passage has its `kb`, `versions` the version of each base, and `citation` the titles of
-        those that are cited.
+        arguments and errors; `kb-llm` needs a model that the first base declares. `citation` has the titles of all that
+        are cited.
         """
-        merged = self._merged(question, mode, history, asked)
-        return self._told(answer(merged.question), merged)
+        merged, told = self._merged(question, mode, history, asked)
+        return told(answer(merged))
 
     def stream(
         self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
@@ -131,9 +116,8 @@ class SeveralIndexes:
         """Answers a question as `ask` does, in pieces of text as they arrive, then the Answer. Arguments as for `ask`,
         errors as `PublishedIndex.stream`.
         """
-        merged = self._merged(question, mode, history, asked)
-        pieces = stream_answer(merged.question)
-        return (self._told(piece, merged) if isinstance(piece, Answer) else piece for piece in pieces)
+        merged, told = self._merged(question, mode, history, asked)
+        return (told(piece) if isinstance(piece, Answer) else piece for piece in stream_answer(merged))
 
     def _each(self, asked: Any, k: int, ask: Callable[[PublishedIndex, Any], _T]) -> dict[str, _T]:
         """What each base gives, by its name. Completes errors by the knowledge base that they are about."""
@@ -149,7 +133,10 @@ class SeveralIndexes:
                 raise
         return found
 
-    def _merged(self, text: str, mode: str, history: History, asked: Asked) -> _Merged:
+    def _merged(
+        self, text: str, mode: str, history: History, asked: Asked
+    ) -> tuple[Question, Callable[[Answer], Answer]]:
+        """The question with the hits of all bases, and what completes its answer."""
         first, k = self.indexes[0], asked.get("k")
         require_no_version(asked.get("version"))
         require_mode(mode, is_generated=first.has_model)
@@ -161,62 +148,31 @@ class SeveralIndexes:
         hits = merge({kb: question.hits for kb, question in found.items()}, wanted)
         closest = merge({kb: question.grounds.closest for kb, question in found.items()}, max(wanted, NEAREST))
         best = _best(hits if first.has_model else closest, first.declaration.name)
-        grounds = found[best].grounds.beside(
-            [one.grounds for one in found.values()], [self._with_language(hit) for hit in closest]
-        )
+        grounds = [one.grounds for one in found.values()]
         question = replace(
             found[best],
-            declaration=self._written_by(found[first.declaration.name]),
+            declaration=self._written_by(first),
             generator=found[first.declaration.name].generator,
             reader=None if first.has_model else first.reader,  # keeps no sentences of one base beside those of another
-            hits=[self._with_language(hit) for hit in hits],
-            grounds=grounds,
+            hits=hits,
+            grounds=found[best].grounds.beside(grounds, closest),
             is_confident=any(one.is_confident for one in found.values()),
         )
         versions = {kb: one.version for kb, one in found.items()}
-        return _Merged(question, {hit.chunk_id: hit for hit in (*closest, *hits)}, versions, best)
+        return question, partial(self._told, {"kb": best, "version": versions[best], "versions": versions})
 
-    def _written_by(self, first: Question) -> Any:
-        """The declaration that an answer is written by: that of the first base, of whose content the others' languages
-        and chunks are not.
-        """
+    def _written_by(self, first: PublishedIndex) -> Any:
+        """The declaration that an answer is written by: that of the first base, whose language others need not have."""
         told: dict[str, Any] = {"title": ", ".join(index.title for index in self.indexes)}
-        if not self._has_one_language:
+        if len({index.declaration.language for index in self.indexes}) > 1:
             told["language"] = "auto"
-        cut = next((index.declaration.chunk for index in self.indexes if index.declaration.chunk.by == "words"), None)
-        if cut is not None:
-            told["chunk"] = cut  # sentences may be cut in any of them
         return first.declaration.model_copy(update=told)
 
-    @property
-    def _has_one_language(self) -> bool:
-        return len({index.declaration.language for index in self.indexes}) == 1
-
-    def _with_language(self, hit: Hit) -> Hit:
-        """The hit with its language in its metadata, where the bases differ in it."""
-        declared = next(one.declaration.language for one in self.indexes if one.declaration.name == hit.kb)
-        if self._has_one_language or declared == "auto":
-            return hit
-        return hit.model_copy(update={"metadata": {**hit.metadata, "language": declared}})
-
-    def _told(self, found: Answer, merged: _Merged) -> Answer:
-        """The answer with the base of each source and related passage, and with the metadata that they had."""
-        hits = merged.hits
-        sources = [
-            one.model_copy(update={"kb": hits[one.chunk_id].kb, "metadata": hits[one.chunk_id].metadata})
-            for one in found.sources
-        ]
-        kbs = [hits[one.chunk_id].kb if one.chunk_id in hits else merged.best for one in found.related]
-        related = [one.model_copy(update={"kb": kb}) for one, kb in zip(found.related, kbs, strict=True)]
-        cited = {source.kb for source in sources}
+    def _told(self, bases: Mapping[str, Any], found: Answer) -> Answer:
+        """The answer with the base of the best hit, the version of each, and the titles of those that it cites."""
+        cited = {source.kb for source in found.sources}
         titles = ", ".join(index.title for index in self.indexes if index.declaration.name in cited)
-        told: dict[str, Any] = {
-            "kb": merged.best,
-            "version": merged.versions[merged.best],
-            "versions": dict(merged.versions),
-        }
-        told |= {"sources": sources, "related": related, "citation": f"Source: {titles}" if sources else None}
-        return found.model_copy(update=told)
+        return found.model_copy(update={**bases, "citation": f"Source: {titles}" if cited else None})
 
 
 def merge(found: Mapping[str, Sequence[Hit]], k: int) -> list[Hit]:
@@ -229,10 +185,7 @@ def merge(found: Mapping[str, Sequence[Hit]], k: int) -> list[Hit]:
     hits = [hit.model_copy(update={"kb": kb}) for kb, of_one in found.items() for hit in of_one]
     known = sorted((hit for hit in hits if hit.relevance is not None), key=lambda hit: -(hit.relevance or 0.0))
     placed = [*enumerate(known, start=1), *((hit.rank, hit) for hit in hits if hit.relevance is None)]
-    first: dict[str, Hit] = {}
-    for _, hit in sorted(placed, key=lambda one: one[0]):  # stable: those with relevance first
-        first.setdefault(hit.chunk_id, hit)
-    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(list(first.values())[:k], start=1)]
+    return ranked((hit for _, hit in sorted(placed, key=itemgetter(0))), k)  # stable: those with relevance first
 
 
 def _best(hits: Sequence[Hit], otherwise: str) -> str:

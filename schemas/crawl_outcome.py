@@ -10,6 +10,7 @@ TEXTS_REPORTED = 20  # of a source
 FOLDERS_REPORTED = 20  # of a limit
 Limit = Literal["pages", "bytes", "seconds", "depth"]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
+BY_ELEMENT = "it has "  # how the detail of a page begins that is gone by a declared element
 DECLARE_BODY = "say where the text of these pages is: body: {css: …}; almanac test-url KB URL shows what a page gives"
 
 

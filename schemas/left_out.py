@@ -16,8 +16,6 @@ CURES = {
         "as body: {css: body, hidden: true}"
     ),
     "prose_beside": "say where the text of these pages is: body: {css: …}, or body: all",
-    "walls": "let the pages see the answer that they ask for: politeness: {cookies: …}",
-    "consent": "if it is meant, body: {css: …} or body: all reads it",
     "repeated_lines": "almanac test-url KB FILE shows what is left of a file",
     "no_pair": "almanac test-url KB FILE shows the pairs; without `format: faq` a file is a document, read as a whole",
     "deleted": "accept or reject the changes that the file tracks",

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-FORMAT = 9
+FORMAT = 10
 
 
 class _Stored(BaseModel):
@@ -29,6 +29,9 @@ class EmbedderInfo(_Stored):
     document_prompt: str = ""  # prepended to each text
     # of a local model that embeds texts; part of the fingerprint. Questions are always in float32
     precision: Literal["float32", "bfloat16"] | None = None
+    # from which cosine on a hit may be answered from, and is confident, where the package that brings the embedder says
+    floor: float | None = None
+    confident: float | None = None
 
 
 class Counts(_Stored):

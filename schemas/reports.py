@@ -153,6 +153,22 @@ class RunReport(BaseModel):
     error: dict[str, Any] | None = None
 
 
+class EmbedderChange(BaseModel):
+    """Another embedder than that of the live version, by their models, and how both answer the golden questions in a
+    sample of so many chunks; `was` and `live_recall` are the live one's. Where nothing was measured, `sampled` is 0 and
+    recall None; `unmeasured` says why, where a sample was wanted. `left_out` counts the questions whose answer is not
+    in the sample.
+    """
+
+    was: str
+    now: str
+    sampled: int = 0
+    left_out: int = 0
+    unmeasured: str | None = None
+    recall: Recall | None = None
+    live_recall: Recall | None = None
+
+
 class PlanResult(BaseModel):
     """What a run would do now, with the counts that it would report. `rejects` are the items that it would quarantine,
     as in rejects.jsonl (`Reject`).
@@ -166,6 +182,7 @@ class PlanResult(BaseModel):
     tokens: int | None
     cost: float | None
     seconds: float | None = None  # about what a run would take; None where that cannot be told
+    embedder: EmbedderChange | None = None  # None where it is that of the live version
     gate: dict[str, Any]  # {would_refuse, checks}
     remedies: list[str] = []
     limits_reached: list[LimitReached] = []

@@ -2,7 +2,8 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+from pydantic.json_schema import SkipJsonSchema
 
 Confidence = Literal["high", "medium", "low"]
 
@@ -47,6 +48,11 @@ class Hit(BaseModel):
     fetched_at: str
     neighbours: list[Neighbour] | None = None
     kb: str | None = None
+    # how its sentences are told apart: its BCP 47 tag, `und` where it is not known, and whether it may begin within
+    # one, or end
+    language: SkipJsonSchema[str] = Field("und", exclude=True)
+    begins_anywhere: SkipJsonSchema[bool] = Field(default=False, exclude=True)
+    ends_anywhere: SkipJsonSchema[bool] = Field(default=False, exclude=True)
 
     @property
     def readable(self) -> str:

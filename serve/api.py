@@ -20,6 +20,8 @@ from almanac.schemas.errors import AlmanacError
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, ListedDocument, SearchResult
 from almanac.serve.catalog import Catalog
+from almanac.serve.documents import push_documents, remove_documents
+from almanac.serve.guard import PUSHED
 from almanac.serve.keys import Caller
 from almanac.serve.messages import (
     ChatAnswer,
@@ -29,7 +31,10 @@ from almanac.serve.messages import (
     Health,
     KnowledgeBase,
     KnowledgeBases,
+    Pushed,
+    PushRequest,
     Ready,
+    RemoveRequest,
     SearchKbRequest,
     SearchRequest,
     SourcesPage,
@@ -109,6 +114,16 @@ class Api:
             response_model=Ready,
             response_model_exclude_none=True,
             summary="Whether the first question would find an index open and its model loaded",
+        )
+        route(
+            PUSHED, self.push, methods=["POST"], response_model=Pushed, summary="Documents that the next run publishes"
+        )
+        route(
+            PUSHED,
+            self.remove,
+            methods=["DELETE"],
+            response_model=Pushed,
+            summary="Documents that the next run removes",
         )
         route("/metrics", self.prometheus, response_class=Response, summary="Metrics for Prometheus")
         for path, endpoint in (("/health", self.health), ("/ready", self.ready)):  # probes ask for the status alone
@@ -247,6 +262,18 @@ class Api:
     async def versions(self, asked: Annotated[VersionsQuery, Query()], request: Request) -> Versions:
         caller = _free(request)
         return await self._do(request, asked.kb, lambda: self._index(caller, asked.kb).versions())
+
+    async def push(self, asked: PushRequest, request: Request) -> Pushed:
+        caller = _caller(request)
+        return await self._do(
+            request, asked.kb, lambda: push_documents(self._catalog, caller, asked.kb, asked.source, asked.documents)
+        )
+
+    async def remove(self, asked: RemoveRequest, request: Request) -> Pushed:
+        caller = _caller(request)
+        return await self._do(
+            request, asked.kb, lambda: remove_documents(self._catalog, caller, asked.kb, asked.source, asked.ids)
+        )
 
     async def health(self) -> Health:
         stores = await asyncio.to_thread(self._catalog.stores)  # not in the queue of the workers

@@ -57,6 +57,7 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
     """
     keys = ApiKeys.of(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
+    push_keys = ApiKeys.of(settings.push_keys.get_secret_value(), "ALMANAC_PUSH_KEYS")
     workers = Workers(settings)
     api = Api(catalog, settings, workers, shared)
 
@@ -88,7 +89,7 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
     for error in (RequestValidationError, HTTPException, ProblemDetails, AlmanacError, ClientDisconnect):
         app.add_exception_handler(error, _answer_with_problem)
     app.add_middleware(BodyLimits, settings=settings)
-    app.add_middleware(Guard, settings=settings, keys=keys, shared=shared)
+    app.add_middleware(Guard, settings=settings, keys=keys, push_keys=push_keys, shared=shared)
     app.add_middleware(Observed, metrics=api.metrics)
     _document(app, settings, has_keys=bool(keys))
     return app

@@ -12,6 +12,7 @@ from almanac.serve.problems import ProblemDetails
 from almanac.serve.rates import Rates
 from almanac.serve.settings import Settings
 
+PUSHED = "/api/documents"
 _RATE = 600  # default rate limit of a key, requests per minute
 _ONCE = ("host", "origin", "authorization", "content-type")
 _OPEN = ("/", "/health")  # need no key, as the page's files below /static/: they reveal nothing of any knowledge base
@@ -24,10 +25,13 @@ class Guard:
     server share, None for a single one.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings, keys: ApiKeys, shared: Path | None = None) -> None:
-        self._app, self._keys, self._bound = app, keys, settings.host
-        self._rate = settings.rate_per_minute or (_RATE if keys else None)
-        self._rates = None if self._rate is None else Rates(self._rate, keys.names or [LOCAL.name], shared)
+    def __init__(
+        self, app: ASGIApp, settings: Settings, keys: ApiKeys, push_keys: ApiKeys, shared: Path | None = None
+    ) -> None:
+        self._app, self._keys, self._push_keys, self._bound = app, keys, push_keys, settings.host
+        self._rate = settings.rate_per_minute or (_RATE if keys or push_keys else None)
+        names = [*(keys.names or [LOCAL.name]), *push_keys.names]
+        self._rates = None if self._rate is None else Rates(self._rate, names, shared)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -45,7 +49,14 @@ class Guard:
             _require_own(headers, self._bound, is_page=scope["path"] == "/")
         if scope["path"] in _OPEN or scope["path"].startswith("/static/"):
             return
-        caller = self._keys.caller(headers.get("authorization")) if self._keys else LOCAL
+        if scope["path"] == PUSHED:
+            caller = self._push_keys.caller(headers.get("authorization"))
+        else:
+            caller = self._keys.caller(headers.get("authorization")) if self._keys else LOCAL
+        if caller is None and scope["path"] == PUSHED and not self._push_keys:
+            raise ProblemDetails(
+                403, "nobody may push documents to this server", hint="ALMANAC_PUSH_KEYS has the keys of those who may"
+            )
         if caller is None:
             raise ProblemDetails(
                 401,

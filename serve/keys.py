@@ -15,11 +15,14 @@ from almanac.schemas.errors import UsageError
 @dataclass(frozen=True, slots=True)
 class Caller:
     """The sender of a request. `name` identifies the key without revealing it. A caller with a `workspace` has access
-    to that workspace only.
+    to that workspace only. One that `pushes` may push documents, to the knowledge base `pushes_to` or, with None,
+    to each, and nothing else.
     """
 
     name: str
     workspace: str | None = None
+    pushes: bool = False
+    pushes_to: str | None = None
 
 
 LOCAL = Caller("local")  # every caller of a server without keys
@@ -32,9 +35,9 @@ class ApiKeys:
         self._callers = tuple(callers)
 
     @classmethod
-    def of(cls, text: str) -> Self:
-        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`. Spaces and line breaks around
-        them are layout; a workspace is verbatim.
+    def of(cls, text: str, variable: str = "ALMANAC_API_KEYS") -> Self:
+        """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`; or `ALMANAC_PUSH_KEYS`: `KEY` or
+        `KEY:KB`. Spaces and line breaks around them are layout; a workspace is verbatim.
 
         Raises UsageError, with the number of the entry and never its text, for an empty key or workspace, a key that no
         header can carry, and a repeated key.
@@ -45,24 +48,28 @@ class ApiKeys:
             key, colon, workspace = (part.strip(_LAYOUT) for part in entry.partition(":"))
             if not key or (colon and not workspace.strip()):
                 raise UsageError(
-                    f"entry {number} has no {'workspace after its colon' if key else 'key'}",
-                    where="ALMANAC_API_KEYS",
+                    f"entry {number} has no {'name after its colon' if key else 'key'}",
+                    where=variable,
                     hint=_FORM,
                 )
             if not key.isascii() or not key.isprintable() or " " in key:
                 raise UsageError(
                     f"the key of entry {number} has characters that no header can carry",
-                    where="ALMANAC_API_KEYS",
+                    where=variable,
                     hint=_FORM,
                 )
             digest = _digest(key)
             if digest in found:
                 raise UsageError(
                     f"the key of entry {number} is there twice",
-                    where="ALMANAC_API_KEYS",
+                    where=variable,
                     hint="a key is restricted to one workspace, or to none",
                 )
-            found[digest] = Caller(f"key {number}", workspace or None)
+            found[digest] = (
+                Caller(f"key {number}", workspace or None)
+                if variable == "ALMANAC_API_KEYS"
+                else Caller(f"push key {number}", pushes=True, pushes_to=workspace.strip() or None)
+            )
         return cls(list(found.items()))
 
     def __bool__(self) -> bool:

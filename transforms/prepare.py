@@ -125,11 +125,8 @@ def _prepare(draft: Draft, source: Source, clean: Clean, left_out: LeftOut | Non
         for name, value in draft.fields.items()
         if name != PLACES
     }
-    title = clean_text(
-        draft.title,
-        clean,
-        entities=draft.markup != "html" or not coded.isdisjoint(template_names(source.title or "{title}")),
-    )
+    made_of = template_names(source.title if isinstance(source.title, str) else "{title}")
+    title = clean_text(draft.title, clean, entities=draft.markup != "html" or not coded.isdisjoint(made_of))
     known = {**fields, "url": draft.url, "title": title}
     places: list[list[Any]] = []
     if draft.kind == "record":

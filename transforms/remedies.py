@@ -7,7 +7,7 @@ from itertools import chain
 from urllib.parse import parse_qsl, urlsplit
 
 from almanac.core.url_folders import by_folder, say_folders
-from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
+from almanac.schemas.crawl_outcome import BY_ELEMENT, CrawlOutcome
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.manifest import Check, Verdict
@@ -104,9 +104,15 @@ def _where_failed(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
         )
 
 
+def _listed(source: SiteSource, *statuses: int) -> str:
+    """What says that a page is gone, as it is declared: `[403, {css: .sold-out}]`; with more statuses."""
+    signs = [*sorted({*source.gone_statuses, *statuses}), *(f"{{{element}}}" for element in source.gone_elements)]
+    return f"[{', '.join(map(str, signs))}]"
+
+
 def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
     manners = source.politeness
-    cures = [f"gone: {sorted({*source.gone, status})} if the site has withdrawn them"]
+    cures = [f"gone: {_listed(source, status)} if the site has withdrawn them"]
     if names := _parameters(urls):
         cures.append(f"ignore_parameters: [{', '.join(names)}] if these make other URLs of the same pages")
     cures.append("follow: {deny: […]} if they were never meant")
@@ -114,7 +120,9 @@ def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
     login = (
         "politeness: auth, headers and cookies, which may have lapsed"
         if has_credentials
-        else "politeness: {cookies: …} if they want a login"
+        else "login: may its user see them?"
+        if source.login is not None
+        else "login: {…}, or politeness: {cookies: …}, if they want one"
     )
     cures.insert(0 if has_credentials else len(cures), login)
     return f"{_told(source, urls)} answer {status}: {'; '.join(cures)}"
@@ -136,20 +144,20 @@ def _where_lost(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
         if urls := [page.url for page in outcome.failures if page.reason == reason]:
             yield f"{_told(source, urls)} are left out: {cure}"
     gone = [page for page in outcome.failures if page.reason == "gone"]
-    declared = source.gone if isinstance(source, SiteSource) else []
-    if withdrawn := [page.url for page in gone if page.status in declared]:
+    statuses = source.gone_statuses if isinstance(source, SiteSource) else frozenset()
+    if isinstance(source, SiteSource) and (withdrawn := [page.url for page in gone if page.status in statuses]):
         yield (
-            f"{_told(source, withdrawn)} are gone by the declared gone: {declared}; if the site only turns this "
+            f"{_told(source, withdrawn)} are gone by the declared gone: {_listed(source)}; if the site only turns this "
             "crawl away, wait, or go slower"
         )
-    if shown := [page.url for page in gone if _is_shown(page)]:
-        yield f"{_told(source, shown)} show what the site shows for a made-up URL: look at one in a browser"
-    if dropped := [page.url for page in gone if page.status not in declared and not _is_shown(page)]:
+    shown = [page for page in gone if page.status is not None and page.status < 400]
+    by_element = [page.url for page in shown if page.detail.startswith(BY_ELEMENT)]
+    if by_element:
+        yield f"{_told(source, by_element)} have an element that the declared gone names: look at one in a browser"
+    if made_up := [page.url for page in shown if page.url not in by_element]:
+        yield f"{_told(source, made_up)} show what the site shows for a made-up URL: look at one in a browser"
+    if dropped := [page.url for page in gone if page.status not in statuses and page not in shown]:
         yield f"{_told(source, dropped)} are not there any more; if the site dropped them, the version is right"
-
-
-def _is_shown(page: FailedPage) -> bool:
-    return page.status is not None and page.status < 400
 
 
 def _told(source: Source, urls: Sequence[str]) -> str:

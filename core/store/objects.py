@@ -40,6 +40,15 @@ class Found(NamedTuple):
     age_s: float
 
 
+class Listed(NamedTuple):
+    """An object as a listing has it."""
+
+    key: str
+    size: int
+    age_s: float
+    etag: str
+
+
 class Changed(Exception):
     """A file changed while it was uploaded; nothing was written."""
 
@@ -85,6 +94,13 @@ class Objects:
             return self._get(key, take, **({"IfNoneMatch": unless} if unless else {}))
         return None
 
+    def beginning(self, key: str, size: int, *, of: int) -> bytes | None:
+        """Returns at most `size` bytes of an object that has some `of`; None where there is none."""
+        part = {"Range": f"bytes=0-{size - 1}"} if of > size else {}
+        with suppress(_Refused):
+            return self._get(key, lambda reply: b"".join(self._chunks(key, reply))[:size], **part)
+        return None
+
     def read_content(self, key: str, sha256: str) -> bytes:
         """Returns an object that is named by its content. Raises StorageError where it is missing or is not that
         content.
@@ -120,13 +136,13 @@ class Objects:
         except _Refused as error:
             raise self._damaged(key, is_missing=True) from error
 
-    def _get(self, key: str, take: Callable[[Any], _Taken], **condition: str) -> _Taken:
+    def _get(self, key: str, take: Callable[[Any], _Taken], **asked: str) -> _Taken:
         """Returns what `take` makes of the reply. Where its content breaks off, the object is asked for again: boto3
         repeats requests, and reads no content.
         """
         for wait_s in (*self._waits_s, None):
             with self._told(key):
-                reply = self._client.get_object(**self._named(key), **condition)
+                reply = self._client.get_object(**self._named(key), **asked)
             try:
                 return take(reply)
             except StoreAway:
@@ -184,13 +200,14 @@ class Objects:
             with self._told(key):
                 self._client.upload_fileobj(compared, **self._named(key), Config=config)
 
-    def listed(self, below: str) -> Iterator[tuple[str, int, float]]:
-        """Yields key, size and age in seconds of each object below a folder, in no order."""
+    def listed(self, below: str) -> Iterator[Listed]:
+        """Yields each object whose key begins so, in no order."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + below)
         with self._told(below):
             for page in pages:
                 for one in page.get("Contents", []):
-                    yield one["Key"].removeprefix(self._prefix), one["Size"], _age(page, one["LastModified"])
+                    key, age_s = one["Key"].removeprefix(self._prefix), _age(page, one["LastModified"])
+                    yield Listed(key, one["Size"], age_s, one["ETag"])
 
     def delete(self, key: str) -> None:
         """Deletes an object, if it is there."""

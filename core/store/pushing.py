@@ -101,7 +101,7 @@ def sweep_objects(
     """
     needed = needed_by(copy, head)
     listed = copy.objects.listed(f"objects/{copy.kb}/")
-    gone = [(key, size) for key, size, age_s in listed if key[-64:] not in needed and age_s >= older_than_s]
+    gone = [(one.key, one.size) for one in listed if one.key[-64:] not in needed and one.age_s >= older_than_s]
     for first in range(0, len(gone), _BATCH):
         require_held()
         copy.do_all([partial(copy.objects.delete, key) for key, _ in gone[first : first + _BATCH]])

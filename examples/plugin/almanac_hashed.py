@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from almanac.core.settings import DataDir
-from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.query.models.generators import Messages
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.declaration.generate import Generate
@@ -38,16 +37,13 @@ class HashedWords:
             revision="1",
             dimension=dimension,
             fingerprint=sha256(f"hashed-words 1 {dimension}")[:16],
+            floor=0.1,  # from this cosine on, a hit may be answered from
+            confident=0.4,
         )
 
     @property
     def info(self) -> EmbedderInfo:
         return self._info
-
-    @property
-    def score_thresholds(self) -> ScoreThresholds:
-        """From which cosine on a hit may be answered from, and is confident."""
-        return ScoreThresholds(floor=0.1, confident=0.4)
 
     def embed_documents(self, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Unit vectors, float32 (n, dimension), in the order of `texts`."""

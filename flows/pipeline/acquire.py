@@ -15,13 +15,14 @@ from almanac.flows.pipeline.handles import MappedSource, Pages
 from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.schemas.crawl_outcome import CrawlOutcome
-from almanac.schemas.declaration.source import SiteSource, Source
+from almanac.schemas.declaration.source import RowSource, SiteSource, Source
 from almanac.schemas.errors import Retriable, UsageError
 from almanac.schemas.manifest import Manifest
 from almanac.spiders.crawling.crawl import RunningCrawl, begin_crawl, require_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.crawling.reuse import pages_of, reusable_crawl
+from almanac.spiders.rows.read_rows import read_rows
 
 log = get_logger("almanac.acquire")
 _WORTH_TRYING_S = 2.0
@@ -34,8 +35,8 @@ def acquire(
     on_page: OnProgress = ignore,
     take: Callable[[Source], RunningCrawl | None] = lambda _: None,
 ) -> Pages:
-    """Crawls a site or reads files: pages land in `data/raw` as they arrive, and the outcome in the run's staging
-    folder, also where it is an error.
+    """Crawls a site, or reads files or rows: pages land in `data/raw` as they arrive, and the outcome in the run's
+    staging folder, also where it is an error.
 
     `take` gives the crawl of the source if it runs already.
     Raises UsageError where a source that the run does not cover was never fetched, and what `require_pages` raises.
@@ -134,6 +135,9 @@ def _fetched(
     _log_taken_over(run, source, previous)
     previous, folder = previous.model_copy(update={"afresh": run.scope.full}), run.declaration.path.parent
     only, forgotten = run.scope.urls, forgotten_urls(run.index_dir)
+    if isinstance(source, RowSource):
+        raw = run.raw(source.name)
+        return read_rows(source, folder, raw, run.run_id, previous=previous, forgotten=forgotten, on_page=on_page)
     return read_files(
         source,
         folder,

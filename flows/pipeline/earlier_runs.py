@@ -14,18 +14,22 @@ from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
+from almanac.index.chroma.noted import is_as_sealed
 from almanac.index.segments.deleted import DELETED
 from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.segments.tables import VersionTables
+from almanac.index.verify.verifier import verify_folder
 from almanac.index.versions.store import (
     current_version,
     read_manifest,
     read_outline,
-    require_whole,
+    require_files,
+    require_segments,
     usable_pointer,
     version_dir,
 )
 from almanac.schemas.errors import DamagedVersion, NotFound
-from almanac.schemas.manifest import Manifest, Sealed, StoredFile
+from almanac.schemas.manifest import Manifest, Sealed, Segment, StoredFile
 from almanac.schemas.reports import RunReport
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, find_previous_crawls
 
@@ -154,7 +158,9 @@ def find_live(run: Run) -> Live | None:
         return None
     folder = version_dir(run.index_dir, manifest.version)
     try:
-        require_whole(run.index_dir, manifest)
+        require_files(folder, manifest)
+        require_segments(run.index_dir, manifest)
+        _require_rows(run, manifest, folder)
         is_whole = all(altered_file(folder, of_version) is None for folder, of_version in _tables_of(run, manifest))
     except DamagedVersion as error:
         log.warning(
@@ -164,6 +170,18 @@ def find_live(run: Run) -> Live | None:
         )
         return Live(manifest, folder, is_whole=False)
     return Live(manifest, folder, is_whole=is_whole)
+
+
+def _require_rows(run: Run, manifest: Manifest, folder: Path) -> None:
+    """Raises DamagedVersion where another program has changed what Chroma holds: all rows of a database that was opened
+    are compared.
+    """
+    for place, sealed in VersionTables.of(folder, manifest).folders():
+        assert isinstance(sealed, Manifest | Segment)
+        if not is_as_sealed(place):
+            problems = verify_folder(place, sealed, run.data.vectors)
+            if found := next((one for one in problems if one.kind != "vector_missing"), None):
+                raise DamagedVersion(f"{found.kind} at {found.where}", where=str(place))
 
 
 def _tables_of(run: Run, manifest: Manifest) -> Iterator[tuple[Path, list[StoredFile]]]:

@@ -23,7 +23,9 @@ VALIDATION = ("transforms.deduplicate", "transforms.main_texts", "transforms.val
 CHUNKING = ("transforms.chunking.chunker",)
 
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.
-_HOW_PAGES_COME = frozenset({"politeness", "limits", "vanish_after", "gone", "fetch", "follow_links", "render"})
+_HOW_PAGES_COME = frozenset(
+    {"politeness", "limits", "vanish_after", "gone", "fetch", "follow_links", "git", "login", "render"}
+)
 _READING = set(ReadingLimits.model_fields)  # of `limits`: a document beyond them is a reject
 
 

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import batches_of, read_rows
 from almanac.flows.pipeline.acquire import acquire, read_outcomes
 from almanac.flows.pipeline.batches import do_all
+from almanac.flows.pipeline.changed_embedder import try_embedder
 from almanac.flows.pipeline.chunk import chunk
 from almanac.flows.pipeline.compare import compare
 from almanac.flows.pipeline.crawls_ahead import crawls_ahead
@@ -25,7 +27,7 @@ from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.map import map_pages
 from almanac.flows.pipeline.page_batches import is_worth_sharing, map_batch, stage_pages
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.survey import Survey, begin_survey, confirmed, is_live, judged
+from almanac.flows.pipeline.survey import Survey, begin_survey, confirmed, is_live, judge_run, judged
 from almanac.flows.pipeline.validate import require_records, validate
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import RowNumbers, keys_in
@@ -43,11 +45,17 @@ _MUCH = 300  # texts, from which a rate is worth to be measured
 _REPORTS = 20  # of earlier runs that are looked through
 
 
-def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope()) -> PlanResult:  # noqa: B008  # frozen
+def plan(
+    declaration: Declaration,
+    data: DataDir,
+    scope: Scope = Scope(),  # noqa: B008  # frozen
+    sample: int | None = None,
+) -> PlanResult:
     """Crawls as a run would, and counts. Raises the errors that a run raises before the gate; the `report` of a
     NoRecords has `sources` and `rejects`, too.
 
-    Golden questions are not asked, because there is no new version to ask.
+    Golden questions are asked where the embedder is another one than the live version's, on a `sample` of at most so
+    many chunks, which are embedded for it: by default 500 by a model on this machine, and none by an API, which costs.
     """
     with tempfile.TemporaryDirectory(prefix="almanac-plan-") as scratch:
         run = Run(declaration, data, scope, scratch=Path(scratch))
@@ -64,9 +72,14 @@ def plan(declaration: Declaration, data: DataDir, scope: Scope = Scope()) -> Pla
                 "rejects": _as_json(ledger.rejects),
             }
             raise
+        change, measured = try_embedder(run, surveyed.tables, surveyed.live, sample)
+        if measured is not None:
+            counted = surveyed.pages, surveyed.validated, surveyed.comparison
+            surveyed = replace(surveyed, verdict=judge_run(run, *counted, measured))
         foreseen = foresee(run, surveyed)
         seconds = _seconds(run, surveyed, foreseen.chunks_to_embed, sum(ledger.seconds.values()))
-        return foreseen.model_copy(update={"rejects": _as_json(surveyed.validated.rejects), "seconds": seconds})
+        told = {"rejects": _as_json(surveyed.validated.rejects), "seconds": seconds, "embedder": change}
+        return foreseen.model_copy(update=told)
 
 
 def survey(ledger: Ledger) -> Survey:

@@ -3,7 +3,6 @@
 import platform
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pyarrow.parquet as pq
 
@@ -12,6 +11,7 @@ from almanac.core.durable import remove, write_file
 from almanac.core.extras import installed_version
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
+from almanac.flows.pipeline.building import Building, build_job
 from almanac.flows.pipeline.fingerprints import golden_of
 from almanac.flows.pipeline.handles import (
     Built,
@@ -23,16 +23,15 @@ from almanac.flows.pipeline.handles import (
     Texts,
     Verified,
 )
-from almanac.flows.pipeline.question_vectors import are_kept, kept_questions
+from almanac.flows.pipeline.question_vectors import UnknownQuestions, kept_questions, known_questions
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import left_to_make, plan_job
 from almanac.flows.pipeline.survey import Survey
 from almanac.index.build.builder import BUILDER, build_version
 from almanac.index.build.child_process import Ahead
-from almanac.index.build.delta import BuildFacts
 from almanac.index.build.derived import derive
-from almanac.index.build.job import BuildJob
 from almanac.index.build.policy import fits_one_segment
+from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
@@ -40,7 +39,7 @@ from almanac.index.verify.verifier import VERIFIER, not_as_built, verify_composi
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.index.versions.store import read_manifest
-from almanac.query.evaluation.golden import measure_recall, without_history
+from almanac.query.evaluation.golden import measure_recall
 from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion, NotFound, OtherFormat
 from almanac.schemas.manifest import Counts, Manifest, SegmentUse
@@ -60,88 +59,60 @@ def build(
     on_progress: OnProgress = ignore,
     planned: PlannedSegments | None = None,
     ahead: Ahead | None = None,
+    building: Building | None = None,
     *,
     in_full: bool = False,
 ) -> Built:
-    """A version directory, in a child process: the live one's Chroma and what is different, or all from kept vectors.
+    """A version directory, in a child process: of what there is of it, and the rest from kept vectors.
 
-    What was embedded is taken for its order alone: by then, every text has its vector. Of segments that were `planned`,
-    those that are not in their places are made. Of `ahead`, the process is used, and started if need be.
+    What was embedded is taken for its order alone: by then, every text has its vector. A version that was built
+    meanwhile is finished (`building`). Of segments that were `planned`, those that are not in their places are made. Of
+    `ahead`, the process is used, and started if need be.
     """
-    parent = None if live is None or run.scope.full or in_full else live
     with ThreadPoolExecutor(1) as thread:
         derived = thread.submit(derive, tables.chunks, run.embed)  # while children build
-        if fits_one_segment(tables.chunks, run.declaration.index.segment):
-            facts, segments = _built_alone(run, version, tables, parent, on_progress, ahead)
+        segments: tuple[SegmentUse, ...] = ()
+        if building is not None:
+            facts = building.finish(on_progress)
+        elif fits_one_segment(tables.chunks, run.declaration.index.segment):
+            job = build_job(run, version, tables, live, in_full=in_full)
+            remove_leftovers(run.index_dir, but=(job.name or "",))
+            if ahead is not None:
+                ahead.start(BUILDER, VERIFIER)
+            facts = build_version(job, on_progress=on_progress, ahead=ahead)
         else:
-            facts, segments = _built_of_segments(run, version, tables, parent, planned, on_progress, ahead)
+            parent = None if live is None or run.scope.full or in_full else live
+            plan = None if planned is None else left_to_make(run, planned)
+            built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress, ahead=ahead)
+            facts, segments = built.facts, built.segments
         return Built(version, run.version_dir(version), facts, derived.result(), segments)
 
 
-_Parts = tuple[BuildFacts, tuple[SegmentUse, ...]]  # a version of one segment names none
-
-
-def _built_alone(
-    run: Run, version: str, tables: Tables, parent: Live | None, on_progress: OnProgress, ahead: Ahead | None
-) -> _Parts:
-    job = BuildJob(
-        kb=run.kb,
-        version_dir=run.version_dir(version),
-        parent=None if parent is None or parent.manifest.segments else parent.folder,
-        collection=run.declaration.collection,
-        language=run.declaration.language,
-        chunks=tables.chunks,
-        records=tables.records,
-        documents=tables.documents,
-        vectors_root=run.data.vectors,
-        embedder=run.embedder,
-    )
-    if ahead is not None:
-        ahead.start(BUILDER, VERIFIER)
-    return build_version(job, on_progress=on_progress, ahead=ahead), ()
-
-
-def _built_of_segments(
-    run: Run,
-    version: str,
-    tables: Tables,
-    parent: Live | None,
-    planned: PlannedSegments | None,
-    on_progress: OnProgress,
-    ahead: Ahead | None,
-) -> _Parts:
-    plan = None if planned is None else left_to_make(run, planned)
-    built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress, ahead=ahead)
-    return built.facts, built.segments
-
-
 def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahead | None = None) -> Verified:
-    """The finished directory, read by another process; of what was copied from a verified version, a sample, and of
-    segments, what is new.
+    """The finished directory, read by another process; of segments, what is new.
 
-    A copy with a fault is the fault of what it was copied from: the version is then built in full. Raises
-    DamagedVersion where that differs, too.
+    A fault in what was there before is that of a damaged version, or of what a kill has left: the version is then built
+    of nothing but tables and vectors. Raises DamagedVersion where that differs, too.
     """
-    since = live.folder if built.facts.kind == "delta" and live is not None else None
-    problems = _problems_of(run, built, tables, since, ahead)
-    if problems and (since is not None or built.facts.kind == "segments"):
+    problems = _problems_of(run, built, tables, ahead)
+    if problems and (built.facts.found or built.facts.kind == "segments"):
         log.warning(
-            "the live version is damaged, and so is what was taken from it: built in full",
+            "what the version was built on is damaged: built in full",
             kb=run.kb,
             **problems[0].model_dump(include={"where", "kind"}),
         )
         remove(built.folder)
         built = build(run, built.version, tables, None, (), live, ahead=ahead, in_full=True)
-        problems = _problems_of(run, built, tables, None, ahead)
+        problems = _problems_of(run, built, tables, ahead)
     if problems:
         raise not_as_built(f"the new version {built.version}", built.folder, problems)
     return Verified(built.version, built.folder, built.facts, built.derived, built.segments)
 
 
-def _problems_of(run: Run, built: Built, tables: Tables, since: Path | None, ahead: Ahead | None) -> list[Problem]:
+def _problems_of(run: Run, built: Built, tables: Tables, ahead: Ahead | None) -> list[Problem]:
     if built.segments:
         return verify_composition(run.index_dir, built.folder, built.segments, tables.chunks, run.embedder)
-    return verify_version(built.folder, None, run.data.vectors, run.embedder, since=since, ahead=ahead)
+    return verify_version(built.folder, None, run.data.vectors, run.embedder, ahead=ahead)
 
 
 def manifest_of(
@@ -251,13 +222,15 @@ def _live_recall(run: Run, live: Manifest) -> Recall | None:
     )
     # searches put the declared one before what they ask of the live version
     prompt = (live if is_other else run).embedder.query_prompt
-    if is_other and not are_kept(store, [one.question for one in without_history(run.golden)], prompt):
+    ask = known_questions(store, prompt) if is_other else kept_questions(store, run.model, prompt)
+    try:
+        with OpenVersion(run.index_dir, live.version) as opened:
+            return measure_recall(run.declaration, opened, ask, run.golden)
+    except UnknownQuestions:
         log.warning(
             "the live version has another embedder: its recall is not compared", kb=run.kb, version=live.version
         )
         return None
-    with OpenVersion(run.index_dir, live.version) as opened:
-        return measure_recall(run.declaration, opened, kept_questions(store, run.model, prompt), run.golden)
 
 
 def publish(

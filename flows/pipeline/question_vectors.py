@@ -15,9 +15,22 @@ def question_key(question: str, prompt: str = "") -> str:
     return sha256(f"query\0{prompt}{question}")
 
 
-def are_kept(store: VectorStore, questions: Sequence[str], prompt: str = "") -> bool:
-    """Whether all questions have a stored vector. A version of another embedder can then be asked without its model."""
-    return not store.missing(question_key(question, prompt) for question in questions)
+class UnknownQuestions(Exception):
+    """A question has no stored vector, and its embedder is not at hand."""
+
+
+def known_questions(store: VectorStore, prompt: str = "") -> Callable[[Sequence[str]], Vectors]:
+    """As `kept_questions`, without a model and without writing: for a version whose embedder is not declared any more.
+    The function raises UnknownQuestions where a vector is missing or damaged.
+    """
+
+    def embed_queries(questions: Sequence[str]) -> Vectors:
+        try:
+            return store.read([question_key(question, prompt) for question in questions])
+        except DamagedVersion as error:
+            raise UnknownQuestions(error.message) from error
+
+    return embed_queries
 
 
 def kept_questions(

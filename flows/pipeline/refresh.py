@@ -18,6 +18,7 @@ from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import remember
 from almanac.flows.pipeline.takedown import complete_takedowns
+from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.store import discard_unfinished
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, as_storage_error
@@ -93,6 +94,8 @@ def _fail(ledger: Ledger, lease: Lease, exit_code: int, error: dict[str, Any]) -
         try:
             if lease.is_held():  # else they are another run's
                 discard_unfinished(run.index_dir)
+                if error["kind"] == "storage_error":  # a full disk needs the room
+                    remove_leftovers(run.index_dir)
         except OSError as left:
             log.warning("an unfinished version is left for the next run to remove", kb=run.kb, error=str(left))
         report = ledger.close(exit_code, error)
@@ -112,6 +115,7 @@ def _look_back(ledger: Ledger, report: RunReport, lease: Lease) -> None:
     """
     run, tables = ledger.run, ledger.noted(Tables)
     try:
+        remove_leftovers(run.index_dir)
         if tables is not None and report.outcome in ("published", "published_with_rejects", "unchanged"):
             remember(run, report, tables.digest)
         # Runs that make no version skip retention until a source has more than twice the crawls that it may keep.

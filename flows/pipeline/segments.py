@@ -24,7 +24,7 @@ def plan_job(run: Run, version: str, tables: Tables, parent: Live | None) -> Pla
     return PlanJob(
         index_dir=run.index_dir,
         version_dir=run.version_dir(version),
-        spec=_spec(run),
+        spec=spec_of(run),
         limit=run.declaration.index.segment,
         chunks=tables.chunks,
         records=tables.records,
@@ -33,7 +33,8 @@ def plan_job(run: Run, version: str, tables: Tables, parent: Live | None) -> Pla
     )
 
 
-def _spec(run: Run) -> SegmentSpec:
+def spec_of(run: Run) -> SegmentSpec:
+    """What all segments of the run's knowledge base have in common."""
     declared = run.declaration
     return SegmentSpec(
         kb=run.kb,
@@ -63,7 +64,7 @@ def make_segment_of(run: Run, planned: PlannedSegments, number: int) -> int:
     chunks = one.counts.chunks
     if not is_intact(run.index_dir, one.name):
         with at_batch(run, f"segment {number} of {planned.count} to build, of {chunks:,} chunks"):
-            make_segment_in_own_folder(run.index_dir, _spec(run), one, known_from=plan.merged)
+            make_segment_in_own_folder(run.index_dir, spec_of(run), one, known_from=plan.merged)
         log.info("segment", kb=run.kb, number=number, of=planned.count, chunks=chunks, segment=one.name[:12])
     return chunks
 

@@ -16,6 +16,7 @@ from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
 from almanac.flows.pipeline.results import is_results, write_results
 from almanac.flows.pipeline.state import change_state
+from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.segments.store import remove_unnamed_segments
 from almanac.index.upkeep.erase import forget_in_version
 from almanac.index.upkeep.prune import Needs
@@ -27,6 +28,7 @@ from almanac.index.versions.store import usable_pointer
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, DamagedVersion, NotFound, OperationalError, RunLocked, StorageError
 from almanac.schemas.reports import ForgetResult
+from almanac.spiders.rows.read_rows import forget_rows
 from almanac.spiders.store.raw import RawStore
 
 log = get_logger("almanac.forget")
@@ -107,6 +109,8 @@ def _carry_out(data: DataDir, declaration: Declaration, takedown: Takedown, leas
     versions, erased, failures = _erase_from_versions(data, declaration, takedown, lease)
     erased.add(forget_in_tables(data.processed(kb), takedown.urls))
     _erase_from_processed(data, kb, takedown.urls)
+    for folder in data.raw_folders(kb):
+        forget_rows(RawStore(folder), folder.name, takedown.urls)
     pages = sum(
         RawStore(folder).forget({url.partition("#")[0] for url in takedown.urls}) for folder in data.raw_folders(kb)
     )
@@ -145,6 +149,7 @@ def _erase_from_versions(
                 cleaned.append(version)
                 log.info("forgotten", kb=kb, version=version, items=len(found.items), chunks=len(found.chunks))
         remove_unnamed_segments(data.index(kb), at_once=True)  # what is left of them has the content
+        remove_leftovers(data.index(kb))
     return cleaned, erased, failures
 
 

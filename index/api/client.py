@@ -138,31 +138,17 @@ class Unanswered(Exception):
         self.rows = frozenset(rows)
 
 
+@dataclass(frozen=True, slots=True)
 class _Failure:
-    """Classification of a failed attempt.
-
-    Args:
-        error: What to raise when no attempts are left.
-        attempts: Total number of attempts that this kind of failure justifies; 1 means no retry.
-        retry_after: Value of the Retry-After header.
-        may_be_content: Whether the content sent may have caused the failure.
-        rows: Inputs whose results are unusable.
+    """A failed attempt: what to raise when none are left, and how many in all this kind of failure is worth; 1: no
+    other. `rows` are the inputs whose results are unusable.
     """
 
-    def __init__(
-        self,
-        error: AlmanacError,
-        *,
-        attempts: int = 1,
-        retry_after: str | None = None,
-        may_be_content: bool = False,
-        rows: Collection[int] = (),
-    ):
-        self.error = error
-        self.attempts = attempts
-        self.retry_after = retry_after
-        self.may_be_content = may_be_content
-        self.rows = rows
+    error: AlmanacError
+    attempts: int = 1
+    retry_after: str | None = None  # the header's value
+    may_be_content: bool = False  # whether the content sent may have caused it
+    rows: Collection[int] = ()
 
 
 class Api:
@@ -313,10 +299,10 @@ class Api:
                 retry_after=headers.get("retry-after"),
                 may_be_content=may_be_content,
             )
-        return _Failure(
-            OperationalError(finding, where=self.server, hint=f"check model and {address}; the server says why"),
-            may_be_content=may_be_content,
-        )
+        hint = f"check model and {address}; the server says why"
+        if may_be_content and self._section == "generate":
+            hint += "; generate.passage_tokens makes prompts shorter"
+        return _Failure(OperationalError(finding, where=self.server, hint=hint), may_be_content=may_be_content)
 
     def _said(self, body: str) -> str:
         """Extracts the message from an error body: one line of printable characters, at most 300, with the key

@@ -1,7 +1,6 @@
-"""Runs a step in a child process that ends with its parent. The child sends one JSON object per line on stdout.
-
-A process can be started ahead: it imports what steps need, and forks a child for each job
-(`index.build.forking_child`).
+"""Children in which a run's parent process has jobs done: one process imports what all of them need, once, and forks a
+child for each job (`index.build.forking_child`). A child sends one JSON object per line on stdout, and ends with its
+parent.
 """
 
 import json
@@ -11,39 +10,48 @@ import subprocess
 import sys
 import tempfile
 import threading
-import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
+from itertools import chain
 from typing import Any, Self
 
-from almanac.core.lifetime import how_it_ended, job_of_parent, tell_job
+from almanac.core.lifetime import how_it_ended, tell_job
 from almanac.schemas import errors
 from almanac.schemas.errors import AlmanacError, OperationalError, StorageError
 
 Message = dict[str, Any]
 FORKING = "almanac.index.build.forking_child"
 ENDED = "ended"  # key of the message that tells how a forked child ended
+MORE, LAST = "more", "last"  # lines to a child: go on with what there is now; nothing more will come
 _TAIL = 2000  # characters of stderr in the error
 
 
 class Ahead:
-    """Context manager with a process that is started ahead, imports what several steps need once, and forks a child for
-    each job. It ends with the block.
+    """Context manager with a process that imports what several jobs need once, and forks a child for each. It ends with
+    the block.
 
     Start it in a thread that lives as long as the block: a child ends with the thread that has started it. It does one
-    job at a time; steps that find it busy get a child of their own.
+    job at a time; a job that finds it busy gets a process of its own.
     """
 
     def __init__(self) -> None:
-        self._child: _Child | None = None
+        self._child: _Forking | None = None
         self._taken = threading.Lock()
 
     def start(self, *modules: str) -> None:
         """Starts the process, unless there is one: it imports these modules and what they need, and waits."""
         if self._child is None:
-            self._child = _Child(FORKING, *modules)
+            self._child = _Forking(*modules)
 
-    def take(self) -> "_Child | None":
+    def stop(self) -> None:
+        """Ends the process, whatever it is at; another one can be started."""
+        if self._child is not None:
+            self._child.kill()
+            with self._taken:  # a job of another thread that still reads from it hears that it has ended
+                self._child.end()
+            self._child = None
+
+    def take(self) -> "_Forking | None":
         """Returns the process if it waits for a job; give it back afterwards."""
         if self._child is None or not self._taken.acquire(blocking=False):
             return None
@@ -59,10 +67,7 @@ class Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._child is not None:
-            self._child.kill()
-            with self._taken:  # a step of another thread that still reads from it hears that it has ended
-                self._child.end()
+        self.stop()
 
 
 def run_child(
@@ -71,47 +76,48 @@ def run_child(
     on_message: Callable[[Message], None],
     *,
     on_signal: Callable[[str], None] | None = None,
+    more: Iterable[object] | None = None,
     ahead: Ahead | None = None,
 ) -> None:
-    """Runs `python -m module`, sends it the job and passes on its messages as they arrive. The counterpart in the child
-    is `serve_parent`.
+    """Calls `work(job, send, more)` of a module in a child process, and passes on its messages as they arrive.
 
     The child is killed when this process ends in any way, and when `on_message` raises.
 
     Args:
-        module: Full name of the module to run.
+        module: Full name of the module, which also has `prepare()`, for what it imports.
         job: One line of JSON.
         on_message: Called with each message of the child.
         on_signal: Called with the signal's name, such as `SIGSEGV`, when one ended the child; without it, that raises
             OperationalError.
-        ahead: A process that was started ahead with this module, which forks the child.
+        more: Yields whenever there is more to do for the child, and ends when that was all. Read by a thread. Until
+            then, this process has work of its own, which goes first on the processors.
+        ahead: A process that was started ahead with this module.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr.
     """
     forking = ahead.take() if ahead else None
-    if ahead is None or forking is None:
-        child = _Child(module)
+    with nullcontext() if forking else Ahead() as own:
+        if own is not None:
+            own.start(module)
+            ahead, forking = own, own.take()
+        assert ahead is not None and forking is not None
         try:
-            child.run(module, job, on_message, on_signal)
+            forking.run(module, job, on_message, on_signal, more)
+        except BaseException:
+            forking.end()  # whatever it forked ends with it
+            raise
         finally:
-            child.end()
-        return
-    try:
-        forking.run(module, json.dumps({"module": module, "job": job}), on_message, on_signal)
-    except BaseException:
-        forking.end()  # whatever it forked ends with it
-        raise
-    finally:
-        ahead.give_back()
+            ahead.give_back()
 
 
-class _Child:
-    """A child process that waits for its job, or for jobs for children of its own."""
+class _Forking:
+    """A process that waits for jobs for children of its own."""
 
-    def __init__(self, module: str, *arguments: str) -> None:
+    def __init__(self, *modules: str) -> None:
         self._stderr = tempfile.TemporaryFile("w+b")  # noqa: SIM115  # `end` closes it
+        self._is_stopped = False
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module, *arguments],
+            [sys.executable, "-P", "-m", FORKING, *modules],
             stdin=subprocess.PIPE,  # kept open: end of file signals the parent's death to the child
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -129,12 +135,21 @@ class _Child:
         return self._stderr.closed
 
     def run(
-        self, module: str, job: str, on_message: Callable[[Message], None], on_signal: Callable[[str], None] | None
+        self,
+        module: str,
+        job: str,
+        on_message: Callable[[Message], None],
+        on_signal: Callable[[str], None] | None,
+        more: Iterable[object] | None,
     ) -> None:
         """Has the job done. Arguments and errors as in `run_child`."""
-        error, code = self._converse(job, on_message)
+        error, code = self._converse(
+            json.dumps({"module": module, "job": job, "aside": more is not None}), on_message, more
+        )
         if error is not None:
             raise _revive(error)
+        if code < 0 and self._is_stopped:  # which is nothing that it did
+            raise OperationalError(f"{module} was stopped", where=module, hint="run again: it goes on from there")
         if code < 0 and on_signal:
             on_signal(signal.Signals(-code).name)
         elif code == -signal.SIGBUS:  # a page of a mapped file that the disk does not have
@@ -152,13 +167,25 @@ class _Child:
                 hint=hint,
             )
 
-    def _converse(self, job: str, on_message: Callable[[Message], None]) -> tuple[Message | None, int]:
+    def _converse(
+        self, job: str, on_message: Callable[[Message], None], more: Iterable[object] | None
+    ) -> tuple[Message | None, int]:
         """Sends the job and passes on messages; returns the error that the child told and the code with which it
         ended.
         """
         process, error = self._process, None
         assert process.stdout is not None
         tell_job(process, job)
+
+        def tell() -> None:
+            for line in chain((MORE for _ in more or ()), (LAST,)):
+                with suppress(OSError, ValueError, AssertionError):  # it has ended
+                    tell_job(process, line)
+
+        if more is None:
+            tell()
+        else:
+            threading.Thread(target=tell, daemon=True, name="tell-more").start()
         for line in process.stdout:
             try:
                 message = json.loads(line)
@@ -186,6 +213,7 @@ class _Child:
         """Kills the process where it still runs. Its children hear of it by their parent's death, or by the end of
         their stdin.
         """
+        self._is_stopped = True
         if self._process.poll() is None:
             self._process.kill()
         if self._process.stdin is not None:
@@ -202,46 +230,6 @@ class _Child:
         self.kill()
         self._process.communicate()
         self._stderr.close()
-
-
-def serve_parent(work: Callable[[str, Callable[[Message], None]], None]) -> None:
-    """Runs in the child: calls `work(job, send)` with the job of `run_child`. On failure it reports the error and exits
-    the process.
-    """
-    from almanac.core.settings import quiet_engines
-
-    quiet_engines()
-    pipe = keep_stdout()
-    job = job_of_parent()
-    if code := do_job(work, job, pipe):
-        sys.exit(code)
-
-
-def keep_stdout() -> int:
-    """Returns a descriptor of the pipe to the parent, which carries only messages: libraries print to stdout, and that
-    is redirected to stderr.
-    """
-    pipe = os.dup(1)
-    os.dup2(2, 1)
-    return pipe
-
-
-def do_job(work: Callable[[str, Callable[[Message], None]], None], job: str, pipe: int) -> int:
-    """Calls `work(job, send)`, reports an error to the parent, and returns the exit code of the process."""
-    with os.fdopen(pipe, "w", encoding="utf-8") as messages:
-
-        def send(message: Message) -> None:
-            print(json.dumps(message), file=messages, flush=True)
-
-        try:
-            work(job, send)
-        except AlmanacError as error:
-            send({**error.as_json()})
-            return error.exit_code
-        except Exception:
-            traceback.print_exc()
-            return 1
-    return 0
 
 
 def _revive(error: Message) -> AlmanacError:

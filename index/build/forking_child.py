@@ -1,37 +1,47 @@
-"""A process that imports what steps need, once, and forks a child for each job: `python -m
-almanac.index.build.forking_child MODULE…`.
+"""A process that imports what jobs need, once, and forks a child for each: `python -m almanac.index.build.forking_child
+MODULE…`.
 
 Builder and verifier each take a second and a half of processor time to import Chroma. They stay processes of their own,
 which share no client, no file and no thread: this one opens nothing and waits for the child that it has forked, before
 it reads the next job. It has one thread of Python's; those of OpenBLAS and of Arrow's allocator know of forks.
 
-A job is a line of JSON, {"module", "job"}. The child answers on the same pipe as one that was started does, and is
-followed by a line that tells its exit code, negative for a signal. It ends with this process, which ends with its
-parent.
+A job is a line of JSON, {"module", "job", "aside"}, and lines `more` and `last` for its child follow it. The child
+answers on stdout, and is followed by a line that tells its exit code, negative for a signal. It ends with this process,
+which ends with its parent.
 """
 
 import json
 import os
+import queue
 import sys
+import threading
 import traceback
+from collections.abc import Iterator
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from almanac.core.lifetime import die_with_parent, watch_stdin
+from almanac.core.lifetime import die_with_parent
 from almanac.core.settings import quiet_engines
-from almanac.index.build.child_process import ENDED, do_job, keep_stdout
+from almanac.index.build.child_process import ENDED, LAST, MORE, Message
+from almanac.schemas.errors import AlmanacError
+
+_ASIDE = 10  # niceness of a child that works beside its parent: embedding is what the run waits for
 
 
 def main() -> None:
     """Serves jobs until stdin ends."""
     die_with_parent()
     quiet_engines()
-    pipe = keep_stdout()
+    # The pipe to the parent carries only messages: libraries print to stdout, and that is redirected to stderr.
+    pipe = os.dup(1)
+    os.dup2(2, 1)
     for name in sys.argv[1:]:
         import_module(name).prepare()
     while line := sys.stdin.buffer.readline():
         if not line.endswith(b"\n"):
             return
+        if line.strip().decode() in (MORE, LAST):  # for a child that has ended
+            continue
         ours = os.getpid()
         child = os.fork()
         if child == 0:
@@ -41,18 +51,59 @@ def main() -> None:
         os.write(pipe, f"\n{json.dumps({ENDED: code})}\n".encode())
 
 
-def _become(parent: int, asked: dict[str, str], pipe: int) -> NoReturn:
+def _become(parent: int, asked: dict[str, Any], pipe: int) -> NoReturn:
     code = 1
     try:
         die_with_parent()
         if os.getppid() == parent:  # else it has died already
-            watch_stdin()
-            code = do_job(import_module(asked["module"]).work, asked["job"], pipe)
+            if asked["aside"]:
+                os.nice(_ASIDE)
+            code = _do(asked["module"], asked["job"], _listen(), pipe)
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+def _listen() -> Iterator[str]:
+    """Yields for each line `more`, until `last`; what is not taken yet is joined. The process ends with its stdin."""
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def listen() -> None:
+        while line := sys.stdin.buffer.readline():
+            lines.put(line.strip().decode())
+        os._exit(1)
+
+    threading.Thread(target=listen, daemon=True, name="parent-watch").start()
+
+    def told() -> Iterator[str]:
+        while (line := lines.get()) != LAST:
+            while not lines.empty() and line != LAST:
+                line = lines.get()
+            if line == LAST:
+                return
+            yield line
+
+    return told()
+
+
+def _do(module: str, job: str, more: Iterator[str], pipe: int) -> int:
+    """Calls the module's `work`, reports an error to the parent, and returns the exit code of the process."""
+    with os.fdopen(pipe, "w", encoding="utf-8") as messages:
+
+        def send(message: Message) -> None:
+            print(json.dumps(message), file=messages, flush=True)
+
+        try:
+            import_module(module).work(job, send, more)
+        except AlmanacError as error:
+            send({**error.as_json()})
+            return error.exit_code
+        except Exception:
+            traceback.print_exc()
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ class BuildJob(BaseModel):
     documents: AbsolutePath | None = None  # likewise
     vectors_root: AbsolutePath  # folder of the vector store
     embedder: EmbedderInfo
-    parent: AbsolutePath | None = None  # directory of a version to build a delta from; None for a full build
-    # folders of segments whose analyzed terms are taken over for the rows that they share; for a full build
+    parent: AbsolutePath | None = None  # directory of a version of one segment to go on from; None for a full build
+    # folders of segments whose analyzed terms are taken over for the rows that they share
     known_from: list[AbsolutePath] = []
+    name: str | None = None  # of the content, by which rows are found that a killed build has sent; None sends all

@@ -21,8 +21,8 @@ from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, open_table, read_table, rows_in
 from almanac.index.build.job import AbsolutePath
 from almanac.index.build.policy import MOST_BYTES, Size, rows_each, to_merge
-from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, Stager, is_intact, keys_of, write_deletions
-from almanac.index.segments.deleted import deleted_rows
+from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, Stager, is_intact, keys_of
+from almanac.index.segments.deleted import deleted_rows, write_deleted_rows
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.versions.store import manifest_in
@@ -204,15 +204,8 @@ def _use(job: PlanJob, one: _Kept) -> SegmentUse:
     """Writes the deletions of a segment that is kept; returns its use."""
     folder = segment_dir(job.index_dir, one.name)
     gone = {table: one.gone(table, rows_in(folder / table)) for table in KEYS}
-    assert job.parent is not None
-    write_deletions(
-        job.version_dir,
-        job.index_dir,
-        one.name,
-        gone,
-        known=job.parent,
-        known_rows=deleted_rows(job.parent, one.name, CHUNKS),
-    )
+    for table, rows in gone.items():
+        write_deleted_rows(job.version_dir, one.name, table, rows)
     return SegmentUse(segment=one.name, chunks=one.chunks, deleted=len(gone[CHUNKS]))
 
 

@@ -1,4 +1,4 @@
-"""Stages the tables of new segments in hidden folders, and writes which rows of a segment a version has deleted.
+"""Stages the tables of new segments in hidden folders.
 
 The name of a segment is a hash of its content, so one that is in its place already is found before it is made again.
 """
@@ -15,19 +15,15 @@ from pydantic import BaseModel, ConfigDict
 from almanac.core.durable import remove
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
-from almanac.index.build.delta import row_layout
+from almanac.index.build.facts import row_layout
 from almanac.index.build.job import AbsolutePath
-from almanac.index.chroma.counted import misfit
-from almanac.index.lexical.deleted import write_deleted_terms
-from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint, lexical_facts
-from almanac.index.lexical.terms import TERMS, TermsFile
-from almanac.index.segments.deleted import DELETED, deleted_terms_file, write_deleted_rows
+from almanac.index.chroma.noted import is_as_sealed
+from almanac.index.lexical.facts import analyzer_fingerprint
 from almanac.index.segments.store import SEGMENTS, is_sealed, read_segment, segment_dir
-from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.quantized import quantized_layout
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import canonical_json, sha256
-from almanac.schemas.manifest import FORMAT, Counts, EmbedderInfo
+from almanac.schemas.manifest import FORMAT, Counts, EmbedderInfo, Sealed
 
 _SCHEMAS = {CHUNKS: CHUNK_SCHEMA, RECORDS: ITEM_SCHEMA, DOCUMENTS: ITEM_SCHEMA}
 # `content_sha256` covers all that a reader sees
@@ -47,6 +43,17 @@ class SegmentSpec(BaseModel):
     embedder: EmbedderInfo
     vectors_root: AbsolutePath  # folder of the vector store
 
+    @classmethod
+    def of(cls, sealed: Sealed, vectors_root: Path) -> Self:
+        """What a version or segment was made with."""
+        return cls(
+            kb=sealed.kb,
+            collection=sealed.collection,
+            language=sealed.language,
+            embedder=sealed.embedder,
+            vectors_root=vectors_root,
+        )
+
     @property
     def making(self) -> str:
         """Fingerprint of how segments are made: those of another one have to be made again."""
@@ -61,6 +68,11 @@ class SegmentSpec(BaseModel):
             analyzer_fingerprint(),
         ]
         return sha256(canonical_json(made))[:16]
+
+
+def content_name(spec: SegmentSpec, digest: str) -> str:
+    """Returns a name for the content of a version of one segment, from the digest of its chunks."""
+    return sha256(f"{spec.making} {digest}")[:32]
 
 
 class StagedSegment(BaseModel):
@@ -139,15 +151,13 @@ def stage_segment(index_dir: Path, spec: SegmentSpec, tables: Mapping[str, Itera
 
 
 def is_intact(index_dir: Path, name: str) -> bool:
-    """Whether a segment of this name is sealed, none of its files was altered, and Chroma has all of its rows."""
+    """Whether a segment of this name is sealed, and none of its files was altered, nor its Chroma opened."""
     folder = segment_dir(index_dir, name)
     try:
         if not is_sealed(folder):
             return False
         segment = read_segment(index_dir, name)
-        return altered_file(folder, segment.files) is None and (
-            not segment.counts.chunks or misfit(folder, segment.counts.chunks) is None
-        )
+        return altered_file(folder, segment.files) is None and is_as_sealed(folder)
     except DamagedVersion:
         return False
 
@@ -164,43 +174,3 @@ def unused_folder(index_dir: Path, what: str) -> Path:
         except FileExistsError:
             continue
     raise AssertionError
-
-
-def write_deletions(
-    folder: Path,
-    index_dir: Path,
-    segment: str,
-    rows: Mapping[str, RowNumbers],
-    *,
-    known: Path | None = None,
-    known_rows: RowNumbers | None = None,
-) -> None:
-    """Writes which rows of a segment the version in `folder` has deleted: row numbers by table, and the statistics of
-    the deleted chunks' terms.
-
-    Args:
-        folder: Folder of the version, not sealed yet.
-        index_dir: The knowledge base's index directory.
-        segment: Name of the segment.
-        rows: Deleted row numbers by name of the table, ascending.
-        known: Folder of a version that has the statistics of some of these chunks; None where there is none.
-        known_rows: The chunks that `known` has deleted.
-    """
-    for name, numbers in rows.items():
-        write_deleted_rows(folder, segment, name, numbers)
-    chunks = rows.get(CHUNKS)
-    if chunks is not None and len(chunks):
-        (folder / DELETED).mkdir(parents=True, exist_ok=True)
-        earlier = (
-            known / deleted_terms_file(segment)
-            if known is not None and known_rows is not None and len(known_rows)
-            else None
-        )
-        lexical = segment_dir(index_dir, segment) / LEXICAL
-        write_deleted_terms(
-            folder / deleted_terms_file(segment),
-            TermsFile(lexical / TERMS, lexical_facts(lexical).rows),
-            chunks,
-            earlier,
-            known_rows,
-        )

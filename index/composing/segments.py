@@ -112,15 +112,12 @@ def _make(
     assert one.folder is not None
     job = BuildJob(
         version_dir=folder,
-        kb=spec.kb,
-        collection=spec.collection,
-        language=spec.language,
         chunks=one.folder / CHUNKS,
         records=one.folder / RECORDS,
         documents=one.folder / DOCUMENTS,
-        vectors_root=spec.vectors_root,
-        embedder=spec.embedder,
         known_from=[segment_dir(index_dir, name) for name in known_from],
+        name=one.name,
+        **dict(spec),
     )
     facts = build_version(job, on_progress=on_progress, ahead=ahead)
     if problems := verify_version(folder, None, spec.vectors_root, spec.embedder, ahead=ahead):

@@ -8,8 +8,9 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.index.build.builder import BUILDER
 from almanac.index.build.child_process import Ahead
-from almanac.index.build.delta import BuildFacts, row_layout
+from almanac.index.build.facts import BuildFacts, row_layout
 from almanac.index.build.planner import Plan, PlanJob, plan_version
+from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.composing.segments import make_segments
 from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
@@ -53,6 +54,7 @@ def build_segmented(
                 segments=len(plan.merged),
                 chunks=sum(one.counts.chunks for one in plan.staged),
             )
+        remove_leftovers(job.index_dir, but=[one.name for one in plan.staged])
         make_segments(
             job.index_dir,
             job.spec,
@@ -68,8 +70,6 @@ def build_segmented(
         kind=kind,
         added=written,
         removed=plan.removed,
-        added_since_full=0,
-        deltas=0,
         layout=row_layout(),
         why_full=plan.why_full,
         merged=len(plan.merged),

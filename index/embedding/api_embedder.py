@@ -13,7 +13,6 @@ from almanac.index.api.batching import MAX_TOKENS, estimate_tokens, pack_request
 from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
 from almanac.index.api.retry import Retry
 from almanac.index.api.sdks import SDKS
-from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import canonical_json, sha256
@@ -78,10 +77,6 @@ class ApiEmbedder:
     @property
     def info(self) -> EmbedderInfo:
         return self._info
-
-    @property
-    def score_thresholds(self) -> ScoreThresholds:
-        return score_thresholds(self._info)
 
     def embed_documents(self, texts: Sequence[str]) -> _Vectors:
         return self._embed_all(texts, self._info.document_prompt)

@@ -1,160 +1,161 @@
-"""BERT without torch: texts become word pieces and the sum of their embeddings, an engine computes the layers, and the
-mean of the last one is the vector.
+"""BERT with mean pooling, as both bundled models are, written as a graph of OpenVINO: without torch, and without a
+file of its own, from weights that stay where they are installed.
 
-Gives what the sentence-transformers model that it is made of gives, in float32 to some 1e-7.
+The sum of a text's embeddings is made here, since of a table of 250,000 words only the rows of that text are read.
 """
 
 import json
 import mmap
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
-from almanac.index.embedding.bert_layers import Layers
-from almanac.index.embedding.unpack import TOKENIZER, WEIGHTS
-
-_AT_ONCE = 2048  # word pieces in one pass: four of the longest texts, or more than a hundred questions
-_MOST_BYTES = 1 << 30  # of layers: what engines read in one piece ends at 2 GiB
+from almanac.core.settings import quiet_engines
+from almanac.index.embedding.four_bits import FourBits
 
 _Array = npt.NDArray[np.float32]
-_Weights = Mapping[str, _Array]
-Engine = Callable[[_Weights, Mapping[str, Any]], Layers]  # makes what computes the layers
-Encode = Callable[[Sequence[str]], _Array]  # texts → unit vectors, float32 (n, dimension), in their order
+_STEP = 8  # word pieces: of each other length OpenVINO prepares its operators, which takes as long as a question
+_ATTENTION = ("query", "key", "value")
 
 
-class Bert:
-    """A BERT model with mean pooling, whose layers an engine computes.
+class Weights(Protocol):
+    """The weights of a BERT model, by their names in transformers. `config` has what its config.json has."""
 
-    Args:
-        tokenizer: Its padding and truncation are set here.
-        longest: Word pieces of a text that are read.
-        weights: By their names in transformers. They are kept, so they should be mapped from a file.
-        config: The model's config.json, or what has the same keys.
+    @property
+    def config(self) -> Mapping[str, Any]: ...
+
+    def array(self, name: str) -> _Array:
+        """A whole tensor; of a matrix, its outputs first."""
+
+    def rows(self, name: str, numbers: Sequence[int]) -> _Array:
+        """Rows of a matrix, of which no others are read."""
+
+    def release(self) -> None:
+        """Gives back the memory of what was read of the file; what is read again comes from there."""
+
+
+class SafeTensors:
+    """The float32 tensors of a model's folder, mapped: processes share what they read of them.
+
+    A file has the u64 length of a JSON header, the header, the tensors. The library would copy what it reads.
     """
 
-    def __init__(self, tokenizer: Tokenizer, longest: int, weights: _Weights, config: Mapping[str, Any]) -> None:
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(longest)
-        self._tokenizer = tokenizer
-        self._words = weights["embeddings.word_embeddings.weight"]
+    def __init__(self, folder: Path) -> None:
+        self.config = json.loads((folder / "config.json").read_text())
+        with (folder / "model.safetensors").open("rb") as file:
+            # writable, which OpenVINO wants, and never written: the file stays as it is in any case
+            self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        content = np.frombuffer(self._mapped, dtype=np.uint8)
+        (size,) = struct.unpack("<Q", content[:8].tobytes())
+        header = json.loads(content[8 : 8 + size].tobytes())
+        self._tensors = {
+            name: content[8 + size + begin : 8 + size + end].view("<f4").reshape(told["shape"])
+            for name, told in header.items()
+            if told.get("dtype") == "F32"
+            for begin, end in (told["data_offsets"],)
+        }
+
+    def array(self, name: str) -> _Array:
+        return self._tensors[name]
+
+    def release(self) -> None:
+        self._mapped.madvise(mmap.MADV_DONTNEED)
+
+    def rows(self, name: str, numbers: Sequence[int]) -> _Array:
+        found: _Array = self._tensors[name][numbers]
+        return found
+
+
+class Embeddings:
+    """Makes the input of `bert_graph` from the numbers of texts' word pieces."""
+
+    def __init__(self, weights: Weights) -> None:
+        self._weights = weights
         self._places = (
-            weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0]
-        )
-        self._weights, self._config = weights, config
-
-    @classmethod
-    def of(cls, model: Any) -> Self | None:
-        """Takes the weights of a sentence-transformers model. None where it is another architecture, lies on a GPU, or
-        is too large.
-        """
-        parts = list(model)
-        if not _is_usual(parts) or model.truncate_dim is not None:
-            return None
-        bert = parts[0].model
-        weights = {name: value.detach().numpy() for name, value in bert.state_dict().items()}
-        if sum(value.nbytes for name, value in weights.items() if name.startswith("encoder.")) > _MOST_BYTES:
-            return None
-        return cls(
-            Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str()),
-            model.max_seq_length,
-            weights,
-            bert.config.to_dict(),
+            weights.array("embeddings.position_embeddings.weight")
+            + weights.array("embeddings.token_type_embeddings.weight")[0]
         )
 
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Reads a bundled model, each of which is such a BERT. Its embeddings stay in the file, and processes share
-        what they read of them.
-        """
-        config, sentences = (
-            json.loads((folder / name).read_text()) for name in ("config.json", "sentence_bert_config.json")
-        )
-        return cls(
-            Tokenizer.from_file(str(folder / TOKENIZER)), sentences["max_seq_length"], _mapped(folder / WEIGHTS), config
-        )
-
-    def encoder(self, engine: Engine) -> Encode:
-        """Returns what encodes texts by an engine. Of a text, what exceeds the model's length is left out. Safe to
-        share among threads.
-        """
-        return partial(self._encoded, engine(self._weights, self._config))
-
-    def _encoded(self, layers: Layers, texts: Sequence[str]) -> _Array:
-        pieces = [one.ids for one in self._tokenizer.encode_batch(list(texts))]
-        # as it stays for a text without word pieces
-        vectors = np.zeros((len(pieces), self._words.shape[1]), dtype=np.float32)
-        passes = list(_passes([len(ids) for ids in pieces], layers.padding))
-        for rows, means in zip(
-            passes, layers.means([self._embedded(pieces[row]) for row in rows] for rows in passes), strict=True
-        ):
-            vectors[rows] = means
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return vectors
-
-    def _embedded(self, pieces: Sequence[int]) -> _Array:
-        embedded: _Array = self._words[pieces] + self._places[: len(pieces)]
-        return embedded
+    def __call__(self, pieces: Sequence[Sequence[int]]) -> list[npt.NDArray[Any]]:
+        longest, width = -(-max(map(len, pieces)) // _STEP) * _STEP, self._places.shape[1]
+        embedded = np.zeros((len(pieces), longest, width), dtype=np.float32)
+        mask = np.zeros((len(pieces), longest), dtype=np.float32)
+        for row, numbers in enumerate(pieces):
+            words = self._weights.rows("embeddings.word_embeddings.weight", numbers)
+            embedded[row, : len(numbers)] = words + self._places[: len(numbers)]
+            mask[row, : len(numbers)] = 1
+        return [embedded, mask]
 
 
-def _passes(lengths: Sequence[int], most_padding: Callable[[int], int]) -> Iterator[list[int]]:
-    """Rows of texts that go through the model together, the longest first: of like length, as far as padding to the
-    first costs more than another pass.
+def bert_graph(weights: Weights, *, is_small: bool) -> Any:
+    """Returns an `openvino.Model`, from the sums of embeddings, float32 (texts, word pieces, width), and a mask of that
+    shape without width, 1 for a word piece and 0 for padding, to the mean of what the last layer gives for a text's
+    word pieces, float32 (texts, width).
+
+    `is_small`: weights of 4 bits stay so, which takes a tenth of the memory, and of the time of long texts a twentieth
+    more, in bfloat16 an eighth.
     """
-    rows: list[int] = []
-    padding = 0
-    for row in sorted((row for row, length in enumerate(lengths) if length), key=lambda one: -lengths[one]):
-        if rows:
-            longest = lengths[rows[0]]
-            padding += longest - lengths[row]
-            if padding > most_padding(longest) or (len(rows) + 1) * longest > _AT_ONCE:
-                yield rows
-                rows, padding = [], 0
-        rows.append(row)
-    if rows:
-        yield rows
+    quiet_engines()
+    from openvino import Model, op  # type: ignore[import-untyped]  # ships no types
+    from openvino import opset13 as ops
+
+    heads, width = weights.config["num_attention_heads"], weights.config["hidden_size"]
+
+    def whole(*numbers: int) -> Any:
+        return ops.constant(np.array(numbers, dtype=np.int64))
+
+    def constant(name: str) -> Any:
+        return op.Constant(weights.array(name), shared_memory=True)
+
+    def matrix(name: str) -> Any:
+        if is_small and isinstance(weights, FourBits):
+            return _of_four_bits(*weights.blocks(name))
+        return constant(name)
+
+    def dense(x: Any, name: str) -> Any:
+        return ops.add(ops.matmul(x, matrix(f"{name}.weight"), False, True), constant(f"{name}.bias"))
+
+    def normed(x: Any, name: str) -> Any:
+        centred = ops.mvn(x, whole(-1), True, weights.config["layer_norm_eps"], "inside_sqrt")
+        return ops.add(ops.multiply(centred, constant(f"{name}.weight")), constant(f"{name}.bias"))
+
+    def divided(x: Any) -> Any:
+        """Among the heads: (texts, heads, word pieces, width of a head)."""
+        return ops.transpose(ops.reshape(x, whole(0, 0, heads, width // heads), True), whole(0, 2, 1, 3))
+
+    embedded = ops.parameter([-1, -1, width], np.float32)
+    mask = ops.parameter([-1, -1], np.float32)
+    hidden = ops.multiply(ops.subtract(mask, ops.constant(np.float32(1))), ops.constant(np.float32(1e9)))
+    hidden = ops.unsqueeze(hidden, whole(1, 2))
+    x = normed(embedded, "embeddings.LayerNorm")
+    for number in range(weights.config["num_hidden_layers"]):
+        layer = f"encoder.layer.{number}"
+        parts = [divided(dense(x, f"{layer}.attention.self.{part}")) for part in _ATTENTION]
+        attended = ops.scaled_dot_product_attention(*parts, hidden)
+        attended = ops.reshape(ops.transpose(attended, whole(0, 2, 1, 3)), whole(0, 0, width), True)
+        x = normed(
+            ops.add(dense(attended, f"{layer}.attention.output.dense"), x), f"{layer}.attention.output.LayerNorm"
+        )
+        wide = ops.gelu(dense(x, f"{layer}.intermediate.dense"), "erf")
+        x = normed(ops.add(dense(wide, f"{layer}.output.dense"), x), f"{layer}.output.LayerNorm")
+    counted = ops.unsqueeze(mask, whole(-1))
+    means = ops.divide(ops.reduce_sum(ops.multiply(x, counted), whole(1)), ops.reduce_sum(counted, whole(1)))
+    return Model([ops.result(means)], [embedded, mask], "bert")
 
 
-def _is_usual(parts: list[Any]) -> bool:
-    """Whether a model consists of BERT in float32 on the processor, as it was published, and the mean of what it
-    gives.
-    """
-    import torch
-    from transformers import BertModel
+def _of_four_bits(pairs: npt.NDArray[np.uint8], scales: _Array) -> Any:
+    import openvino
+    from openvino import opset13 as ops
 
-    bert = getattr(parts[0], "model", None)
-    if type(bert) is not BertModel or [type(part).__name__ for part in parts[1:]] not in (
-        ["Pooling"],
-        ["Pooling", "Normalize"],
-    ):
-        return False
-    config, pooling = bert.config, parts[1].get_config_dict()
-    is_bert = (
-        config.hidden_act == "gelu"
-        and getattr(config, "position_embedding_type", "absolute") == "absolute"
-        and not config.is_decoder
+    outputs, blocks, _ = scales.shape
+    halves = openvino.Tensor(openvino.Type.u4, [outputs, blocks, 2 * pairs.shape[2]])
+    halves.data.reshape(-1)[:] = pairs.reshape(-1)
+    centred = ops.subtract(
+        ops.convert(ops.constant(halves), np.float32), ops.constant(np.full((1, 1, 1), 8, np.float32))
     )
-    is_mean = pooling["pooling_mode"] == "mean" and pooling["include_prompt"]
-    return bool(is_bert and is_mean and bert.device.type == "cpu" and bert.dtype == torch.float32)
-
-
-def _mapped(path: Path) -> dict[str, _Array]:
-    """The float32 tensors of a safetensors file, mapped: u64 length of a JSON header, the header, the tensors.
-
-    The safetensors library copies what it reads into NumPy, 384 MB of one model's embeddings into each process.
-    """
-    with path.open("rb") as file:
-        content = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), dtype=np.uint8)
-    (size,) = struct.unpack("<Q", content[:8].tobytes())
-    header = json.loads(content[8 : 8 + size].tobytes())
-    header.pop("__metadata__", None)
-    places = {name: (said["data_offsets"], said["shape"]) for name, said in header.items() if said["dtype"] == "F32"}
-    return {
-        name: content[8 + size + begin : 8 + size + end].view("<f4").reshape(shape)
-        for name, ((begin, end), shape) in places.items()
-    }
+    found = ops.multiply(centred, ops.constant(scales))
+    return ops.reshape(found, ops.constant(np.array([outputs, -1], dtype=np.int64)), False)

@@ -2,16 +2,14 @@
 
 import functools
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from almanac.core.extras import Extra, require_extra
 from almanac.core.settings import installation
-from almanac.index.embedding.model_cache import MULTILINGUAL_E5, unpacked
+from almanac.index.embedding import four_bits
 from almanac.index.embedding.precision import resolve
-from almanac.index.embedding.unpack import WEIGHTS
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from almanac.schemas.declaration.embed import Embed
 
 _MINILM = "all-MiniLM-L6-v2"
-BUNDLED = (_MINILM, MULTILINGUAL_E5.name)  # names that no folder has to be given for
+BUNDLED = (_MINILM, four_bits.MODEL)  # names that no folder has to be given for
 _PRECISIONS = {"float32": "fp32", "bfloat16": "bf16"}  # their names in fingerprints
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _SETTINGS = (".json", ".txt", ".model")
@@ -38,22 +36,15 @@ class PromptPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model's folder and the name by which it was declared.
-
-    `digests`, relative path → SHA-256, are those of all files of a folder whose content is known: hashing 470 MB takes
-    half a second.
-    """
+    """A model's folder and the name by which it was declared."""
 
     name: str
     path: Path
-    digests: Mapping[str, str] = field(default_factory=dict)
 
     def revision(self) -> str:
         """SHA-256 of the weights: of the file if there is only one, else of the hashes of all files. Raises
         DeclarationError where there are none.
         """
-        if WEIGHTS in self.digests:
-            return self.digests[WEIGHTS]
         files = sorted({file for pattern in _WEIGHTS for file in self.path.rglob(pattern)})
         if not files:
             raise DeclarationError(
@@ -69,20 +60,14 @@ class ModelFolder:
 
     def settings(self) -> str:
         """SHA-256 of tokenizer, pooling and prompt files: with other settings, the same weights give other vectors."""
-        if self.digests:
-            return sha256(
-                canonical_json(
-                    {path: digest for path, digest in self.digests.items() if Path(path).suffix in _SETTINGS}
-                )
-            )
         files = sorted(
             f for f in self.path.rglob("*") if f.suffix in _SETTINGS and f.name not in _NOT_SETTINGS and f.is_file()
         )
         return sha256(canonical_json({str(f.relative_to(self.path)): file_sha256(f) for f in files}))
 
     def dimension(self) -> int:
-        """Dimension of the model's vectors, from the last module that changes it, else from the transformer. Raises
-        DeclarationError where it is unknown.
+        """Dimension of the model's vectors: of what they are truncated to, else from the last module that changes it,
+        else from the transformer. Raises DeclarationError where it is unknown.
         """
         dimension = self._config("config.json").get("hidden_size")
         for module in self._modules():
@@ -94,6 +79,7 @@ class ModelFolder:
                 )
             elif kind == "Dense":
                 dimension = config["out_features"]
+        dimension = self._config("config_sentence_transformers.json").get("truncate_dim") or dimension
         if not isinstance(dimension, int):
             raise DeclarationError(
                 f"embed.model: the dimension of '{self.name}' cannot be told",
@@ -131,6 +117,11 @@ class ModelFolder:
             raise TypeError("a prompt is no text")
         return PromptPair(query, document)
 
+    def tokenizer(self) -> Path | None:
+        """The model's tokenizer.json; None where it has none."""
+        path = self.path / "tokenizer.json"
+        return path if path.is_file() else None
+
     def _modules(self) -> list[dict[str, Any]]:
         path = self.path / "modules.json"
         return list(json.loads(path.read_text())) if path.is_file() else []
@@ -140,25 +131,52 @@ class ModelFolder:
         return dict(json.loads(path.read_text())) if path.is_file() else {}
 
 
+class FourBitModel(ModelFolder):
+    """The bundled model whose weights come in 4 bits: `path` is their file. What is known of it stands here.
+
+    It has the revision and settings of the sentence-transformers folder that earlier versions unpacked it into, which
+    makes the same vectors.
+    """
+
+    REVISION = "acbe30a834b10e5ed983c4021f3fec33901b10788e44afce4b4c6bd4e1c9c862"
+
+    def revision(self) -> str:
+        return self.REVISION
+
+    def settings(self) -> str:
+        return "c252033598b9aa9fd2ec03fea45ed437f64bf40c43dd2ee200eeb24755c90575"
+
+    def dimension(self) -> int:
+        return 384
+
+    def max_seq_length(self) -> int:
+        return 512
+
+    def prompts(self) -> PromptPair:
+        return PromptPair("query: ", "passage: ")
+
+    def tokenizer(self) -> Path:
+        return four_bits.TOKENIZER.find()
+
+
 def bundled_for(language: str) -> tuple[str, str]:
     """Returns the bundled model that knows a language (a BCP 47 tag, or auto for several), and the reason, for
     people.
     """
     if language.lower().partition("-")[0] in ("en", "eng"):
-        return _MINILM, f"knows English, small and fast; {MULTILINGUAL_E5.name} knows a hundred languages"
-    return MULTILINGUAL_E5.name, f"knows a hundred languages, at twice the time; {_MINILM} knows English alone"
+        return _MINILM, f"knows English, small and fast; {four_bits.MODEL} knows a hundred languages"
+    return four_bits.MODEL, f"knows a hundred languages, at twice the time; {_MINILM} knows English alone"
 
 
-def find_model(embed: "Embed", reading: Collection[str] = ()) -> ModelFolder:
+def find_model(embed: "Embed") -> ModelFolder:
     """Returns the folder of a declared model, bundled or on disk. Nothing is downloaded: names of models on a hub are
     not resolved.
 
-    `reading` names large files that the caller is about to read, of which a damaged one must not go unnoticed; see
-    `unpacked`, which may also raise StorageError. Raises DeclarationError where the folder is not a model's, or the
-    bundled model is not installed.
+    Raises DeclarationError where the folder is not a model's, or the bundled model is not installed; StorageError where
+    that one is damaged.
     """
-    if embed.model == MULTILINGUAL_E5.name:
-        return ModelFolder(embed.model, unpacked(MULTILINGUAL_E5, reading), MULTILINGUAL_E5.files)
+    if embed.model == four_bits.MODEL:
+        return FourBitModel(embed.model, four_bits.WEIGHTS.find())
     if embed.model == _MINILM:
         return ModelFolder(embed.model, _minilm_folder())
     path = Path(embed.model).expanduser().resolve()
@@ -185,7 +203,7 @@ def require_models(embed: "Embed") -> None:
 def _minilm_folder() -> Path:
     """Where a build of the package has put it (setup.py)."""
     folder = installation() / "index" / "embedding" / "minilm"
-    if not (folder / WEIGHTS).is_file():
+    if not (folder / "model.safetensors").is_file():
         raise DeclarationError(
             f"embed.model: '{_MINILM}' is missing from this installation",
             where=str(folder),

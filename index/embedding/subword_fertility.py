@@ -2,18 +2,14 @@
 a content. No model is loaded.
 """
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import regex  # type: ignore[import-untyped]  # ships no types
 
-from almanac.index.embedding.tokenizer import load_tokenizer
+from almanac.index.embedding.word_pieces import load_word_pieces
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
     from almanac.schemas.declaration.embed import Embed
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
@@ -47,15 +43,14 @@ def subword_fertility(embed: "Embed", texts: Sequence[str]) -> Fertility | None:
 
     In scripts without spaces, two characters count as a word.
     """
-    tokenizer = load_tokenizer(embed)
+    tokenizer = load_word_pieces(embed)
     words = [word for text in texts for word in _WORD.findall(text)]
     if tokenizer is None or not words:
         return None
-    unknown = _unknown_piece(tokenizer)
-    found = [one.ids for one in tokenizer.encode_batch(words, add_special_tokens=False)]
+    found = tokenizer.encode(words, with_marks=False)
     counts = [max(1, len(word) // _CHARACTERS) if _SPACELESS.search(word) else 1 for word in words]
-    unread = sum(count for ids, count in zip(found, counts, strict=True) if unknown in ids)
-    return Fertility(sum(map(len, found)) / sum(counts), unread / sum(counts), tokenizer.get_vocab_size())
+    unread = sum(count for one, count in zip(found, counts, strict=True) if tokenizer.has_unknown(one))
+    return Fertility(sum(map(len, found)) / sum(counts), unread / sum(counts), tokenizer.size)
 
 
 def language_fit(embed: "Embed", texts: Sequence[str]) -> float:
@@ -70,14 +65,3 @@ def language_fit(embed: "Embed", texts: Sequence[str]) -> float:
     known, unknown = (_KNOWN_OF_MANY, _UNKNOWN_OF_MANY) if found.size >= _MANY_LANGUAGES else (_KNOWN, _UNKNOWN)
     fit = min(1.0, max(0.0, (unknown - found.pieces_per_word) / (unknown - known)))
     return round(fit * (1 - found.unread), 6)
-
-
-@cache
-def _unknown_piece(tokenizer: "Tokenizer") -> int | None:
-    """Number of the piece that stands for whatever the vocabulary lacks; None where there is none, as in vocabularies
-    of bytes.
-    """
-    model = json.loads(tokenizer.to_str())["model"]
-    number: int | None = model.get("unk_id")  # of a unigram model
-    piece = model.get("unk_token")  # of word pieces and byte pairs
-    return tokenizer.token_to_id(piece) if number is None and piece is not None else number

@@ -1,6 +1,7 @@
 """Counts tokens, and texts that an embedder truncates, without loading its model."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from almanac.core.digests import SortedDigests, digests_in
 from almanac.core.tables import Batches, read_rows
 from almanac.index.api.batching import estimate_tokens
 from almanac.index.embedding.model_folder import find_model, prompts_of
-from almanac.index.embedding.tokenizer import load_tokenizer
+from almanac.index.embedding.word_pieces import load_word_pieces
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import DeclarationError
 
@@ -89,36 +90,22 @@ def token_spans(embed: Embed, text: str) -> list[tuple[int, int]]:
 
     Raises DeclarationError where there is no tokenizer.
     """
-    tokenizer = load_tokenizer(embed)
+    tokenizer = load_word_pieces(embed)
     if tokenizer is None:
         hint = "unit: characters, or words"
         raise DeclarationError(
             f"chunk.unit: tokens: the tokenizer of '{embed.model}' is not on this machine", where=embed.model, hint=hint
         )
-    offsets = tokenizer.encode(text, add_special_tokens=False).offsets
+    offsets = tokenizer.encode([text], with_marks=False)[0].offsets
     # SentencePiece has the space before a word as part of its first piece; nobody means it where a text is cut.
     spans = ((end - len(text[start:end].lstrip()), start + len(text[start:end].rstrip())) for start, end in offsets)
     return [(start, end) for start, end in spans if start < end]
 
 
 def _lengths(embed: Embed, texts: Iterable[str]) -> Iterator[int] | None:
-    tokenizer = load_tokenizer(embed)
+    tokenizer = load_word_pieces(embed)
     if tokenizer is None:
         return None
-    prompt = prompts_of(embed).document
-    return (
-        len(found.ids)
-        for batch in _batches(prompt + text for text in texts)
-        for found in tokenizer.encode_batch_fast(batch)
-    )
-
-
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    waiting: list[str] = []
-    for text in texts:
-        waiting.append(text)
-        if len(waiting) == _BATCH:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
+    prompted = map(prompts_of(embed).document.__add__, texts)
+    batches = iter(lambda: list(islice(prompted, _BATCH)), [])
+    return (len(found.ids) for batch in batches for found in tokenizer.encode(batch))

@@ -8,7 +8,7 @@ character bigrams.
 import threading
 import unicodedata
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -63,15 +63,6 @@ _REMEMBERED = 10_000_000
 _OF_TEXT, _OF_CHARACTER, _OF_TERM = 400, 2, 80  # bytes
 _LUMP = 40  # characters; longer lumps, such as sentences without spaces, rarely repeat and are not cached
 
-_STEMMERS = {
-    "ar": "arabic", "hy": "armenian", "eu": "basque", "ca": "catalan", "cs": "czech", "da": "danish", "nl": "dutch",
-    "en": "english", "eo": "esperanto",
-    "et": "estonian", "fi": "finnish", "fr": "french", "de": "german", "el": "greek", "hi": "hindi", "hu": "hungarian",
-    "id": "indonesian", "ga": "irish",
-    "it": "italian", "lt": "lithuanian", "ne": "nepali", "no": "norwegian", "fa": "persian", "pl": "polish",
-    "pt": "portuguese", "ro": "romanian",
-    "ru": "russian", "sr": "serbian", "es": "spanish", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
-}  # fmt: skip
 _ALSO_CALLED = {"nb": "no", "nn": "no", "iw": "he", "ji": "yi", "in": "id"}
 # Languages in which words in Latin letters are foreign, mostly English, and therefore stemmed as English.
 _NOT_LATIN = regex.compile(
@@ -179,7 +170,7 @@ def _pairs(syllables: list[str]) -> list[str]:
 
 def _grams(run: str) -> list[str]:
     """Returns the characters of a run, each with its combining marks, followed by all pairs of neighbours."""
-    units = _CLUSTERS.findall(unicodedata.normalize("NFKC", run).casefold())
+    units = [unit[:_LONGEST] for unit in _CLUSTERS.findall(unicodedata.normalize("NFKC", run).casefold())]
     return [*units, *map("".join, pairwise(units))]
 
 
@@ -282,12 +273,12 @@ def _terms_of_part(part: str, tag: str) -> list[str]:
 
 def _stemmed(word: str, tag: str) -> str:
     is_latin = bool(_LATIN.search(word))
-    stemmer = "en" if is_latin and _NOT_LATIN.fullmatch(tag) else tag
-    if stemmer == "en":
+    language = "en" if is_latin and _NOT_LATIN.fullmatch(tag) else tag
+    if language == "en":
         word = fold(word)  # diacritics in English are optional
-    if stemmer in _STEMMERS:
+    if (stemmer := _stemmer(language)) is not None:
         with _STEMMING:
-            word = _stemmer(_STEMMERS[stemmer]).stemWord(word)
+            word = stemmer.stemWord(word)
     word = word.replace("'", "")
     if tag == "vi":
         return _with_tone_last(word)
@@ -308,6 +299,10 @@ def _with_tone_last(syllable: str) -> str:
 _STEMMING = threading.Lock()  # stemmers are not thread-safe
 
 
-@cache
-def _stemmer(algorithm: str) -> Stemmer.Stemmer:
-    return Stemmer.Stemmer(algorithm, 0)
+@lru_cache(64)
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    """Snowball's stemmer of a language, by its ISO 639-1 code; None where there is none."""
+    try:
+        return Stemmer.Stemmer(language, 0)
+    except KeyError:
+        return None

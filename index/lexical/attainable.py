@@ -1,20 +1,14 @@
 """The BM25 score that a question could reach: how much of it the words of an index can match at all."""
 
-import math
-from typing import TYPE_CHECKING
-
 import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.lexical.analyzer import folded_tokens, tokens
+from almanac.index.lexical.reader import MOST_TERMS, AnalyzedQuery, idf
 
-if TYPE_CHECKING:
-    from almanac.index.lexical.reader import AnalyzedQuery
-
-_MOST_TERMS = 128  # of a search
 _CHARACTER = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}〇]\p{M}*")
 
 
-def attainable_score(analyzed: "AnalyzedQuery", query: str) -> float:
+def attainable_score(analyzed: AnalyzedQuery, query: str) -> float:
     """BM25 score of a text of average length in which each word of a query stands once; 0 for a query without words.
 
     The best score of a search, divided by it, is about the share of the query that the texts contain: with BM25's usual
@@ -35,7 +29,4 @@ def attainable_score(analyzed: "AnalyzedQuery", query: str) -> float:
         for word in (*([character] for character in characters), others):
             if word and not any(term in counts for term in word):
                 counts[word[0]] = 0
-    scores = sorted(
-        (math.log(1 + (analyzed.rows - count + 0.5) / (count + 0.5)) for count in counts.values()), reverse=True
-    )
-    return sum(scores[:_MOST_TERMS])
+    return sum(sorted((idf(count, analyzed.rows) for count in counts.values()), reverse=True)[:MOST_TERMS])

@@ -1,16 +1,18 @@
-"""Metadata of a lexical index (`lexical.json`). Nothing here opens tantivy."""
+"""Metadata of a segment's lexical index: `lexical.json`, in the folder `lexical/`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict
 
 from almanac.core.code_fingerprint import code_fingerprint
-from almanac.index.lexical.terms import FIELDS
-from almanac.schemas.errors import DamagedVersion
+from almanac.schemas.errors import DamagedVersion, storage_error
 
-LEXICAL = "lexical"  # the folder in a version's directory
+LEXICAL = "lexical"  # the folder in a version's or a segment's directory
 FACTS = "lexical.json"  # in that folder
 ANALYSIS = ("index.lexical.writer",)  # entry module of the stage, for its fingerprint
+_REBUILD = "almanac rebuild KB VERSION makes it anew; almanac rollback KB serves an older version"
 
 
 def analyzer_fingerprint() -> str:
@@ -25,32 +27,28 @@ class LexicalFacts(BaseModel):
 
     analyzer: str  # `analyzer_fingerprint` at the time
     language: str  # as declared: a BCP 47 tag or `auto`
-    languages: dict[str, int]  # language of chunks → number of rows, sorted by language
-    rows: int
-    terms: dict[str, int]  # field → number of its terms in all rows, repeated ones included
-    longest: dict[str, int]  # field → number of terms of the longest row
-
-    @field_validator("terms", "longest")
-    @classmethod
-    def _require_fields(cls, value: dict[str, int]) -> dict[str, int]:
-        if set(value) != set(FIELDS):
-            raise ValueError(f"not of the fields {', '.join(FIELDS)}")
-        return value
+    languages: list[str]  # those that rows were analyzed for; `languages.npy` has their numbers
+    chunks: str  # `hash_of_ids` of the rows
 
 
 def lexical_facts(folder: Path) -> LexicalFacts:
-    """Reads the metadata of the lexical index in `folder`. Raises DamagedVersion where it is missing or cannot be
-    read.
-    """
+    """Reads the metadata of the lexical index in `folder`. Raises DamagedVersion where it is missing or unreadable."""
     try:
-        return LexicalFacts.model_validate_json((folder / FACTS).read_bytes())
+        content = (folder / FACTS).read_bytes()
     except FileNotFoundError as error:
-        raise DamagedVersion(
-            "there is no lexical index", where=str(folder), hint="almanac run KB builds a version that has one"
-        ) from error
-    except ValidationError as error:
-        raise DamagedVersion(
-            f"{FACTS} cannot be read",
-            where=str(folder),
-            hint="almanac verify KB says what is wrong; almanac run KB builds a new version",
-        ) from error
+        hint = "almanac run KB builds a version that has one"
+        raise DamagedVersion("there is no lexical index", where=str(folder), hint=hint) from error
+    with as_damaged_lexical(folder):
+        return LexicalFacts.model_validate_json(content)
+
+
+@contextmanager
+def as_damaged_lexical(folder: Path) -> Iterator[None]:
+    """Converts what reading damaged files raises into DamagedVersion."""
+    try:
+        yield
+    except PermissionError as error:
+        raise storage_error(error, Path(error.filename or folder)) from error
+    except (OSError, ValueError, IndexError) as error:
+        found = f"the lexical index cannot be read: {error}"
+        raise DamagedVersion(found, where=str(folder), hint=_REBUILD) from error

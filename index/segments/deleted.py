@@ -1,8 +1,5 @@
 """The rows of its segments that a version has deleted, by table: sorted row numbers in `deleted/<segment>.<table>.npy`
-of the version's folder.
-
-Beside them, `deleted/<segment>.terms.arrow` has the statistics of the deleted chunks' terms (`index.lexical.deleted`).
-Without deletions, there is no file.
+of the version's folder. Without deletions, there is no file.
 """
 
 from pathlib import Path
@@ -21,11 +18,6 @@ _NONE: RowNumbers = np.zeros(0, dtype=np.int64)
 def deleted_file(segment: str, table: str) -> str:
     """Path of the row numbers of a table, such as `chunks.parquet`, relative to the version's folder."""
     return f"{DELETED}/{segment}.{table.removesuffix('.parquet')}.npy"
-
-
-def deleted_terms_file(segment: str) -> str:
-    """Path of the statistics of the deleted chunks' terms, relative to the version's folder."""
-    return f"{DELETED}/{segment}.terms.arrow"
 
 
 def deleted_rows(folder: Path, segment: str, table: str) -> RowNumbers:

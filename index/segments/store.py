@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from almanac.core.durable import move, remove
 from almanac.core.logs import get_logger
 from almanac.core.pins import hidden_folder, remove_unless_pinned
+from almanac.index.chroma.leftover import put_aside
 from almanac.schemas.errors import DamagedVersion, OtherFormat
 from almanac.schemas.manifest import FORMAT, Outline, Segment
 
@@ -80,7 +81,8 @@ def discard_unfinished_segments(index_dir: Path) -> None:
     """
     for folder in _folders(index_dir):
         if folder.name.startswith("."):
-            remove_unless_pinned(folder)
+            if is_sealed(folder) or not put_aside(index_dir, folder):
+                remove_unless_pinned(folder)
         elif not is_sealed(folder) and (named := _named(index_dir, "*")) is not None and folder.name not in named:
             remove(folder)
 

@@ -16,7 +16,7 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
 from almanac.index.build.builder import build_version
-from almanac.index.build.delta import BuildFacts
+from almanac.index.build.facts import BuildFacts
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import fits_one_segment, rows_each
@@ -116,7 +116,7 @@ def _has_holes(manifest: Manifest) -> bool:
     built.
     """
     try:
-        return BuildFacts.model_validate(manifest.lineage.get("build")).deltas > 0
+        return BuildFacts.model_validate(manifest.lineage.get("build")).slots > manifest.counts.chunks
     except ValidationError:
         return False
 
@@ -188,29 +188,16 @@ def _build(
     returned for a single one.
     """
     paths = {"chunks": staged / CHUNKS, "records": staged / RECORDS, "documents": staged / DOCUMENTS}
-    common = {
-        "kb": manifest.kb,
-        "collection": manifest.collection,
-        "language": manifest.language,
-        "embedder": manifest.embedder,
-        "vectors_root": vectors_root,
-    }
+    spec = SegmentSpec.of(manifest, vectors_root)
     if fits_one_segment(staged / CHUNKS, limit):
         known = [segment_dir(index_dir, use.segment) for use in manifest.segments]
-        return build_version(
-            BuildJob(version_dir=folder, known_from=known, **paths, **common), on_progress=on_progress
-        ), []
+        job = BuildJob(version_dir=folder, known_from=known, **paths, **dict(spec))
+        return build_version(job, on_progress=on_progress), []
     parent = version_dir(index_dir, manifest.version)
-    job = PlanJob(
-        index_dir=index_dir,
-        version_dir=folder,
-        spec=SegmentSpec(**common),
-        limit=limit,
-        parent=parent,
-        merge_all=True,
-        **paths,
+    plan = PlanJob(
+        index_dir=index_dir, version_dir=folder, spec=spec, limit=limit, parent=parent, merge_all=True, **paths
     )
-    built = build_segmented(job, lease=lease, on_progress=on_progress)
+    built = build_segmented(plan, lease=lease, on_progress=on_progress)
     return built.facts, list(built.segments)
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from almanac.core.durable import exchange, remove
 from almanac.core.pins import hidden_folder, remove_unless_pinned
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.index.build.segments import write_deletions
-from almanac.index.segments.deleted import DELETED, deleted_rows
+from almanac.index.segments.deleted import DELETED, deleted_rows, write_deleted_rows
 from almanac.index.segments.tables import VersionTables
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.verify.verifier import verify_whole
@@ -76,7 +75,8 @@ def recompose(
     with replacing(folder) as beside:
         beside.mkdir()
         for use in manifest.segments:
-            write_deletions(beside, index_dir, use.segment, deletions[use.segment])
+            for table, rows in deletions[use.segment].items():
+                write_deleted_rows(beside, use.segment, table, rows)
         composed = manifest.model_copy(update={"files": []})
         if complete is not None:
             composed = complete(VersionTables(index_dir, beside, composed))

@@ -131,10 +131,7 @@ def _without_content(
     """Makes the segments that take the places of those affected, by the names of these. One that another version needed
     already is found.
     """
-    language, embedder = manifest.language, manifest.embedder
-    spec = SegmentSpec(
-        kb=manifest.kb, collection=manifest.collection, language=language, embedder=embedder, vectors_root=vectors_root
-    )
+    spec, embedder = SegmentSpec.of(manifest, vectors_root), manifest.embedder
     made: dict[str, StagedSegment] = {}
     for name in affected:
         folder = segment_dir(index_dir, name)

@@ -2,9 +2,7 @@
 of.
 """
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +12,12 @@ from pydantic import BaseModel
 from almanac.core.durable import move, remove, sweep, temporary_beside
 from almanac.core.tables import CHUNKS, read_batches
 from almanac.core.verified import verified_file
-from almanac.index.build.child_process import Message, run_child, serve_parent
+from almanac.index.build.child_process import Message, run_child
 from almanac.index.build.job import AbsolutePath
-from almanac.index.chroma.batches import ROWS_ADDED, even_batches
-from almanac.index.chroma.copy import copy_chroma
-from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS
+from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.segments.deleted import deleted_rows
+from almanac.index.segments.tables import VersionTables
 from almanac.index.upkeep.composition import read_deletions
 from almanac.index.vectors.matrix import verified_matrix
 from almanac.index.versions.store import read_manifest, version_dir
@@ -28,11 +25,12 @@ from almanac.schemas.errors import DamagedVersion, OperationalError, UsageError,
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import ExportedChroma
 
+_SENT = 1000  # rows at a time
 _Rows = tuple[pa.Table, Vectors]  # the columns that Chroma's rows are made of, and the vectors, float32 (n, dimension)
 
 
 class ExportJob(BaseModel):
-    """What the child process exports: a version of segments, into the folder `chroma` of an existing directory."""
+    """What the child process exports: a version, into the folder `chroma` of an existing directory."""
 
     index_dir: AbsolutePath
     version: str
@@ -51,23 +49,16 @@ def export_chroma(index_dir: Path, version: str, out: Path) -> ExportedChroma:
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
         raise UsageError("that is not an empty directory", where=str(out), hint="--out names one that is new or empty")
     manifest = read_manifest(index_dir, version)
-    folder, beside = version_dir(index_dir, version), temporary_beside(out)
+    beside = temporary_beside(out)
     with as_storage_error(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         sweep(out.parent.glob(f".{out.name}.*.tmp"))  # of exports that were killed
         try:
             beside.mkdir()
-            if manifest.segments:
-                # In a child, whose freed memory is overwritten: Chroma's index files take over what is left in memory,
-                # such as a text that is deleted.
-                run_child(
-                    "almanac.index.upkeep.export_chroma",
-                    ExportJob(index_dir=index_dir, version=version, target=beside).model_dump_json(),
-                    _unexpected,
-                )
-            else:
-                copy_chroma(folder, manifest, beside)
-            _require_count(beside, manifest)
+            # In a child, whose freed memory is overwritten: Chroma's index files take over what is left in memory, such
+            # as a text that is deleted.
+            job = ExportJob(index_dir=index_dir, version=version, target=beside)
+            run_child("almanac.index.upkeep.export_chroma", job.model_dump_json(), _unexpected)
             move(beside / CHROMA, out)
         finally:
             remove(beside)
@@ -83,66 +74,45 @@ def _unexpected(message: Message) -> None:
 
 
 def _write_collection(job: ExportJob) -> None:
-    from almanac.index.chroma.client import add_rows, as_disk_full, create_collection, open_client
+    from almanac.index.chroma.client import add_rows, as_disk_full, create_collection, flush, open_client
 
     manifest = read_manifest(job.index_dir, job.version)
     with as_disk_full(job.target), open_client(job.target) as client:
-        batches = list(even_batches(manifest.counts.chunks, ROWS_ADDED))
-        collection = create_collection(client, manifest.collection, manifest.kb, manifest.embedder, batches)
-        for rows, vectors in _batches(_segments_of(job.index_dir, manifest), [end - begin for begin, end in batches]):
-            add_rows(collection, rows.to_pylist(), vectors)
+        wanted = manifest.counts.chunks
+        collection = create_collection(client, manifest.collection, manifest.kb, manifest.embedder, wanted)
+        for rows, vectors in _live_rows(job.index_dir, manifest):
+            if len(rows):
+                add_rows(collection, rows.to_pylist(), vectors)
+        flush(collection)
+        if (found := collection.count()) != wanted:
+            raise DamagedVersion(
+                f"{found} rows were exported, and {manifest.version} has {wanted}",
+                where=str(version_dir(job.index_dir, job.version)),
+                hint="almanac verify KB VERSION says what is wrong",
+            )
 
 
-def _segments_of(index_dir: Path, manifest: Manifest) -> Iterator[_Rows]:
+def _live_rows(index_dir: Path, manifest: Manifest) -> Iterator[_Rows]:
     """Yields the live rows of all segments, in batches, each with its vectors."""
-    deletions = read_deletions(version_dir(index_dir, manifest.version), manifest)
-    for use in manifest.segments:
-        folder, segment = segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment)
-        table, matrix = verified_file(folder, segment, CHUNKS), verified_matrix(folder, segment)
+    folder = version_dir(index_dir, manifest.version)
+    read_deletions(folder, manifest)  # raises where a list was altered
+    for place, sealed in VersionTables.of(folder, manifest).folders():
+        table, matrix = verified_file(place, sealed, CHUNKS), verified_matrix(place, sealed)
         is_live, begin = np.ones(len(matrix), dtype=np.bool_), 0
-        is_live[deletions[use.segment][CHUNKS]] = False
-        for batch in read_batches(table, STORED_COLUMNS):
+        if manifest.segments:
+            is_live[deleted_rows(folder, place.name, CHUNKS)] = False
+        for batch in read_batches(table, STORED_COLUMNS, rows=_SENT):
             live = is_live[begin : begin + batch.num_rows]
             yield batch.filter(pa.array(live)), matrix[begin : begin + batch.num_rows][live]
             begin += batch.num_rows
 
 
-def _batches(parts: Iterator[_Rows], sizes: Sequence[int]) -> Iterator[_Rows]:
-    """Yields the rows of all parts in batches of these sizes. Raises DamagedVersion where there are fewer."""
-    tables: list[pa.Table] = []
-    vectors: list[Vectors] = []
-    for size in sizes:
-        while sum(map(len, vectors)) < size:
-            table, its_vectors = next(parts, (None, None))
-            if table is None or its_vectors is None:
-                raise DamagedVersion(
-                    "the segments have fewer chunks than the version", hint="almanac verify KB says what is wrong"
-                )
-            tables.append(table)
-            vectors.append(its_vectors)
-        joined, every = pa.concat_tables(tables), np.concatenate(vectors)
-        yield joined.slice(0, size), every[:size]
-        tables, vectors = [joined.slice(size)], [every[size:]]
-
-
-def _require_count(folder: Path, manifest: Manifest) -> None:
-    """Raises DamagedVersion unless the database has all chunks of the version, each once."""
-    with closing(sqlite3.connect(f"{(folder / CHROMA / DATABASE).as_uri()}?mode=ro", uri=True)) as opened:
-        [[rows, different]] = opened.execute("SELECT count(*), count(DISTINCT embedding_id) FROM embeddings").fetchall()
-    if not rows == different == manifest.counts.chunks:
-        raise DamagedVersion(
-            f"{rows} rows were exported, {different} of them different, and {manifest.version} has "
-            f"{manifest.counts.chunks}",
-            where=str(folder),
-            hint="almanac verify KB VERSION says what is wrong",
-        )
-
-
-def work(job_text: str, _: Callable[[Message], None]) -> None:
+def work(job_text: str, _: Callable[[Message], None], _more: Iterable[object] = ()) -> None:
     job = ExportJob.model_validate_json(job_text)
     with as_storage_error(job.target):
         _write_collection(job)
 
 
-if __name__ == "__main__":
-    serve_parent(work)
+def prepare() -> None:
+    """Imports what the work needs, before there is any."""
+    import almanac.index.chroma.client  # noqa: F401

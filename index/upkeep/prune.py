@@ -15,6 +15,7 @@ from almanac.core.logs import get_logger
 from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
+from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.segments.store import bytes_in, remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
@@ -54,6 +55,7 @@ def prune(
     """
     index_dir = data.index(declaration.name)
     discard_unfinished(index_dir)
+    remove_leftovers(index_dir)
     result = PruneResult(kb=declaration.name, versions=[], held=[], crawls=0, pages=0, vectors=0, bytes=0)
     with pointer_lock(index_dir):  # nobody can roll back to a version that is being removed
         for version in expired_versions(index_dir, declaration.retention.versions):

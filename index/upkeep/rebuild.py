@@ -12,6 +12,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
+from almanac.index.build.segments import SegmentSpec
 from almanac.index.segments.store import read_segment, segment_dir
 from almanac.index.upkeep.composition import TABLES, read_deletions, recompose, replacing
 from almanac.index.vectors.keys import keys_in
@@ -137,14 +138,10 @@ def _replace(
     with replacing(folder) as beside:
         job = BuildJob(
             version_dir=beside,
-            kb=sealed.kb,
-            collection=sealed.collection,
-            language=sealed.language,
             chunks=given[CHUNKS],
             records=given.get(RECORDS),
             documents=given.get(DOCUMENTS),
-            vectors_root=vectors_root,
-            embedder=sealed.embedder,
+            **dict(SegmentSpec.of(sealed, vectors_root)),
         )
 
         def restore() -> int:

@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from almanac.core.digests import Texts
 from almanac.core.durable import reserve
 from almanac.core.mapped import load_array
 from almanac.core.verified import verified_file
-from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion, storage_error
 from almanac.schemas.manifest import Sealed
 
 if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
-    from almanac.index.vectors.store import VectorStore
 
 MATRIX = "vectors.npy"
-_ROWS = 10_000  # rows copied at a time
 
 
 def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
@@ -49,47 +44,6 @@ def open_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
     return found
 
 
-def write_matrix(folder: Path, keys: Texts, store: "VectorStore") -> "Vectors":
-    """Writes the matrix of a version from the vector parts, one row per key in the order of `keys`, and returns it
-    memory-mapped.
-
-    Raises DamagedVersion with the first key that has no vector.
-    """
-    out = _create(folder, len(keys), store.dimension)
-    store.read_into(keys, out)
-    return out
-
-
-def change_matrix(
-    folder: Path, keys: Texts, store: "VectorStore", parent: "Vectors", kept: RowNumbers, places: RowNumbers
-) -> "Vectors":
-    """Writes the matrix of a delta build: like `write_matrix`, but copies unchanged rows from the parent version's
-    matrix.
-
-    Args:
-        folder: Directory of the new version.
-        keys: Vector key of each row of the new version.
-        store: Source of the vectors of rows that are not copied.
-        parent: The parent version's matrix.
-        kept: Row numbers in the new version to copy.
-        places: Row numbers in `parent` that correspond to `kept`, one by one.
-    """
-    out = _create(folder, len(keys), store.dimension)
-    for begin in range(0, len(kept), _ROWS):
-        out[kept[begin : begin + _ROWS]] = parent[places[begin : begin + _ROWS]]
-    is_added = np.ones(len(keys), dtype=np.bool_)
-    is_added[kept] = False
-    added = np.flatnonzero(is_added)
-    store.read_into(
-        keys.take(pa.array(added))
-        if isinstance(keys, pa.Array | pa.ChunkedArray)
-        else [keys[number] for number in added.tolist()],
-        out,
-        added,
-    )
-    return out
-
-
 def verified_matrix(folder: Path, manifest: Sealed) -> "Vectors":
     """Returns the matrix of the version in `folder` after comparing its SHA-256 with the manifest. Raises
     DamagedVersion where they differ.
@@ -98,7 +52,8 @@ def verified_matrix(folder: Path, manifest: Sealed) -> "Vectors":
     return open_matrix(folder, manifest.counts.chunks, manifest.embedder.dimension)
 
 
-def _create(folder: Path, rows: int, dimension: int) -> "Vectors":
+def create_matrix(folder: Path, rows: int, dimension: int) -> "Vectors":
+    """Makes the matrix of a version, to be filled with its vectors, and returns it memory-mapped."""
     if not rows:  # an empty file cannot be memory-mapped
         np.save(folder / MATRIX, np.empty((0, dimension), dtype=np.float32))
         return np.empty((0, dimension), dtype=np.float32)

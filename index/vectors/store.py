@@ -108,22 +108,6 @@ class VectorStore:
         self.read_into(keys, out)
         return out
 
-    def in_few_parts(self, keys: Texts, parts: int, first: int = 0) -> list[int]:
-        """Selects keys so that a sample can be read from few files; returns their positions in `keys`, ascending.
-
-        Args:
-            keys: Keys to choose from.
-            parts: Maximum number of parts to read from, spread evenly over all parts that contain any of the keys.
-            first: Offset of the first part; successive values select different parts, until all were selected.
-        """
-        _, part_numbers, _ = self._keys.find(digests_of(keys))
-        holding = np.unique(part_numbers[part_numbers >= 0])
-        if not len(holding):
-            return []
-        step = -(-len(holding) // parts)
-        chosen = holding[first % step :: step]
-        return [int(number) for number in np.flatnonzero(np.isin(part_numbers, chosen))]
-
     def read_into(self, keys: Texts, out: Vectors, at: RowNumbers | None = None) -> None:
         """Fills `out`, float32 (n, dimension), with the vectors of `keys`, in their order; each part is read once.
         Raises as `read`.
@@ -134,12 +118,15 @@ class VectorStore:
         absent = np.flatnonzero(parts < 0)
         if len(absent):
             raise self._no_vector(_text_of(keys, absent[0]))
-        order = np.argsort(parts, kind="stable")
+        order, lost = np.argsort(parts, kind="stable"), None
         for group in np.split(order, np.flatnonzero(np.diff(parts[order])) + 1) if len(order) else []:
             part = self._read_vectors(paths[parts[group[0]]])
-            if part is None:
-                raise self._no_vector(_text_of(keys, group[0]))
-            out[group if at is None else at[group]] = part[rows[group]]
+            if part is None:  # the others are read, too: all that is damaged is put aside, and can be restored at once
+                lost = group[0] if lost is None else lost
+            else:
+                out[group if at is None else at[group]] = part[rows[group]]
+        if lost is not None:
+            raise self._no_vector(_text_of(keys, lost))
 
     def _no_vector(self, key: str) -> DamagedVersion:
         return DamagedVersion(

@@ -16,7 +16,6 @@ class VerifyJob(BaseModel):
     manifest: Manifest | Segment | None
     vectors_root: Path
     embedder: EmbedderInfo
-    since: Path | None = None
     inside: str = ""  # precedes the places of problems
 
 

@@ -2,7 +2,6 @@
 are copied from.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,13 +16,12 @@ from almanac.schemas.errors import AlmanacError
 _BATCH = 2000  # rows
 
 
-def check_mapped_rows(version_dir: Path, table: pa.Table, some: pa.Table | None, problems: ProblemCollector) -> None:
+def check_mapped_rows(version_dir: Path, table: pa.Table, problems: ProblemCollector) -> None:
     """Compares the mapped rows with the chunks table in `version_dir`, and their order by id.
 
     Args:
         version_dir: Directory of the version or segment.
         table: Chunk ids of all rows, in the order of chunks.parquet.
-        some: Rows of the chunks table to compare in full; None compares all.
         problems: Collects the problems.
     """
     try:
@@ -41,28 +39,14 @@ def check_mapped_rows(version_dir: Path, table: pa.Table, some: pa.Table | None,
                 f"the {len(ids)} of {CHUNKS}, in its order",
             )
             return
-        for numbers, rows in _compared(version_dir, ids, some):
-            _check_same(
-                mapped.slice(numbers[0], len(numbers)) if some is None else mapped.take(pa.array(numbers)),
-                rows,
-                problems,
-            )
+        begin = 0
+        for batch in read_batches(version_dir / CHUNKS, COLUMNS, rows=_BATCH):
+            rows = batch.select(COLUMNS).cast(ROWS_SCHEMA)
+            _check_same(mapped.slice(begin, len(rows)), rows, problems)
+            begin += len(rows)
         _check_order(version_dir, ids, problems)
     except (AlmanacError, OSError, ValueError, EOFError, pa.ArrowException) as error:
         problems.add("unreadable", ROWS, error.message if isinstance(error, AlmanacError) else error)
-
-
-def _compared(version_dir: Path, ids: pa.ChunkedArray, some: pa.Table | None) -> Iterator[tuple[list[int], pa.Table]]:
-    """Yields the rows to compare with their numbers, in batches."""
-    if some is None:
-        begin = 0
-        for batch in read_batches(version_dir / CHUNKS, COLUMNS, rows=_BATCH):
-            yield list(range(begin, begin + batch.num_rows)), batch.select(COLUMNS).cast(ROWS_SCHEMA)
-            begin += batch.num_rows
-        return
-    for begin in range(0, some.num_rows, _BATCH):
-        batch = some.slice(begin, _BATCH).select(COLUMNS).cast(ROWS_SCHEMA)
-        yield pc.index_in(batch.column("chunk_id"), value_set=ids.combine_chunks()).to_pylist(), batch
 
 
 def _check_same(mapped: pa.Table, rows: pa.Table, problems: ProblemCollector) -> None:

@@ -8,7 +8,6 @@ bytes a chunk.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
@@ -20,10 +19,7 @@ from almanac.core.digests import Digests, RowNumbers, digests_of
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, damaged_table
 from almanac.index.build.digest import digest_of
-from almanac.index.lexical.deleted import DeletedTerms, write_deleted_terms
-from almanac.index.lexical.facts import LEXICAL, lexical_facts
-from almanac.index.lexical.terms import FIELDS, TERMS, TermsFile
-from almanac.index.segments.deleted import DELETED, deleted_file, deleted_rows, deleted_terms_file
+from almanac.index.segments.deleted import DELETED, deleted_file, deleted_rows
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH, SEGMENTS, segment_dir, segment_in
 from almanac.index.segments.tables import TablePart, VersionTables
 from almanac.index.verify.files import UNREADABLE, hash_line
@@ -133,49 +129,16 @@ def _check_deletions(job: CompositionJob, problems: ProblemCollector) -> Deletio
                     "row_missing" if len(rows) < expected else "row_foreign", f"{where}: rows", len(rows), expected
                 )
             found[use.segment, table] = rows
-        if is_sound and use.deleted:
-            _check_terms(job, use, found[use.segment, CHUNKS], problems)
     _check_strays(job, problems)
     return found if is_sound else None
 
 
 def _check_strays(job: CompositionJob, problems: ProblemCollector) -> None:
     """Checks that no deletions lie about of a segment that is not the version's."""
-    known = {deleted_file(use.segment, table) for use in job.segments for table in _TABLES} | {
-        deleted_terms_file(use.segment) for use in job.segments
-    }
+    known = {deleted_file(use.segment, table) for use in job.segments for table in _TABLES}
     for path in sorted((job.version_dir / DELETED).glob("*")):
         if (name := f"{DELETED}/{path.name}") not in known:
             problems.add("row_foreign", name, "deletions of no segment of this version")
-
-
-def _check_terms(job: CompositionJob, use: SegmentUse, rows: RowNumbers, problems: ProblemCollector) -> None:
-    """Compares the statistics of the deleted chunks' terms with those rows; where the seals are trusted, their number
-    alone.
-    """
-    where, lexical = deleted_terms_file(use.segment), segment_dir(job.index_dir, use.segment) / LEXICAL
-    try:
-        stored = DeletedTerms(job.version_dir / where)
-        if stored.rows != len(rows):
-            problems.add("row_altered", f"{where}: rows", stored.rows, len(rows))
-        elif not job.trusts_seals:
-            with TemporaryDirectory() as folder:
-                again = Path(folder) / "terms.arrow"
-                write_deleted_terms(again, TermsFile(lexical / TERMS, lexical_facts(lexical).rows), rows)
-                if not _same_terms(stored, DeletedTerms(again)):
-                    problems.add("row_altered", where, "other statistics", "those of the deleted rows")
-    except DamagedVersion as error:
-        is_there = (job.version_dir / where).is_file()
-        problems.add(
-            "unreadable" if is_there else "file_missing",
-            where if not is_there else _relative(error.where, job),
-            error.message,
-        )
-
-
-def _same_terms(one: DeletedTerms, other: DeletedTerms) -> bool:
-    same_facts = (one.rows, one.languages, one.terms) == (other.rows, other.languages, other.terms)
-    return same_facts and all(one.table(name).equals(other.table(name)) for name in FIELDS)
 
 
 def _row_count(path: Path) -> int:

@@ -2,12 +2,12 @@
 each of its segments and of the whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from almanac.index.build.child_process import Ahead, Message, run_child, serve_parent
+from almanac.index.build.child_process import Ahead, Message, run_child
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.vectors.quantized import QUANTIZED
@@ -26,7 +26,6 @@ def verify_version(
     vectors_root: Path,
     embedder_info: EmbedderInfo,
     *,
-    since: Path | None = None,
     ahead: Ahead | None = None,
 ) -> list[Problem]:
     """Returns all problems of a version, at most 100 of each kind in each segment; an empty list means that it is
@@ -41,8 +40,6 @@ def verify_version(
         manifest: Its manifest; None before there is one.
         vectors_root: Folder of the vector store.
         embedder_info: The version's embedder.
-        since: For a delta build, the parent's directory. The cost then depends on the size of the change: all ids and
-            the digest are checked, every added row in full, and a sample of the copied rows (`index.verify.delta`).
         ahead: Children that were started ahead, of which one is used.
     """
     job = VerifyJob(
@@ -50,7 +47,6 @@ def verify_version(
         manifest=manifest,
         vectors_root=vectors_root.absolute(),
         embedder=embedder_info,
-        since=since.absolute() if since else None,
     )
     problems = _problems_of(job, ahead)
     if manifest is not None and manifest.segments:
@@ -191,7 +187,7 @@ def _problems_of(job: VerifyJob | CompositionJob, ahead: Ahead | None = None) ->
     return problems
 
 
-def work(job_text: str, send: Callable[[Message], None]) -> None:
+def work(job_text: str, send: Callable[[Message], None], _: Iterable[object] = ()) -> None:
     job = _JOB.validate_json(job_text)
 
     def tell(problem: Problem) -> None:
@@ -209,7 +205,6 @@ def work(job_text: str, send: Callable[[Message], None]) -> None:
 def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     """Verifies one folder in this process; called in the child, since a damaged index file may crash the process."""
     from almanac.core.memory import give_back
-    from almanac.index.verify.delta import check_changed
     from almanac.index.verify.files import check_chunks, check_files
     from almanac.index.verify.problem_collector import ProblemCollector
 
@@ -220,20 +215,14 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     if isinstance(job.manifest, Manifest) and job.manifest.segments:
         return  # the rest lies in its segments
     collection = job.manifest.collection if job.manifest else None
-    table, rows = None, None
-    if job.since is None:
-        table = check_chunks(job.version_dir, job.manifest, job.embedder, problems)
-    elif changed := check_changed(
-        job.version_dir, job.since, _manifest_of(job), job.vectors_root, job.embedder, problems, _import_chroma
-    ):
-        table, rows = changed.table, changed.rows
+    table = check_chunks(job.version_dir, job.manifest, job.embedder, problems)
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
         from almanac.index.verify.mapped_rows import check_mapped_rows
         from almanac.index.verify.matrix import check_quantized
         from almanac.index.verify.rows import check_rows
 
-        check_mapped_rows(job.version_dir, table, rows, problems)
+        check_mapped_rows(job.version_dir, table, problems)
         give_back()  # each check reads all rows
         check_lexical(job.version_dir, table, problems)
         give_back()
@@ -246,7 +235,6 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
             job.version_dir,
             collection,
             table,
-            rows,
             job.vectors_root,
             job.embedder,
             problems,
@@ -254,26 +242,10 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
         )
 
 
-def _manifest_of(job: VerifyJob) -> Manifest | None:
-    return job.manifest if isinstance(job.manifest, Manifest) else None
-
-
-def _import_chroma() -> None:
-    """Imports Chroma, which takes a second, in parallel with other checks."""
-    import almanac.index.chroma.client  # noqa: F401
-
-
 def prepare() -> None:
     """Imports what the work needs, before there is any."""
     import pandas  # noqa: F401  # pyarrow imports it with the first array
 
-    import almanac.index.verify.delta
     import almanac.index.verify.lexical
     import almanac.index.verify.mapped_rows
     import almanac.index.verify.rows  # noqa: F401
-
-    _import_chroma()
-
-
-if __name__ == "__main__":
-    serve_parent(work)

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from almanac.core.durable import sync_tree, write_file
 from almanac.core.stamps import STAMPS, write_stamps
-from almanac.index.chroma.counted import note_database
+from almanac.index.chroma.leftover import forget_making
+from almanac.index.chroma.noted import note_database
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
 from almanac.index.versions.lock import Lease
@@ -31,7 +32,7 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
 
     Raises RunLocked where `lease` was lost.
     """
-    note_database(folder)
+    database = note_database(folder)
     sync_tree(folder)  # Chroma syncs only its database, never its index files
     complete = manifest.model_copy(
         update={"files": [_describe(path, folder) for path in sorted(_stable_files(folder))]}
@@ -40,7 +41,8 @@ def seal(folder: Path, manifest: _Kind, *, lease: Lease | None = None) -> _Kind:
         lease.require_held()
     name, hash_name = (SEGMENT, SEGMENT_HASH) if isinstance(manifest, Segment) else (MANIFEST, MANIFEST_HASH)
     if isinstance(manifest, Segment):
-        write_stamps(folder, complete.files)
+        write_stamps(folder, [*complete.files, *database])
+    forget_making(folder)
     content = complete.model_dump_json(indent=2) + "\n"
     # first: the manifest makes the folder a version or a segment
     write_file(folder / hash_name, f"{sha256(content)}  {name}\n")
@@ -53,7 +55,7 @@ def _stable_files(folder: Path) -> Iterator[Path]:
     listed in the manifest.
 
     Chroma 1.5.9 writes to `chroma.sqlite3` at each opening. Its HNSW files stay as they are once they were flushed,
-    which the presence of `index_metadata.pickle` shows; a collection that was never flushed (fewer than two rows)
+    which the presence of `index_metadata.pickle` shows; a collection that was never flushed (without rows)
     writes them again each time.
     """
     for path in folder.rglob("*"):

@@ -1,5 +1,5 @@
 """Versions on disk: listing, manifests, the pointer to the current version, and the next name. Nothing here opens
-Chroma or tantivy.
+Chroma.
 
 `<index_dir>/versions/v0001/manifest.json` makes a directory a version; `<index_dir>/CURRENT` contains the name of the
 published one.
@@ -18,7 +18,7 @@ from almanac.core.durable import remove, write_file
 from almanac.core.logs import get_logger
 from almanac.core.pins import Pin, remove_unless_pinned
 from almanac.core.stamps import altered_file
-from almanac.index.chroma.counted import misfit
+from almanac.index.chroma.leftover import put_aside
 from almanac.index.chroma.rows import CHROMA, DATABASE
 from almanac.index.segments.store import bytes_in, discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.publications import altered_publications, publications
@@ -326,7 +326,8 @@ def point_to(index_dir: Path, version: str) -> None:
 
 def discard_unfinished(index_dir: Path) -> list[str]:
     """Removes version directories without a manifest and leftovers of `rebuild`, `forget` and `prune`; returns the
-    names of the unfinished versions removed.
+    names of the unfinished versions removed. What a killed build of named content has made is put aside
+    (`index.chroma.leftover`).
 
     Unfinished segments go, too. Only the holder of the writer lock may call it. Leftovers that a reader has pinned stay
     until the next call.
@@ -337,7 +338,8 @@ def discard_unfinished(index_dir: Path) -> list[str]:
         if path.name.startswith("."):
             remove_unless_pinned(path)
         elif not (path / MANIFEST).is_file():
-            remove(path)
+            if not put_aside(index_dir, path):
+                remove(path)
             unfinished.append(path.name)
     return unfinished
 
@@ -365,23 +367,6 @@ def require_segments(index_dir: Path, manifest: Manifest) -> None:
     """Raises DamagedVersion where a segment of a version is missing, or lacks a file, or has one of another size."""
     for use in manifest.segments:
         require_files(segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment))
-
-
-def require_whole(index_dir: Path, manifest: Manifest) -> None:
-    """Raises DamagedVersion where a version or a segment of it lacks a file, has one of another size, or has not all of
-    its rows in Chroma.
-
-    Costs a millisecond for each folder, however large. What is wrong inside a file, `index.verify` finds.
-    """
-    folders: list[tuple[Path, Sealed]] = [(version_dir(index_dir, manifest.version), manifest)]
-    folders += [
-        (segment_dir(index_dir, use.segment), read_segment(index_dir, use.segment)) for use in manifest.segments
-    ]
-    for folder, sealed in folders:
-        require_files(folder, sealed)
-        has_chroma = sealed.counts.chunks and not (isinstance(sealed, Manifest) and sealed.segments)
-        if has_chroma and (finding := misfit(folder, sealed.counts.chunks)) is not None:
-            raise _damaged(manifest, finding, folder)
 
 
 def require_unaltered(folder: Path, manifest: Sealed, part: str | None = None, *, called: Path | None = None) -> None:

@@ -12,12 +12,13 @@ from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import cite, cite_statements
 from almanac.query.answering.extractive import extract
 from almanac.query.answering.markers import as_quoted, without_markers
-from almanac.query.answering.pathways import Pathway, choose_pathway, require_mode
+from almanac.query.answering.pathways import Pathway, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.reading import Reader
 from almanac.query.answering.sentences import Sentence
 from almanac.query.answering.support import CheckedReply, addresses_of
 from almanac.query.answering.wording import fallback_notice, reply_language, says_unknown, unknown_words
+from almanac.query.retrieval.searching import History
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.results import Answer, Citation, Hit, Related
@@ -25,8 +26,6 @@ from almanac.schemas.results import Answer, Citation, Hit, Related
 if TYPE_CHECKING:
     from almanac.index.lexical.reader import AnalyzedQuery
     from almanac.query.models.generators import Generator
-
-History = Sequence[Mapping[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +42,7 @@ class Question:
     lowest: float  # score threshold, a dense cosine, from which on hits are answered from
     is_confident: bool = False  # whether a hit is good enough to add the documents to what a model knows, in `kb-llm`
     generator: "Generator | None" = None  # without, the reply consists of sentences of the hits
+    temperature: float | None = None  # of the generator; None: as declared
     history: History = ()  # earlier messages, oldest first: {role: user | assistant, content}
     language: str | None = None  # BCP 47 tag of a model's reply; None: that of the question, else of earlier messages
     note: str | None = None  # what the reader is told besides the reply
@@ -88,7 +88,9 @@ class _Answering:
         self.language = reply_language(question.text, question.history, question.language)
         self.unknown = unknown_words(question.declaration, question.text, self.language)
         require_mode(question.mode, is_generated=question.generator is not None)
-        self.pathway: Pathway = choose_pathway(question.mode, is_confident=question.is_confident)
+        self.pathway: Pathway = "kb-only"
+        if question.mode != "kb-only":
+            self.pathway = "kb-augmented" if question.is_confident else "llm-fallback"
 
     def reply(self, *, is_streamed: bool) -> Iterator[str | Answer]:
         """Pieces of text, then the Answer. Prompts and extractive answers are computed by the call, generated text by
@@ -102,14 +104,12 @@ class _Answering:
         return self._generated(self.question.generator, is_streamed=is_streamed)
 
     def _extracted(self) -> Iterator[str | Answer]:
-        asked, declared = self.question, self.declaration
+        asked = self.question
         assert asked.reader is not None  # since no model writes the reply
         picked = extract(
             asked.text,
             self.hits,
             asked.reader,
-            declared.language,
-            cuts_words=declared.chunk.by == "words",
             readings=asked.readings,
             searched=asked.searched,
         )
@@ -129,7 +129,8 @@ class _Answering:
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
         asked, language = self.question, self.declaration.language
         hits = self.hits if self.pathway != "llm-fallback" else []
-        passages = select_passages(asked.searched or asked.text, hits, language)
+        budget = self.declaration.generate.passage_tokens
+        passages = select_passages(asked.searched or asked.text, hits, budget=budget)
         messages = make_messages(
             self.pathway, self.title, asked.text, passages, asked.history, self.language, self.unknown, asked.parts
         )
@@ -139,7 +140,6 @@ class _Answering:
             shown,
             [asked.text, asked.searched or "", *users],
             self.language or ("und" if language == "auto" else language),
-            language,
             None if self.declaration.generate.links else addresses_of(shown.values()),
             drops_statements=self.pathway == "kb-only",
         )
@@ -148,7 +148,8 @@ class _Answering:
     def _written(self, generator: "Generator", messages: list[Message], *, is_streamed: bool) -> Iterator[str]:
         declared, is_empty = self.declaration.generate, True
         write = generator.stream if is_streamed else generator.generate
-        pieces = write(messages, temperature=declared.temperature, max_tokens=declared.max_tokens)
+        temperature = declared.temperature if self.question.temperature is None else self.question.temperature
+        pieces = write(messages, temperature=temperature, max_tokens=declared.max_tokens)
         for piece in [pieces] if isinstance(pieces, str) else pieces:
             is_empty = is_empty and not piece.strip()
             yield piece
@@ -180,8 +181,7 @@ class _Answering:
                 yield from self._refused(**dropped)
                 return
             yield notice + text
-        language, embedder = self.declaration.language, self.question.embedder
-        sources = cite_statements(checked.said, shown, embedder, language, self.question.lowest)
+        sources = cite_statements(checked.said, shown, self.question.embedder, self.question.lowest)
         yield self._answer(notice + text, sources, **dropped)
 
     def _is_answer(self, text: str, checked: CheckedReply, *, is_complete: bool) -> bool:

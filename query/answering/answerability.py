@@ -81,9 +81,7 @@ class Grounds:
 def grounds_of(
     retriever: Retriever, request: Request, closest: Sequence[Hit], *, wanted: int, decides: bool
 ) -> Grounds:
-    """The grounds on which a question is answered or refused. `closest` are the best hits without thresholds, best
-    first.
-    """
+    """The grounds on which a question is answered or refused."""
     named = codes_in(request.text)
     forms = {code: {code, code[:-1] if code[-1].islower() else code} for code in named}  # "Do my E4s last?"
     texts = [f"{hit.title} {hit.readable}" for hit in closest] if named else []

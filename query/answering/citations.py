@@ -7,14 +7,14 @@ from operator import itemgetter
 from urllib.parse import urlsplit
 
 from almanac.index.embedding.embedder import Embedder
-from almanac.query.answering.sentences import language_of, sentences_of
-from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
+from almanac.query.answering.overlap import covered, words_of
+from almanac.query.answering.sentences import sentences_of
 from almanac.schemas.results import Citation, Hit
 
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
 
 
-_OF_HIT = {"chunk_id", "document_id", "url", "title", "text", "score", "relevance", "tags", "passage", "metadata"}
+_OF_HIT = {"chunk_id", "document_id", "url", "title", "text", "score", "relevance", "tags", "passage", "metadata", "kb"}
 
 
 def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citation:
@@ -44,7 +44,7 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
 
 
 def cite_statements(
-    said: Mapping[int, Sequence[str]], shown: Mapping[int, Hit], embedder: Embedder, language: str, lowest: float
+    said: Mapping[int, Sequence[str]], shown: Mapping[int, Hit], embedder: Embedder, lowest: float
 ) -> list[Citation]:
     """Builds a citation for each passage that a reply cites.
 
@@ -54,17 +54,16 @@ def cite_statements(
     Args:
         said: The statements that cite a passage, without markers, by its number, in order of first mention.
         shown: Hits by the number under which the model saw them.
-        embedder: Embedder for sentences and statements, called only where word overlap selects no sentence.
-        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
+        embedder: Called only where word overlap selects no sentence.
         lowest: Cosine of a quote to the statement below which, if the two share hardly a word, confidence is low.
     """
     found = []
     for number, statements in said.items():
-        sentences = sentences_of([shown[number]], language)
+        sentences = sentences_of([shown[number]])
         quote, is_borne = shown[number].readable.strip(), True
         if sentences:
             texts = [f"{s.context} {s.text}".strip() for s in sentences]
-            tag = language_of(shown[number], language)
+            tag = shown[number].language
             share, best = max((_best(statement, texts, tag) for statement in statements), key=itemgetter(0))
             if share < _TOLD:  # statement and passage are in two languages, or use different words
                 near = embedder.embed_documents(texts) @ embedder.embed_documents(list(statements)).T
@@ -78,9 +77,8 @@ def _best(statement: str, texts: Sequence[str], tag: str) -> tuple[float, int]:
     """The highest share of a statement's words in one of the texts, weighted by their rarity among these, and which
     text that is. Words that the texts lack count, too: one word of ten supports nothing.
     """
-    words = Words(statement)
-    found = [set(words.of(text, tag)) for text in texts]
-    asked, rare = words.asked(tag), rarity(found)
-    known = sum(word in rare for word in asked) / len(asked) if asked else 0.0
-    shares = [WeighedWords(asked, rare).covered_by(own) * known for own in found]
-    return max(shares), shares.index(max(shares))
+    asked, found = words_of(statement, texts, tag)
+    known = sum(any(word in own for own in found) for word in asked) / len(asked) if asked else 0.0
+    shares = covered(asked, found)
+    best = max(shares)
+    return best * known, shares.index(best)

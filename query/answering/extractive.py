@@ -3,16 +3,15 @@ its hit.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from almanac.index.lexical.analyzer import primary_tag
+from almanac.query.answering.overlap import covered, words_of
 from almanac.query.answering.question_parts import parts_of_question
 from almanac.query.answering.reading import Floats, Reader
-from almanac.query.answering.sentences import Sentence, language_of, sentences_of
-from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
+from almanac.query.answering.sentences import Sentence, sentences_of
 from almanac.query.retrieval.question_language import question_language
 from almanac.query.retrieval.term_coverage import term_weights
 from almanac.schemas.results import Hit
@@ -51,9 +50,7 @@ def extract(
     question: str,
     hits: Sequence[Hit],
     reader: Reader,
-    language: str,
     *,
-    cuts_words: bool,
     readings: "Sequence[AnalyzedQuery]" = (),
     searched: str | None = None,
 ) -> list[Picked]:
@@ -63,29 +60,27 @@ def extract(
         question: The question.
         hits: Hits to answer from, best first.
         reader: Reads at most 60 sentences.
-        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
-        cuts_words: Whether chunks may begin anywhere in a sentence (`chunk.by: words`).
         readings: What was searched for as analyzed for each language of the version, with document frequencies.
         searched: What was searched for, where that is the question behind an earlier one. Both are read: the question
             may continue nothing.
 
     Returns:
-        The sentences, the passage with the best one first, in reading order within a passage. Sentences cut by the
-        chunker are used only where there are no others. Empty where the hits contain no sentence.
+        The sentences, the passage with the best one first, in reading order within a passage. Those that the chunker
+        has cut are used only where there are no others.
     """
-    found = sentences_of(hits, language, cuts_words=cuts_words)
+    found = sentences_of(hits)
     sentences = [sentence for sentence in found if not sentence.is_cut] or found
     if not sentences:
         return []
     whole = [question] if searched is None else [question, searched]
-    overlaps = _overlaps(whole[-1], sentences, hits, language, readings)
+    overlaps = _overlaps(whole[-1], sentences, hits, readings)
     fields = np.array([s.is_field for s in sentences], dtype=np.float32)
     beside = _WORDS * overlaps + _HIT * _shares(sentences, hits) - _FIELD * fields
     if len(sentences) > _READ:
         kept = np.sort(np.argsort(-beside, kind="stable")[:_READ])
         sentences, beside = [sentences[i] for i in kept], beside[kept]
     parts = parts_of_question(question)
-    is_english = _is_english(question, hits, language)
+    is_english = _is_english(question, hits)
     read = reader.read([*whole, *parts], _texts_read(sentences), is_english=is_english)
     cosines = read.cosines[: len(whole)].mean(axis=0)
     scores = read.scores[: len(whole)].mean(axis=0) + beside
@@ -102,23 +97,16 @@ def extract(
         Picked(
             sentences[i],
             float(cosines[i]),
-            asked not in (None, primary_tag(language_of(hits[sentences[i].hit], language))),
+            asked not in (None, primary_tag(hits[sentences[i].hit].language)),
         )
         for i in chosen
     ]
     return _with_heads(picked, hits)
 
 
-def texts_of_sentences(chunks: Sequence[Hit], language: str, *, cuts_words: bool) -> list[str]:
-    """What `extract` reads of most answers from these chunks, each text once; `language` and `cuts_words` as there.
-
-    The context of a sentence may be another one where the hits hold the chunk before it, too. Chunks further before are
-    left out.
-    """
-    ordered = sorted(chunks, key=lambda one: (one.source, one.document_id, one.ordinal))
-    passages: list[Sequence[Hit]] = [*([one] for one in ordered), *pairwise(ordered)]
-    texts = (text for hits in passages for text in _texts_read(sentences_of(hits, language, cuts_words=cuts_words)))
-    return list(dict.fromkeys(texts))
+def texts_of_sentences(chunks: Sequence[Hit]) -> list[str]:
+    """What `extract` reads of answers from these chunks, each text once."""
+    return list(dict.fromkeys(_texts_read([one for chunk in chunks for one in sentences_of([chunk])])))
 
 
 def _texts_read(sentences: Sequence[Sentence]) -> list[str]:
@@ -126,24 +114,21 @@ def _texts_read(sentences: Sequence[Sentence]) -> list[str]:
     return [f"{s.context} {s.text}".strip() for s in sentences]
 
 
-def _is_english(question: str, hits: Sequence[Hit], language: str) -> bool:
+def _is_english(question: str, hits: Sequence[Hit]) -> bool:
     """Whether a question, as far as that can be told, and the best hit are English."""
-    return question_language(question) in ("en", None) and primary_tag(language_of(hits[0], language)) == "en"
+    return question_language(question) in ("en", None) and primary_tag(hits[0].language) == "en"
 
 
 def _overlaps(
     question: str,
     sentences: Sequence[Sentence],
     hits: Sequence[Hit],
-    language: str,
     readings: "Sequence[AnalyzedQuery]",
 ) -> Floats:
-    words = Words(question)
-    tags = [language_of(hits[s.hit], language) for s in sentences]
-    own = [set(words.of(text, tag)) for tag, text in zip(tags, _texts_read(sentences), strict=True)]
-    weights = term_weights(readings, question) or rarity(own)
-    asked = {tag: WeighedWords(words.asked(tag), weights) for tag in set(tags)}
-    return np.array([asked[tag].covered_by(of) for tag, of in zip(tags, own, strict=True)], dtype=np.float32)
+    tags, texts = [hits[s.hit].language for s in sentences], _texts_read(sentences)
+    weights = term_weights(readings, question) or None
+    shares = {tag: covered(*words_of(question, texts, tag), weights) for tag in set(tags)}
+    return np.array([shares[tag][number] for number, tag in enumerate(tags)], dtype=np.float32)
 
 
 def _shares(sentences: Sequence[Sentence], hits: Sequence[Hit]) -> Floats:

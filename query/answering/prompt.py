@@ -13,17 +13,16 @@ from typing import NamedTuple
 
 from almanac.core.invisible import without_invisible
 from almanac.query.answering.markers import hide_markers, without_markers
+from almanac.query.answering.overlap import covered, words_of
 from almanac.query.answering.pathways import Pathway
-from almanac.query.answering.sentences import language_of, sentences_of
+from almanac.query.answering.sentences import sentences_of
 from almanac.query.answering.wording import language_name
-from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.results import Hit
 
 Message = dict[str, str]  # role: system, user or assistant; content
 
-CONTEXT_TOKENS = 3000
 _LEAST_TOKENS = 60  # minimum size of a useful passage
 _BYTES = 4  # of a token
 _HISTORY = 6  # maximum number of earlier messages
@@ -47,10 +46,8 @@ class Passage(NamedTuple):
     text: str
 
 
-def select_passages(
-    question: str, hits: Sequence[Hit], language: str, *, budget: int = CONTEXT_TOKENS
-) -> list[Passage]:
-    """Selects passages for a prompt within a token budget.
+def select_passages(question: str, hits: Sequence[Hit], *, budget: int = 3000) -> list[Passage]:
+    """Selects passages for a prompt within a token budget, numbered from 1 in the order of their hits.
 
     Hits share the budget evenly, and what a short one leaves goes to the others (max-min fairness). Of a hit that does
     not fit its share, the sentences are shown that have most of the question's words, each below what it stands under;
@@ -59,16 +56,12 @@ def select_passages(
     Args:
         question: The question.
         hits: Hits to show, best first. Those for which less than 60 tokens would remain are left out.
-        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         budget: Maximum number of tokens of all passages together, at four bytes of UTF-8 a token: four characters of
             English, two of Hebrew, somewhat more than one of Chinese.
-
-    Returns:
-        The passages in the order of their hits, numbered from 1.
     """
     shown = hits[: max(1, budget // _LEAST_TOKENS)]
     shares = _fair_shares([_size(hit.readable) for hit in shown], budget * _BYTES)
-    texts = [_part(question, hit, language, share) for hit, share in zip(shown, shares, strict=True)]
+    texts = [_part(question, hit, share) for hit, share in zip(shown, shares, strict=True)]
     kept = [(hit, text) for hit, text in zip(shown, texts, strict=True) if text]
     return [Passage(number, hit, text) for number, (hit, text) in enumerate(kept, start=1)]
 
@@ -87,15 +80,9 @@ def make_messages(
     its passages. User and assistant alternate, since many chat templates refuse others: messages of the same role are
     joined, and those of the assistant before the first one of the user are left out.
 
-    Args:
-        pathway: The pathway, which selects the system prompt.
-        title: Title of the knowledge base.
-        question: The question.
-        passages: Passages to quote; not used on the pathway `llm-fallback`.
-        history: Earlier messages, oldest first.
-        language: Tag of the reply's language; None leaves it to the model to identify that of the question.
-        unknown: What the model is to write where it has no answer.
-        parts: What the caller gave beside the question, by name, such as a product; written below the question.
+    Passages are not quoted on the pathway `llm-fallback`, whose name selects the system prompt. `title` is that of the
+    knowledge base, `history` has the oldest message first, `language` None leaves it to the model to identify that of
+    the question, `unknown` is what it writes where it has no answer. `parts` are written below the question.
 
     Raises UsageError where one of the last six messages has a role other than user and assistant, or a content that is
     not text.
@@ -123,16 +110,16 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
     return shares
 
 
-def _part(question: str, hit: Hit, language: str, share: int) -> str:
+def _part(question: str, hit: Hit, share: int) -> str:
     """The part of a hit that fits `share` bytes."""
     if _size(hit.readable) <= share:
         return hit.readable
-    sentences, tag, words = sentences_of([hit], language), language_of(hit, language), Words(question)
+    sentences = sentences_of([hit])
     under = [s.context.removeprefix(hit.title).strip() for s in sentences]
-    found = [set(words.of(f"{above} {s.text}", tag)) for above, s in zip(under, sentences, strict=True)]
-    asked = WeighedWords(words.asked(tag), rarity(found))
+    texts = [f"{above} {s.text}" for above, s in zip(under, sentences, strict=True)]
+    shares = covered(*words_of(question, texts, hit.language))
     kept: list[int] = []
-    for number in sorted(range(len(sentences)), key=lambda number: -asked.covered_by(found[number])):
+    for number in sorted(range(len(sentences)), key=lambda number: -shares[number]):
         cost = _size(f"{_GAP}\n{under[number]}:\n{sentences[number].text}")
         if cost <= share:
             kept.append(number)

@@ -4,7 +4,7 @@ multilingual-e5-small reads every language and minds no misspelt word; all-MiniL
 there what is said in other words. Where both read, their cosines are added (docs/relevance.md has what that is worth).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,14 +32,19 @@ class Reader:
 
     Args:
         every: Reads every language.
-        english: Reads English beside it. None: `every` is the only one.
+        english: Gives what reads English beside it, which few languages need. None: `every` is the only one.
         is_multilingual: Whether `every` is multilingual-e5-small, and not the knowledge base's own embedder in its
             place. Only with it is known from which cosine on a sentence answers.
         folder: Where vectors of texts are kept. None: nowhere but in the embedders' memory.
     """
 
     def __init__(
-        self, every: Embedder, english: Embedder | None, *, is_multilingual: bool, folder: Path | None = None
+        self,
+        every: Embedder,
+        english: Callable[[], Embedder] | None,
+        *,
+        is_multilingual: bool,
+        folder: Path | None = None,
     ) -> None:
         self._every, self._english, self.is_multilingual, self._folder = every, english, is_multilingual, folder
 
@@ -52,14 +57,19 @@ class Reader:
         cosines = self._cosines(self._every, questions, texts)
         scores = cosines * (_WEIGHT if self.is_multilingual else 1.0)
         if is_english and self._english is not None:
-            scores = scores + self._cosines(self._english, questions, texts)
+            scores = scores + self._cosines(self._english(), questions, texts)
         return Read(cosines, scores)
+
+    def load(self, *, is_english: bool) -> None:
+        """Loads what reads texts, English ones too with `is_english`, so that the first question need not wait."""
+        if is_english and self._english is not None:
+            self._english()
 
     def read_ahead(self, texts: Sequence[str], *, is_english: bool) -> None:
         """Embeds texts that questions will be compared with, and keeps their vectors."""
         self._vectors(self._every, texts)
         if is_english and self._english is not None:
-            self._vectors(self._english, texts)
+            self._vectors(self._english(), texts)
 
     def _cosines(self, embedder: Embedder, questions: Sequence[str], texts: Sequence[str]) -> Floats:
         found: Floats = embedder.embed_queries(questions) @ self._vectors(embedder, texts).T

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from cachetools import LRUCache, cached
 from markdown_it import MarkdownIt
@@ -20,25 +20,27 @@ class Sentence(NamedTuple):
     """A sentence of a hit: `text` is `hits[hit].readable[start:end]`, with offsets in characters.
 
     `context` contains the title, the label of a record's field, the headings, the question that the sentence answers,
-    and the lead-in of its list or the head of its table. `passage` and `position` number passages, and sentences within
-    them, in reading order; overlapping chunks form one passage. `is_cut` is whether its beginning or its end may be
-    missing, `is_field` whether it is a short field of a record, with its label. `head` is where the head of its table
-    stands in the hit, for a row of three columns and more.
+    and the lead-in of its list or the head of its table. `is_cut` is whether its beginning or its end may be missing,
+    `is_field` whether it is a short field of a record, with its label. `head` is where the head of its table stands in
+    the hit, for a row of three columns and more. `passage` is the best hit of its document, or of its record; within
+    it, `position` is the reading order.
     """
 
-    hit: int
     start: int
     end: int
-    text: str
     context: str
-    passage: int
-    position: int
-    is_cut: bool
+    is_cut: bool = False
     is_field: bool = False
     head: tuple[int, int] | None = None
+    text: str = ""
+    hit: int = 0
+    passage: int = 0
+    position: int = 0
 
 
 _Span = tuple[int, int]
+# whether a text begins with a sentence, goes on after a chunk, or begins anywhere in a sentence
+_Begin = Literal["whole", "continued", "anywhere"]
 _BLOCKS = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table").disable(["inline", "reference"])
 _WITH_CODE = 1_000  # characters of code that is quoted with the sentence that introduces it
 _ITEM = re.compile(r"\s*(?:[-*+•·‣▪◦–]|\(?\d{1,3}[.)]|\(?[a-zA-Z]\))\s+")
@@ -55,54 +57,26 @@ _WRAPPED_LEAST = 0.55
 _REMEMBERED = 16_384  # sentences of passages that were split lately: questions meet the same ones
 
 
-class _Piece(NamedTuple):
-    start: int
-    end: int
-    context: str
-    is_cut: bool = False
-    is_field: bool = False
-    head: _Span | None = None
-
-    def moved(self, by: int) -> "_Piece":
-        head = self.head and (self.head[0] + by, self.head[1] + by)
-        return self._replace(start=self.start + by, end=self.end + by, head=head)
-
-
-def sentences_of(hits: Sequence[Hit], language: str, *, cuts_words: bool = False) -> list[Sentence]:
-    """Splits hits into sentences.
-
-    Args:
-        hits: Hits, best first.
-        language: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit's metadata.
-        cuts_words: Whether chunks may begin anywhere in a sentence.
-
-    Returns:
-        Each sentence once, in reading order within a passage, the passage of the best hit first. A sentence that
-        overlapping chunks share belongs to the best of them; one that no single hit contains completely is left out.
+def sentences_of(hits: Sequence[Hit]) -> list[Sentence]:
+    """The sentences of hits, best first: each once, in reading order within a document, the document of the best hit
+    first. A sentence that several chunks share belongs to the best of those that have it whole, or most of it.
     """
-    found = []
-    for number, passage in enumerate(_passages(hits)):
-        best, is_continued = hits[passage.members[0][1]], passage.begin > 0
-        tag = language_of(best, language)
-        if best.passage is None:
-            pieces = _remembered(passage.text, _title(best), tag, is_continued, is_continued and cuts_words)
+    found: dict[tuple[str, int], Sentence] = {}
+    best: dict[str, int] = {}
+    for number, hit in enumerate(hits):
+        if hit.passage is None:
+            begin: _Begin = "whole" if not hit.start else "anywhere" if hit.begins_anywhere else "continued"
+            sentences = _remembered(hit.text, _title(hit), hit.language, begin, hit.ends_anywhere)
         else:
-            pieces = list(_fields(best, tag))
-        for position, piece in enumerate(pieces):
-            for offset, hit in passage.members:
-                own = piece.moved(-offset)
-                if own.start >= 0 and own.end <= len(hits[hit].readable):
-                    head = own.head if own.head and own.head[0] >= 0 else None
-                    text = passage.text[piece.start : piece.end]
-                    of_hit = (hit, own.start, own.end, text, piece.context, number, position)
-                    found.append(Sentence(*of_hit, piece.is_cut, piece.is_field, head))
-                    break
-    return found
-
-
-def language_of(hit: Hit, declared: str) -> str:
-    """BCP 47 tag of a hit: the declared one; where that is `auto`, the one in its metadata, `und` without."""
-    return str(hit.metadata.get("language") or "und") if declared == "auto" else declared
+            sentences = list(_fields(hit))
+        of = hit.chunk_id if hit.start is None else hit.document_id
+        for s in sentences:
+            at = (hit.start or 0) + s.start
+            known = found.get((of, at))
+            if known is None or (s.is_cut, s.start - s.end) < (known.is_cut, known.start - known.end):
+                text, passage = hit.readable[s.start : s.end], best.setdefault(of, number)
+                found[of, at] = s._replace(text=text, hit=number, passage=passage, position=at)
+    return sorted(found.values(), key=lambda s: (s.passage, s.position))
 
 
 def _title(hit: Hit) -> str:
@@ -112,40 +86,13 @@ def _title(hit: Hit) -> str:
 
 
 @dataclass(slots=True)
-class _Passage:
-    """Overlapping chunks joined into one text. `begin` is its offset in the document; members are (offset in the text,
-    number of the hit), best hit first.
-    """
-
-    text: str
-    begin: int
-    members: list[tuple[int, int]]
-
-
-def _passages(hits: Sequence[Hit]) -> list[_Passage]:
-    made: list[_Passage] = []
-    last: dict[str, _Passage] = {}  # by document
-    for number in sorted(range(len(hits)), key=lambda n: (hits[n].start or 0, n)):
-        hit = hits[number]
-        before = last.get(hit.document_id) if hit.start is not None else None
-        offset = (hit.start or 0) - before.begin if before else 0
-        shared = before.text[offset : offset + len(hit.text)] if before else ""
-        if before and shared and hit.text.startswith(shared):
-            before.text += hit.text[len(shared) :]
-            before.members.append((offset, number))
-        else:
-            made.append(_Passage(hit.readable, hit.start or 0, [(0, number)]))
-            last[hit.document_id] = made[-1]
-    for passage in made:
-        passage.members.sort(key=lambda member: member[1])
-    return sorted(made, key=lambda passage: passage.members[0][1])
-
-
-@dataclass(slots=True)
 class _Under:
-    """Context of the next sentence."""
+    """Context of the next sentence of a text, whose language, beginning and end stay the same."""
 
     title: str
+    language: str
+    begin: _Begin = "whole"
+    ends_anywhere: bool = False
     headings: list[tuple[int, str]] = field(default_factory=list)
     question: str = ""
     lead: str = ""
@@ -162,8 +109,8 @@ class _Under:
 
 
 @cached(LRUCache(_REMEMBERED, getsizeof=len), lock=threading.Lock())
-def _remembered(text: str, title: str, language: str, is_continued: bool, is_cut: bool) -> list[_Piece]:
-    return list(_pieces(text, _Under(title), language, is_continued=is_continued, is_cut=is_cut))
+def _remembered(text: str, title: str, language: str, begin: _Begin, ends_anywhere: bool) -> list[Sentence]:
+    return list(_sentences(text, _Under(title, language, begin, ends_anywhere)))
 
 
 class _Block(NamedTuple):
@@ -209,7 +156,7 @@ def _is_wrapped(lines: Sequence[str]) -> bool:
     return len(lines) > 1 and is_even and not all(_STOP.search(line) for line in lines)
 
 
-def _pieces(text: str, under: _Under, language: str, *, is_continued: bool, is_cut: bool) -> Iterator[_Piece]:
+def _sentences(text: str, under: _Under) -> Iterator[Sentence]:
     """The sentences of a text in reading order. Headings, questions, lead-ins and table heads become context, not
     sentences.
     """
@@ -227,22 +174,19 @@ def _pieces(text: str, under: _Under, language: str, *, is_continued: bool, is_c
         elif block.kind == "row":
             start, end = _inside(text, block)
             is_wide = under.head and text.count("|", start, end) > 1
-            yield _Piece(start, end, str(under), head=under.head_span if is_wide else None)
+            yield Sentence(start, end, str(under), head=under.head_span if is_wide else None)
         elif block.kind == "code":
             for found in re.finditer(r"[^\n]+", line):
                 words = found[0].strip()
                 if any(c.isalnum() for c in words) and not words.startswith(("```", "~~~")):
                     start = block.start + found.start() + found[0].index(words)
-                    yield _Piece(start, start + len(words), str(under))
+                    yield Sentence(start, start + len(words), str(under))
         else:
             after = blocks[number + 1] if number + 1 < len(blocks) else None
             is_code = after is not None and after.kind == "code" and after.end - after.start <= _WITH_CODE
             end = after.end if after and is_code and line.rstrip().endswith(_COLON) else 0
             taken = number + 1 if end else taken
-            first = number == 0 and block.kind != "item"
-            yield from _prose(
-                text, block, under, language, is_continued=first and is_continued, is_cut=first and is_cut, code_end=end
-            )
+            yield from _prose(text, block, under, is_first=number == 0 and block.kind != "item", code_end=end)
 
 
 def _is_heading(text: str, blocks: Sequence[_Block], number: int) -> bool:
@@ -273,15 +217,13 @@ def _inside(text: str, block: _Block) -> _Span:
     return block.start + len(row) - len(row.lstrip(" \t|")), block.end - len(row) + len(row.rstrip(" \t|"))
 
 
-def _prose(
-    text: str, block: _Block, under: _Under, language: str, *, is_continued: bool, is_cut: bool, code_end: int
-) -> Iterator[_Piece]:
+def _prose(text: str, block: _Block, under: _Under, *, is_first: bool, code_end: int) -> Iterator[Sentence]:
     """The sentences of a paragraph. The last one, where it introduces code, reaches to the end of that: "To list them,
     run:" is nothing without it.
     """
     item = _ITEM.match(text, block.start, block.end)
     start, is_item = item.end() if item else block.start, block.kind == "item" or item is not None
-    spans = [(start + first, start + last) for first, last in _split(text[start : block.end], language)]
+    spans = [(start + first, start + last) for first, last in _split(text[start : block.end], under.language)]
     if not is_item:
         under.lead = under.head = ""
     asked = None
@@ -293,12 +235,13 @@ def _prose(
         elif sentence.endswith(_COLON) and is_last and not code_end:
             under.lead = sentence
         else:
-            lacks_start = number == 0 and is_continued and (is_cut or sentence[0].islower() or sentence[0] in ",;:)…")
+            goes_on = under.begin == "anywhere" or sentence[0].islower() or sentence[0] in ",;:)…"
+            lacks_start = is_first and number == 0 and under.begin != "whole" and goes_on
             # If the last sentence of a chunk lacks its full stop, and the one before it does not, it was cut there.
-            ends_text = is_last and number > 0 and not text[block.end :].strip()
-            lacks_end = ends_text and not _STOP.search(sentence) and _STOP.search(text[slice(*spans[number - 1])])
+            stops = under.ends_anywhere or (number > 0 and _STOP.search(text[slice(*spans[number - 1])]))
+            lacks_end = is_last and not text[block.end :].strip() and not _STOP.search(sentence) and stops
             end = code_end if is_last and code_end else last
-            yield _Piece(first, end, str(under), lacks_start or bool(lacks_end))
+            yield Sentence(first, end, str(under), lacks_start or bool(lacks_end))
     if asked is not None and asked < len(spans) - 1:
         under.question = ""
 
@@ -311,7 +254,7 @@ def _split(text: str, language: str) -> Iterator[_Span]:
             yield start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
 
 
-def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
+def _fields(hit: Hit) -> Iterator[Sentence]:
     """The sentences of a record's passage: each labelled line is one, and those of a long text have its label as
     context.
 
@@ -320,26 +263,27 @@ def _fields(hit: Hit, language: str) -> Iterator[_Piece]:
     food." A value that is a question is the context of what follows, as in pairs of question and answer, and what
     answers it is taken without its label, as is the one sentence that is the record's text.
     """
-    passage, under = hit.readable, _Under(_title(hit))
+    passage, under = hit.readable, _Under(_title(hit), hit.language)
     for part in parts_of(passage):
         value, inner = passage[part.start : part.end], f"{under} {part.label}".strip()
         if not part.is_line:
-            pieces = _pieces(value, _Under(inner), language, is_continued=False, is_cut=False)
-            yield from (piece.moved(part.start) for piece in pieces)
+            for s in _sentences(value, _Under(inner, hit.language)):
+                head = s.head and (s.head[0] + part.start, s.head[1] + part.start)
+                yield s._replace(start=s.start + part.start, end=s.end + part.start, head=head)
         elif value.endswith(_QUESTION_END):
             under.question = value
         elif _says_something(value, hit):
-            spans = list(_split(value, language)) if _STOP.search(value) and " " in value else []
+            spans = list(_split(value, hit.language)) if _STOP.search(value) and " " in value else []
             is_answer = bool(under.question) or hit.title.endswith(_QUESTION_END)
             # What the record is embedded by is no field of it: "Text:" says nothing.
             is_text = hit.text.endswith(value) and hit.text.removesuffix(value).strip(_AROUND_TITLE) in ("", hit.title)
             is_bare = is_answer or (is_text and len(spans) == 1)
             if not spans or (not is_bare and part.end - part.begin <= _LABELLED_LENGTH):
-                yield _Piece(part.begin, part.end, str(under), is_field=bool(part.label))
+                yield Sentence(part.begin, part.end, str(under), is_field=bool(part.label))
                 continue
             for number, (first, last) in enumerate(spans):
                 begin = part.begin if number == 0 and not is_answer and not is_text else part.start + first
-                yield _Piece(begin, part.start + last, inner)
+                yield Sentence(begin, part.start + last, inner)
 
 
 def _says_something(value: str, hit: Hit) -> bool:

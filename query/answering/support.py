@@ -11,8 +11,7 @@ from almanac.core.sentences import sentence_spans
 from almanac.query.answering.figures import Stated, is_supported, stated_by
 from almanac.query.answering.links import addresses_in, without_foreign_links
 from almanac.query.answering.markers import CODE, MARKERS, normalize_markers, without_markers
-from almanac.query.answering.sentences import language_of
-from almanac.query.retrieval.overlap import WeighedWords, Words, rarity
+from almanac.query.answering.overlap import covered, words_of
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.results import Hit
 
@@ -43,9 +42,7 @@ class CheckedReply:
         shown: Hits by citation number.
         asked: The question, and the user's earlier messages.
         language: BCP 47 tag of the reply, `und` where it is not known.
-        declared: Declared language of the content: a BCP 47 tag, or `auto` for that of each hit.
         held: Addresses that links may have; None for any.
-        drops_statements: Whether statements are left out, as where the documents alone may be used.
     """
 
     def __init__(
@@ -53,7 +50,6 @@ class CheckedReply:
         shown: Mapping[int, Hit],
         asked: Iterable[str],
         language: str,
-        declared: str,
         held: frozenset[str] | None,
         *,
         drops_statements: bool,
@@ -62,11 +58,12 @@ class CheckedReply:
         self.dropped_sentences = self.dropped_citations = 0
         self._shown, self._asked, self._language, self._held = shown, stated_by(asked), language, held
         self._drops = drops_statements
-        tags = {language_of(hit, declared) for hit in shown.values()}
+        tags = {hit.language for hit in shown.values()}
         self._tag = tags.pop() if len(tags) == 1 else "und"  # several are compared word for word
         self._any = {number: number for number in shown}
         self._states = cache(lambda number: stated_by(_texts_of(shown[number])))
         self._lead, self._is_bare = "", False  # whether all is left out since the lead
+        self._cites, self._lead_cites = list[tuple[int, str]](), list[tuple[int, str]]()  # of this line, of the lead
         self._cited: Stated = frozenset()  # stated by what the reply cites so far
 
     def sections(self, pieces: Iterable[str]) -> Iterator[str]:
@@ -82,6 +79,7 @@ class CheckedReply:
                 section, held = self._checked(held[:end]), held[end:]
                 if not held and piece is None and not self._is_bare:
                     section += self._lead
+                    self._cite(self._lead_cites)
                 if section := section.lstrip() if is_first else section:
                     yield section
                     is_first = False
@@ -104,14 +102,22 @@ class CheckedReply:
     def _with_lead(self, prefix: str, line: str) -> str:
         """A line behind the headings and lead-ins before it, which wait for what they lead in."""
         written = prefix + line.rstrip()
+        cites, self._cites = self._cites, []
         if not line.strip():
             self._is_bare = True
             return ""
+        lead, lead_cites = self._lead, self._lead_cites
         if "#" in prefix or written.endswith((":", "：")):
-            self._lead, self._is_bare = f"{'' if self._is_bare else self._lead}{written}", False
+            self._lead, self._lead_cites = (written, cites) if self._is_bare else (lead + written, lead_cites + cites)
+            self._is_bare = False
             return ""
-        lead, self._lead, self._is_bare = self._lead, "", False
+        self._lead, self._lead_cites, self._is_bare = "", [], False
+        self._cite(lead_cites + cites)
         return lead + written
+
+    def _cite(self, cites: Iterable[tuple[int, str]]) -> None:
+        for number, statement in cites:
+            self.said.setdefault(number, []).append(statement)
 
     def _statements(self, line: str) -> Iterator[str]:
         if line.startswith(("|", "```")):
@@ -136,8 +142,7 @@ class CheckedReply:
         cited = self._credited(plain, numbers) if is_supported and numbers else {}
         text, numbers, dropped = normalize_markers(statement, cited)
         self.dropped_citations += dropped
-        for number in numbers:
-            self.said.setdefault(number, []).append(plain)
+        self._cites += [(number, plain) for number in numbers]
         return text + statement[len(statement.rstrip()) :]
 
     def _numbers(self, statement: str) -> list[int]:
@@ -151,23 +156,19 @@ class CheckedReply:
         none that is missing in another which says it; if none is left, that one.
         """
         kept = {number: number for number in numbers}
-        words = Words(statement)
-        asked = set(words.asked(self._tag))
-        found = {
-            number: set(words.of(f"{hit.title} {', '.join(hit.tags)} {hit.readable}", self._tag))
-            for number, hit in self._shown.items()
-        }
+        texts = [f"{hit.title} {', '.join(hit.tags)} {hit.readable}" for hit in self._shown.values()]
+        words, own = words_of(statement, texts, self._tag)
+        asked, found = set(words), dict(zip(self._shown, own, strict=True))
         saying = [number for number in found if is_supported(statement, self._states(number), self._asked)]
         best = max(saying, key=lambda number: (len(asked & found[number]), -number), default=None)
         if best is None or len(asked) < _LEAST_WORDS or len(asked & found[best]) < _BORNE * len(asked):
             return kept
         # passages about like things share most of their words, but not their names
-        weighed = WeighedWords(list(asked), rarity(found.values()))
-        least = _FALSE * weighed.covered_by(found[best])
+        shares = dict(zip(self._shown, covered(words, own), strict=True))
         return {
             number: number
             for number in numbers
-            if weighed.covered_by(found[number]) >= least or asked & found[number] - found[best]
+            if shares[number] >= _FALSE * shares[best] or asked & found[number] - found[best]
         } or {numbers[0]: best}
 
     def _stated_by(self, numbers: Iterable[int]) -> Stated:

@@ -54,13 +54,11 @@ def language_name(tag: str, reader: str = "en") -> str:
 
 
 def unknown_words(declaration: Declaration, question: str, language: str | None) -> str:
-    """What is replied where nothing answers a question.
+    """What is replied where nothing answers a question: `answer.unknown` as it stands, else words in the question's
+    language, without such in English.
 
-    Args:
-        declaration: The declaration. Its `answer.unknown` is used as it stands.
-        question: The question.
-        language: BCP 47 tag of its language; None where it is not sure: then it is the likeliest one of several
-            words, if that is likely, else the declared one. Without words in it, the reply is English.
+    `language` is its BCP 47 tag; None where it is not sure: then it is the likeliest one of several words, if that is
+    likely, else the declared one.
     """
     if declaration.answer.unknown is not None:
         return declaration.answer.unknown
@@ -88,13 +86,8 @@ def fallback_notice(title: str, language: str | None) -> str:
 
 
 def note_on_language(asked: QuestionLanguage, model: str, mode: SearchMode) -> str | None:
-    """Note that the embedder hardly knows the language of a question; None where it knows it, where the language cannot
-    be told, and in mode `lexical`.
-
-    Args:
-        asked: The language of the question, and how well the embedder covers it.
-        model: Name of the embedder's model, or its folder.
-        mode: Retrievers of the search.
+    """Note that the embedder, by its name or folder, hardly knows the language of a question; None where it knows it,
+    where the language cannot be told, and in mode `lexical`.
     """
     if asked.tag is None or asked.known >= COVERED or mode == "lexical":
         return None

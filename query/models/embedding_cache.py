@@ -10,7 +10,6 @@ from cachetools import LRUCache
 
 from almanac.core.given_up import require_wanted
 from almanac.index.embedding.embedder import Embedder, Vectors
-from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 
@@ -32,10 +31,6 @@ class CachingEmbedder:
     @property
     def info(self) -> EmbedderInfo:
         return self._embedder.info
-
-    @property
-    def score_thresholds(self) -> ScoreThresholds:
-        return self._embedder.score_thresholds
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
         return self._remembered(texts, self._documents, self._embedder.embed_documents)

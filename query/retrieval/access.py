@@ -20,7 +20,6 @@ from almanac.core.given_up import require_wanted
 from almanac.core.keyed_locks import KeyedLocks
 from almanac.index.chunk_set import ChunkSet
 from almanac.query.retrieval.filters import Column, Mask, filter_key, matching_rows, reach
-from almanac.query.retrieval.request import Request
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256
 
@@ -42,11 +41,8 @@ class WorkspaceCache(Generic[_Kept]):
     """LRU cache by workspace, None for all rows, of values that grow with the rows of a workspace. Safe to share among
     threads.
 
-    The rows of the workspaces in it are at most three times those of the version, so memory is bounded by the version's
-    size, whatever callers name. What is made of no rows is not kept.
-
-    Args:
-        rows: Rows of the version.
+    The workspaces in it have at most three times the `rows` of the version, so memory is bounded by the version's size,
+    whatever callers name. What is made of no rows is not kept.
     """
 
     def __init__(self, rows: int) -> None:
@@ -59,8 +55,8 @@ class WorkspaceCache(Generic[_Kept]):
     def of(self, workspace: str | None, make: Callable[[], _Kept], rows_in: Callable[[str | None], int]) -> _Kept:
         """The value of a workspace; made where it is not kept, while others that ask for the same one wait.
 
-        `rows_in` gives the number of rows of a workspace. Neither function is kept: they refer to whoever has this
-        cache, and the circle would keep both until garbage is collected.
+        Neither function is kept: they refer to whoever has this cache, and the circle would keep both until garbage is
+        collected.
         """
         if (found := self._found(workspace)) is not None:
             return found[1]
@@ -96,40 +92,39 @@ class Access:
         self._building = threading.Lock()
 
     def require_workspace(self, workspace: str | None) -> None:
-        """Raises UsageError where a caller names no workspace and the declaration requires one."""
+        """Raises UsageError for no workspace where the declaration requires one."""
         if workspace is None and self._declared is not None and self._declared.required:
             hint = "--workspace W, `workspace` of a request, or a key that is restricted to one"
             finding = f"{self._declaration.name} answers within a workspace only, and none is named"
             raise UsageError(finding, where="--workspace", hint=hint)
 
-    def visible(self, workspace: str | None) -> ChunkSet | None:
-        """Chunk ids that a caller of a workspace may see; None for all chunks.
-
-        Raises UsageError for a workspace where none is declared, and for none where one is required.
+    def visible(self, workspace: str | None, where: dict[str, Any] | None = None) -> ChunkSet | None:
+        """The chunks that a caller may see, as `chunks_in`. Raises UsageError also for no workspace where one is
+        required.
         """
         self.require_workspace(workspace)
-        return self.chunks_in(workspace)
+        return self.chunks_in(workspace, where)
 
-    def require_filter(self, request: Request) -> None:
-        """Raises UsageError as `visible` and `allowed`. The matching ids are cached."""
-        self.require_workspace(request.workspace)
-        self.allowed(request)
-
-    def allowed(self, request: Request) -> ChunkSet | None:
-        """Ids of the chunks that may be returned; None for all. The workspace is combined with the filter by "and", so
-        that no filter can widen it.
+    def chunks_in(self, workspace: str | None, where: dict[str, Any] | None = None) -> ChunkSet | None:
+        """Ids of the chunks of a workspace that pass a filter; None for all. They are combined by "and", so that no
+        filter can widen a workspace. Cached.
 
         Raises UsageError where the filter is malformed or names an unknown field or operator, or a workspace is given
         and none is declared.
         """
-        return self._matching(request.workspace, request.where)
-
-    def chunks_in(self, workspace: str | None) -> ChunkSet | None:
-        """Ids of the chunks of a workspace; None for all. Raises as `allowed`."""
-        return self._matching(workspace, None)
+        if workspace is None and where is None:
+            return None
+        asked = sha256(filter_key(workspace, where))  # a filter may be as long as a request
+        with self._lock:
+            found = self._filters.get(asked)
+        if found is None:
+            found = self._passing(workspace, where)
+            with self._lock:
+                self._filters[asked] = found
+        return found
 
     def rows_in(self, workspace: str | None) -> int:
-        """Number of chunks of a workspace, or of all. Raises as `allowed`."""
+        """Number of chunks of a workspace, or of all. Raises as `chunks_in`."""
         ids = self.chunks_in(workspace)
         return self._chunks if ids is None else len(ids)
 
@@ -164,18 +159,6 @@ class Access:
     def _kept_column(self, path: str) -> Column | None:
         with self._lock:
             return self._columns.get(path)
-
-    def _matching(self, workspace: str | None, where: dict[str, Any] | None) -> ChunkSet | None:
-        if workspace is None and where is None:
-            return None
-        asked = sha256(filter_key(workspace, where))  # a filter may be as long as a request
-        with self._lock:
-            found = self._filters.get(asked)
-        if found is None:
-            found = self._passing(workspace, where)
-            with self._lock:
-                self._filters[asked] = found
-        return found
 
     def _passing(self, workspace: str | None, where: dict[str, Any] | None) -> ChunkSet:
         masks: list[Mask] = []

@@ -54,6 +54,13 @@ def require_arguments(question: str, k: int | None, floor: float | None, parts: 
         raise UsageError(f"parts are texts by name; found {parts!r}", where="parts", hint=hint)
 
 
+def require_temperature(temperature: float | None) -> None:
+    """Raises UsageError for a temperature outside 0 to 2."""
+    if temperature is not None and not 0 <= temperature <= 2:
+        hint = "0 gives the most likely answer"
+        raise UsageError(f"temperature must be from 0 to 2; found {temperature}", where="temperature", hint=hint)
+
+
 def require_history(history: Sequence[Mapping[str, str]]) -> None:
     """Raises UsageError unless a history is a list of messages. What they hold is up to who reads them."""
     if (
@@ -67,7 +74,7 @@ def require_history(history: Sequence[Mapping[str, str]]) -> None:
 
 def compose_query(template: str | None, question: str, parts: Mapping[str, str] | None = None) -> str:
     """Composes the text to search for, without characters that no reader sees: cleaning has taken them out of the
-    content, too.
+    content, too. The question where that is empty.
 
     Args:
         template: The declared `retrieve.query`, such as `{product} {question}`. None: the parts, in their order, then
@@ -76,11 +83,7 @@ def compose_query(template: str | None, question: str, parts: Mapping[str, str] 
         parts: Texts for the placeholders, by name. A missing or empty part is left out, with the literal text after its
             placeholder.
 
-    Returns:
-        The filled template; the question where that is empty.
-
-    Raises:
-        UsageError: A part has no placeholder in the template.
+    Raises UsageError for a part that has no placeholder in the template.
     """
     given = parts or {}
     if template is None:

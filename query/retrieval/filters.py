@@ -149,8 +149,7 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
 def filter_key(workspace: Any, where: Any) -> str:
     """Cache key of a workspace and a filter: the same text for equal ones.
 
-    Raises UsageError, with the path in the filter, for a value of a type that JSON lacks, for a key that is not a text,
-    and for more than 50 levels.
+    Raises UsageError, with the path in the filter, for what JSON lacks, and for more than 50 levels.
     """
     if workspace is not None and not isinstance(workspace, str):
         raise UsageError(f"a workspace is a text; found {_shown(workspace)}", where="--workspace")
@@ -190,18 +189,14 @@ def matching_rows(where: Any, column: Callable[[str], Column], size: int, seen: 
     """Evaluates a filter over the rows of a version.
 
     Args:
-        where: The filter, a non-empty object in the grammar of this module.
+        where: The filter, in the grammar of this module.
         column: Gives the values of a field, or of a dotted path into one; raises UsageError for one that a filter may
             not name.
         size: Number of rows.
         seen: The rows of which a refusal may tell, bool (size,). Default: all.
 
-    Returns:
-        The mask of matching rows, bool (size,).
-
-    Raises:
-        UsageError: The filter is malformed, names an unknown operator, or compares a field with what nothing in it
-            equals; or from `column`.
+    Returns the mask of matching rows, bool (size,). Raises UsageError for a filter that is malformed, names an unknown
+    operator, or compares a field with what nothing in it equals.
     """
     if not isinstance(where, dict) or not where:
         raise _refused(f'a filter is an object such as {{"field": value}}; found {where!r}')

@@ -90,19 +90,15 @@ def fuse(
     attainable: float,
     vote: float = 1.0,
 ) -> dict[str, float]:
-    """Fuses dense and lexical scores into scores from 0 to 1, higher is better.
+    """Fuses cosines and BM25 scores, by chunk id, into scores from 0 to 1, rounded to 6 decimals. An id that is missing
+    in one of the mappings contributes 0 there.
 
     Args:
-        dense: Cosines by chunk id.
-        lexical: BM25 scores, 0 or more, by chunk id.
+        dense, lexical: Cosines, and BM25 scores, 0 or more.
         dense_weight: Weight of the dense score, 0 to 1; the lexical score has the rest.
         usual: Cosines of the question to chunks in general.
         attainable: BM25 score of a text with all words of the question (`index.lexical.attainable`).
         vote: Share, 0 to 1, of the lexical score's weight that counts; the dense score has what is left of it.
-
-    Returns:
-        Fused scores, rounded to 6 decimals, for the chunk ids of both mappings together. An id that is missing in one
-        of them contributes 0 there.
     """
     least = usual.at(_BEGIN)
     most = max(usual.at(_END), *dense.values()) if dense else least + 1

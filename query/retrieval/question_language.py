@@ -33,12 +33,7 @@ class QuestionLanguage(NamedTuple):
 
 def language_of_question(question: str, embed: "Embed", fits: Mapping[str, float]) -> QuestionLanguage:
     """The language of a question, and how well the embedder covers it: as in the content, if it is one of the content's
-    languages, else by its vocabulary.
-
-    Args:
-        question: Text of the question.
-        embed: The embedder.
-        fits: How well the embedder covers the languages of the content, 0 to 1, by tag.
+    languages, else by its vocabulary. `fits` is how well it covers the former, 0 to 1, by tag.
     """
     tag = question_language(question)
     if tag is None:

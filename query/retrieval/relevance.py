@@ -123,17 +123,10 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
     return found
 
 
-def relevances(
-    calibration: Calibration, evidence: Mapping[str, Evidence], rivals: Iterable[str]
-) -> dict[str, float | None]:
-    """Relevance of chunks, 0 to 1 to 3 decimals, by chunk id; None in a language for which there is no curve. Arguments
-    as for `features`.
-    """
-    found: dict[str, float | None] = {}
-    for one, of in features(evidence, rivals).items():
-        curve: Curve | None = getattr(calibration, evidence[one].curve)
-        found[one] = None if curve is None else round(of.on(curve), 3)
-    return found
+def relevance_by(calibration: Calibration, features: Features, curve: CurveName) -> float | None:
+    """Relevance of a chunk, 0 to 1 to 3 decimals; None in a language for which there is no curve."""
+    fitted: Curve | None = getattr(calibration, curve)
+    return None if fitted is None else round(features.on(fitted), 3)
 
 
 def confidence_in(relevance: float | None) -> Confidence | None:
@@ -183,27 +176,25 @@ class Judge:
         """
         if request.vector is None or self.calibration is None:
             return list(hits)
-        wanted = list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals]))
-        found = relevances(self.calibration, self._with_cosines(request, wanted, evidence or {}), rivals)
+        found = [relevance_by(self.calibration, *one) for one in self.features(request, hits, rivals, evidence)]
         return [
-            hit.model_copy(update={"relevance": (value := found[hit.chunk_id]), "confidence": confidence_in(value)})
-            for hit in hits
+            hit.model_copy(update={"relevance": value, "confidence": confidence_in(value)})
+            for hit, value in zip(hits, found, strict=True)
         ]
 
     def features(
-        self, request: Request, hits: Sequence[Hit], rivals: Sequence[str]
+        self,
+        request: Request,
+        hits: Sequence[Hit],
+        rivals: Sequence[str],
+        evidence: Mapping[str, Evidence] | None = None,
     ) -> list[tuple[Features, CurveName]]:
-        """For each hit, what its relevance is made of, and the name of the curve that applies. Calibrations are fitted
-        on it.
+        """What the relevance of each hit is made of, and which curve applies. Calibrations are fitted on it. Arguments
+        as for `judged`; the request has a vector.
         """
-        evidence = self._with_cosines(request, list(dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])), {})
-        found = features(evidence, rivals)
-        return [(found[hit.chunk_id], evidence[hit.chunk_id].curve) for hit in hits]
-
-    def _with_cosines(
-        self, request: Request, chunk_ids: Sequence[str], known: Mapping[str, Evidence]
-    ) -> dict[str, Evidence]:
-        """Evidence for chunks, by chunk id, in their order, all with cosines."""
-        missing = [one for one in chunk_ids if one not in known or known[one].dense is None]
-        found = {**known, **self.evidence(request.text, self._opened.cosines(required_vector(request.vector), missing))}
-        return {one: found[one] for one in chunk_ids}
+        known, wanted = evidence or {}, dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])
+        missing = [one for one in wanted if one not in known or known[one].dense is None]
+        cosines = self._opened.cosines(required_vector(request.vector), missing)
+        all_known = {**known, **self.evidence(request.text, cosines)}
+        found = features({one: all_known[one] for one in wanted}, rivals)
+        return [(found[hit.chunk_id], all_known[hit.chunk_id].curve) for hit in hits]

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Vectors = npt.NDArray[np.float32]
 EmbedQueries = Callable[[Sequence[str]], Vectors]
 SearchMode = Literal["dense", "lexical", "hybrid"]
-SEARCH_MODES: tuple[SearchMode, ...] = ("dense", "lexical", "hybrid")
+SEARCH_MODES: tuple[SearchMode, ...] = get_args(SearchMode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,14 +37,9 @@ _LEAST_RANGE = 0.01  # of cosines from the usual one up to 1: in a version of re
 
 
 class Retriever:
-    """Searches one open version as declared. Safe to share among threads.
+    """Searches one open version, which the caller closes, as declared. Safe to share among threads.
 
-    Args:
-        declaration: The declaration, whose `retrieve` section applies.
-        opened: The version. The caller closes it.
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). Called only to embed tag names; a
-            request carries its own vector.
-        reranker: Reranker to use where `retrieve.rerank` is declared.
+    `embed_queries` gives the unit vectors of tag names, float32 (n, dimension); a request carries its own vector.
     """
 
     def __init__(
@@ -62,6 +57,7 @@ class Retriever:
         self.is_warm = False
         self._searches = count(1)
         self._declared, self._reranker = declared, reranker
+        self._language, self._begin_anywhere = declaration.language, declaration.chunk.by == "words"
         self._sample = Sample(opened)
         self._proposals = Proposals(declared, opened, self.languages, self._sample)
         self._tags: TagScores | None = None
@@ -70,28 +66,17 @@ class Retriever:
         self._documents_in = WorkspaceCache[pa.Table](opened.manifest.counts.chunks)
 
     def find(self, request: Request, among: Collection[str] | None = None) -> Retrieved:
-        """Searches the version.
+        """Searches the version, or those of its chunks that are `among` some ids, for at most k hits, best first.
 
-        Args:
-            request: The request. Its mode must be one of the three; its vector must be that of its text.
-            among: Chunk ids to search, of those that the request allows. Default: all that it allows.
-
-        Returns:
-            At most k hits, best first, and the trace. `query.published.PublishedIndex.search` documents order and
-            scores.
-
-        Raises:
-            UsageError: As `Access.allowed`.
-            DamagedVersion: Files of the version are missing or unreadable.
-            EmbedderMismatch: The vector has another dimension than those of the version.
-            AlmanacError: From the reranker, or from embedding the names of tags.
-            ValueError: The request needs a vector and has none.
+        Raises UsageError as `Access.chunks_in`, DamagedVersion, EmbedderMismatch where the vector has another dimension
+        than those of the version, ValueError where the request needs one and has none, and the errors of the reranker
+        and of embedding the names of tags.
         """
         found = Retrieved()
         if next(self._searches) == _SINGLE:
             self.opened.read_around()
         with found.step("filter") as told:
-            ids = self.access.allowed(request)
+            ids = self.access.chunks_in(request.workspace, request.where)
             if among is not None:
                 ids = self.opened.chunk_set([one for one in among if ids is None or one in ids])
             told["chunks"] = self.opened.manifest.counts.chunks if ids is None else len(ids)
@@ -129,9 +114,7 @@ class Retriever:
         return found
 
     def warm(self, dimension: int) -> None:
-        """Searches for the beginning of a chunk, so that the files and caches of the version are loaded before the
-        first request.
-
+        """Searches for the beginning of a chunk, so that files and caches are loaded before the first request.
         `dimension` is that of the version's vectors.
         """
         first = self.opened.smallest(1)
@@ -232,8 +215,14 @@ class Retriever:
         found = []
         for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1):
             scores = {name: getattr(one, name) for name in ("dense", "lexical", "tag", "cluster", "rerank")}
+            read = {"language": self._language, "begins_anywhere": self._begin_anywhere}
+            if self._begin_anywhere:
+                behind = self.opened.chunks_of(row["source"], row["document_id"], [row["ordinal"] + 1])
+                read["ends_anywhere"] = bool(behind)
+            if self._language == "auto":
+                read["language"] = str(row["metadata"].get("language") or "und")
             tags = as_tags(row["metadata"].get(tagged))
-            found.append(Hit(rank=rank, score=one.score, scores=scores, neighbours=near, tags=tags, **row))
+            found.append(Hit(rank=rank, score=one.score, scores=scores, neighbours=near, tags=tags, **read, **row))
         return found
 
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
@@ -249,15 +238,11 @@ class Retriever:
 def mmr(
     candidates: Sequence[Candidate], k: int, diversity: float, vectors: Vectors, usual: float = 0.0
 ) -> list[Candidate]:
-    """Selects k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), in that order.
+    """Selects at most k candidates by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998), in that order.
 
-    Args:
-        candidates: Candidates, best first.
-        k: Maximum number of candidates to select.
-        diversity: Weight of the dissimilarity to those selected, above 0 and up to 1.
-        vectors: Unit vectors of the first candidates, float32 (n, dimension): the others are not considered.
-        usual: Mean cosine of two chunks. It counts as a similarity of 0, since the cosines of some embedders are all
-            high.
+    `candidates` come best first, `vectors` are the unit vectors of the first of them, float32 (n, dimension): the
+    others are not considered. `diversity` weighs the dissimilarity to those selected, above 0 and up to 1; `usual`, the
+    mean cosine of two chunks, counts as a similarity of 0, since the cosines of some embedders are all high.
     """
     alike = (vectors @ vectors.T - usual) / max(1 - usual, _LEAST_RANGE)
     chosen: list[int] = []

@@ -6,8 +6,8 @@ to fix (key, model name, address) are raised, since they would otherwise go unno
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,17 +35,12 @@ _NOT_REWRITTEN = "the question is continued by its words: the model did not rewr
 _log = get_logger("almanac.search")
 
 
-@dataclass
-class Searched:
-    """What a search was for, and what it found: hits, best first, the question with what it continues, and the request
-    for it; `closest` and `trace` as in `Retrieved`.
-    """
+class Searched(NamedTuple):
+    """The question with what it continues, the request that was made of it, and what that found."""
 
-    hits: list[Hit]
     question: str
     request: Request
-    closest: list[Hit] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list)
+    found: Retrieved
 
 
 class Written(NamedTuple):
@@ -58,12 +53,9 @@ class Written(NamedTuple):
 class Search:
     """Searches for one question in one open version.
 
-    Args:
-        retriever: Retriever of the version.
-        request_for: Gives the request for a question, without its vector.
-        embed_queries: Gives the unit vectors of texts, float32 (n, dimension). None: requests need none.
-        expand: Maximum number of other wordings to search for.
-        writer: Model that writes other wordings, and rewrites questions that continue others. None: there is none.
+    `request_for` gives the request for a question, without its vector; `embed_queries` the unit vectors of texts,
+    float32 (n, dimension), None where requests need none. `writer` is the model that writes up to `expand` other
+    wordings, and rewrites questions that continue others.
     """
 
     def __init__(
@@ -92,7 +84,8 @@ class Search:
         found = self._in_other_wordings(requests[0])
         if len(requests) > 1:
             found = merge([found, *map(self._retriever.find, requests[1:])], requests[0].k)
-        return Searched(found.hits, asked[0], requests[0], found.closest, [*steps.trace, *found.trace])
+        found.trace = [*steps.trace, *found.trace]
+        return Searched(asked[0], requests[0], found)
 
     def _standing_alone(self, question: str, history: History, steps: Retrieved) -> list[str]:
         """The question with what it continues, first, and what else is searched for.
@@ -206,7 +199,12 @@ def merge(founds: Sequence[Retrieved], k: int) -> Retrieved:
 
 
 def _best_of(hits: Sequence[Hit], k: int) -> list[Hit]:
-    best: dict[str, Hit] = {}
-    for hit in sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)):
-        best.setdefault(hit.chunk_id, hit)
-    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(list(best.values())[:k], start=1)]
+    return ranked(sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id)), k)
+
+
+def ranked(hits: Iterable[Hit], k: int) -> list[Hit]:
+    """The first `k` distinct hits, ranked from 1."""
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.chunk_id, hit)
+    return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(list(first.values())[:k], start=1)]

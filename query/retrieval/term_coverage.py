@@ -40,18 +40,11 @@ class Coverage(NamedTuple):
 
 
 def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Sequence[str]) -> list[Coverage]:
-    """Computes the term coverage of each text.
+    """Computes the term coverage of each text, rounded to 6 decimals: the maxima over the languages of the version, for
+    each of which `analyzed` has the question with document frequencies.
 
     A term is weighted by the square of its inverse document frequency, so that rare words dominate, and a word that
-    occurs nowhere has the most weight.
-
-    Args:
-        analyzed: The question as analyzed by the rules of each language of the version, with document frequencies.
-        question: The question itself, for the frequencies of its words in general language.
-        texts: Texts to compare.
-
-    Returns:
-        One pair per text, in their order, rounded to 6 decimals: the maxima over the languages.
+    occurs nowhere has the most weight. `question` tells the frequencies of its words in general language.
     """
     best = [Coverage(0.0, 0.0)] * len(texts)
     for query in analyzed:

@@ -148,7 +148,9 @@ class Politeness(DeclaredModel):
         ),
     )
     headers: dict[Token, Secret] = Field({}, description="sent to the source's own hosts only, as cookies and auth are")
-    cookies: dict[Token, Secret] = Field({}, description="sent with every request; what a site sets is not kept")
+    cookies: dict[Token, Secret] = Field(
+        {}, description="sent with every request; what a site sets is kept with `login` alone"
+    )
     auth: Auth | None = Field(None, description="user and password, for HTTP basic authentication")
 
     @field_validator("user_agent")

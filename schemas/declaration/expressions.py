@@ -95,6 +95,20 @@ def check_xpath(value: str) -> str:
     return value
 
 
+def finds_elements(css: str | None, xpath: str | None) -> bool:
+    """Whether a selector finds elements: no texts (`a::text`, `//a/text()`), attributes or numbers."""
+    import parsel
+    from parsel.csstranslator import HTMLTranslator
+
+    path = HTMLTranslator().css_to_xpath(css) if css else xpath or ""
+    try:
+        found = [match.root for match in parsel.Selector("<a>").xpath(path)]
+    except ValueError:  # a prefix that only some pages declare
+        found = []
+    step = path.rpartition("/")[2].strip()
+    return step != "text()" and (step[:1] != "@" or "]" in step) and all(hasattr(one, "tag") for one in found)
+
+
 def _check_names(expression: str) -> None:
     """Raises ValueError for an unknown function and for a variable.
 

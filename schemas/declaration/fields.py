@@ -10,6 +10,7 @@ from almanac.schemas.declaration.field_values import check_format, instead, neve
 from almanac.schemas.declaration.model import DeclaredModel
 
 FieldType = Literal["text", "integer", "number", "price", "date", "datetime", "boolean", "url", "html"]
+Calendar = Literal["gregorian", "buddhist", "japanese", "jalali", "minguo"]
 Process = Literal["lower", "upper", "title", "split", "first", "last", "unique", "sort", "count", "join"]
 
 
@@ -122,12 +123,12 @@ class FieldRule(DeclaredModel):
     type: FieldType | None = Field(
         None,
         description="what the text is turned into, in the notation of the language; an item where that fails is "
-        "quarantined. Of a range of prices the first "
-        "one counts, no struck one unless the selector names it, and rounded amounts are written in full "
-        "($60K–$121K is 60000 $), or "
-        "refused without a currency; 03/04/2024 is read by language and region, plain `en` as en-US; of a "
+        "quarantined. Of a range of prices the first one counts, no struck one unless the selector names it; a rounded "
+        "number is written in full where CLDR has its word for the language ($60K–$121K is 60000 $, `1,2 Millionen` "
+        "1200000), and refused where it is not clear "
+        "what multiplies it (see `times`); 03/04/2024 is read by language and region, plain `en` as en-US; of a "
         "`<time>` element, `datetime` is read where it has a "
-        "whole date, unless `attr`, `format` or `pattern` is set; for `date`, the one that is shown counts "
+        "whole date, unless `attr`, `format`, `calendar` or `pattern` is set; for `date`, the one that is shown counts "
         "where it is a day off a time in UTC. Default: text, and JSON values as they are",
     )
     format: str | None = Field(
@@ -135,6 +136,31 @@ class FieldRule(DeclaredModel):
         description="strptime format of a date or datetime, such as `%d/%m/%Y`, with month names of the language, or "
         "English; or `unix`, `unix_ms`: seconds, "
         "or milliseconds, since 1970 in UTC, as whole numbers; years from 1973 to 2099",
+    )
+    calendar: Calendar | None = Field(
+        None,
+        description="date or datetime: the calendar of its years. buddhist: 2567 is 2024, and so is 67 behind a month. "
+        "japanese: 令和8年, R8.12.3. jalali (Solar Hijri): 1402/12/11, 11 اسفند 1402. minguo: 民國115年, 115/12/3. "
+        "Default: gregorian, but a date that is hardly of this calendar on a page in its language is quarantined",
+    )
+    times: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description=(
+            "number, integer or price: what a value is multiplied by, such as 1000 where a table is in thousands, or "
+            "where `pattern` takes the 12 of `12 Tsd.`"
+        ),
+    )
+    yes: list[Annotated[str, Field(min_length=1)]] = Field(
+        [],
+        description=(
+            "boolean: texts that say yes, in any case, such as `Auf Lager`; a count or a remark may follow them. Known "
+            "are `true`, `yes`, `1`, `on`, `in stock`, `available`, ✓ and the like, and what schema.org calls them"
+        ),
+    )
+    no: list[Annotated[str, Field(min_length=1)]] = Field(
+        [], description="boolean: texts that say no, such as `Ausverkauft`"
     )
     process: list[Process] = Field(
         [],
@@ -176,6 +202,14 @@ class FieldRule(DeclaredModel):
             if self.type not in ("date", "datetime"):
                 raise ValueError("'format' goes with type: date or type: datetime")
             check_format(self.format)
+        if self.calendar is not None and (self.type not in ("date", "datetime") or self.format is not None):
+            raise ValueError("'calendar' goes with type: date or type: datetime, and without 'format'")
+        if (self.yes or self.no) and self.type != "boolean":
+            raise ValueError("'yes' and 'no' go with type: boolean")
+        if both := {text.casefold() for text in self.yes} & {text.casefold() for text in self.no}:
+            raise ValueError(f"{min(both)!r} cannot say both 'yes' and 'no'")
+        if self.times is not None and self.type not in ("number", "integer", "price"):
+            raise ValueError("'times' goes with type: number, integer or price")
         for key, value in (("default", self.default), ("const", self.const)):
             values = value if isinstance(value, list) else [value]
             if self.one_of is not None and (strange := [v for v in values if v is not None and v not in self.one_of]):

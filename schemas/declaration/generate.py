@@ -26,6 +26,14 @@ class Generate(ApiSection):
         0.2, ge=0, le=2, description="APIs: 0 is the most likely answer, always; a model that takes none is sent none"
     )
     max_tokens: int = Field(500, gt=0, description="APIs: tokens of an answer, at most")
+    passage_tokens: int = Field(
+        3000,
+        gt=0,
+        description=(
+            "APIs: tokens of passages that a prompt shows, at most, of four bytes each: fewer for a model of a small "
+            "context"
+        ),
+    )
     links: bool = Field(
         False,
         description=(

@@ -11,6 +11,7 @@ _CLASS = re.compile(r"\[!?\]?[^\]/]*\]")
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ALTERNATIVES = re.compile(r"[@?!+*]\([^()]*\|[^()]*\)")  # extglob of shells
 _GLUED = re.compile(r"(?:^|/)(?:[^/]+\*\*|\*\*[^/]+)(?=/|$)")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(/?)")
 _HOME = re.compile(r"~[^/]*/")
 _UP_AGAIN = re.compile(r"[*?\[][^/]*/(?:.*/)?\.\.(?=/|$)")
 _SHOWN = 4
@@ -41,6 +42,14 @@ def _glob(value: str) -> str:
         raise ValueError(".. behind a wildcard leads out of what it matches; name the folder before the first wildcard")
     if "[^" in value:
         raise ValueError("[^…] is not the opposite of a class; write [!…]")
+    if scheme := _SCHEME.match(value):
+        if scheme[1] != "s3":
+            raise ValueError(
+                f"{scheme[1]}:// is not read; write a path, s3://bucket/docs/**/*.pdf, or a path and "
+                "git: {url, ref}; pages of a website are kind: site"
+            )
+        if not re.fullmatch(r"[\w.-]+", scheme[2]) or not value[scheme.end() :]:
+            raise ValueError("write the bucket and what to read in it: s3://bucket/folder/**/*.pdf")
     if _HOME.match(value):
         raise ValueError("~ is not expanded; write the folder, or ${HOME}")
     return value

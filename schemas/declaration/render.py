@@ -75,6 +75,13 @@ class Render(DeclaredModel):
     scroll: int = Field(
         0, ge=0, le=100, description="how often the page is scrolled to its end at most, as long as it grows by that"
     )
+    storage_state: str | None = Field(
+        None,
+        min_length=1,
+        description="file of a browser in which somebody has logged in, as Playwright writes it (`playwright codegen "
+        "--save-storage=FILE`), relative to the declaration: its cookies and local storage go to the source's own "
+        "hosts. Each crawl reads it; it is copied nowhere",
+    )
     block: list[Literal["image", "font", "media", "stylesheet"]] = Field(
         ["image", "font", "media"], description="what is not loaded for the page"
     )

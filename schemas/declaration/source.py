@@ -1,22 +1,35 @@
-"""Sources of a declaration: sites crawled by Scrapy, and local files."""
+"""Sources of a declaration: sites crawled by Scrapy, local files, and what gives rows."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PrivateAttr,
+    Tag,
+    ValidationInfo,
+    model_validator,
+)
 
 from almanac.schemas.declaration.addresses import private_host, refusal
-from almanac.schemas.declaration.crawling import FieldName, Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.git import Git
 from almanac.schemas.declaration.globs import Glob
-from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
+from almanac.schemas.declaration.item_rules import ItemRules, css_of, on_markup
+from almanac.schemas.declaration.login import Login
+from almanac.schemas.declaration.model import Finding, refuse
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.render import Render, read_render
+from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowsSource, SqlSource
 from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.sizes import Bytes
-from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
+from almanac.schemas.declaration.template import template_names
 from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
@@ -26,120 +39,28 @@ FileFormat = Literal[
 ]
 
 
-def _body_kind(value: Any) -> str:
-    return "selector" if isinstance(value, dict | Selector) else "word" if value in ("main", "all") else "template"
+def _sign_kind(value: Any) -> str:
+    return "status" if isinstance(value, int) else "selector"
 
 
-Body = Annotated[
-    Annotated[Literal["main", "all"], Tag("word")]
-    | Annotated[Selector, Tag("selector")]
-    | Annotated[Template, Tag("template")],
-    Discriminator(_body_kind),
+def _listed(value: Any) -> Any:
+    return value if isinstance(value, list) else [value]
+
+
+def _lasting(status: int) -> int:
+    if status in (408, 429):
+        raise ValueError("tells a crawl to come back later")
+    return status
+
+
+Sign = Annotated[
+    Annotated[int, Field(ge=400, lt=500), AfterValidator(_lasting), Tag("status")]
+    | Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup), Tag("selector")],
+    Discriminator(_sign_kind),
 ]
 
 
-OF_DOCUMENTS = frozenset({"filename", "length"})  # names in `metadata` that no field needs to have
-
-
-class _Source(DeclaredModel):
-    """Common keys of sites and files: how pages and files become records or documents."""
-
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$", description="unique within the knowledge base")
-    yields: Literal["records", "documents"] = Field(
-        "documents", description="records: declared fields, embedded whole; documents: free text, chunked"
-    )
-    each: Selector | None = Field(None, description="one match is one item, when a page holds several")
-    id: Template = Field(
-        "url",
-        description='"url", or a template over fields such as "{tour_code}". "{price.amount}" takes a part of a price '
-        "or "
-        "of nested fields, in a list that of "
-        "each entry; `{{` and `}}` are braces",
-    )
-    title: Template | None = Field(
-        None,
-        description="template over fields; without it, the page's own title: front matter, the heading that `<title>` "
-        "names, first-level heading, `<title>`; "
-        "else a file's name",
-    )
-    fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
-    text: Template | None = Field(
-        None, description="records: what is embedded, as a template; without it, the title and every text field"
-    )
-    metadata: list[str] | None = Field(
-        None,
-        description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a "
-        "field "
-        "that is the body of a long document. "
-        "Of documents also `filename`, the last part of the URL, and `length`, the characters of the whole "
-        "text, where no field is called so",
-    )
-    body: Body = Field(
-        "main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template'
-    )
-
-    _workspace: str | None = PrivateAttr(None)
-
-    @model_validator(mode="after")
-    def _names_exist(self) -> Self:
-        findings = [] if self.takes_own_fields else list(self._unknown_names())
-        if not template_names(self.id) and self.id != "url":
-            findings.append(Finding(("id",), 'must be "url" or a template such as "{code}"', self.id))
-        if isinstance(self.body, str) and self.body not in ("main", "all") and not template_names(self.body):
-            findings.append(
-                Finding(
-                    ("body",), 'must be main, all, a selector such as {css: "main"}, or a "{field}" template', self.body
-                )
-            )
-        refuse(type(self), findings)
-        if self.yields == "records" and not self.declared_fields() and not self.takes_own_fields:
-            raise ValueError("yields: records needs fields")
-        return self
-
-    def _unknown_names(self) -> Iterator[Finding]:
-        """Yields names in templates and metadata that no declared field has."""
-        known: Known = {**dict.fromkeys(("url", "title")), **self.declared_fields()}
-        for key, template in {"id": self.id, "title": self.title, "text": self.text, "body": self.body}.items():
-            for name in template_names(template) if isinstance(template, str) else ():
-                if (finding := unknown_name(name, known)) is not None:
-                    yield Finding((key,), finding, template)
-        for number, name in enumerate(self.metadata or ()):
-            if name not in known and not (self.yields == "documents" and name in OF_DOCUMENTS):
-                yield Finding(("metadata", number), unknown_field(name, known), name)
-
-    def declared_fields(self) -> dict[str, FieldRule]:
-        """Returns the declared fields of this source's items, in order. Fields that a file defines itself, such as
-        columns, are not among them.
-        """
-        return dict(self.fields)
-
-    @property
-    def told_of_documents(self) -> set[str]:
-        """Those of `OF_DOCUMENTS` that the metadata name, and no field has."""
-        return (
-            set(OF_DOCUMENTS & set(self.metadata or ()) - self.declared_fields().keys())
-            if self.yields == "documents"
-            else set()
-        )
-
-    @property
-    def workspace(self) -> str | None:
-        """The field that keeps workspaces apart, which is read as it is written; None where the knowledge base keeps
-        none.
-        """
-        return self._workspace
-
-    def keep_apart(self, workspace: str | None) -> None:
-        """Sets `workspace`, which the knowledge base declares."""
-        self._workspace = workspace
-
-    @property
-    def takes_own_fields(self) -> bool:
-        """Whether an item's fields come from the file itself, such as the columns of a table."""
-        return False
-
-
-class SiteSource(_Source):
+class SiteSource(ItemRules):
     """A website, crawled by Scrapy."""
 
     kind: Literal["site"]
@@ -185,12 +106,12 @@ class SiteSource(_Source):
         "same rules as pages; a document is "
         "one item, all of its text. Documents of other types are left out and counted by type",
     )
-    gone: list[Annotated[int, Field(ge=400, lt=500)]] = Field(
+    gone: Annotated[list[Sign], BeforeValidator(_listed)] = Field(
         [],
-        description="statuses besides 404 and 410 by which a page is gone: `[401, 403]` where a site withdraws pages "
-        "or "
-        "puts them behind a login. Its item "
-        "goes, as far as `gate.max_lost` allows; undeclared, such a page has failed and keeps its place",
+        description="what says that a page is gone, besides 404 and 410: statuses, `[401, 403]` where a site withdraws "
+        "pages or puts them behind a login, and elements, `{css: .discontinued}`, of pages that would yield items, but "
+        "for start pages and those of a pagination without `match`. Its item goes, as far as `gate.max_lost` allows; "
+        "undeclared, a page with such a status has failed and keeps its place",
     )
     vanish_after: int = Field(
         1,
@@ -201,6 +122,11 @@ class SiteSource(_Source):
         ),
     )
     politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
+    login: Login | None = Field(
+        None,
+        description="a form that is filled before the first page is fetched, and again where the session has ended; "
+        "the site's cookies are kept in memory until the crawl ends",
+    )
     render: Annotated[Render | None, BeforeValidator(read_render)] = Field(
         None,
         description=(
@@ -219,14 +145,34 @@ class SiteSource(_Source):
         return self
 
     @model_validator(mode="after")
-    def _gone_for_good(self) -> Self:
-        passing = [
-            Finding(("gone", number), "tells a crawl to come back later", status)
-            for number, status in enumerate(self.gone)
-            if status in (408, 429)
-        ]
-        refuse(type(self), passing)
+    def _logs_in_at_home(self, info: ValidationInfo) -> Self:
+        if self.login is None or (info.context or {}).get("to_read"):
+            return self
+        host, findings = domain_of(self.login.url), []
+        if not any(host == own or host.endswith(f".{own}") for own in self.domains):
+            finding = f"is on none of the source's hosts: {', '.join(self.domains)}; allowed_domains takes it in"
+            findings.append(Finding(("login", "url"), finding, self.login.url))
+        starts = [*self.start_urls, *self.sitemaps]
+        if self.login.url.startswith("http:") and any(url.startswith("https:") for url in starts):
+            finding = "must be https, as other URLs of the source are: a password is sent to it"
+            findings.append(Finding(("login", "url"), finding, self.login.url))
+        refuse(type(self), findings)
         return self
+
+    @property
+    def keeps_cookies(self) -> bool:
+        """Whether cookies that the site sets are sent back, for its pages are those of a user who has logged in."""
+        return self.login is not None or (self.render is not None and self.render.storage_state is not None)
+
+    @property
+    def gone_statuses(self) -> frozenset[int]:
+        """The statuses by which a page is gone, besides 404 and 410."""
+        return frozenset(sign for sign in self.gone if isinstance(sign, int))
+
+    @property
+    def gone_elements(self) -> list[Selector]:
+        """The elements by which a page is gone."""
+        return [sign for sign in self.gone if isinstance(sign, Selector)]
 
     @model_validator(mode="after")
     def _documents_can_be_items(self) -> Self:
@@ -239,6 +185,9 @@ class SiteSource(_Source):
                 f"'\\.({suffixes})$'"
             )
             findings.append(Finding(("fetch",), finding, self.fetch))
+        if self.each is not None and self.gone_elements:
+            finding = "an element says it of a page, and `each` finds several items on one; drop: takes items out"
+            findings.append(Finding(("gone",), finding, str(self.gone_elements[0])))
         if self.documents:
             findings += self._at_odds_with_documents()
         refuse(type(self), findings)
@@ -314,16 +263,20 @@ class SiteSource(_Source):
 
     @property
     def private_start(self) -> str | None:
-        """A message about the first start URL or sitemap at a private address that is not allowed, with the remedy;
-        None where there is none.
+        """A message about the first URL at a private address that is not allowed, with the remedy; None where there
+        is none.
 
         Only names are examined: what a public name resolves to is checked on connection.
         """
-        for key in ("start_urls", "sitemaps") if not self.politeness.allow_private else ():
-            for number, url in enumerate(getattr(self, key)):
-                finding = private_host(urlsplit(url).hostname or "")
-                if finding is not None:
-                    return f"{key}[{number}]: {refusal(finding)}"
+        if self.politeness.allow_private:
+            return None
+        places = {f"{key}[{n}]": url for key in ("start_urls", "sitemaps") for n, url in enumerate(getattr(self, key))}
+        if self.login is not None:
+            places["login.url"] = self.login.url
+        for place, url in places.items():
+            finding = private_host(urlsplit(url).hostname or "")
+            if finding is not None:
+                return f"{place}: {refusal(finding)}"
         return None
 
     def declared_fields(self) -> dict[str, FieldRule]:
@@ -342,17 +295,19 @@ class FileLimits(ReadingLimits):
     bytes_per_file: Bytes = Field(256 << 20, gt=0, description="a larger file is refused; a number or `256MiB`")
 
 
-class FilesSource(_Source):
-    """Local files. Without `fields`, the fields come from the file itself: columns, keys, front matter, or question and
-    answer.
+class FilesSource(ItemRules):
+    """Files of this machine, a bucket or a git repository. Without `fields`, the fields come from the file itself:
+    columns, keys, front matter, or question and answer.
     """
 
     kind: Literal["files"]
     glob: Glob = Field(
         description=(
-            "relative to the declaration: `*`, `?`, `[abc]`, `[!abc]`, and `**/` for folders; braces are not expanded"
+            "relative to the declaration, to the repository with `git`, or `s3://bucket/docs/**/*.pdf`: `*`, `?`, "
+            "`[abc]`, `[!abc]`, and `**/` for folders; braces are not expanded"
         )
     )
+    git: Git | None = Field(None, description="the repository that has the files")
     follow_links: bool = Field(
         False,
         description="also read what symbolic links lead to outside of the folder that the glob's fixed part names; "
@@ -367,6 +322,19 @@ class FilesSource(_Source):
         "RTF, ODT, DOC, PPT, XLS and MSG are not read: save them as DOCX, PPTX, XLSX, PDF or EML",
     )
     limits: FileLimits = Field(FileLimits(), description="which files are too large, or take too much to read")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the files are those of this machine."""
+        return self.git is None and "://" not in self.glob
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if self.git is not None and ("://" in self.glob or self.glob.startswith("/") or ".." in self.glob.split("/")):
+            raise ValueError("glob: is a path inside the repository where git is declared, such as docs/**/*.md")
+        if self.follow_links and not self.is_local:
+            raise ValueError("follow_links: is for files of this machine; links in a repository are not followed")
+        return self
 
     @model_validator(mode="after")
     def _rows_say_what_their_text_is(self) -> Self:
@@ -383,4 +351,5 @@ class FilesSource(_Source):
         return not self.fields
 
 
-Source = Annotated[SiteSource | FilesSource, Field(discriminator="kind")]
+RowSource = RowsSource | SqlSource | CommandSource | PushedSource
+Source = Annotated[SiteSource | FilesSource | RowSource, Field(discriminator="kind")]

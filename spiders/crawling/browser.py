@@ -81,9 +81,7 @@ class Browser:
         self._names = count(1)
         self._overgrown: set[int] = set()  # which of the browsers took too much memory
 
-    async def draw(
-        self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any], cookies: list[dict[str, Any]]
-    ) -> Drawn:
+    async def draw(self, url: str, drawing_of: Any, limit_s: float, own: dict[str, Any]) -> Drawn:
         """Draws a page; `drawing_of()` gives the steps of an attempt.
 
         Raises Refusal where the page cannot be drawn, or waited when the crawl was stopped, DoesNotStartError where
@@ -96,7 +94,7 @@ class Browser:
                 handler, started = await self._running()
                 try:
                     self._drawn += 1
-                    return await self._attempt(handler, url, drawing_of(), limit_s, own, cookies)
+                    return await self._attempt(handler, url, drawing_of(), limit_s, own)
                 except TimeoutError:
                     await self._restart(started)  # what hangs is ended
                     raise Refusal(NOT_DRAWN, f"its scripts did not come to an end within {limit_s:.0f} s") from None
@@ -123,7 +121,6 @@ class Browser:
         drawing: Drawing,
         limit_s: float,
         own: dict[str, Any],
-        cookies: list[dict[str, Any]],
     ) -> Drawn:
         name = f"page-{next(self._names)}"
         closed = {"accept_downloads": False, "service_workers": "block", "permissions": [], "reduced_motion": "reduce"}
@@ -136,8 +133,6 @@ class Browser:
             "playwright_page_goto_kwargs": {"wait_until": "commit", "timeout": 1000 * limit_s},
             "playwright_page_methods": [PageMethod(drawing.carry_out)],
         }
-        if cookies:
-            meta["playwright_context_kwargs"]["storage_state"] = {"cookies": cookies, "origins": []}
         try:
             response = await asyncio.wait_for(handler.download_request(Request(url, meta=meta)), limit_s)
             assert isinstance(response, TextResponse)

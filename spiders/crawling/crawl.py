@@ -27,9 +27,10 @@ from almanac.schemas.errors import (
     Unreachable,
     UsageError,
 )
+from almanac.spiders.crawling.browser_state import browser_state
 from almanac.spiders.crawling.chromium import DOES_NOT_START, require_browser, why_it_does_not_start
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
-from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
+from almanac.spiders.crawling.job import NO_BROWSER, NOT_LOGGED_IN, STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import carry_over_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.crawling.start import crawl_process
@@ -119,13 +120,15 @@ def begin_crawl(
         seconds: what is left of `limits.seconds`, where an earlier try has used some of it; default: all of it.
 
     Raises DeclarationError if a start URL is at a private address, UsageError if an URL of `only` cannot be fetched on
-    its own, or pages are to be drawn and no browser is there, and StorageError if nothing can be stored.
+    its own, or pages are to be drawn and no browser is there, CredentialRefused if the file of `render.storage_state`
+    cannot be read, and StorageError if nothing can be stored.
     """
     if source.private_start:
         raise DeclarationError(
             source.private_start, where=f"source {source.name}", hint="declare politeness: {allow_private: true}"
         )
     require_browser(source)
+    browser_state(source)
     asked = _asked_for(source, raw, previous, only)
     if asked:  # a page requested by name is fetched anew, never taken from an interrupted crawl
         previous = previous.model_copy(update={"interrupted": []})
@@ -314,7 +317,9 @@ def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
 
 
 def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, errors: str) -> CrawlStats:
-    """The stats that the crawl wrote at its end. Raises StorageError or OperationalError if there are none."""
+    """The stats that the crawl wrote at its end. Raises StorageError, CredentialRefused, Unreachable or
+    OperationalError if there are none.
+    """
     path = raw.stats_path(run_id)
     where = f"source {source.name}"
     if code == STORAGE_FAILED:
@@ -326,6 +331,10 @@ def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, err
     if code == NO_BROWSER:
         finding, hint = why_it_does_not_start(errors.rpartition(f"{DOES_NOT_START}: ")[2])
         raise OperationalError(finding, where=f"{where}: render", hint=hint)
+    if code == NOT_LOGGED_IN:
+        told = json.loads(errors.rpartition("\n")[2])["error"]
+        kind = Unreachable if told["kind"] == "unreachable" else CredentialRefused
+        raise kind(told["message"], where=told["where"], hint=told["hint"])
     try:
         return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:
@@ -383,8 +392,8 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
         raise Unreachable(f"nothing could be fetched: {findings}", where=where, hint=hint)
     if any(failure.status in _wants_credentials(source) for failure in failures):
         hint = (
-            "look at politeness: auth, headers and cookies of this source, and at the queries of its URLs; "
-            "${VARIABLES} in them are read from the environment"
+            "look at politeness: auth, headers and cookies of this source, at login and render.storage_state, and at "
+            "the queries of its URLs; ${VARIABLES} in them are read from the environment"
         )
         raise CredentialRefused(f"the site wants other credentials: {findings}", where=where, hint=hint)
     kind = next(
@@ -424,7 +433,9 @@ def _wants_credentials(source: SiteSource) -> set[int]:
     crawl.
     """
     manners = source.politeness
-    has_credentials = manners.auth or manners.headers or manners.cookies or source.secret_parameters
+    has_credentials = (
+        manners.auth or manners.headers or manners.cookies or source.secret_parameters or source.keeps_cookies
+    )
     return {401, 407, 403} if has_credentials else {401, 407}
 
 

@@ -15,9 +15,10 @@ from almanac.core.durable import write_file
 from almanac.core.lifetime import job_of_parent
 from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.errors import StorageError
 from almanac.spiders.crawling.chromium import DOES_NOT_START
 from almanac.spiders.crawling.crawl_settings import settings_for
-from almanac.spiders.crawling.job import NO_BROWSER, STORAGE_FAILED, Job
+from almanac.spiders.crawling.job import NO_BROWSER, NOT_LOGGED_IN, STORAGE_FAILED, Job
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.site_spider import SiteSpider
@@ -63,14 +64,13 @@ def crawl(job: Job) -> int:
             shown_for_unknown=_shown_for_unknown(raw, job),
         )
         process.start()
-        if isinstance(crawler.spider, SiteSpider) and crawler.spider.fatal is None:
-            crawler.spider.name_documents()
     spider = crawler.spider
     if not isinstance(spider, SiteSpider):
         return 1
     if spider.fatal is not None:
-        sys.stderr.write(f"{spider.fatal}\n")
-        return STORAGE_FAILED
+        is_storage = isinstance(spider.fatal, StorageError)
+        sys.stderr.write(f"{spider.fatal if is_storage else json.dumps(spider.fatal.as_json())}\n")
+        return STORAGE_FAILED if is_storage else NOT_LOGGED_IN
     reason = crawler.stats.get_value("finish_reason") if crawler.stats else None
     if reason not in ("finished", "closespider_timeout"):
         sys.stderr.write(f"the crawl was stopped: {reason}\n")

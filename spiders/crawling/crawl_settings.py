@@ -62,9 +62,8 @@ REDIRECT_MAX_TIMES = 20
 METAREFRESH_ENABLED = False  # such a page is stored, and its target is followed as a link
 HTTPERROR_ALLOW_ALL = True
 
-# The spider's own queue filters, limits and counts requests. One dropped silently by these components would be missing
-# from its counts.
-DUPEFILTER_CLASS = "scrapy.dupefilters.BaseDupeFilter"
+# The frontier filters, limits and counts requests. One dropped silently by these components would be missing from its
+# counts.
 SPIDER_MIDDLEWARES = {
     "scrapy.spidermiddlewares.depth.DepthMiddleware": None,
     "scrapy.spidermiddlewares.urllength.UrlLengthMiddleware": None,
@@ -94,11 +93,13 @@ def settings_for(source: SiteSource) -> dict[str, Any]:
     manners, limits = source.politeness, source.limits
     # the last to see a page before the spider but StrictRobots
     drawn = {"almanac.spiders.crawling.drawn_pages.DrawnPages": 520} if source.render else {}
+    logging_in = {"almanac.spiders.crawling.logging_in.LoggingIn": 340} if source.login else {}
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s
     per_domain = manners.per_domain or (16 if is_local else 8)
     return {name: value for name, value in globals().items() if name.isupper()} | {
-        "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn,
+        "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn | logging_in,
+        "COOKIES_ENABLED": source.keeps_cookies,
         "USER_AGENT": manners.user_agent,
         "DEFAULT_REQUEST_HEADERS": ACCEPTED
         | ({"Accept-Language": source.accept_language} if source.accept_language else {}),

@@ -5,6 +5,7 @@ arrives is given to the browser, which then asks for what the page needs.
 """
 
 import asyncio
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,8 +17,10 @@ from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.browser import Browser, DoesNotStartError
+from almanac.spiders.crawling.browser_state import browser_state
 from almanac.spiders.crawling.chromium import DOES_NOT_START
-from almanac.spiders.crawling.drawing import Drawing, MovedError, cookies_for
+from almanac.spiders.crawling.drawing import NOT_DRAWN, Drawing, MovedError, cookies_for
+from almanac.spiders.crawling.logging_in import LoggingIn
 from almanac.spiders.crawling.middlewares import DeclaredRedirects, StrictRobots, may_see_credentials
 from almanac.spiders.crawling.problems import ARRIVED, document_of, header
 from almanac.spiders.crawling.refusal import Refusal
@@ -60,10 +63,17 @@ class DrawnPages:
                 response.url,
                 lambda: self._drawing(request, response),
                 min(_longest_s(render), patience_s + _GRACE_S),
-                *self._identity(response.url),
+                self._identity(request, response.url),
             )
         except MovedError as moved:
+            if self._crawler.spider.policy.is_login(moved.target):  # type: ignore[union-attr]  # SiteSpider has it
+                return response.replace(status=302, headers={"Location": moved.target})
             return self._redirected(request, moved.target)
+        except Refusal as refusal:
+            login = self._crawler.get_downloader_middleware(LoggingIn)
+            if refusal.reason != NOT_DRAWN or login is None or not login.asks_to_log_in(response):
+                raise
+            return response  # LoggingIn sees to it
         except DoesNotStartError as error:
             self._give_up(str(error))
             raise Refusal(None) from error
@@ -79,6 +89,10 @@ class DrawnPages:
     def _source(self) -> SiteSource:
         source: SiteSource = self._crawler.spider.source  # type: ignore[union-attr]  # SiteSpider has it
         return source
+
+    @cached_property
+    def _origins(self) -> list[dict[str, Any]]:
+        return [origin.model_dump() for origin in browser_state(self._source).origins]
 
     @property
     def _render(self) -> Render:
@@ -123,21 +137,25 @@ class DrawnPages:
         host = urlsplit(url).hostname or ""
         throttle_of(self._crawler).rest(Request(url, meta={"download_slot": host}), _REST_S)
 
-    def _identity(self, url: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Options and cookies by which the browser shows the source's credentials, to the page's own host and to no
+    def _identity(self, request: Request, url: str) -> dict[str, Any]:
+        """Options by which the browser shows the source's credentials, to the page's own host and to no
         other.
         """
         manners = self._source.politeness
         if not may_see_credentials(self._source, url):
-            return {}, []
-        parts, own = urlsplit(url), {}
+            return {}
+        parts, own = urlsplit(url), dict[str, Any]()
         if manners.auth is not None:
             pair = {
                 "username": manners.auth.user.get_secret_value(),
                 "password": manners.auth.password.get_secret_value(),
             }
             own["http_credentials"] = {**pair, "origin": f"{parts.scheme}://{parts.netloc}"}
-        return own, cookies_for(url, {name: value.get_secret_value() for name, value in manners.cookies.items()})
+        sent = (request.headers.get("Cookie") or b"").decode("utf-8").split("; ")
+        pairs = (pair.partition("=") for pair in sent)
+        cookies = cookies_for(url, {name: value for name, mark, value in pairs if mark})
+        origins = [one for one in self._origins if one["origin"] == f"{parts.scheme}://{parts.netloc}"]
+        return {**own, "storage_state": {"cookies": cookies, "origins": origins}}
 
     def _give_up(self, finding: str) -> None:
         """Ends the crawl: without a browser, every page would fail."""

@@ -14,7 +14,7 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from almanac.spiders.crawling.glob_pattern import GlobPattern, Rest, fixed_part
 
@@ -26,10 +26,23 @@ _Id = tuple[int, int]  # device and inode
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file: `url` is its name below the glob's fixed part, `path` leads to it without a link."""
+    """A file: `url` is its name below the glob's fixed part, `path` leads to it without a link. Only reading it tells
+    whether it changed.
+    """
 
     url: str
     path: str
+    etag: ClassVar[str] = ""
+    size: ClassVar[None] = None
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes of a regular file; OSError for anything else that has taken its place, which is not
+        waited for.
+        """
+        with os.fdopen(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError("it is no file any more")
+            return file.read(size)
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,8 +141,8 @@ class Frontier:
         """Whether a redirect's target is new, and marks it as seen. A hop to another spelling of an URL on the way
         counts as new.
         """
-        key = self._key(url)
-        if key in map(self._key, way):
+        key = self._policy.key_of(url)
+        if key in map(self._policy.key_of, way):
             return True
         is_new = key not in self._seen
         self._seen.add(key)
@@ -202,6 +202,3 @@ class Frontier:
         self._named.add(canonical)
         self._sitemaps.append(Waiting(canonical, depth))
         return True
-
-    def _key(self, url: str) -> str:
-        return self._policy.key(self._policy.canonical(url))

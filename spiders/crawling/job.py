@@ -8,6 +8,7 @@ from pydantic import BaseModel
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 
 STORAGE_FAILED = 74  # exit code of a crawl that could not store its pages (EX_IOERR)
+NOT_LOGGED_IN = 77  # exit code of a crawl that was not let in (EX_NOPERM); the error's JSON is the last line of stderr
 NO_BROWSER = 69  # exit code of a crawl whose browser does not start (EX_UNAVAILABLE)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from typing import Any, cast
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urljoin, urlsplit, urlunsplit
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -15,9 +15,11 @@ from scrapy.utils.httpobj import urlparse_cached
 
 from almanac.schemas.declaration.credentials import TOKEN
 from almanac.schemas.declaration.source import SiteSource
+from almanac.spiders.crawling.browser_state import Cookie, browser_state
 from almanac.spiders.crawling.refusal import Refusal
-from almanac.spiders.crawling.requester_fingerprint import declared_headers
+from almanac.spiders.crawling.requester_fingerprint import declared_headers, revealed
 from almanac.spiders.crawling.throttle import throttle_of
+from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import is_on_domains
 
 _ALLOW_ALL = b""
@@ -102,14 +104,18 @@ class StrictRobots(RobotsTxtMiddleware):
 class DeclaredRedirects(RedirectMiddleware):
     """Keeps redirects within the URL policy: each hop must be allowed, not fetched yet, and not part of a circle.
 
-    Cookies that a site sets are not kept. Their names are, since a site that wants one back sends its visitors round in
-    a circle until it gets it.
+    Cookies that a site sets are not kept without a login. Their names are, since a site that wants one back sends its
+    visitors round in a circle until it gets it.
     """
 
     # Scrapy calls it without the spider
     def process_response(self, request: Request, response: Response) -> Request | Response:  # type: ignore[override]
         names = [*request.meta.get("cookies_set", []), *map(_cookie_name, response.headers.getlist("Set-Cookie"))]
         request.meta["cookies_set"] = list(dict.fromkeys(filter(None, names)))
+        spider: Any = self.crawler.spider
+        is_behind_login = spider.source.login is not None and not request.meta.get("login")
+        if is_behind_login and sends_to_login(response, spider.policy):
+            return response
         return super().process_response(request, response)
 
     def _redirect(self, redirected: Request, request: Request, reason: Any) -> Request:
@@ -130,15 +136,20 @@ class DeclaredRedirects(RedirectMiddleware):
 
     def _check(self, target: str, request: Request, status: int) -> None:
         spider: Any = self.crawler.spider
+        if "login" in request.meta:
+            if not may_see_credentials(spider.source, target):
+                raise Refusal("off_site", f"redirects to {target.partition('?')[0]}", status)
+            return
         way = [*request.meta.get("redirect_urls", []), request.url]
         if target in way:
             raise Refusal(
                 "error", f"redirects in a circle, back to {target}{wanted_cookies(request, spider.source)}", status
             )
+        hops = request.meta.get("logged_in_for", [])  # of the try before a login
         refusal = spider.refusal_of(target)
         if refusal is not None:
             raise Refusal(refusal, f"redirects to {target}", status)
-        if "made_up" not in request.cb_kwargs and not spider.claim(target, way):
+        if "made_up" not in request.cb_kwargs and not spider.claim(target, [*way, *hops]):
             raise Refusal(None, seen=target)
 
 
@@ -147,7 +158,7 @@ def wanted_cookies(request: Request, source: SiteSource) -> str:
     were none.
     """
     names = request.meta.get("cookies_set", [])
-    if not names:
+    if not names or source.keeps_cookies:
         return ""
     declared = [name for name in names if name in source.politeness.cookies]
     if declared:
@@ -178,6 +189,7 @@ class Credentials:
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._headers: dict[str, str] | None = None
+        self._browser_cookies: list[Cookie] = []
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> "Credentials":
@@ -187,12 +199,21 @@ class Credentials:
         source: SiteSource = self._crawler.spider.source  # type: ignore[union-attr]  # SiteSpider has it
         if self._headers is None:
             self._headers = declared_headers(source)
+            self._browser_cookies = browser_state(source).cookies
         own = may_see_credentials(source, request.url)
         for name, value in self._headers.items():
             if own:
                 request.headers[name] = value
             else:
                 request.headers.pop(name, None)
+        if source.keeps_cookies:  # Scrapy's CookiesMiddleware writes the header
+            declared = revealed(source.politeness.cookies) if own else {}
+            request.cookies = [{"name": name, "value": value} for name, value in declared.items()]
+            for cookie in self._browser_cookies if own else ():
+                request.cookies.append(
+                    {"name": cookie.name, "value": cookie.value, "domain": cookie.domain, "path": cookie.path}
+                )
+            request.meta["dont_merge_cookies"] = not own
 
 
 class SecretsInBodies:
@@ -225,7 +246,8 @@ def may_see_credentials(source: SiteSource, url: str) -> bool:
     if not is_on_domains(url, source.domains):
         return False
     scheme, host, port = _origin(url)
-    declared = {_origin(start) for start in [*source.start_urls, *source.sitemaps]}
+    login = [source.login.url] if source.login is not None else []
+    declared = {_origin(start) for start in [*source.start_urls, *source.sitemaps, *login]}
     same_host = {origin for origin in declared if origin[1] == host}
     schemes = {origin[0] for origin in same_host or declared}
     ports = {_PORTS[scheme], *(origin[2] for origin in same_host)}
@@ -237,6 +259,12 @@ def may_see_credentials(source: SiteSource, url: str) -> bool:
 def _origin(url: str) -> tuple[str, str, int]:
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme]
+
+
+def sends_to_login(response: Response, policy: UrlPolicy) -> bool:
+    """Whether a redirect leads to the page to log in at."""
+    location = response.headers.get("Location") if 300 < response.status < 400 else None
+    return location is not None and policy.is_login(urljoin(response.url, location.decode("latin-1")))
 
 
 def is_robots_txt(request: Request) -> bool:

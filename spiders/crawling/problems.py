@@ -18,6 +18,8 @@ from scrapy.exceptions import (
 from scrapy.http import Response
 from twisted.internet.error import ConnectError, ConnectionDone, ConnectionLost
 
+from almanac.core.clock import utc_now
+from almanac.schemas.items import Page
 from almanac.spiders.crawling.refusal import Refusal
 from almanac.spiders.reading.content import is_text_type, looks_like_text, media_type
 from almanac.spiders.reading.decode import is_binary
@@ -30,6 +32,7 @@ from almanac.spiders.reading.linked_types import (
     type_of_headers,
     type_of_name,
 )
+from almanac.spiders.selecting.links import UrlPolicy
 
 _UNREACHABLE = (
     CannotResolveHostError,
@@ -86,6 +89,26 @@ def content_type_of(response: Response, documents: Collection[str]) -> str | Non
     if type_of_headers(kind, file_name(response), response.url) in documents:
         return "text/html"
     return "" if not kind and looks_like_text(response.body) else None
+
+
+def page_of(response: Response, requested_url: str, policy: UrlPolicy) -> Page:
+    """The page that a response is, fetched now; one of `ARRIVED`."""
+    documents = policy.source.documents
+    links = b", ".join(response.headers.getlist("Link")).decode("latin-1")
+    return Page(
+        url=policy.canonical(response.url),
+        body=response.body,
+        status=response.status,
+        content_type=content_type_of(response, documents) or "",
+        fetched_at=utc_now(),
+        requested_url=requested_url,
+        file_name=file_name(response) if document_of(response) is not None else "",
+        etag=header(response, "ETag"),
+        last_modified=header(response, "Last-Modified"),
+        robots=robots_header(response),
+        rendered=response.meta.get("rendered", ""),
+        canonical=policy.linked_address(links, response.url),
+    )
 
 
 def problem_of(

@@ -2,10 +2,8 @@
 read.
 """
 
-import os
-import stat
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from almanac.core.clock import utc_now
@@ -16,7 +14,8 @@ from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import NoRecords, StorageError, UsageError
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
-from almanac.spiders.crawling.find_files import FoundFile, NotRead, find_files
+from almanac.spiders.crawling.file_places import FilePlace, ReadableFile, place_of
+from almanac.spiders.crawling.find_files import NotRead
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.reading.formats import (
     SNIFFED,
@@ -46,11 +45,13 @@ def read_files(
     forgotten: Collection[str] = (),
     on_page: OnProgress = ignore,
 ) -> CrawlOutcome:
-    """Stores the files that match `source.glob`, relative to the folder `base`, each once.
+    """Stores the files that match `source.glob`, relative to the folder `base` or in the place that it names, each
+    once.
 
     A file's URL is its path below the fixed part of the glob (`../notes/**/*.md` → `travel/visa.md`), so that ids do
     not depend on the location of the checkout. A file that cannot be read is carried over from the last concluded
-    crawl.
+    crawl. One whose ETag is that of an earlier crawl is not fetched again, unless `previous` says `afresh`: its stored
+    body is read.
 
     Args:
         previous: `concluded` names the crawl that files are compared with and carried over from.
@@ -59,41 +60,46 @@ def read_files(
         on_page: called as `on_page(done, 0)` after each file: they are read while they are listed.
 
     Raises NoRecords if no file matches or none that matches can be read as declared, StorageError if none can be
-    opened, UsageError if `only` names no file of now or then.
+    opened, UsageError if `only` names no file of now or then, and what the place raises that cannot be listed.
     """
     before = raw.index(previous.concluded or "")
     if previous.concluded and (before.damaged or not before.exists):
         finding = "the last crawl's journal is damaged or gone: files that it no longer lists are not carried over"
         log.warning(finding, source=source.name, crawl=previous.concluded)
-    found: Iterable[FoundFile | NotRead] = find_files(
-        base, source.glob, follow_links=source.follow_links, known=before.urls
-    )
-    if only:
-        found = _asked_for(source, found, before, only)
     outcome = CrawlOutcome(source=source.name, crawl=run_id, finish="partial" if only else "finished")
-    reading = _Reading(source, before, forgotten, outcome)
+    cut_off = [raw.index(one) for one in previous.interrupted]
+    # also what a failed run has fetched, and an earlier attempt at this crawl
+    failed = [raw.index(one) for one in (previous.failed, run_id) if one is not None]
+    stored = _Stored(raw, [] if previous.afresh else [before, *cut_off, *failed])
+    reading = _Reading(source, before, cut_off, forgotten, outcome)
+
+    def is_wanted(file: ReadableFile) -> bool:
+        return (not only or file.url in only) and reading.is_wanted(file) and not stored.has(file)
+
     raw.drop_kept(run_id)
-    with raw.journal(run_id, Head(fetching=fetching_of(source))) as journal:
+    with place_of(source, base) as place, raw.journal(run_id, Head(fetching=fetching_of(source))) as journal:
+        found: Iterable[ReadableFile | NotRead] = place.find(before.urls, is_wanted)
+        if only:
+            found = _asked_for(source, found, before, only)
         for one in found:
-            reading.take(one, journal)
+            reading.take(one if isinstance(one, NotRead) else stored.instead_of(one), journal)
             on_page(reading.files, 0)
         outcome.failures.sort(key=lambda failure: failure.url)  # files are listed in the order of the disk
-        reading.require_files(os.path.normpath(base / source.glob))
+        reading.require_files(place)
         reading.carry_over(only, journal)
     return outcome
 
 
-def read_file(source: FilesSource, url: str, path: Path) -> Page | FailedPage:
+def read_file(source: FilesSource, file: ReadableFile) -> Page | FailedPage:
     """One file as `read_files` reads it: a page, or why it is none. Stores nothing."""
     outcome = CrawlOutcome(source=source.name, crawl="", finish="partial")
-    file = FoundFile(url, os.path.realpath(path))
     page = None if _is_refused(source, file, (), outcome) else _read(source, file, outcome)
     return outcome.failures[0] if page is None else page
 
 
 def _asked_for(
-    source: FilesSource, found: Iterable[FoundFile | NotRead], before: CrawlIndex, only: Collection[str]
-) -> list[FoundFile | NotRead]:
+    source: FilesSource, found: Iterable[ReadableFile | NotRead], before: CrawlIndex, only: Collection[str]
+) -> list[ReadableFile | NotRead]:
     """What was found of `only`. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was
     none then.
     """
@@ -118,21 +124,68 @@ def _asked_for(
     return asked
 
 
+@dataclass(frozen=True, slots=True)
+class _StoredFile:
+    """A file whose content an earlier crawl has stored."""
+
+    url: str
+    etag: str
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    def read(self, size: int) -> bytes:
+        return self.body[:size]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What the crawls with these indexes have stored, by URL and ETag."""
+
+    raw: RawStore
+    indexes: Sequence[CrawlIndex]
+
+    def has(self, file: ReadableFile) -> bool:
+        return any(self.raw.has_body(digest) for digest in self._digests(file))
+
+    def instead_of(self, file: ReadableFile) -> ReadableFile:
+        """The file with its stored body; as it is where none is stored, or none that is intact."""
+        bodies = (self.raw.body(digest) for digest in self._digests(file))
+        body = next((body for body in bodies if body is not None), None)
+        return file if body is None else _StoredFile(file.url, file.etag, body)
+
+    def _digests(self, file: ReadableFile) -> Iterable[str]:
+        entries = (index.find(file.url) for index in self.indexes if file.etag)
+        return (entry.sha256 for entry in entries if entry is not None and entry.etag == file.etag)
+
+
 class _Reading:
     """The reading of one source's files. `files` counts those that were found, read or not."""
 
     def __init__(
-        self, source: FilesSource, before: CrawlIndex, forgotten: Collection[str], outcome: CrawlOutcome
+        self,
+        source: FilesSource,
+        before: CrawlIndex,
+        cut_off: Sequence[CrawlIndex],
+        forgotten: Collection[str],
+        outcome: CrawlOutcome,
     ) -> None:
         self._source = source
-        self._before = before
+        self._before, self._cut_off = before, cut_off
         self._forgotten = forgotten
         self._outcome = outcome
         self._shut: dict[str, str] = {}  # folders that cannot be listed, and why
         self._missing = before.urls  # those of the last crawl that were not found yet
         self.files = 0
 
-    def take(self, found: FoundFile | NotRead, journal: Journal) -> None:
+    def is_wanted(self, file: ReadableFile) -> bool:
+        """Whether a file is going to be read, as far as its name and size tell."""
+        is_refused = self._source.format == "auto" and refused_name(file.url) is not None
+        return not is_refused and file.url not in self._forgotten and not _is_too_large(self._source, file)
+
+    def take(self, found: ReadableFile | NotRead, journal: Journal) -> None:
         """Stores a file, or records why it is not read."""
         if isinstance(found, NotRead) and found.is_folder:
             self._shut[found.url] = found.detail
@@ -144,15 +197,15 @@ class _Reading:
         elif not _is_refused(self._source, found, self._forgotten, self._outcome):
             page = _read(self._source, found, self._outcome)
             if page is not None:
-                _store(page, self._before, journal, self._outcome)
+                _store(page, self._before, self._cut_off, journal, self._outcome)
 
-    def require_files(self, pattern: str) -> None:
+    def require_files(self, place: FilePlace) -> None:
         """Raises StorageError or NoRecords if not a single file could be read."""
-        outcome, where = self._outcome, f"source {self._source.name}"
+        outcome, where, pattern = self._outcome, f"source {self._source.name}", place.shown
         if outcome.pages.present or (outcome.finish == "partial" and not outcome.pages.failed):
             return
         if not self.files and not self._shut:
-            hint = "the glob is relative to the declaration's folder; `**` goes into folders"
+            hint = f"the glob is relative to {place.start}; `**` goes into folders"
             raise NoRecords(f"no file matches {pattern}", where=where, hint=hint)
         failed = next(
             (failure.detail for failure in outcome.failures if failure.reason == "error"),
@@ -200,19 +253,31 @@ class _Reading:
         outcome.pages.vanished = len(outcome.vanished)
 
 
-def _store(page: Page, before: CrawlIndex, journal: Journal, outcome: CrawlOutcome) -> None:
-    """Stores a file; one with the same bytes as last time is noted as unchanged and keeps its time."""
+def _store(
+    page: Page, before: CrawlIndex, cut_off: Sequence[CrawlIndex], journal: Journal, outcome: CrawlOutcome
+) -> None:
+    """Stores a file; one with the same bytes as last time is noted as unchanged and keeps its time. One that a crawl
+    has read that was cut off keeps that time, too: its rows may be in the staged collection.
+    """
     known = before.find(page.url)
     if known is not None and known.sha256 == page.sha256:
         journal.store.keep_body(page.sha256, page.body)
         journal.repeat(
             replace(
-                known, content_type=page.content_type, checked_at=page.fetched_at, unchanged=True, kept="", misses=0
+                known,
+                content_type=page.content_type,
+                etag=page.etag,
+                checked_at=page.fetched_at,
+                unchanged=True,
+                kept="",
+                misses=0,
             )
         )
         outcome.pages.unchanged += 1
     else:
-        journal.add(page)
+        seen = (entry for index in cut_off if (entry := index.find(page.url)) and entry.sha256 == page.sha256)
+        first = next(seen, None)
+        journal.add(page if first is None else replace(page, fetched_at=first.fetched_at))
         outcome.pages.fetched += 1
     outcome.bytes += len(page.body)
 
@@ -222,7 +287,7 @@ def _keep(journal: Journal, entry: Entry, outcome: CrawlOutcome) -> None:
     outcome.kept += 1
 
 
-def _is_refused(source: FilesSource, file: FoundFile, forgotten: Collection[str], outcome: CrawlOutcome) -> bool:
+def _is_refused(source: FilesSource, file: ReadableFile, forgotten: Collection[str], outcome: CrawlOutcome) -> bool:
     """Whether a file is not for reading: taken down, or of a format that is not read. Recorded in the outcome."""
     url = file.url
     if url in forgotten:
@@ -240,28 +305,32 @@ def _unsupported(url: str) -> str:
     return f"unsupported format {PurePosixPath(url).suffix or 'without suffix'}"
 
 
-def _may_be_document(file: FoundFile) -> bool:
+def _may_be_document(file: ReadableFile) -> bool:
     """Whether a file without a name that says anything may be a document by its first bytes. One that cannot be opened
     is left to whoever reads it.
     """
     try:
-        return may_be_document(_bytes_of(file.path, SNIFFED))
+        return may_be_document(file.read(SNIFFED))
     except OSError:
         return True
 
 
-def _read(source: FilesSource, file: FoundFile, outcome: CrawlOutcome) -> Page | None:
+def _is_too_large(source: FilesSource, file: ReadableFile) -> bool:
+    return file.size is not None and file.size > source.limits.bytes_per_file
+
+
+def _read(source: FilesSource, file: ReadableFile, outcome: CrawlOutcome) -> Page | None:
     """The file as a page; None if it cannot be read or is too large, which the outcome records."""
     limit, url = source.limits.bytes_per_file, file.url
     try:
-        body = _bytes_of(file.path, limit + 1)
+        body = b"" if _is_too_large(source, file) else file.read(limit + 1)
     except FileNotFoundError:
         _leave_out(outcome, NotRead(url, "gone", "it was removed before it was read"))
         return None
     except OSError as error:
         _leave_out(outcome, NotRead(url, "error", error.strerror or str(error)))
         return None
-    if len(body) > limit:
+    if len(body) > limit or _is_too_large(source, file):
         _refuse(outcome, url, "too_large", f"more than {limit} bytes: limits.bytes_per_file")
         return None
     if source.format == "auto" or source.format == "faq":
@@ -271,18 +340,8 @@ def _read(source: FilesSource, file: FoundFile, outcome: CrawlOutcome) -> Page |
     if source.format == "auto" and not has_known_name(url) and document_by_content(body) is None:
         _refuse(outcome, url, _unsupported(url), refusal_of(body) or "")
         return None
-    read_at = utc_now()
-    return Page(url=url, body=body, content_type=content_type(url, kind), fetched_at=read_at, requested_url=url)
-
-
-def _bytes_of(path: str, size: int) -> bytes:
-    """At most `size` bytes of a regular file; OSError for anything else that has taken its place, which is not waited
-    for.
-    """
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("it is no file any more")
-        return file.read(size)
+    media, read_at = content_type(url, kind), utc_now()
+    return Page(url=url, body=body, content_type=media, fetched_at=read_at, requested_url=url, etag=file.etag or None)
 
 
 def _leave_out(outcome: CrawlOutcome, left: NotRead) -> None:

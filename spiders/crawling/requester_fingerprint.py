@@ -5,21 +5,32 @@ not reused for another.
 import base64
 import hashlib
 
+from pydantic import SecretStr
+
+from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.hashing import canonical_json
+from almanac.spiders.crawling.browser_state import browser_state
 
 
 def requester_fingerprint(source: SiteSource) -> str:
-    """Hash of the source's user agent, language, headers, cookies, authentication and secret parameters, and of
-    `render` where declared, in hexadecimal.
+    """Hash of the source's user agent, language, headers, cookies, authentication, secret parameters and login, and
+    of `render` where declared, in hexadecimal.
 
     How long a page is waited for is left out: a page that came in time is the same page.
+
+    Raises CredentialRefused where the file of `render.storage_state` cannot be read.
 
     It is stored in the crawl's journal, so it must not reveal a password: scrypt (RFC 7914) makes each guess cost 50 ms
     and 16 MiB.
     """
-    drawn = {} if source.render is None else {"render": source.render.model_dump(mode="json", exclude={"timeout_s"})}
+    drawn = {}
+    if source.render is not None:
+        drawn["render"] = source.render.model_dump(mode="json", exclude={"timeout_s", "storage_state"})
+    if source.render is not None and source.render.storage_state is not None:
+        drawn["browser"] = browser_state(source).model_dump(mode="json")
     keys = {"parameters": source.secret_parameters.revealed()} if source.secret_parameters else {}
+    user = {} if source.login is None else {"login": source.login.model_dump(mode="json", context=REVEALED)}
     carried = canonical_json(
         {
             "user_agent": source.politeness.user_agent,
@@ -27,6 +38,7 @@ def requester_fingerprint(source: SiteSource) -> str:
             "headers": declared_headers(source),
             **keys,
             **drawn,
+            **user,
         }
     )
     salt = f"almanac {source.name}".encode()
@@ -38,10 +50,15 @@ def requester_fingerprint(source: SiteSource) -> str:
 def declared_headers(source: SiteSource) -> dict[str, str]:
     """The request headers that `politeness` adds, with secrets in clear text."""
     manners = source.politeness
-    headers = {name: value.get_secret_value() for name, value in manners.headers.items()}
+    headers = revealed(manners.headers)
     if manners.cookies:
-        headers["Cookie"] = "; ".join(f"{name}={value.get_secret_value()}" for name, value in manners.cookies.items())
+        headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in revealed(manners.cookies).items())
     if manners.auth is not None:
         pair = f"{manners.auth.user.get_secret_value()}:{manners.auth.password.get_secret_value()}"
         headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode('ascii')}"  # RFC 7617: UTF-8
     return headers
+
+
+def revealed(secrets: dict[str, SecretStr]) -> dict[str, str]:
+    """The values in clear text."""
+    return {name: value.get_secret_value() for name, value in secrets.items()}

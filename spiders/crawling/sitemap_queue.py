@@ -8,28 +8,24 @@ from almanac.schemas.crawl_outcome import FailedPage
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.problems import ARRIVED, header
 from almanac.spiders.crawling.sitemaps import MAX_NESTING, MAX_SITEMAPS, read_sitemap
-from almanac.spiders.crawling.stats import CrawlStats
+from almanac.spiders.crawling.tally import Tally
 from almanac.spiders.reading.link_lists import MAX_URLS, LinkList
 from almanac.spiders.selecting.links import UrlPolicy
 
 
 class SitemapQueue:
-    """Queues the pages and sitemaps that a sitemap lists. `count` records a failure; `refusal_of` returns why a URL may
-    not be fetched.
-    """
+    """Queues the pages and sitemaps that a sitemap lists. `refusal_of` returns why a URL may not be fetched."""
 
     def __init__(
         self,
         policy: UrlPolicy,
         frontier: Frontier,
-        stats: CrawlStats,
-        count: Callable[[FailedPage], None],
+        tally: Tally,
         refusal_of: Callable[[str], str | None],
     ) -> None:
         self._policy = policy
         self._frontier = frontier
-        self._stats = stats
-        self._count = count
+        self._tally = tally
         self._refusal_of = refusal_of
 
     def take(self, response: Response, sitemap: Waiting) -> None:
@@ -43,7 +39,7 @@ class SitemapQueue:
             reason = "server_error" if response.status >= 500 else "error"
             self.fail(sitemap.url, reason, str(error), status=response.status)
         else:
-            self._stats.sitemaps.append(sitemap.url)
+            self._tally.stats.sitemaps.append(sitemap.url)
             if found.is_cut:  # the pages that it names no more have not vanished
                 self.fail(
                     sitemap.url,
@@ -54,7 +50,7 @@ class SitemapQueue:
 
     def fail(self, url: str, reason: str, detail: str, *, status: int | None = None) -> None:
         """Records a sitemap that was not read, or not to its end."""
-        self._stats.sitemaps_failed.append(url)
+        self._tally.stats.sitemaps_failed.append(url)
         self._tell(url, reason, detail, status)
 
     def _queue(self, found: LinkList, sitemap: Waiting) -> None:
@@ -77,7 +73,7 @@ class SitemapQueue:
 
     def _tell(self, url: str, reason: str, detail: str, status: int | None) -> None:
         # `gone` is for pages; the pages of a missing sitemap are only out of reach.
-        self._count(
+        self._tally.fail(
             FailedPage(
                 url=url,
                 reason="error" if reason == "gone" else reason,

@@ -43,6 +43,8 @@ class StoredPages:
         if "waiting" not in request.cb_kwargs:  # robots.txt, or a sitemap
             return None
         url = spider.policy.canonical(request.url)
+        if spider.is_forgotten(url):
+            raise Refusal("forgotten", "it was taken down")
         if (
             (found := spider.previous.arrived(url)) is not None
             and self._may_be_kept(found[0])

@@ -1,25 +1,30 @@
-"""Finds the amounts in a text, rounded ones (60K, 1億2,000万) included, and says which of them are the ends of a
-range.
-"""
+"""Finds the amounts in a text, rounded ones (60K, 1,5 Mio.) included, and says which are the ends of a range."""
 
 import re
-from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache, reduce
 
-from almanac.spiders.mapping.currencies import currency_mark
+from babel.core import get_global
+from babel.numbers import get_currency_name, get_currency_precision, get_territory_currencies
+
+from almanac.core.locales import locale_of
 from almanac.spiders.mapping.locales import decimal_mark
-from almanac.spiders.mapping.multipliers import AmbiguousMultiplier, split_multiplier
 from almanac.spiders.mapping.numbers import NUMBER, RANGE, to_decimal
-from almanac.spiders.reading.currencies import ANY_CURRENCY, currency_beside
+from almanac.spiders.mapping.rounded import find_multiplier
+from almanac.spiders.reading.currencies import currency_beside
 
 _BETWEEN = re.compile(r"\b(?:between|entre|zwischen|tra|fra|tussen|mellan|między|giữa|между|בין)\s*$", re.IGNORECASE)
 _AND = re.compile(r"\s+(?:and|et|und|e|y|en|och|i|và|и|ל-?|ו-?)\s*", re.IGNORECASE)
 _PER_CENT = re.compile(r"\s?(?:[%٪％‰]|percent|per cent|prozent|pour cent|phần trăm)", re.IGNORECASE)
+_OF_FUEL = re.compile(r"\s?/\s?(?:l|lit\w+|gal|gallon|kwh|kw/h)\b", re.IGNORECASE)
 _PER_CENT_BEFORE = re.compile(r"[%٪]\s?-?$")
-# k€ 12, TEUR 12
-_MULTIPLIED_CURRENCY = re.compile(
-    r"(?<!\w)(k|m|mio|md|mrd|mds|bn|t)\.?(€|EUR|US\$|\$|USD|£|GBP|CHF)\s?$", re.IGNORECASE
-)
+# Codes of signs and words whose currency has no hundredths, so that three digits behind a mark are never decimals.
+_CODES = {
+    **dict.fromkeys(("₫", "đ", "VNĐ", "vnđ", "đồng", "Đồng"), "VND"),
+    **dict.fromkeys(("¥", "￥", "円"), "JPY"),
+    **dict.fromkeys(("₩", "￦", "원"), "KRW"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,127 +32,96 @@ class Amount:
     """An amount with the text around it.
 
     Attributes:
-        number: match of NUMBER, the first if several numbers make one amount (1億2000万, 1 crore 50 lakh).
-        power: of ten, by which that number is multiplied; 0 if it is written in full.
-        added: what the other numbers add.
+        number: match of NUMBER.
         before: the text before it, from the amount before on.
         after: the text behind it, without its multiplier, up to the next number.
-        takes_more: whether its multiplier may be followed by a smaller one; a single letter may not.
-        unclear: a multiplier that may mean several things; empty if there is none.
+        power: of ten, by which it is multiplied; 0 if it is written in full.
+        multiplier: how that is written.
+        doubtful: a multiplier of which it is not clear what it means; empty if there is none.
     """
 
     number: re.Match[str]
-    power: int
-    added: Decimal
     before: str
     after: str
-    takes_more: bool
-    unclear: str
+    power: int
+    multiplier: str
+    doubtful: str
+
+    @property
+    def between(self) -> str:
+        """The text behind it without currencies, which may stand between the ends of a range: $60 – $121."""
+        signs = (currency_beside("", self.after), currency_beside(self.after, ""))
+        return reduce(lambda text, sign: text.replace(sign or "", "", 1), signs, self.after)
 
 
 def find_amounts(plain: str, language: str) -> list[Amount]:
     """The amounts of a text, as `plain_digits` gives it, in order."""
-    numbers = list(NUMBER.finditer(plain))
-    ends = [0, *(number.end() for number in numbers)]
-    starts = [*(number.start() for number in numbers), len(plain)]
-    gaps = [plain[end:start] for end, start in zip(ends, starts, strict=True)]
     found: list[Amount] = []
+    numbers = list(NUMBER.finditer(plain))
     for row, number in enumerate(numbers):
-        before, after = gaps[row], gaps[row + 1]
-        power, rest, unclear = _multiplier(before, after, language, is_glued=row + 1 < len(numbers))
-        if found and (part := _added(found[-1], number, power, rest, language)) is not None:
-            found[-1] = replace(found[-1], added=_sum(found[-1].added, part), after=rest)
-            continue
-        if not power and (match := _MULTIPLIED_CURRENCY.search(before)):
-            power, _, unclear = _multiplier("", match[1] + match[2], language, is_glued=False)
-            before = f"{before[: match.start()]}{match[2]}"
-        elif found:
-            before = found[-1].after
-        is_word = len(after.removesuffix(rest).strip(" .")) > 1 or not after[:1].isascii()
-        found.append(Amount(number, power, Decimal(0), before, rest, power > 0 and is_word, unclear))
+        behind = plain[number.end() :]
+        others = plain[numbers[row + 1].start() :] if row + 1 < len(numbers) else ""
+        what = find_multiplier(behind, language, of_price=True)
+        multiplier, after = behind.removesuffix(what.rest).strip(), what.rest.removesuffix(others)
+        before = found[-1].after if found else plain[: number.start()]
+        power, doubtful = what.power, what.doubtful
+        is_between = re.fullmatch(r"\s\S+\s?", after) and currency_beside("", after) and not currency_beside(before, "")
+        if others and is_between:
+            is_letter, is_apart = len(multiplier) == 1 and multiplier.isascii(), after[-1].isspace()
+            if is_letter and not (power and is_apart):  # 2 l €2.50, 5 m £10: the currency of the next one
+                power, doubtful, multiplier, after = 0, "", "", behind.removesuffix(others)
+            elif power and (not is_apart or (is_letter and behind[0] not in "kK")):  # 5 million £10, 5 m € 10
+                doubtful = multiplier
+        found.append(Amount(number, before, after, power, multiplier, doubtful))
     return found
 
 
-def _multiplier(before: str, after: str, language: str, *, is_glued: bool) -> tuple[int, str, str]:
-    """(power of ten, the text behind the multiplier, the multiplier where it is unclear)."""
-    if currency_beside("", after):
-        return 0, after, ""
-    try:
-        return *split_multiplier(before, after, language, ANY_CURRENCY, is_glued=is_glued), ""
-    except AmbiguousMultiplier as error:
-        return 0, after, str(error)
+def read_amount(one: Amount, currency: str | None, language: str, sign: str | None) -> Decimal:
+    """The value of an amount, exactly.
 
-
-def _added(last: Amount, number: re.Match[str], power: int, rest: str, language: str) -> Decimal | None:
-    """What a number adds to the amount before it, as the 2000万 of 1億2000万 and the 50 lakh of 1 crore 50 lakh do;
-    None if it is another amount.
-    """
-    if (
-        not last.takes_more
-        or last.after.strip()
-        or number["sign"]
-        or power >= last.power
-        or not (power or currency_beside("", rest))
-    ):
-        return None
-    value = _shifted(to_decimal(number, decimal_mark(language), None), power)
-    return value if value < (last.added or _shifted(Decimal(1), last.power)) else None
-
-
-def power_of(amounts: list[Amount], row: int) -> int:
-    """The power of ten of an amount; that of a range's upper end where it belongs to both: $60–121K.
-
-    Raises ValueError where a multiplier may mean several things, and for $60–$121K, which may mean $60 too.
-    """
-    one = amounts[row]
-    upper = amounts[row + 1] if row + 1 < len(amounts) else None
-    symbol = currency_beside(one.after, "")
-    between = one.after.rstrip().removesuffix(symbol) if symbol else one.after
-    if upper is None or one.power or not is_range(one.before, between):
-        upper = None
-    if unclear := one.unclear or (upper.unclear if upper else ""):
-        raise ValueError(f"{unclear} may mean several things")
-    if (
-        upper is None
-        or not upper.power
-        or currency_beside("", one.after)
-        or to_decimal(one.number, ".", None) > to_decimal(upper.number, ".", None)
-    ):
-        return one.power
-    if symbol:
-        raise ValueError("is the first amount rounded, too?")
-    return upper.power
-
-
-def in_full(one: Amount, power: int, sign: str | None, currency: str | None, language: str) -> Decimal:
-    """The value of a rounded amount, exactly. It has decimals in any currency: 1,234 tỷ đồng. Raises ValueError where
-    its mark may be either (€1.299M).
+    Three digits behind the mark that parts thousands are thousands, and so they are where the currency has no
+    hundredths. Raises ValueError behind the decimal mark, as the shops of a country may part thousands otherwise than
+    CLDR says (R2,499 in en-ZA, $150,000 in es-CO), and for rounded amounts where either mark may be meant: €1,299M.
+    Beside the currency of the language's country, rounded amounts and prices of fuel do have three decimals: $1.299M,
+    1,799 €/l; and so does a bare 129.000, as data are written, where the language has that mark.
     """
     mark = decimal_mark(language)
-    amount = to_decimal(one.number, mark, sign)
-    if (
-        currency is not None
-        and mark != currency_mark(currency)
-        and amount != to_decimal(one.number, currency_mark(currency), sign)
-    ):
-        raise ValueError(
-            f"{one.number[0]} is another number in the notation of the currency than in that of the language"
+    amount, whole = to_decimal(one.number, mark, sign), to_decimal(one.number, "", sign)
+    code = _CODES.get(currency or "", currency or "")
+    places = get_currency_precision(code) if code.isascii() and code.isalpha() and code.isupper() else 2
+    is_home = currency is not None and not _at_home(language).isdisjoint((currency, code))
+    is_data = mark == "." and not (one.before.strip() or one.after.strip())
+    if not one.power and places == 0:
+        amount = whole
+    elif is_data and not one.power:
+        pass
+    elif not is_home or not (one.power or _OF_FUEL.match(one.between)):
+        other = to_decimal(one.number, "," if mark == "." else ".", sign)
+        if (amount != whole and places == 2) or (one.power and amount != other):
+            raise ValueError(
+                f"does {one.number[0]} have thousands, or three decimals? For thousands, `xpath: translate(…, "
+                f"'{mark}', '')` takes the mark out; decimals are read by `type: number`"
+            )
+    return Decimal(f"{amount:f}e{one.power}")
+
+
+@lru_cache(maxsize=256)
+def _at_home(language: str) -> frozenset[str]:
+    """Codes, signs and names of the currencies of the country where a language is likely spoken."""
+    locale = locale_of(language)
+    if locale is None:
+        return frozenset()
+    country = locale.territory or get_global("likely_subtags").get(locale.language, "").rpartition("_")[2]
+    return frozenset(
+        name
+        for code in get_territory_currencies(country)
+        for name in (
+            code,
+            locale.currency_symbols.get(code),
+            *(get_currency_name(code, n, locale) for n in (None, 1, 9)),
         )
-    return _sum(_shifted(amount, power), one.added)
-
-
-def _shifted(amount: Decimal, power: int) -> Decimal:
-    """The amount times ten to the power, exactly: a product would be rounded to 28 digits."""
-    sign, digits, exponent = amount.as_tuple()
-    return Decimal((sign, digits, int(exponent) + power))
-
-
-def _sum(amount: Decimal, added: Decimal) -> Decimal:
-    if not added:
-        return amount
-    with localcontext() as context:
-        context.prec = 2000
-        return amount - added if amount < 0 else amount + added
+        if name
+    )
 
 
 def is_share(before: str, after: str) -> bool:

@@ -11,123 +11,94 @@ from functools import lru_cache
 from typing import Any
 
 import dateparser  # type: ignore[import-untyped]  # ships no types
+from babel import Locale
 
-from almanac.core.locales import primary
+from almanac.core.locales import locale_of, primary
 from almanac.schemas.declaration.field_values import UNIX_FORMATS
+from almanac.schemas.declaration.fields import Calendar
+from almanac.spiders.mapping.calendars import calendar_hint, check_calendar, with_gregorian_date
 from almanac.spiders.mapping.casing import has_two_i, lower
-from almanac.spiders.mapping.eras import with_common_years
 from almanac.spiders.mapping.locales import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
-from almanac.spiders.mapping.solar_hijri import check_year, is_dated_by_sun, with_gregorian_dates
-from almanac.spiders.mapping.times import with_plain_times
 from almanac.spiders.mapping.unix_times import read_unix_time, unix_hint
 
 _NUMERIC = re.compile(r"(\d{1,4})([./-])\s?(\d{1,2})\2\s?(\d{1,4})\.?(?:,?[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
-_OF_DIGITS = re.compile(r"\d([./-])\s?\w{1,3}\1\s?\d|^\d{8}$")
 _SLASHED = re.compile(r"(?<![\d/])(\d{1,2})(/)(\d{1,2})/(\d{4}|\d\d)(?![\d/])")
 _ABSOLUTE = {"STRICT_PARSING": True, "REQUIRE_PARTS": ["day", "month", "year"], "PARSERS": ["absolute-time"]}
 _DECLARED = {"PARSERS": ["custom-formats"]}
-_BUDDHIST_ERA = 543
-_BUDDHIST_CENTURY = 2500  # of a Thai year of two digits
-# pages in them also give Hijri dates, which depend on sightings of the moon: 1445/08/20 is in 2024
-_LUNAR = frozenset(("ar", "ur"))
-_LUNAR_YEARS = range(1300, 1501)
 _COMMON_YEARS = range(1600, 2300)
-_YEAR_FIRST = frozenset(("ko", "ja", "zh", "hu"))  # also where the year has two digits: 24. 1. 25.
-_THAI_MONTHS = dict(
-    zip(
-        ("ม.ค", "ก.พ", "มี.ค", "เม.ย", "พ.ค", "มิ.ย", "ก.ค", "ส.ค", "ก.ย", "ต.ค", "พ.ย", "ธ.ค"),
-        (
-            "มกราคม",
-            "กุมภาพันธ์",
-            "มีนาคม",
-            "เมษายน",
-            "พฤษภาคม",
-            "มิถุนายน",
-            "กรกฎาคม",
-            "สิงหาคม",
-            "กันยายน",
-            "ตุลาคม",
-            "พฤศจิกายน",
-            "ธันวาคม",
-        ),
-        strict=True,
-    )
-)
-# As Syria, Lebanon, Jordan and Iraq name the months, in the names that dateparser knows.
-_LEVANTINE_MONTHS = dict(
-    zip(
-        (
-            "كانون الثاني",
-            "شباط",
-            "آذار",
-            "نيسان",
-            "أيار",
-            "حزيران",
-            "تموز",
-            "آب",
-            "أيلول",
-            "تشرين الأول",
-            "تشرين الثاني",
-            "كانون الأول",
-        ),
-        ("يناير", "فبراير", "مارس", "أبريل", "مايو", "يونيو", "يوليو", "أغسطس", "سبتمبر", "أكتوبر", "نوفمبر", "ديسمبر"),
-        strict=True,
-    )
-)
-_LEVANTINE = re.compile(rf"(?<!\w)({'|'.join(_LEVANTINE_MONTHS)})(?!\w)")
+_YEAR_FIRST = frozenset(("ko", "ja", "zh", "hu", "eu"))  # also where the year has two digits: 24. 1. 25.
+_YEAR_BEHIND = re.compile(r"(\d\d?月\d\d?日)\D{0,3}(\d{4}年)")  # 12月3日（2026年）
 # As feeds, mails and HTTP headers are dated, always with English names: Wed, 02 Dec 2026 10:00:00 +0100 (RFC 5322, 3.3
 # and 4.3).
 _INTERNET = re.compile(
     r"(?:[A-Z]{3}, ?)?\d\d? [A-Z]{3} \d\d(?:\d\d)? \d\d:\d\d(?::\d\d)? (?:[+-]\d{4}|UTC?|GMT|Z|[ECMP][SD]T)",
     re.IGNORECASE,
 )
+_FULL_YEAR = re.compile(r"(?<![+\d$£€¥₫])\d{4}(?!\d)")
+# A year of two digits stands beside its month, since dateparser takes hours, last days and prices for years, too:
+# `14. marts kl. 20`, `March 14-16`, `March 14, 18+`.
+_SHORT_YEAR = re.compile(
+    r"\d\d?(?P<mark>[./-])\s?\d\d?(?P=mark)\s?\d\d(?!\d)|(?<!\d)(?P<cjk>\d\d)\s?[年년]"
+    r"|(?P<month>[^\d\s.,'/–-]+)(?:\.?[\s./-]?(?:\sde\s)?|\.?\s\d\d?(?:st|nd|rd|th)?,\s)'?(?P<year>\d\d)"
+    r"(?=(?:,|\)|\.|\sг\.?)?(?:$|\s+(?:\w+\.?\s+)?\d?\d(?::\d\d|\s?[ap]m)))",
+    re.IGNORECASE,
+)
 _DAY_END = re.compile(r"(?<=T)24(?=:00(?::00(?:\.0+)?)?(?![\d:.]))")  # ISO 8601 gives the end of a day so, too
-_THAI_SHORT = re.compile(rf"(?<![\u0e00-\u0e7f])({'|'.join(map(re.escape, _THAI_MONTHS))})\.?(?![\u0e00-\u0e7f])")
-_THAI_ERA = re.compile(r"พ\.?\s?ศ\.?\s?")
-_SHORT_YEAR = re.compile(r"(?<!\d)(\d\d)$")
+# What follows an hour of the clock besides CLDR's words for it, in languages where an hour long is not meant.
+_CLOCK_WORDS = {
+    **dict.fromkeys(("es", "pt"), "horas"),
+    "fr": "heures",
+    "nl": "uur",
+    "cs": r"hod(?:in|\.)?",
+    "ru": "час(?:ов|а)",
+    "hu": "óra(?:kor)?",
+    "zh": "[点點]",
+}
+_BESIDE_TIME = re.compile(r"\bkl(?:\.|ockan|okken)?\s(?=\d?\d:\d\d)|(?<=\d:\d\d)\s?hod\b\.?")
+_HALF_OF_DAY = re.compile(r"(?<=\d)\s?([ap])\.?\sm\b\.?", re.IGNORECASE)  # p. m., as Spanish writes it
 _ORDINAL = re.compile(r"(?<=\d)\s?(?:[ºª°]|ης?)(?!\w)")  # 1º de maio, 1η Μαρτίου
 _MARK = re.compile(r"\s[·|•]\s")
+# Names of months that dateparser lacks, and those that it has, by their place in CLDR.
+_OTHER_MONTHS = {"th": (("th", "abbreviated"), ("th", "wide")), "ar": (("ar_SY", "wide"), ("ar", "wide"))}
 _OTHER_NAMES = {"no": "nb", "iw": "he", "tl": "fil", "in": "id", "prs": "fa"}  # as dateparser names them
 
 
 @lru_cache(maxsize=4096)
-def read_date(text: str, language: str, date_format: str | None = None) -> datetime:
+def read_date(text: str, language: str, date_format: str | None = None, calendar: Calendar | None = None) -> datetime:
     """The datetime that a text names: midnight if it has no time, with a UTC offset if it has one. Raises ValueError if
     it cannot be read.
 
     With `date_format`, exactly that: strptime, with month names of the language or English, or a Unix time. Otherwise
     ISO 8601, the form of feeds and mails, or the language's own notation: 03/04/2024 is read by language and region
     (plain `en` as en-US), 03.04.2024 day first everywhere. Where the language is not known, a date with two possible
-    readings is refused. Persian and Pashto years from 1200 on are Solar Hijri, Thai ones Buddhist, Japanese and
-    Taiwanese ones may be of an era: all are converted.
+    readings is refused, and so is one that is hardly Gregorian where no `calendar` is declared.
     """
     plain = plain_digits(text)
     if date_format in UNIX_FORMATS:
         return read_unix_time(plain, date_format)
     if date_format is not None:
         return _by_format(plain, date_format, language)
-    if is_dated_by_sun(language):
-        plain = with_gregorian_dates(plain)
+    if calendar is not None and calendar != "gregorian":
+        written = with_gregorian_date(plain, calendar)
+        try:
+            return read_date(written, language, None, "gregorian")
+        except ValueError as error:
+            raise ValueError(f"{error} (the page has {shown(text)})") from error
     moment = _by_iso(plain) or _by_internet(plain)
     if moment is None:
         numeric = _NUMERIC.fullmatch(plain)
         moment = _by_order(numeric, language) if numeric else _by_words(plain, language)
     if moment is None:
-        raise ValueError(f"not a date: {shown(text)}")
-    if _OF_DIGITS.search(plain):
-        _check_calendar(moment.year, text, language)
-    return moment
-
-
-def _check_calendar(year: int, text: str, language: str) -> None:
-    """Raises ValueError if a date of digits may be one of another calendar than the Gregorian."""
-    if is_dated_by_sun(language):
-        check_year(year, text)
-    if primary(language) in _LUNAR and year in _LUNAR_YEARS:
+        year = _FULL_YEAR.search(plain)
+        is_gregorian = calendar is not None or (year is not None and int(year[0]) in _COMMON_YEARS)
         raise ValueError(
-            f"a Gregorian or a Hijri year in {shown(text)}? A format such as %Y-%m-%d takes it as Gregorian"
+            f"not a date: {shown(text)}; `pattern` takes the part that is one, and `format` says how it is written"
+            f"{'' if is_gregorian else calendar_hint(language)}"
         )
+    if calendar is None:
+        check_calendar(moment.year, plain, language)
+    return moment
 
 
 def _by_iso(text: str) -> datetime | None:
@@ -189,13 +160,13 @@ def _by_order(match: re.Match[str], language: str) -> datetime:
     first, mark, second, third = match[1], match[2], match[3], match[4]
     time = [int(part) for part in match.groups()[4:] if part]
     if len(first) > 2 or (primary(language) in _YEAR_FIRST and len(first) == 2 and len(third) <= 2):
-        return _moment(first, second, third, time, match[0], language)
+        return _moment(first, second, third, time, match[0])
     month_first = is_month_first(language) if mark != "." else False
     readings = {}
     for is_american in (True, False) if month_first is None else (month_first, not month_first):
         day, month = (second, first) if is_american else (first, second)
         try:
-            readings[is_american] = _moment(third, month, day, time, match[0], language)
+            readings[is_american] = _moment(third, month, day, time, match[0])
         except ValueError:
             continue
     distinct = list(dict.fromkeys(readings.values()))
@@ -206,15 +177,10 @@ def _by_order(match: re.Match[str], language: str) -> datetime:
     return distinct[0]
 
 
-def _moment(year: str, month: str, day: str, time: list[int], text: str, language: str) -> datetime:
+def _moment(year: str, month: str, day: str, time: list[int], text: str) -> datetime:
     if len(year) not in (2, 4):
         raise ValueError(f"not a date: {shown(text)}")
-    if len(year) == 2 and is_dated_by_sun(language):
-        raise ValueError(f"a year of two digits may be Solar Hijri or Gregorian: {shown(text)}")
-    if primary(language) == "th":
-        full_year = _of_common_era(int(year) if len(year) == 4 else _BUDDHIST_CENTURY + int(year))
-    else:
-        full_year = int(year) if len(year) == 4 else datetime.strptime(year, "%y").year
+    full_year = int(year) if len(year) == 4 else datetime.strptime(year, "%y").year
     try:
         return datetime(full_year, int(month), int(day), *time)  # type: ignore[arg-type]  # hour, minute, second
     except ValueError as error:
@@ -231,29 +197,55 @@ def _by_words(text: str, language: str) -> datetime | None:
         return _by_order(numeric, language)
     if is_month_first(language) is None and (numeric := _SLASHED.search(written)):
         _by_order(numeric, language)  # raises if it may be read in two ways
-    found = _dateparser(written, language, {**_ABSOLUTE, "DATE_ORDER": order})
-    return found.replace(year=_of_common_era(found.year)) if found and primary(language) == "th" else found
+    settings = {**_ABSOLUTE, "DATE_ORDER": order}
+    # else dateparser takes the hour for a day or, of `14 mars, 20h`, for a year
+    with_hour = _hour(language).sub(lambda hour: f" {hour[1]}:{hour[2] or '00'}", written)
+    moment = _dateparser(with_hour, language, settings)
+    if moment is None or _FULL_YEAR.search(with_hour):
+        return moment
+    is_dated = (
+        found["mark"]
+        or (
+            int(found["cjk"] or found["year"]) == moment.year % 100
+            and (found["cjk"] or _dateparser(f"1 {found['month']} 2000", language, settings))
+        )
+        for found in _SHORT_YEAR.finditer(with_hour)
+    )
+    return moment if any(is_dated) else None
 
 
 def _written_out(text: str, language: str) -> str:
     """The text as dateparser knows it.
 
-    It knows few notations of times, no ordinal marks, no Turkish I without a dot, and takes มี.ค. (March) for January
-    and Thai years of two digits for those of the common era.
+    It knows few notations of times, no ordinal marks, no Turkish I without a dot, no year behind the month in Japanese,
+    not all names that months have in Arabic, and takes มี.ค. (March) for January.
     """
-    text = with_plain_times(_MARK.sub(", ", _ORDINAL.sub("", with_common_years(text, language))), language)
-    if has_two_i(language):
-        return lower(text, language)
-    if language == "ar":
-        return _LEVANTINE.sub(lambda match: _LEVANTINE_MONTHS[match[1]], text)
-    if language != "th":
-        return text
-    text = _THAI_SHORT.sub(lambda match: f" {_THAI_MONTHS[match[1]]} ", _THAI_ERA.sub("", text)).strip()
-    return _SHORT_YEAR.sub(lambda match: str(_BUDDHIST_CENTURY + int(match[1])), " ".join(text.split()))
+    text = _MARK.sub(", ", _ORDINAL.sub("", _YEAR_BEHIND.sub(r"\2\1", text)))
+    text = _BESIDE_TIME.sub("", _HALF_OF_DAY.sub(r" \1m", text))
+    if months := _months(primary(language)):
+        names = "|".join(map(re.escape, months))
+        text = re.sub(rf"(?<![^\W\d])({names})\.?(?![^\W\d])", lambda month: f" {months[month[1]]} ", text)
+    return lower(" ".join(text.split()), language) if has_two_i(language) else " ".join(text.split())
 
 
-def _of_common_era(year: int) -> int:
-    return year - _BUDDHIST_ERA if year > _BUDDHIST_CENTURY - 100 else year
+@lru_cache(maxsize=256)
+def _hour(language: str) -> re.Pattern[str]:
+    """Matches an hour with `h`, or with the language's word for it: 21h30, 20 h, 18 Uhr, 18時."""
+    locale = locale_of(language)
+    word = re.escape(re.sub(r"[H'\s]", "", locale.datetime_skeletons["H"].pattern)) if locale else ""
+    words = "|".join(filter(None, ("h", word, _CLOCK_WORDS.get(primary(language)))))
+    minutes = r"(?:\s?([0-5]\d)(?:\s?(?:min|分|분))?)?"
+    return re.compile(rf"(?<![\d:.,–-])([01]?\d|2[0-3])\s?(?:{words}){minutes}(?!\w|\s?\d)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=8)
+def _months(language: str) -> dict[str, str]:
+    """What dateparser calls a month, by a name that it does not know, longer names first; both are CLDR's."""
+    if language not in _OTHER_MONTHS:
+        return {}
+    other, known = (Locale.parse(tag).months["format"][width].values() for tag, width in _OTHER_MONTHS[language])
+    pairs = ((name.rstrip("."), meant) for name, meant in zip(other, known, strict=True))
+    return dict(sorted(pairs, key=lambda pair: -len(pair[0])))
 
 
 def _dateparser(

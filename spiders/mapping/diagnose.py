@@ -44,7 +44,7 @@ _DATA = "//script[@id and contains(@type, 'json')]"
 _SHOWN_KEYS = 6
 _MAX_SEARCHED = 10_000  # values of one script's data
 _MAX_NAMES = 50  # variables of a page
-_LITTLE_TEXT = 400  # characters: a page with less text is assumed to be rendered by scripts
+LITTLE_TEXT = 400  # characters: a page with less text is assumed to be rendered by scripts
 
 
 def require_matches(
@@ -122,13 +122,13 @@ def _unread(rejects: Sequence[Reject]) -> str:
 def _reason(source: Source, stored: Iterable[Page]) -> str:
     """The cause found on a page, as the end of a sentence; empty if none is found."""
     looked_at = islice((page for page in stored if _is_item(source, page)), _LOOKED_AT)
-    explained = ((page.url, explain_empty(Content(page, source.limits), source)) for page in looked_at)
+    explained = ((page.url, explain_empty(Content.of(page, source), source)) for page in looked_at)
     return next((f". {url}: {reason}" for url, reason in explained if reason), "")
 
 
 def _prefix_reason(source: Source, where: Selector | FieldRule, stored: Iterable[Page]) -> str:
     """As `_reason`, where a selector has a prefix that the page does not declare."""
-    contents = (content for page in stored if not (content := Content(page, source.limits)).is_document)
+    contents = (content for page in stored if not (content := Content.of(page, source)).is_document)
     found = ((content.url, why_no_prefix(content, where)) for content in contents)
     return next((f". {url}: {reason}" for url, reason in found if reason is not None), "")
 
@@ -138,7 +138,7 @@ def _hidden_reason(source: Source, rule: FieldRule, stored: Iterable[Page]) -> s
     where = rule.each or rule
     if where.css is None and where.xpath is None:
         return ""
-    contents = (content for page in stored if not (content := Content(page, source.limits)).is_document)
+    contents = (content for page in stored if not (content := Content.of(page, source)).is_document)
     found = ((content.url, why_hidden(content, where)) for content in contents)
     return next((f". {url}: {told_hidden(reason)}" for url, reason in found if reason is not None), "")
 
@@ -159,7 +159,7 @@ def explain_empty(content: Content, source: Source) -> str | None:
         return None
     draws = f"; or have Chromium draw it, with {_proposed(source)}" if isinstance(source, SiteSource) else ""
     drawn = "the page has no such content without a browser: scripts put it there"
-    if data := list(_lists_of_objects(content)):
+    if data := list(lists_in_scripts(content)):
         name, path, rows = max(data, key=lambda found: len(found[2]))
         keys = list(dict.fromkeys(key for row in rows for key in row))
         named = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
@@ -184,7 +184,7 @@ def explain_empty(content: Content, source: Source) -> str | None:
             f"{drawn}, from data that they fetch. The page names {', '.join(endpoints[:3])}: declare such a URL "
             f"as start_urls, with json rules{draws}"
         )
-    if len(element_text(content.selector.root)) < _LITTLE_TEXT:
+    if len(element_text(content.selector.root)) < LITTLE_TEXT:
         return (
             f"{drawn}. The browser's network panel shows where they get it: declare that URL as start_urls, with "
             f"json rules{draws}"
@@ -228,18 +228,18 @@ def _takes_each(source: Source) -> bool:
     return source.each is not None or source.yields == "records"
 
 
-def _lists_of_objects(content: Content) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
+def lists_in_scripts(content: Content) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """Yields (name of the script data, JMESPath of a list in it, its objects)."""
     elements = content.selector.root.xpath("//script")
     scripts = [(element.get("id"), element.text or "") for element in elements]
     names = [f"#{element.get('id')}" for element in content.selector.root.xpath(_DATA)]
     names += list(dict.fromkeys(_ASSIGNED.findall(_scripts_text(content))))
     for name in names[:_MAX_NAMES]:
-        for path, rows in _lists(named_data(scripts, name)):
+        for path, rows in lists_of_objects(named_data(scripts, name)):
             yield name, path, rows
 
 
-def _lists(data: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def lists_of_objects(data: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yields (JMESPath, objects) for lists of objects anywhere in the data, nearest to its root first."""
     waiting = deque([("", data)])
     for _ in range(_MAX_SEARCHED):
@@ -247,17 +247,18 @@ def _lists(data: Any) -> Iterator[tuple[str, list[dict[str, Any]]]]:
             return
         path, value = waiting.popleft()
         if isinstance(value, dict):
-            waiting.extend((f"{path}.{_identifier(key)}".lstrip("."), part) for key, part in value.items())
+            waiting.extend((f"{path}.{identifier(key)}".lstrip("."), part) for key, part in value.items())
         elif isinstance(value, list) and value and all(isinstance(entry, dict) and entry for entry in value):
             yield f"{path}[]", value
 
 
-def _identifier(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z_]\w*", key) else '"' + key.replace('"', '\\"') + '"'
+def identifier(key: str) -> str:
+    """A key as JMESPath names it."""
+    return key if re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII) else json.dumps(key, ensure_ascii=False)
 
 
 def _yaml_name(key: str) -> str:
-    name = _identifier(key)
+    name = identifier(key)
     return name if name == key else f"'{name}'"
 
 

@@ -205,7 +205,15 @@ def _values_of(rule: FieldRule, raw: Any, scope: FieldScope, verbatim: bool) -> 
 def _typed(value: Any, rule: FieldRule, scope: FieldScope) -> Any:
     try:
         return convert(
-            value, rule.type, language=scope.language, date_format=rule.format, base_url=scope.content.base_url
+            value,
+            rule.type,
+            language=scope.language,
+            date_format=rule.format,
+            base_url=scope.content.base_url,
+            times=rule.times,
+            calendar=rule.calendar,
+            yes=rule.yes,
+            no=rule.no,
         )
     except ValueError as error:
         raise _BadValue(str(error), value, "type") from error
@@ -228,7 +236,9 @@ def _raw_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: 
         )
     if rule.type == "price" and rule.attr is None:
         return (_price_text(match, rule, scope, lines="split" in rule.process) for match in matches)
-    may_be_machine = rule.type in ("date", "datetime") and rule.attr is rule.format is rule.pattern is None
+    may_be_machine = (
+        rule.type in ("date", "datetime") and rule.attr is rule.format is rule.calendar is rule.pattern is None
+    )
     return (
         (may_be_machine and machine_date(match, scope.language, with_time=rule.type == "datetime"))
         or text_of(

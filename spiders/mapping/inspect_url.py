@@ -12,11 +12,12 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from almanac.schemas.crawl_outcome import NotFetched
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.secret_parameters import SecretParameters
-from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
+from almanac.schemas.declaration.source import FilesSource, RowSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError
 from almanac.schemas.items import Draft, Page, Reject
 from almanac.schemas.left_out import LeftOut
 from almanac.spiders.crawling.crawl import fetch_site, require_pages
+from almanac.spiders.crawling.file_places import ReadableFile
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.crawling.read_files import read_file
 from almanac.spiders.mapping.fields import FieldReading
@@ -101,6 +102,11 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
     Raises the errors of `fetch_site` and `require_pages`, and UsageError for a private address.
     """
     url = source.secret_parameters.without(url)
+    return report_page(fetch_page(source, url), source, url, language)
+
+
+def fetch_page(source: SiteSource, url: str) -> Page:
+    """One page, as a crawl would fetch it; stores nothing. Raises as `inspect_url` does."""
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
         only = _only(source, url)
@@ -112,14 +118,14 @@ def inspect_url(source: SiteSource, url: str, language: str) -> PageReport:
         raise NoRecords(
             "the page was fetched and could not be read back", where=url, hint="is there space in the temporary folder?"
         )
-    return report_page(page, source, url, language)
+    return page
 
 
-def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> PageReport:
+def inspect_file(source: FilesSource, file: ReadableFile, language: str) -> PageReport:
     """Reads one file as a run would and maps it; stores nothing. A file that yields nothing is a reject with its
     reason.
     """
-    read = read_file(source, url, path)
+    read, url = read_file(source, file), file.url
     if not isinstance(read, Page):
         reject = Reject(source.name, url, None, "read", f"{read.reason}: {read.detail}" if read.detail else read.reason)
         nothing = LinksReport(count=0, first=[])
@@ -133,13 +139,22 @@ def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> Pa
             items=[],
             rejects=[reject.as_json()],
         )
-    content = Content(read, source.limits, language)
+    return _report_items(read, source, language)
+
+
+def inspect_rows(source: RowSource, page: Page, language: str) -> PageReport:
+    """Maps a page of rows; stores nothing."""
+    return _report_items(page, source, language)
+
+
+def _report_items(page: Page, source: FilesSource | RowSource, language: str) -> PageReport:
+    content = Content.of(page, source, language)
     items, rejects = _mapped(content, source, language, {})
     return PageReport(
-        url=url,
-        final_url=url,
+        url=page.url,
+        final_url=page.url,
         status=200,
-        content_type=read.content_type,
+        content_type=page.content_type,
         role="item",
         links=LinksReport(count=0, first=[]),
         items=items,
@@ -150,10 +165,11 @@ def inspect_file(source: FilesSource, path: Path, url: str, language: str) -> Pa
 
 def report_page(page: Page, source: SiteSource, url: str, language: str) -> PageReport:
     """The report of a page that was fetched from `url`."""
-    content, policy = Content(page, source.limits, language), UrlPolicy(source)
+    content, policy = Content.of(page, source, language), UrlPolicy(source)
+    crawled = Content(page)  # with what mapping drops
     role = _role(page, source, policy)
-    links = [link.url for link in policy.links(content)]
-    unfollowed = policy.unfollowed(content) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}
+    links = [link.url for link in policy.links(crawled)]
+    unfollowed = policy.unfollowed(crawled) - {policy.key(known) for known in [page.url, policy.canonical(url), *links]}
     why = withheld(content, source) if policy.yields_items(page.url) else None
     if why is not None:
         leave_out_page(content, why[0])
@@ -169,7 +185,7 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
             count=len(links),
             first=links[:_SHOWN_LINKS],
             unfollowed=len(unfollowed),
-            not_fetched=not_fetched_by_type(source, policy.documents_left_out(content)),
+            not_fetched=not_fetched_by_type(source, policy.documents_left_out(crawled)),
         ),
         items=items,
         rejects=rejects,
@@ -178,11 +194,12 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
 
 
 def _only(source: SiteSource, url: str) -> SiteSource:
-    manners, host = source.politeness, urlsplit(url).hostname or ""
+    manners, render, host = source.politeness, source.render, urlsplit(url).hostname or ""
     if not manners.allow_private and (finding := private_host(host)):
         raise UsageError(refusal(finding), where=url)
     if not may_see_credentials(source, url):
         manners = manners.without_credentials()
+        render = render and render.model_copy(update={"storage_state": None})
     limits = source.limits.model_copy(update={"pages": 1, "depth": 0})
     only = {
         "start_urls": [url],
@@ -190,6 +207,8 @@ def _only(source: SiteSource, url: str) -> SiteSource:
         "allowed_domains": [*source.domains, host],
         "limits": limits,
         "politeness": manners,
+        "login": source.login if manners is source.politeness else None,
+        "render": render,
     }
     one = source.model_copy(update=only)
     if manners is not source.politeness:

@@ -11,7 +11,7 @@ import parsel
 from almanac.core.templates import fill
 from almanac.core.unforeseen import FORESEEN, reason_of_defect
 from almanac.schemas.declaration.fields import FieldRule, Selector
-from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
+from almanac.schemas.declaration.source import FilesSource, RowSource, SiteSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields, told_hidden
 from almanac.spiders.mapping.parts import Part, read_parts
@@ -19,9 +19,8 @@ from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.document import as_html, as_markdown
 from almanac.spiders.reading.language import AUTO, UNDETERMINED, language_of, language_of_values
-from almanac.spiders.reading.walls import wall_of
 from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
-from almanac.spiders.selecting.selectors import markup_of
+from almanac.spiders.selecting.selectors import markup_of, text_of
 
 Card = dict[str, FieldReading]
 
@@ -63,19 +62,6 @@ def map_parts(
     be read at all.
     """
     try:
-        if (
-            isinstance(source, SiteSource)
-            and not content.is_document
-            and (wall := wall_of(content, lambda: _read(content, source))) is not None
-        ):
-            yield Reject(
-                source.name,
-                content.url,
-                content.url if source.id == "url" else None,
-                "map",
-                f"the page shows a wall and no content: {wall}",
-            )
-            return
         mapper = _Mapper(content, source, language, card or {})
         for part in read_parts(content, source):
             yield part if isinstance(part, Reject) else _mapped(part, mapper)
@@ -96,16 +82,6 @@ def _mapped(part: Part, mapper: "_Mapper") -> "MappedItem | Reject":
         return Reject(mapper.source.name, url, None, "map", reason_of_defect(error, url=url))
 
 
-def _read(content: Content, source: SiteSource) -> Iterator[Any]:
-    """What the declared rules find on a page: markup and data."""
-    rules: list[Selector | FieldRule] = (
-        [source.each] if source.each is not None else [*source.declared_fields().values()]
-    )
-    for rule in rules:
-        if rule.css is not None or rule.xpath is not None or rule.json_ is not None:
-            yield from find(content, rule)
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where an item is: the URL that cites it, the id it has unless one is declared, and whether the URL is from a
@@ -123,6 +99,8 @@ class _Mapper:
     def __init__(self, content: Content, source: Source, language: str, card: Card) -> None:
         self.content, self.source, self.language, self.card = content, source, language, card
         self.digest = content.page.sha256
+        # a row's page says nothing of it, and is another one once other rows have come or gone
+        self.place = source.name if isinstance(source, RowSource) else content.url
         self.cites_parts = isinstance(source, FilesSource) or content.form in ("jsonl", "eml")
         self._ids: set[str] = set()
 
@@ -167,7 +145,7 @@ class _Mapper:
             and self.source.id != "url"
         ):
             # not the line number: inserting a line would change every item below it
-            url = f"{self.content.url}#{document_id}"
+            url = f"{self.place}#{document_id}"
         return MappedItem(
             readings, draft=self._draft(part, document_id, url, title, self._fields(readings, url), language)
         )
@@ -176,6 +154,8 @@ class _Mapper:
         """The id by the declared template; that of an attached file, unless it has it by its URL, with the file's
         name.
         """
+        if isinstance(self.source, RowSource):
+            return fill(self.source.id, part.own)
         filled, anchor = fill(self.source.id, values), part.anchor or ""
         return f"{filled}{anchor}" if filled and part.document is not None and anchor not in filled else filled
 
@@ -346,13 +326,17 @@ class _Mapper:
     def _title(self, part: Part, values: dict[str, Any]) -> str:
         if part.document is not None:  # an attached file: the declared title, as the fields, is the mail's
             return part.title
-        if self.source.title is not None and (
-            (filled := fill(self.source.title, values)) or not self._is_fetched_document
-        ):
+        declared = self.source.title
+        if isinstance(declared, Selector):
+            matches = find(self.content, declared, part.node)
+            texts = (text_of(match, declared.attr, hidden=declared.hidden) for match in matches)
+            if text := next((str(text) for text in texts if text not in (None, "")), ""):
+                return text
+        elif declared is not None and ((filled := fill(declared, values)) or not self._is_fetched_document):
             return filled
-        declared = values.get("title")
-        if isinstance(declared, str | int | float) and not isinstance(declared, bool) and str(declared).strip():
-            return str(declared)
+        named = values.get("title")
+        if isinstance(named, str | int | float) and not isinstance(named, bool) and str(named).strip():
+            return str(named)
         return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
 
 

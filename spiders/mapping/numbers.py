@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from almanac.spiders.mapping.locales import decimal_mark
+from almanac.spiders.mapping.rounded import find_multiplier, unclear
 from almanac.spiders.reading.currencies import UNSEEN
 
 # Digits grouped by threes with a space or an apostrophe, or with points and commas, which `to_decimal` interprets.
@@ -55,8 +56,8 @@ def plain_digits(text: str) -> str:
 
 
 def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
-    """The only number in a text: `1 234,5` in French is 1234.5, `12,5 %` is 12.5. Raises ValueError if there is none or
-    more than one.
+    """The only number in a text: `1 234,5` in French is 1234.5, `12,5 %` is 12.5, `1.5 million` 1500000. Raises
+    ValueError if there is none or more than one, and for what may multiply it in a way that is not clear: `60K`.
 
     With `whole`, a single mark before three digits separates thousands. Raised digits are refused, too: 10⁶ is no 10.
     """
@@ -64,12 +65,16 @@ def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
         raise ValueError(
             f"raised digits behind a number in {shown(text)}: a power or a note? `pattern` takes a part of the text"
         )
-    found = list(
-        NUMBER.finditer(_FRACTION.sub(lambda match: _decimal(match, decimal_mark(language)), plain_digits(text)))
-    )
+    mark = decimal_mark(language)
+    plain = _FRACTION.sub(lambda match: _decimal(match, mark), plain_digits(unicodedata.normalize("NFC", text)))
+    found = list(NUMBER.finditer(plain))
     if len(found) != 1:
         raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")
-    return to_decimal(found[0], "" if whole else decimal_mark(language), found[0]["sign"])
+    multiplier = find_multiplier(plain[found[0].end() :], language, of_price=False)
+    if multiplier.doubtful:
+        raise unclear(multiplier.doubtful, shown(text))
+    number = to_decimal(found[0], "" if whole and not multiplier.power else mark, found[0]["sign"])
+    return Decimal(f"{number:f}e{multiplier.power}") if multiplier.power else number
 
 
 def _decimal(match: re.Match[str], mark: str) -> str:

@@ -5,12 +5,17 @@ import unicodedata
 from functools import lru_cache
 
 from almanac.core.locales import primary
-from almanac.spiders.mapping.amounts import Amount, find_amounts, in_full, is_range, is_share, power_of
-from almanac.spiders.mapping.currencies import price_mark
+from almanac.spiders.mapping.amounts import Amount, find_amounts, is_range, is_share, read_amount
+from almanac.spiders.mapping.locales import decimal_mark
 from almanac.spiders.mapping.numbers import plain_digits, shown, to_decimal
-from almanac.spiders.reading.currencies import currency_beside
+from almanac.spiders.mapping.rounded import unclear
+from almanac.spiders.reading.currencies import ANY_CURRENCY, currency_beside
 from almanac.spiders.reading.raised import decimals_behind, lowered
 
+_MULTIPLIED = re.compile(
+    r"(?<![\w/])(?:[kmt]|(?:mio|md|mrd|mds|bn)\.?\s?)(?:€|EUR|US\$|\$|USD|£|GBP|CHF)\s?$|^(?:k|m|tr)$", re.IGNORECASE
+)
+_BEFORE_SIGN = re.compile(rf"\s?[^\W\d_]+[.\s](?=\s?[^\w\s]){ANY_CURRENCY.pattern}")  # 12 Dutzend €
 _HUNDREDTHS = re.compile(r"\s?(¢|p|pence|cts?|cents?|centimes?)(?!\w)", re.IGNORECASE)
 _HUNDREDTHS_BEHIND = re.compile(
     rf"{_HUNDREDTHS.pattern}|\s?(?:gr|grosz[ey]?|коп|копе\w+|к|bani?|öre|øre|hal|haléř\w*|fillér|стотинк\w)\.?(?!\w)",
@@ -21,95 +26,20 @@ _HUNDREDTHS_BEHIND = re.compile(
 _BACKSLASH = re.compile(r"(?<![A-Za-z0-9:\\/])\\(?=\s?\d)")
 _SHOWN = {"ja": "¥", "ko": "₩"}
 _COLON = re.compile(r"(?<=\d):(?=\d\d\s?(?:kr|sek|nok|dkk|:-)(?!\w))", re.IGNORECASE)  # 1299:50 kr
-_FREE = frozenset(
-    {
-        "free",
-        "gratis",
-        "gratuit",
-        "kostenlos",
-        "gratuito",
-        "miễn phí",
-        "бесплатно",
-        "безкоштовно",
-        "חינם",
-        "無料",
-        "免费",
-        "免費",
-        "무료",
-        "ฟรี",
-    }
-    | {
-        "مجاني",
-        "مجانية",
-        "مجانا",
-        "ücretsiz",
-        "bedava",
-        "za darmo",
-        "bezpłatnie",
-        "bezpłatny",
-        "bezpłatna",
-        "bezpłatne",
-        "darmowy",
-        "zdarma",
-        "zadarmo",
-    }
-    | {"ingyenes", "ilmainen", "δωρεάν", "मुफ़्त", "निःशुल्क", "free of charge", "kostenfrei", "gratuita"}
-    # As events say it of their admission; in the letters of str.casefold, which knows no final ς.
-    | {
-        "free entry",
-        "free admission",
-        "admission free",
-        "entrée libre",
-        "entrée gratuite",
-        "entrada libre",
-        "entrada gratuita",
-        "entrada gratis",
-    }
-    | {
-        "entrada livre",
-        "ingresso libero",
-        "ingresso gratuito",
-        "entrata libera",
-        "eintritt frei",
-        "freier eintritt",
-        "gratis toegang",
-        "toegang gratis",
-    }
-    | {
-        "wstęp wolny",
-        "wstęp bezpłatny",
-        "vstup zdarma",
-        "vstup volný",
-        "vstup voľný",
-        "вход свободный",
-        "вход бесплатный",
-        "вхід вільний",
-        "intrare liberă",
-    }
-    | {
-        "fri entré",
-        "gratis entré",
-        "gratis inngang",
-        "vapaa pääsy",
-        "ücretsiz giriş",
-        "giriş ücretsiz",
-        "ελεύθερη είσοδοσ",
-        "είσοδοσ ελεύθερη",
-    }
-    | {
-        "الدخول مجاني",
-        "دخول مجاني",
-        "כניסה חופשית",
-        "vào cửa miễn phí",
-        "vào cửa tự do",
-        "入場無料",
-        "入场免费",
-        "免费入场",
-        "免費入場",
-        "무료입장",
-        "무료 입장",
-    }
-)
+# In the letters of str.casefold, which knows no final ς.
+_FREE_OF_CHARGE = """
+    free | free of charge | free entry | free admission | admission free | gratis | gratuit | gratuito | gratuita |
+    entrée libre | entrée gratuite | entrada libre | entrada gratuita | entrada gratis | entrada livre |
+    ingresso libero | ingresso gratuito | entrata libera | kostenlos | kostenfrei | eintritt frei |
+    freier eintritt | gratis toegang | toegang gratis | za darmo | bezpłatnie | bezpłatny | bezpłatna | bezpłatne |
+    darmowy | wstęp wolny | wstęp bezpłatny | zdarma | vstup zdarma | vstup volný | zadarmo | vstup voľný | ingyenes |
+    ilmainen | vapaa pääsy | fri entré | gratis entré | gratis inngang | intrare liberă | ücretsiz | bedava |
+    ücretsiz giriş | giriş ücretsiz | δωρεάν | ελεύθερη είσοδοσ | είσοδοσ ελεύθερη | бесплатно | безкоштовно |
+    вход свободный | вход бесплатный | вхід вільний | חינם | כניסה חופשית | مجاني | مجانية | مجانا | الدخول مجاني |
+    دخول مجاني | मुफ़्त | निःशुल्क | ฟรี | miễn phí | vào cửa miễn phí | vào cửa tự do | 無料 | 入場無料 | 免费 |
+    入场免费 | 免费入场 | 免費 | 免費入場 | 무료 | 무료입장 | 무료 입장
+"""
+_FREE = frozenset(text.strip() for text in _FREE_OF_CHARGE.split("|"))
 _LOWERED = re.compile(r"\d\s?[₀-₉]")
 _RAISED = re.compile(r"(?P<whole>\d(?:[\d ,.']*\d)?)(?P<mark>\s?[.,])?\s?(?P<raised>[⁺⁻⁰¹²³⁴-⁹]+)")
 _RAISED_BEHIND_CURRENCY = re.compile(r"(?<=\d)([^\w\s])[⁰¹²³⁴-⁹]{2}(?![⁰¹²³⁴-⁹])")  # 12€⁹⁹
@@ -125,11 +55,12 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     """Returns (amount as a decimal string, currency as written or None). Raises ValueError if no price can be read.
 
     The amount is the number beside a currency, else the only number; of a range, of a "from" price and of several
-    prices, the first; "free" is 0. An amount that is rounded is written in full: $60K is 60000, 1,2 Mio. € 1200000, 5
-    triệu đồng 5000000, 3万円 30000. In $60–121K, the K belongs to both. Percentages are not prices. Refused are rounded
-    amounts without a currency ("12k" of what?), words that mean different numbers in different languages ("mil"),
-    several numbers without a currency, and what may be cents or something else: `12 99 €`, raised digits without a
-    currency. `currency` is the one that is named elsewhere, such as in a column of its own.
+    prices, the first; "free" is 0. A rounded amount is written in full where CLDR has its word for the language: $60K
+    is 60000, 1,2 Mio. € 1200000, 5 triệu đồng 5000000, 3万円 30000. Percentages are not prices. Refused are what may
+    multiply an amount in a way that is not clear, rounded amounts without a currency ("12k" of what?), several numbers
+    without a currency, an older price beside a lower one (`$20 $15`), three digits behind a mark that may part
+    thousands or decimals, and what may be cents or something else: `12 99 €`, raised digits without a currency.
+    `currency` is the one that is named elsewhere, such as in a column of its own.
     """
     plain = plain_digits(unicodedata.normalize("NFC", text))
     if plain.casefold().replace(_TANWIN, "").strip(" .!！¡。()") in _FREE:
@@ -138,8 +69,6 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     plain, raised = _with_cents(_PARTED_MARK.sub(r"\1", plain), text)
     if shown_as := _SHOWN.get(primary(language)):
         plain = _BACKSLASH.sub(shown_as, plain)
-    if primary(language) == "vi":
-        plain = re.sub(r"(\d+)tr(\d{1,3})(?!\d)", r"\1,\2 triệu", plain)  # 1tr2, 1,2 million
     amounts = find_amounts(plain, language)
     if not amounts:
         raise ValueError(f"no price in {shown(text)}")
@@ -154,28 +83,46 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     found = named[chosen]
     while chosen and is_range(amounts[chosen - 1].before, amounts[chosen - 1].after):
         chosen -= 1
+    one = amounts[chosen]
     if raised and (found or currency) is None:
         raise ValueError(f"{raised} without a currency in {shown(text)}: cents, or a note? {_SETTLES}")
     _check_parted(amounts, chosen, text)
+    _check_multiplied(amounts, chosen, found, text)
+    _check_reduced(amounts[chosen:], found, language, text)
     if found is None and len(amounts) > 1 and not (len(amounts) == 2 and is_range(amounts[0].before, amounts[0].after)):
         raise ValueError(f"several numbers and no currency in {shown(text)}")
-    one = amounts[chosen]
-    sign = (
-        "-"
-        if _is_negative(one.number, one.before, one.after, is_first=chosen == 0, is_only=len(amounts) == 1)
-        else None
-    )
+    if one.power and found is None and currency is None:
+        raise ValueError(f"a rounded price: {shown(text)}; no currency beside it")
+    is_negative = _is_negative(one.number, one.before, one.after, is_first=chosen == 0, is_only=len(amounts) == 1)
     try:
-        if power := power_of(amounts, chosen):
-            if found is None and currency is None:
-                raise ValueError("no currency beside it")
-            return format(in_full(one, power, sign, found or currency, language), "f"), found
+        amount = read_amount(one, found or currency, language, "-" if is_negative else None)
     except ValueError as error:
-        raise ValueError(f"a rounded price: {shown(text)}; {error}") from error
-    amount = to_decimal(one.number, price_mark(found or currency, language), sign)
+        raise ValueError(f"no price in {shown(text)}: {error}") from error
     if found is None and (hundredths := _HUNDREDTHS.match(one.after)):
         return format(amount, "f"), hundredths[1]
     return format(amount, "f") + _decimals_behind(found, amounts[chosen:]), found
+
+
+def _check_multiplied(amounts: list[Amount], chosen: int, currency: str | None, text: str) -> None:
+    """Raises ValueError where something may multiply the chosen amount that is not read: an unclear word behind it, the
+    multiplier of a range's upper end ($60–121K), another number (1億2000万), a letter before a currency (k€ 12), or a
+    word between it and the sign of a currency (12 Dutzend €).
+    """
+    one, *behind = amounts[chosen:]
+    upper = behind[0] if behind and not one.power and is_range(one.before, one.between) else None
+    parts = (one, *amounts[max(chosen - 1, 0) : chosen])
+    word = (
+        one.doubtful
+        or (upper.multiplier if upper else "")
+        or next((part.multiplier for part in parts if not part.after.strip() and part is not amounts[-1]), "")
+    )
+    if not word and (found := _MULTIPLIED.search(one.before)):
+        word = found[0].strip()
+    if not word and currency is None:
+        word = next((found[0].strip() for each in amounts if (found := _BEFORE_SIGN.match(each.after))), "")
+    if word:
+        kept = f"`xpath: concat(substring-before(…), ' {currency or '€'}')` writes the currency behind it"
+        raise ValueError(f"{unclear(word, shown(text))}; {kept}")
 
 
 def _with_cents(plain: str, text: str) -> tuple[str, str]:
@@ -228,12 +175,29 @@ def _check_parted(amounts: list[Amount], chosen: int, text: str) -> None:
             )
 
 
+def _check_reduced(amounts: list[Amount], currency: str | None, language: str, text: str) -> None:
+    """Raises ValueError where two prices are all that a text says, with nothing between, and the second one is lower:
+    `$20 $15` has an older price and a new one.
+    """
+    if currency is None or len(amounts) != 2 or any(each.power for each in amounts):
+        return
+    one, other = amounts
+    around = f"{one.after}{other.after}"
+    if f"{one.before}{around}".count(currency) == 2 and not around.replace(currency, "").replace(",-", "").strip(" ."):
+        first, second = (to_decimal(each.number, decimal_mark(language), None) for each in amounts)
+        if second < first:
+            raise ValueError(
+                f"two prices in {shown(text)}: an older one and today's? A selector finds one of them, such as "
+                "`.price :not(.old)`, or `pattern`"
+            )
+
+
 def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
     """The `.50` of 12€50, where the currency stands for the decimal mark; empty otherwise.
 
     With spaces, only where nothing but cents follows: `5 € 20 pieces` has none.
     """
-    if len(amounts) < 2:
+    if len(amounts) < 2 or amounts[0].power:
         return ""
     one, cents = amounts[:2]
     is_named = _HUNDREDTHS_BEHIND.match(cents.after) is not None

@@ -4,14 +4,14 @@ guessed.
 
 import math
 import re
-import unicodedata
-from decimal import Decimal
+from collections.abc import Iterable
+from decimal import Decimal, localcontext
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from almanac.schemas.declaration.fields import FieldType
+from almanac.schemas.declaration.fields import Calendar, FieldType
 from almanac.spiders.mapping.dates import read_date
-from almanac.spiders.mapping.numbers import plain_digits, read_number, shown
+from almanac.spiders.mapping.numbers import read_number, shown
 from almanac.spiders.mapping.prices import read_price
 from almanac.spiders.mapping.readable import readable_text
 from almanac.spiders.mapping.yes_no import answer
@@ -25,7 +25,16 @@ _CURRENCY_KEYS = ("currency", "priceCurrency", "currencyCode", "currency_code")
 
 
 def convert(
-    value: Any, kind: FieldType | None, *, language: str = "en", date_format: str | None = None, base_url: str = ""
+    value: Any,
+    kind: FieldType | None,
+    *,
+    language: str = "en",
+    date_format: str | None = None,
+    times: float | None = None,
+    calendar: Calendar | None = None,
+    yes: Iterable[str] = (),
+    no: Iterable[str] = (),
+    base_url: str = "",
 ) -> Any:
     """`value` converted to the type `kind`; unchanged if `kind` is None. None stays None. Raises ValueError if it
     cannot be converted.
@@ -33,6 +42,10 @@ def convert(
     Args:
         language: BCP 47 tag, decides the notation of numbers and dates.
         date_format: strptime format for date and datetime; None for the usual notations.
+        calendar: of date and datetime; None for the Gregorian one, where a year is not obviously of another.
+        yes: what says yes, besides what is known; for boolean.
+        no: what says no.
+        times: what a number or the amount of a price is multiplied by, exactly; None for 1.
         base_url: URL that relative ones are resolved against, for type url.
     """
     if value is None or kind is None:
@@ -40,16 +53,34 @@ def convert(
     if kind == "html":
         return readable_text(unescaped(str(value)))
     if kind == "boolean":
-        return to_boolean(value)
+        return to_boolean(value, yes, no)
     if kind in ("date", "datetime"):
-        return to_date(_text(value), language, date_format, with_time=kind == "datetime")
+        return to_date(_text(value), language, date_format, calendar, with_time=kind == "datetime")
     if kind == "url":
         return to_url(_text(value), base_url)
-    if kind == "price":
-        return to_price(value, language)
     if kind == "text":
         return _text(value)
-    return to_integer(value, language) if kind == "integer" else to_number(value, language)
+    if kind == "price":
+        price = to_price(value, language)
+        return price if times is None else {**price, "amount": _written(_product(price["amount"], times))}
+    if times is None:
+        return to_integer(value, language) if kind == "integer" else to_number(value, language)
+    product = _product(_number(value, language), times)
+    if kind == "integer" and product != product.to_integral_value():
+        raise ValueError(f"times {times:g} is not a whole number: {shown(value)}")
+    return int(product) if kind == "integer" else to_number(float(product))
+
+
+def _product(number: Decimal | str | None, times: float) -> Decimal:
+    with localcontext() as context:
+        context.prec = 2000
+        return Decimal(str(number)) * Decimal(str(times))
+
+
+def _written(number: Decimal) -> str:
+    """The number in digits, without zeros behind its decimals."""
+    digits = format(number, "f")
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def _text(value: Any) -> str:
@@ -71,8 +102,12 @@ def to_number(value: Any, language: str = "en") -> float:
     """The only number in a text, in the notation of the language: 1234.5 for `1 234,5` (French), 12 for `12 %`. Raises
     ValueError.
     """
-    number = float(_decimal(value) if _is_number(value) else read_number(_text(value), language))
-    if not math.isfinite(number):
+    return float(_number(value, language))
+
+
+def _number(value: Any, language: str) -> Decimal:
+    number = _decimal(value) if _is_number(value) else read_number(_text(value), language)
+    if not math.isfinite(float(number)):
         raise ValueError(f"not a number below 1.8e308: {shown(value)}")
     return number
 
@@ -109,24 +144,28 @@ def to_price(value: Any, language: str = "en", named: str | None = None) -> dict
     return {"amount": amount, "currency": currency}
 
 
-def to_date(text: str, language: str = "en", date_format: str | None = None, *, with_time: bool = False) -> str:
+def to_date(
+    text: str,
+    language: str = "en",
+    date_format: str | None = None,
+    calendar: Calendar | None = None,
+    *,
+    with_time: bool = False,
+) -> str:
     """The date as ISO 8601; `with_time` keeps the time, with the UTC offset if the text has one. Raises ValueError; see
     `read_date`.
     """
-    moment = read_date(text, language, date_format)
+    moment = read_date(text, language, date_format, calendar)
     return moment.isoformat() if with_time else moment.date().isoformat()
 
 
-def to_boolean(value: Any) -> bool:
-    """True or False by a closed list of words. Raises ValueError for any other text."""
+def to_boolean(value: Any, yes: Iterable[str] = (), no: Iterable[str] = ()) -> bool:
+    """True or False by known words, and by what is declared to say yes and no. Raises ValueError for any other text."""
     if isinstance(value, bool):
         return value
-    written = _SCHEMA_ORG.sub("", plain_digits(_text(value)))
-    # the dot that is left of a Turkish İ
-    text = unicodedata.normalize("NFC", written).casefold().replace("\u0307", "").strip(" .!")
-    if (told := answer(text)) is None:
-        raise ValueError(f"neither yes nor no: {shown(value)}")
-    return told
+    if (said := answer(_SCHEMA_ORG.sub("", _text(value)), yes, no)) is None:
+        raise ValueError(f"neither yes nor no: {shown(value)}; `yes: [...]` and `no: [...]` list what says so here")
+    return said
 
 
 def to_url(text: str, base_url: str = "") -> str:

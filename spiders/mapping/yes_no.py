@@ -1,66 +1,69 @@
-"""Words for yes and no, and for what is in stock and what is not: lower case, in the languages of shops. What is not
-listed here is no answer.
-"""
+"""Reads yes and no: words of markup and of English shops, and what a field declares."""
 
 import re
+import unicodedata
+from collections.abc import Iterable
 
-_YES = """
-    1 | ano | auf lager | available | còn hàng | có | da | disponibil | disponibile | disponibilă |
-    disponible | dostupné | elérhető | em estoque | en stock | evet | i lager | igen | in stoc | in stock |
-    instock | instoreonly | ja | kapható | kyllä | készleten | lieferbar | limitedavailability | mevcut |
-    na sklade | na skladě | on | onlineonly | op voorraad | oui | på lager | raktáron | raktáron van | si |
-    sim | skladem | skladom | stoc limitat | stokta | stokta var | sì | sí | tak | true | var | verfügbar |
-    vorrätig | vrai | wahr | y | ya | yes | în stoc | đúng | άμεσα διαθέσιμο | διαθέσιμο | ναι |
-    σε απόθεμα | в наличии | в наличност | в наявності | да | доступно | есть | на склад | наличен |
-    налична | налично | так | є | є в наявності | במלאי | כן | آری | بله | در انبار موجود است | متاح |
-    متوفر | متوفر في المخزون | موجود | موجود است | موجود در انبار | نعم | उपलब्ध | उपलब्ध है | जी हाँ |
-    सत्य | स्टॉक में | स्टॉक में उपलब्ध | स्टॉक में है | हाँ | हां | উপলব্ধ | সত্য | স্টকে আছে | হাঁ |
-    হ্যাঁ | จริง | พร้อมจำหน่าย | พร้อมส่ง | มีสินค้า | มีสินค้าในสต็อก | ใช่ | ☑ | ✅ | ✓ | ✔ | はい |
-    在庫あり | 是 | 有貨 | 有货 | 예
-"""
-_NO = """
-    0 | agotado | ausverkauft | currently unavailable | discontinued | ei | elfogyott |
-    en rupture de stock | epuizat | epuizată | esaurito | esgotado | falsch | false | faux | fără stoc |
-    hayir | hayır | hết hàng | ikke på lager | indisponibil | indisponibilă | indisponible | không |
-    không còn hàng | không có | mevcut değil | n | ne | nedostupné | nee | nei | nein | nej | nem |
-    nem elérhető | nem kapható | není na skladě | není skladem | nicht auf lager | nicht lieferbar |
-    nicht verfügbar | nicht vorrätig | nie | nie je na sklade | nie je skladom | niet op voorraad |
-    nincs készleten | nincs raktáron | no | no disponible | no longer available | non | non disponibile |
-    not available | not in stock | nu | nu este disponibil | nu este in stoc | nu este în stoc | não |
-    off | out of stock | outofstock | rupture de stock | sai | slut i lager | sold out | soldout |
-    stoc epuizat | stokta yok | temporarily out of stock | tidak | tükendi | udsolgt | uitverkocht |
-    unavailable | utsolgt | vypredané | vyprodáno | yok | épuisé | εκτόσ αποθέματοσ | εξαντλήθηκε |
-    εξαντλημένο | μη διαθέσιμο | όχι | відсутня | відсутній | закінчився | изчерпан | изчерпана |
-    изчерпано | не | не е в наличност | не е на склад | не е налично | недоступно | нема в наявності |
-    немає | немає в наявності | нет | нет в наличии | няма | няма в наличност | няма наличност | ні |
-    отсутствует | разпродадено | распродано | розпродано | אזל מהמלאי | אין במלאי | לא | לא במלאי |
-    اتمام موجودی | خیر | غير متاح | غير متوفر | لا | موجود نمی باشد | موجود نمیباشد | موجود نیست |
-    ناموجود | نفد من المخزون | نه | अनुपलब्ध | असत्य | आउट ऑफ स्टॉक | उपलब्ध नहीं | उपलब्ध नहीं है |
-    जी नहीं | नहीं | स्टॉक में नहीं | स्टॉक में नहीं है | स्टॉक समाप्त | না | মিথ্যা | স্টক আউট |
-    স্টক শেষ | স্টকে নেই | สินค้าหมด | สินค้าหมดชั่วคราว | หมดสต็อก | เท็จ | ไม่ | ไม่จริง | ไม่มีสินค้า |
-    ไม่มีสินค้าในสต็อก | ไม่ใช่ | ☐ | ✗ | ✘ | ❌ | いいえ | 否 | 在庫なし | 缺貨 | 缺货 | 아니요
-"""
-YES = frozenset(word.strip() for word in _YES.split("|"))
-NO = frozenset(word.strip() for word in _NO.split("|"))
-# Phrases may be followed by more, as in "In stock (3 available)"; single words may not ("on sale" is not "on").
-_PHRASES = sorted((text for text in (*YES, *NO) if " " in text), key=len, reverse=True)
-_PHRASE = re.compile(rf"({'|'.join(map(re.escape, _PHRASES))})(?:\W|$)")
-# What denies a phrase after it: "in stock: no", and languages whose verb comes last.
+from almanac.spiders.mapping.numbers import plain_digits
+
+_MARKS_OF_YES, _MARKS_OF_NO = "✓✔☑✅", "✗✘❌☐"
+_YES = (
+    *("true", "yes", "y", "on", "1", "available", "in stock", "instock", "instoreonly", "onlineonly"),
+    *("limitedavailability", *_MARKS_OF_YES),
+)
+_NO = (
+    *("false", "no", "n", "off", "0", "unavailable", "not available", "currently unavailable", "no longer available"),
+    *("out of stock", "outofstock", "not in stock", "temporarily out of stock", "sold out", "soldout", "discontinued"),
+    *_MARKS_OF_NO,
+)
+_KNOWN = dict.fromkeys(_YES, True) | dict.fromkeys(_NO, False)
+# A count or a remark may follow a phrase. A single word may not, which may deny it: "stokta var değil", "In stock: no".
+_GOES_ON = re.compile(r"\s*(?::\s*)?\d|\s*[(\[,.;|/–—、。【-](?!\s*(?:(?![\u3040-\u9fff])[^\W\d])+\W*$)")
+# Also a year, as of "In stock: 12 May 2026".
 _DENIED = re.compile(
-    r"\W*(?:no|not|non|não|δεν|όχι|tidak|nej|nei|ei|nicht|nein|niet|nee|ikke|inte|nie|není|ne|nem|nincs|nu|нет|не|"
-    r"няма|немає|нема|ні|không|לא|לא|لا)\b"
-    r"|.*(?:नहीं|নেই|نیست|نمی|\byok\b|\bdeğil\b|ない)"
+    r"\b(?:not?|n[oe]n|nicht|nein|keine?|pas|niet|geen|nee|nej|ikke|inte|nie|não|не|нет|değil|yok|20\d\d)\b"
+    r"|[无無没沒未不]|なし|ない|없"
 )
 
 
-def answer(text: str) -> bool | None:
-    """Whether a text in small letters says yes; None if it says neither yes nor no."""
-    if text in YES or text in NO:
-        return text in YES
-    bare = text.strip(" .!✓✔☑✅✗✘❌")
-    if phrase := _PHRASE.match(bare):
-        if phrase[1] in NO:
-            return False
-        counts = [int(digits) for digits in re.findall(r"\d{1,9}", bare)]
-        return None if _DENIED.match(bare, phrase.end(1)) else not counts or any(counts)  # "In stock: 0"
-    return bare in YES if bare in YES or bare in NO else None
+def answer(text: str, yes: Iterable[str] = (), no: Iterable[str] = ()) -> bool | None:
+    """Whether a text says yes; None if it says neither yes nor no, or both: "In stock (sold out online)", "✗ In stock".
+
+    What is declared is compared without regard to case; it and known phrases of several words may go on, and the first
+    count tells: "In stock (3 available)" says yes, "In stock: 0 of 10" no.
+    """
+    declared = {_plain(phrase): True for phrase in yes} | {_plain(phrase): False for phrase in no}
+    answers = _KNOWN | declared
+    plain = _plain(text)
+    if plain in answers:
+        return answers[plain]
+    bare = plain.strip(f" .!{_MARKS_OF_YES}{_MARKS_OF_NO}")
+    is_crossed = any(mark in plain for mark in _MARKS_OF_NO)
+    if bare in answers:
+        return None if is_crossed and answers[bare] else answers[bare]
+    for phrase in sorted(answers, key=len, reverse=True):
+        rest = bare.removeprefix(phrase)
+        if rest != bare and (phrase in declared or " " in phrase) and _GOES_ON.match(rest):
+            if not answers[phrase]:
+                return False
+            return None if is_crossed or _is_denied(rest, answers) else _has_count(rest)
+    return None
+
+
+def _is_denied(rest: str, answers: dict[str, bool]) -> bool:
+    denials = (phrase for phrase, said in answers.items() if not said and (len(phrase) > 3 or not phrase.isascii()))
+    return _DENIED.search(rest) is not None or any(phrase in rest for phrase in denials)
+
+
+def _has_count(rest: str) -> bool | None:
+    """Whether what follows a phrase of yes counts something, or nothing at all; None for a zero among other numbers."""
+    counts = [count.strip("0.,") for count in re.findall(r"\d[\d.,]*", rest)]
+    if not counts or counts[0]:
+        return True
+    return None if any(counts) and not re.match(r"\W*\d", rest) else False
+
+
+def _plain(text: str) -> str:
+    # the dot that is left of a Turkish İ
+    folded = unicodedata.normalize("NFKC", plain_digits(text)).casefold().replace("\u0307", "")
+    return folded.strip(" .!")

@@ -3,15 +3,20 @@
 import json
 import math
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from html import escape
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, Self
 
 import parsel
+from lxml.etree import iselement
 from w3lib.encoding import read_bom
 from w3lib.html import get_base_url
 
+from almanac.schemas.declaration.fields import Selector
 from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Page
 from almanac.schemas.left_out import LeftOut
 from almanac.spiders.reading.bounded import read_document
@@ -22,6 +27,7 @@ from almanac.spiders.reading.formats import DOCUMENT_TYPES
 from almanac.spiders.reading.front_matter import BrokenFrontMatter, split_front_matter
 from almanac.spiders.reading.markdown import render
 from almanac.spiders.reading.markup import parse_markup
+from almanac.spiders.reading.rewriting import remove
 
 Form = Literal["html", "xml", "json", "jsonl", "csv", "markdown", "plain", "pdf", "docx", "pptx", "xlsx", "epub", "eml"]
 
@@ -74,19 +80,33 @@ class Content:
     """A page, decoded and parsed on demand.
 
     `form` is the format it is read as. Properties that parse a damaged file raise ValueError with the finding. `limits`
-    are those of reading a document, whose numbers are written in `language`, a BCP 47 tag; it also tells encodings
-    apart. `left_out` tallies what those who read it leave out on purpose.
+    are those of reading a document, whose numbers are written in `language`, a BCP 47 tag; `encoding` and `drop` are
+    the declared ones. `left_out` tallies what those who read it leave out on purpose.
     """
 
     # frozen
-    def __init__(self, page: Page, limits: ReadingLimits = ReadingLimits(), language: str = "") -> None:  # noqa: B008
+    def __init__(
+        self,
+        page: Page,
+        limits: ReadingLimits = ReadingLimits(),  # noqa: B008
+        language: str = "",
+        encoding: str | None = None,
+        drop: Sequence[Selector] = (),
+    ) -> None:
         self.page = page
         self._limits = limits
-        self._language = language
+        self._language, self._encoding = language, encoding
         self.url = page.url
         self.form = _form(page)
+        self._drop = drop if self.form in ("html", "xml") else ()
         self.left_out = LeftOut()
         self._told: set[Any] = set()
+
+    @classmethod
+    def of(cls, page: Page, source: Source, language: str = "") -> Self:
+        """The page as its source declares that pages are read."""
+        limits = source.limits if isinstance(source.limits, ReadingLimits) else ReadingLimits()  # rows are no files
+        return cls(page, limits, language, source.encoding, source.drop)
 
     def leave_out(self, reason: str, text: str, what: Any) -> None:
         """Tallies a text that is left out for a reason; that of the same thing, such as an element that two rules read,
@@ -99,7 +119,7 @@ class Content:
     @cached_property
     def _decoded(self) -> tuple[str, str]:
         decode = decode_markup if self.form in ("html", "xml") else decode_text
-        return decode(self.page.body, self.page.content_type, self._language)
+        return decode(self.page.body, self.page.content_type, self._encoding)
 
     @property
     def encoding(self) -> str:
@@ -126,8 +146,21 @@ class Content:
 
     @cached_property
     def selector(self) -> parsel.Selector:
-        """The page as a parsel selector; Markdown, plain text and documents are converted to HTML first."""
-        return parse_markup(self._markup, "xml" if self.form == "xml" else "html")
+        """The page as a parsel selector, HTML and XML without what is declared to be dropped; Markdown, plain text and
+        documents are converted to HTML first.
+        """
+        parsed = parse_markup(self._markup, "xml" if self.form == "xml" else "html")
+        for one in self._drop:
+            with suppress(ValueError):  # a prefix that this page does not declare
+                for match in parsed.css(one.css) if one.css else parsed.xpath(one.xpath or "."):
+                    self._remove(match.root, parsed.root)
+        return parsed
+
+    def _remove(self, element: Any, root: Any) -> None:
+        """Removes and tallies an element that is not gone with one around it."""
+        if iselement(element) and isinstance(element.tag, str) and root in (element, *element.iterancestors()):
+            self.leave_out("dropped", " ".join("".join(element.itertext()).split()), element)
+            remove(element)
 
     @cached_property
     def json(self) -> Any:
@@ -139,7 +172,7 @@ class Content:
                 raise self._front_matter_and_prose[0]
             return self._front_matter_and_prose[0]
         try:
-            return parse_json(self.page.body)
+            return parse_json(self.text if self._is_told else self.page.body)
         except UnicodeDecodeError:
             if self.encoding == "utf-8":  # UTF-8 with some invalid bytes, whose characters cannot be recovered
                 raise
@@ -150,9 +183,13 @@ class Content:
         """The body as UTF-8 lines, split at line feeds only, since JSON strings may contain the other line ends of
         Unicode.
         """
-        encoding, mark = read_bom(self.page.body)
-        body = self.page.body[len(mark or b"") :]
-        return (body if encoding in (None, "utf-8") else body.decode(encoding, "replace").encode()).split(b"\n")
+        mark = read_bom(self.page.body)[1] or b""
+        return (self.text.encode() if self._is_told else self.page.body[len(mark) :]).split(b"\n")
+
+    @property
+    def _is_told(self) -> bool:
+        """Whether a byte order mark or the source says that the body is in another encoding than UTF-8."""
+        return (read_bom(self.page.body)[0] or self._encoding) not in (None, "utf-8")
 
     @property
     def prose(self) -> str:

@@ -3,67 +3,33 @@
 Evidence in order of trust, each only as far as the bytes agree with it:
 
 1. a byte order mark;
-2. the NUL pattern of UTF-16 and UTF-32;
-3. valid UTF-8, since text in another encoding is hardly ever valid UTF-8 while pages are often mislabelled;
-4. the Content-Type header;
-5. <meta> or the XML declaration;
-6. the alphabet of the language that the page or its declaration names, in one of the encodings that were usual for it;
-7. statistical detection.
+2. what the source declares (`encoding`);
+3. the NUL pattern of UTF-16 and UTF-32;
+4. valid UTF-8, since text in another encoding is hardly ever valid UTF-8 while pages are often mislabelled;
+5. the Content-Type header;
+6. <meta> or the XML declaration;
+7. chardet. A Latin-1 label is often only the server's default, so it overrides that, too.
 
-A Latin-1 label is often only the server's default, so the last two override it when they are sure of another encoding.
+Of 2,579 pieces of man pages and Wikipedia without a label, in 18 encodings, 20 to 600 bytes long, 2,448 are read right.
 """
 
 import codecs
-import math
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, read_bom, resolve_encoding
-from webencodings.labels import LABELS  # type: ignore[import-untyped]  # ships no types
+import webencodings  # type: ignore[import-untyped]  # ships no types
+from w3lib.encoding import read_bom
 
-from almanac.core.locales import primary
-
-# Encodings that a label may name, with the codec to use. Others (utf-7, punycode, unicode_escape …) are never those of
-# pages, and some take quadratic time.
-_CODECS = {
-    **{name: name for name in ("utf-8", "utf-16", "utf-16-le", "utf-16-be", "koi8-r", "koi8-u", "cp866", "mac-roman",
-    "mac-cyrillic")},
-    **{f"cp{n}": f"cp{n}" for n in range(1250, 1259)},
-    **{f"iso8859-{n}": f"iso8859-{n}" for n in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)},
-    "ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
-    "cp874": "cp874",
-    "gb2312": "gb18030", "gbk": "gb18030", "cp936": "gb18030", "gb18030": "gb18030", "big5": "big5hkscs",
-    "cp950": "big5hkscs", "big5hkscs": "big5hkscs",
-    "shift_jis": "cp932", "cp932": "cp932", "shift_jis_2004": "cp932", "euc_jp": "euc_jp", "euc_jis_2004": "euc_jp",
-    "iso2022_jp": "iso2022_jp", "iso2022_jp_2": "iso2022_jp", "euc_kr": "cp949", "cp949": "cp949",
-}  # fmt: skip
-# Python's names of encodings that browsers call otherwise.
-_PYTHON_NAMES = {
-    "iso-8859-8-i": "iso-8859-8",
-    "macintosh": "mac-roman",
-    "x-mac-cyrillic": "mac-cyrillic",
-    "windows-874": "cp874",
-}
-_DETECTABLE = [
-    *(f"cp{n}" for n in (1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258, 866, 874, 932, 949)),
-    *(
-        "iso-8859-2",
-        "iso-8859-5",
-        "iso-8859-6",
-        "iso-8859-7",
-        "koi8-r",
-        "koi8-u",
-        "euc-jp",
-        "iso-2022-jp",
-        "gb18030",
-        "big5hkscs",
-    ),
-]
-_LEGIBLE = re.compile(r"[\w-]+")  # the labels that w3lib can read
+# Python's codecs with all characters that browsers read by these names.
+_WIDER = {"gbk": "gb18030", "big5": "big5hkscs", "shift_jis": "cp932", "euc-kr": "cp949"}
+_CHARSET = re.compile(rb"""charset\s*+=\s*+["']?\s*+([^\s"'/>;,]+)""", re.IGNORECASE)
+_META = re.compile(rb"<meta\b[^<>]{0,512}", re.IGNORECASE)
+_XML = re.compile(rb"""\s*+<\?xml\b[^<>]{0,256}?\sencoding\s{0,8}=\s{0,8}["']([\w.:-]+)""")
+_COMMENT_OR_SCRIPT = re.compile(rb"<!--.*?-->|<script\b.*?</script", re.DOTALL | re.IGNORECASE)
+_META_BYTES = 65_536
 _SAMPLE_BYTES = 16_384
 _PIECE_BYTES = 4096
-_META_BYTES = 65_536
 
 _DOUBLED = re.compile("[Â-ô][\x80-\xbf€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]")
 _CP1252 = {ord(bytes([n]).decode("cp1252", "ignore") or chr(n)): n for n in range(0x80, 0xA0)}
@@ -86,72 +52,31 @@ _NOT_CONTROL = bytes(n for n in range(256) if n in (*range(0x09, 0x0E), 0x1B) or
 
 _PIECE = re.compile(rb"[^<>\r\n]+")
 _HIGH = re.compile(rb"[\x80-\xff]")
-_BAD = re.compile("[\ufffd\x80-\x84\x86-\x9f]")
-_CONTROLS = re.compile("[\x80-\x84\x86-\x9f]")  # but for NEL, which some systems end lines with
-# Windows' code pages have letters and quotation marks where ISO 8859 has controls, and for the most part the same
-# letters elsewhere.
-_WINDOWS = {"iso8859-2": "cp1250", "iso8859-5": "cp1251", "iso8859-6": "cp1256", "iso8859-7": "cp1253"}
-_COMMENT_OR_SCRIPT = re.compile(rb"<!--.*?-->|<script\b.*?</script", re.DOTALL | re.IGNORECASE)
-_ESCAPES = (b"\x1b$B", b"\x1b$@", b"\x1b(J")  # the bytes of ISO-2022-JP are all ASCII
+_BAD = re.compile("[\ufffd\x80-\x84\x86-\x9f]")  # but for NEL, which some systems end lines with
 _TWO_ALPHABETS = re.compile("[A-Za-z][\u0370-\u06ff\u0e00-\u0e7f]|[\u0370-\u06ff\u0e00-\u0e7f][A-Za-z]")  # in one word
 # Signs of a wrong Latin-1 guess: symbols and capitals inside a word, three accented letters in a row.
 _UNREADABLE = re.compile(
     "[a-zß-öø-ÿ][¢-©¬-¶¸¹¼-¾×÷À-ÖØ-Þ]|[¢-§©¬-¯±-´¶¸¹¼-¾×÷][A-Za-zÀ-ÖØ-öø-ÿ]|[À-ÖØ-öø-ÿ]{3}|[\ufffd\x80-\x9f]"
 )
-_UNSURE = 0.15
-_ICELANDIC = re.compile("[ðþÐÞ]")  # of which chardet is sure; elsewhere these are Turkish ğ, ş, Ğ, Ş or Baltic š, ž
-# Text from Mac OS, DOS or in Latin-9 (œ, €), decoded as a Windows code page, shows controls, or symbols inside words.
-# These encodings are not in _DETECTABLE because detection would confuse them with too many others.
-_NOT_WINDOWS = re.compile(
-    "[\ufffd\x80-\x84\x86-\x9f]|[a-zß-öø-ÿš][À-ÖØ-ÞŠŤŽŸˆ‡†ƒ‰‹›”„‚§¤][a-zß-öø-ÿš‹]|[a-zß-öø-ÿ][ŽŸˆ](?!\\w)"
-    r"|[A-Za-zß-öø-ÿ][¼½¾\u2500-\u259f][a-zß-öø-ÿ]|\d\s?¤"
-)
-_OLD_PAGES = ("iso8859-15", "mac-roman", "cp850")
-# Letters outside ASCII of languages of which a few sentences are too little for detection, with the encodings that were
-# usual for them, the likeliest first, and those of DOS and Mac OS, which were not usual on the web.
-_CENTRAL = (("cp1250", "iso8859-2"), ("cp852", "iso8859-16"))
-_BALTIC = (("cp1257",), ("iso8859-4", "cp775"))
-_TURKISH = (("cp1254",), ("cp857",))
-_WESTERN = (("cp1252",), ("mac-roman", "cp850"))
-_ALPHABETS = {
-    "bs": (_CENTRAL, "čćđšž"), "cs": (_CENTRAL, "áčďéěíňóřšťúůýž"), "hr": (_CENTRAL, "čćđšž"), "hu": (_CENTRAL,
-    "áéíóöőúüű"), "pl": (_CENTRAL, "ąćęłńóśźż"),
-    "ro": (_CENTRAL, "ăâîşţșț"), "sk": (_CENTRAL, "áäčďéíĺľňóôŕšťúýž"), "sl": (_CENTRAL, "čćđšž"),
-    "et": ((("cp1257", "cp1252"), _BALTIC[1]), "äõöüšž"), "lt": (_BALTIC, "ąčęėįšųūž"), "lv": (_BALTIC, "āčēģīķļņšūž"),
-    "tr": (_TURKISH, "çğıİöşüâîû"),
-    "ca": (_WESTERN, "àçèéíïòóúü·"), "da": (_WESTERN, "æøåéü"), "de": (_WESTERN, "äöüßé"), "es": (_WESTERN, "áéíñóúü"),
-    "fi": (_WESTERN, "äöåéšž"),
-    "fr": (_WESTERN, "àâæçéèêëîïôœùûüÿ"), "is": (_WESTERN, "áðéíóúýþæö"), "it": (_WESTERN, "àèéìíîòóùú"),
-    "nb": (_WESTERN, "æøåéòô"),
-    "nl": (_WESTERN, "áéëèïíóöüú"), "no": (_WESTERN, "æøåéòô"), "pt": (_WESTERN, "áâãàçéêíóôõúü"), "sv": (_WESTERN,
-    "åäöéü"),
-}  # fmt: skip
-# Least shares of letters of the alphabet among so many characters outside ASCII, and of those of an encoding of DOS or
-# Mac OS, which have to be three.
-_SHARES = ((8, 0.5), (20, 0.8), (math.inf, 0.9))
-_OLD_SHARE, _OLD_LETTERS = 0.8, 3
-# difference of two shares that says nothing, and characters from which on chardet tells two encodings of a region apart
-_ALIKE, _TOLD_APART = 0.1, 8
-# Signs where a word is: letters of another encoding. A letter beside a digit is a sign there: "£5".
-_IN_WORD = re.compile(r"[©®¶±µ](?=[^\W\d_]{3})|(?<=[^\W\d_])[»«µ](?=[^\W\d_])|(?<=[^\W\d_])[±¶]")
-_LANGUAGE = re.compile(rb"<html\b[^<>]*?\s(?:xml:)?lang\s*=\s*[\"']?([a-z]{2,3})\b", re.IGNORECASE)
-_WIDE_PAGES = frozenset({"cp932", "cp949", "gb18030", "big5hkscs", "euc_jp", "iso2022_jp"})
-_PRINTED = frozenset("‘’‚“”„«»‹›–—…•°€£§©®™¿¡ªº½¼¾²³×±´µ\xa0")
+_UNSURE = 0.08
+_ESCAPES = (b"\x1b$B", b"\x1b$@", b"\x1b(J")  # the bytes of ISO-2022-JP are all ASCII
 
 
-def decode_markup(body: bytes, content_type: str = "", language: str = "") -> tuple[str, str]:
-    """Returns (encoding, text) of HTML or XML. `language` is a BCP 47 tag for a page that names none itself.
-    Undecodable bytes become U+FFFD.
+def decode_markup(body: bytes, content_type: str = "", encoding: str | None = None) -> tuple[str, str]:
+    """Returns (encoding, text) of HTML or XML, in the `encoding` that its source declares. Undecodable bytes become
+    U+FFFD.
     """
-    own = _LANGUAGE.search(body, 0, 4096)
-    return _decode(body, content_type, _declared(body), own[1].decode() if own else language)
+    return _decode(body, content_type, encoding, _declared)
 
 
-def decode_text(body: bytes, content_type: str = "", language: str = "") -> tuple[str, str]:
-    """Returns (encoding, text) of a plain text file, which is in `language`, a BCP 47 tag, where that is known.
-    Undecodable bytes become U+FFFD.
-    """
-    return _decode(body, content_type, None, language)
+def decode_text(body: bytes, content_type: str = "", encoding: str | None = None) -> tuple[str, str]:
+    """Returns (encoding, text) of a plain text file. Arguments and errors as in `decode_markup`."""
+    return _decode(body, content_type, encoding, lambda _: None)
+
+
+def is_labelled(body: bytes, content_type: str = "") -> bool:
+    """Whether a page or its server says what it is written in."""
+    return read_bom(body)[0] is not None or any((_labelled(content_type.encode("latin-1", "ignore")), _declared(body)))
 
 
 def is_binary(body: bytes) -> bool:
@@ -167,13 +92,15 @@ def is_binary(body: bytes) -> bool:
     return controls >= 16 and controls * 20 > len(head)  # a page with a stray NUL or two is still text
 
 
-def _decode(body: bytes, content_type: str, declared: str | None, language: str) -> tuple[str, str]:
+def _decode(
+    body: bytes, content_type: str, encoding: str | None, declared_in: Callable[[bytes], str | None]
+) -> tuple[str, str]:
     marked, mark = read_bom(body)
     if marked is not None and mark is not None:
         return marked, body[len(mark) :].decode(marked, "replace")
-    if wide := _wide(body):
-        return wide, body.decode(wide, "replace")
-    labels = [_codec(http_content_type_encoding(_known(content_type))), declared]
+    if encoding := encoding or _wide(body):
+        return encoding, body.decode(encoding, "replace")
+    labels = [_labelled(content_type.encode("latin-1", "ignore")), declared_in(body)]
     if body.isascii():
         jis = any(escape in body for escape in _ESCAPES)
         return ("iso2022_jp", body.decode("iso2022_jp", "replace")) if jis else ("utf-8", body.decode("ascii"))
@@ -183,47 +110,36 @@ def _decode(body: bytes, content_type: str, declared: str | None, language: str)
     fitting = (
         label
         for label in labels
-        if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label, language)
+        if label and _agrees(body[:_SAMPLE_BYTES] if label.startswith("utf-16") else sample, label)
     )
-    encoding = next(fitting, None) or _detected(sample, language)
-    return encoding, body.decode(encoding, "replace")
+    found = next(fitting, None) or _detected(sample)
+    return found, body.decode(found, "replace")
 
 
-def _codec(label: str | None) -> str | None:
+def _codec(label: str) -> str | None:
     """The Python codec that browsers use for a label; None if it names no encoding of pages."""
-    name = resolve_encoding(label) if label else None
-    return _CODECS.get(codecs.lookup(name).name) if name else None
+    found = webencodings.lookup(label)
+    if found is None or found.name in ("x-user-defined", "replacement"):  # replacement: what no browser reads
+        return None
+    return _WIDER.get(found.name) or codecs.lookup(found.codec_info.name).name
 
 
-# Labels that browsers know, and w3lib does not, or cannot read. They are replaced before it reads a header or
-# declaration, since it drops those.
-_LABELS = {
-    label: python_name
-    for label, python_name in ((label, _PYTHON_NAMES.get(name, name)) for label, name in LABELS.items())
-    if _codec(python_name) is not None and (_codec(label) is None or not _LEGIBLE.fullmatch(label))
-}
-_LABELLED = re.compile(
-    rf"((?:charset|encoding)\s*+=\s*+(?:[\"']\s*+)?)({'|'.join(map(re.escape, _LABELS))})(?![\w-])", re.IGNORECASE
-)
-
-
-def _known(text: str) -> str:
-    """The text with labels that w3lib knows."""
-    return _LABELLED.sub(lambda at: at[1] + _LABELS[at[2].lower()], text)
+def _labelled(text: bytes) -> str | None:
+    """The codec that `charset=` names in a header or tag."""
+    named = _CHARSET.search(text)
+    return _codec(named[1].decode("latin-1")) if named else None
 
 
 def _declared(body: bytes) -> str | None:
     """The codec declared in <meta> or the XML declaration. UTF-16 is ignored there: the declaration was found by
     reading ASCII.
     """
-    label = html_body_declared_encoding(_known(body[:4096].decode("latin-1")))
-    if label is None and b"<meta" in body[4096:_META_BYTES].lower():
-        rest = _COMMENT_OR_SCRIPT.sub(b"", body[:_META_BYTES])
-        tags = (
-            _known(rest[at.start() : at.start() + 512].decode("latin-1")) for at in re.finditer(rb"(?i)<meta", rest)
-        )
-        label = next(filter(None, map(html_body_declared_encoding, tags)), None)
-    codec = _codec(label)
+    head = body[:_META_BYTES]
+    if named := _XML.match(head):
+        codec = _codec(named[1].decode("latin-1"))
+    else:
+        tags = _META.finditer(_COMMENT_OR_SCRIPT.sub(b"", head))
+        codec = next(filter(None, (_labelled(tag[0]) for tag in tags)), None)
     return None if codec and codec.startswith("utf-16") else codec
 
 
@@ -299,7 +215,7 @@ def _pieces(body: bytes) -> Iterator[bytes]:
             return
 
 
-def _agrees(sample: bytes, label: str, language: str) -> bool:
+def _agrees(sample: bytes, label: str) -> bool:
     """Whether the sample can be in the encoding that the label names."""
     if label == "utf-8":
         return False
@@ -309,84 +225,22 @@ def _agrees(sample: bytes, label: str, language: str) -> bool:
         return False
     if label.startswith("utf-16"):
         return all(unicodedata.category(c) not in ("Cn", "Co", "Cs") for c in text)
-    return label != "cp1252" or _detected(sample, language) == label
+    return label != "cp1252" or _detected(sample) == label
 
 
-def _detected(sample: bytes, language: str) -> str:
-    """The encoding in which the sample has the letters of its language, else the likeliest one.
-
-    If text in that one has controls or odd words, an encoding of Mac OS, DOS or Latin-9 is taken in which it has none.
+def _detected(sample: bytes) -> str:
+    """The encoding of which chardet is surest, of those that pages and spreadsheets were written in, without those in
+    which the text has controls, or a word letters of two alphabets. It cannot tell a single character, or "20 °C": that
+    is cp1252, unless it is unreadable so.
     """
-    if usual := _by_alphabet(sample, primary(language)):
-        return usual
-    likeliest = _likeliest(sample)
-    is_wrong = likeliest not in _WIDE_PAGES and _NOT_WINDOWS.search(sample.decode(likeliest, "replace"))
-    return (_as_old_page(sample) if is_wrong else None) or likeliest
+    from chardet import EncodingEra, detect_all
 
-
-def _by_alphabet(sample: bytes, language: str) -> str | None:
-    """The encoding of a language in which most of the sample's characters outside ASCII are letters of its alphabet;
-    None where there is none.
-
-    Others are in names. Of two encodings in which they are alike, the one that chardet prefers, or, of a few
-    characters, the more usual one.
-    """
-    (usual, old), alphabet = _ALPHABETS.get(language, (((), ()), ""))
-    letters = "".join(c for c in alphabet + alphabet.upper() if not c.isascii())
-    own_letter = re.compile(rf"(?<!\d)[{letters}](?!\d)") if letters else _IN_WORD
-    fitting: dict[str, tuple[float, int]] = {}
-    for encoding in (*usual, *old):
-        text = sample.decode(encoding, "replace")
-        foreign = sum(not c.isascii() and c not in _PRINTED for c in text) + len(_IN_WORD.findall(text))
-        own = len(own_letter.findall(text))
-        share = own / foreign if foreign else 0.0
-        least = next(least for size, least in _SHARES if foreign < size) if encoding in usual else _OLD_SHARE
-        if share >= least and own >= (1 if encoding in usual else _OLD_LETTERS):
-            fitting[encoding] = (share, foreign)
-    best = max(fitting, key=lambda encoding: fitting[encoding][0], default=None)
-    if best is None or fitting[best][1] < _TOLD_APART:
-        return best
-    alike = [one for one in usual if one in fitting and fitting[one][0] >= fitting[best][0] - _ALIKE]
-    sure = _sureness(sample) if best in alike and len(alike) > 1 else {}
-    return max(alike, key=lambda encoding: sure.get(encoding, 0.0)) if sure else best
-
-
-def _sureness(sample: bytes) -> dict[str, float]:
-    """How sure chardet is of each encoding, 0 to 1; without those in which words have letters of two alphabets."""
-    from chardet import detect_all
-
-    sure: dict[str, float] = {}
-    for candidate in detect_all(sample, include_encodings=_DETECTABLE, compat_names=False):
-        codec = _codec(candidate["encoding"])
-        if codec and not _TWO_ALPHABETS.search(sample.decode(codec, "replace")):
-            sure.setdefault(codec, float(candidate["confidence"]))
-    return sure
-
-
-def _likeliest(sample: bytes) -> str:
-    """The encoding that chardet detects; cp1252 where the evidence is weak, as in a short title, and the text is
-    readable in it.
-    """
-    sure = _sureness(sample)
-    if not sure:
-        return "cp1252"
-    best = max(sure, key=lambda codec: sure[codec])
-    twin = _WINDOWS.get(best, "")
-    if 2 * sure.get(twin, 0.0) >= sure[best] and _CONTROLS.search(sample.decode(best, "replace")):
-        best = twin
-    close = sure[best] < _UNSURE and sure.get("cp1252", 0.0) * 3 >= sure[best]
-    few = len(_HIGH.findall(sample)) < 4
-    western = sample.decode("cp1252", "replace")
-    is_readable = not _UNREADABLE.search(western) and (few or not _ICELANDIC.search(western))
-    return "cp1252" if (close or few) and is_readable else best
-
-
-def _as_old_page(sample: bytes) -> str | None:
-    """The first of Latin-9, Mac Roman and cp850 in which every character outside ASCII is a letter or a typographic
-    mark; None if there is none.
-    """
-    for encoding in _OLD_PAGES:
-        foreign = [c for c in sample.decode(encoding) if not c.isascii()]
-        if all(c.isalpha() or c in _PRINTED for c in foreign) and not _UNREADABLE.search(sample.decode(encoding)):
-            return encoding
-    return None
+    eras = EncodingEra.MODERN_WEB | EncodingEra.LEGACY_ISO | EncodingEra.LEGACY_MAC | EncodingEra.DOS
+    for found in detect_all(sample, ignore_threshold=True, encoding_era=eras, compat_names=False):
+        codec = codecs.lookup(found["encoding"] or "cp1252").name
+        text = sample.decode(codec, "replace")
+        if _TWO_ALPHABETS.search(text) or _BAD.search(text):
+            continue
+        is_unsure = found["confidence"] < _UNSURE or len(_HIGH.findall(sample)) == 1
+        return "cp1252" if is_unsure and not _UNREADABLE.search(sample.decode("cp1252", "replace")) else codec
+    return "cp1252"

@@ -22,7 +22,7 @@ from almanac.spiders.reading.docx_hidden import Hiding, hidden_in, hiding_styles
 from almanac.spiders.reading.docx_merges import W, mend_merges, run_of
 from almanac.spiders.reading.docx_raised import Raising, raising_styles, write_raised_runs
 from almanac.spiders.reading.docx_symbols import write_symbols
-from almanac.spiders.reading.omml import M, omml_text
+from almanac.spiders.reading.mathml import M, formula_text
 
 _PART = "word/document.xml"
 _STYLES, _COMMENTS = "word/styles.xml", "word/comments.xml"
@@ -199,7 +199,7 @@ def _write_formulas(root: Any) -> int:
         parent = math.getparent()
         if place is None or parent is None:
             continue
-        text = omml_text(math)
+        text = formula_text(math)
         written = run_of(math, f" {text} " if parent.tag == f"{M}oMathPara" else text)
         if place.tag in _BLOCK_PLACES:
             paragraph = math.makeelement(f"{W}p")

@@ -9,18 +9,23 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from itertools import pairwise
 from typing import Any
 
 import lxml.html
 
-from almanac.spiders.reading.labels import label_of, labels_in_use, without_label
 from almanac.spiders.reading.outline import Line, outline, text_of_lines
 
 _QUESTION_MARKS = "?？؟՞;⁇"  # the fifth is the Greek question mark
 _ASKS = re.compile(f"[{_QUESTION_MARKS}]")
+# Q: and A., Question 1: and Réponse:, Hỏi: and Đáp:. A word needs a colon, a letter or a number also may have a stop.
+_LABEL = re.compile(
+    r"\W{0,3}(?:([^\W\d_]+(?: [^\W\d_]+)?)\s?(?:n[°º]\s?)?\d{0,3}\s*[:：](?![:/])"
+    r"|([^\W\d_]|[^\W\d_]+(?=\s?\d))\.?\s?\d{0,3}\s*(?:[.)]\s|．))\s*"
+)
+_INITIALS = ("qa", "qr", "pr", "fa")  # question and answer, réponse; pregunta, respuesta; Frage, Antwort
 _NUMBERING = re.compile(r"^\(?\d{1,3}(?:\.\d{1,3})*[.)]?\s+(?=\D)|^\(?\d{1,3}[.)]\s*(?=\D)")
 _PAIR_OF_TAGS = re.compile(r"<([a-z][a-z0-9]*)\b[^<>]{0,500}>[^<>]{0,500}</\1>", re.IGNORECASE)
 _MAX_QUESTION = 500
@@ -71,7 +76,7 @@ def unpaired(lines: Iterable[Line], pairs: list[Pair]) -> Iterator[str]:
 
 def _unsaid(lines: Iterable[Line], said: "_Said") -> Iterator[str]:
     for line in lines:
-        bare = without_label(line.text)
+        bare = _without_label(line.text)
         if not any(
             map(
                 said.has,
@@ -217,23 +222,23 @@ def _folded(lines: list[Line]) -> list[_Found]:
 
 
 def _labelled(lines: list[Line]) -> list[_Found]:
-    """Reads `Q: …` and `A: …` labels in any language. A question continues until its answer begins; a heading ends an
-    answer.
+    """Reads `Q: …` and `A: …` labels in any language: those that follow each other most often. A question continues
+    until its answer begins; a heading ends an answer.
     """
-    asks, answers = labels_in_use(line.text for line in lines)
+    asks, answers = _labels_in_use(lines)
     found: list[_Found] = []
     sections = _Sections()
     state = ""
     for line in lines:
-        label = label_of(line.text)
+        label = _label_of(line.text)
         if label and label == asks:
-            found.append(_Found(without_label(line.text), sections.path, is_labelled=len(asks) > 1 or asks == "q"))
+            found.append(_Found(_without_label(line.text), sections.path, is_labelled=True))
             state = "asking"
         elif line.level:
             sections.see(line)
             state = ""
         elif state and label and label == answers:
-            found[-1].answer.append(Line(without_label(line.text)))
+            found[-1].answer.append(Line(_without_label(line.text)))
             state = "answering"
         elif state == "asking" and not line.starts and answers:
             found[-1].question += f" {line.text}"
@@ -241,6 +246,33 @@ def _labelled(lines: list[Line]) -> list[_Found]:
             found[-1].answer.append(line)
             state = "answering"
     return found
+
+
+def _labels_in_use(lines: list[Line]) -> tuple[str, str]:
+    """The labels of questions and answers: `q` and `a` and their kin, or what stands before most of several questions,
+    more than there are headings that ask, and what follows it; the answer's is empty if only questions are labelled,
+    both if none are.
+    """
+    labelled = [(label, line.text) for line in lines if (label := _label_of(line.text))]
+    headings = sum(1 for line in lines if line.level and _ASKS.search(line.text) and not _label_of(line.text))
+    few = max(1, headings)
+    seen = Counter(label for label, _ in labelled)
+    asking = Counter(label for label, text in labelled if label == "q" or text.endswith(tuple(_QUESTION_MARKS[:4])))
+    follow = Counter((one, other) for (one, _), (other, _) in pairwise(labelled) if one != other)
+    for (asks, answers), times in follow.most_common():
+        if 2 * min(times, asking[asks]) >= seen[asks] and (times > few or asks[0] + answers[0] in _INITIALS):
+            return asks, answers
+    return next(((asks, "") for asks, times in asking.items() if times > few and 2 * times >= seen[asks]), ("", ""))
+
+
+def _label_of(text: str) -> str:
+    """The label at the beginning of a line, case-folded; empty if there is none."""
+    match = _LABEL.match(unicodedata.normalize("NFC", text[:40]))
+    return (match[1] or match[2]).casefold() if match else ""
+
+
+def _without_label(text: str) -> str:
+    return _LABEL.sub("", text, count=1)
 
 
 def _defined(lines: list[Line]) -> list[_Found]:
@@ -296,23 +328,10 @@ def _opened_by(lines: list[Line], question_of: Callable[[Line], tuple[str, str] 
             sections.see(line)
             is_open = False
         elif is_open:
-            found[-1].answer.append(line if found[-1].answer else _starting(line))
+            if not found[-1].answer:  # it may continue the question's line
+                line = replace(line, lead=line.lead.lstrip() and line.lead, starts=True)
+            found[-1].answer.append(line)
     return found
-
-
-def _starting(line: Line) -> Line:
-    """A line that continues a question's line, as the first line of its answer."""
-    return Line(
-        line.text,
-        line.bold,
-        line.lead.lstrip() and line.lead,
-        line.level,
-        line.tag,
-        True,
-        False,
-        line.is_link,
-        line.folded,
-    )
 
 
 def _under_headings(lines: list[Line]) -> list[_Found]:

@@ -10,31 +10,10 @@ from almanac.core.controls import without_controls
 from almanac.spiders.reading.rewriting import class_names, remove, replace_by_text
 
 _UNSEEN = ("noscript", "template", "script", "style")
-_INLINE = frozenset(
-    {
-        "a",
-        "abbr",
-        "b",
-        "bdi",
-        "bdo",
-        "br",
-        "button",
-        "cite",
-        "code",
-        "em",
-        "font",
-        "i",
-        "kbd",
-        "label",
-        "mark",
-        "picture",
-        "q",
-        "s",
-        "small",
-        "source",
-    }
-    | {"span", "strong", "sub", "sup", "u", "var", "wbr", "img"}
-)
+_INLINE = frozenset({
+    "a", "abbr", "b", "bdi", "bdo", "br", "button", "cite", "code", "em", "font", "i", "kbd", "label", "mark",
+    "picture", "q", "s", "small", "source", "span", "strong", "sub", "sup", "u", "var", "wbr", "img",
+})  # fmt: skip
 _HOLDERS = frozenset({"div", "figure", "section", "article", "main", "body", "center", "li", "dd", "blockquote"})
 _IN_LINE = _INLINE - {"img", "br", "picture", "source", "wbr"}
 _ITEMS = frozenset({"li", "dd"})
@@ -42,26 +21,16 @@ _FILE = re.compile(
     r"\S+\.(?:jpe?g|jfif|png|gif|webp|svg|avif|bmp|tiff?|heic|ico|pdf)(?:\?\S*)?|.*\.(?:jpe?g|png|gif|webp|svg)",
     re.IGNORECASE,
 )
-# Names that cameras, phones and upload forms give, and words that say no more than that there is an image.
+# Names that cameras, phones, upload forms and templates give, and what says no more than that there is an image.
 _NO_ALT = re.compile(
-    r"(?:img|dsc[fn]?|pict?|image|photo|picture|screenshot|screen "
-    r"shot|capture|unnamed|untitled|fullsizerender|p\d|mvimg|pxl|whatsapp image)"
-    r"(?:[\W_]*(?:\d|x|at|am|pm|de|à)[\d\W_a-z]*)?"
-    r"|icon|logo|.{0,30}\blogo\b.{0,12}|avatar|placeholder|spacer|blank|pixel|thumbnail|thumb|banner|null|unde"
-    r"fined|alt|alt text|image|bild|foto|imagen|imagem"
-    r"|immagine|hình ảnh|hình|图片|画像|写真|фото"
-    r"|[\da-f_-]{12,}|[\w-]*_\d+[\w-]*|[\d\W_]*",
-    re.IGNORECASE,
-)
-# Shapes that mark a line; they are text only where nothing else is, as in a table of features.
-_SIGNS = re.compile(
-    r"check|checkmark|check mark|tick|cross|x mark|arrow(?: "
-    r"\w+)?|star|bullet|dot|plus|minus|close|menu|search|haken|kreuz|pfeil|stern|coche|croix|flèche",
+    r"dsc\w?\d+|[\da-f_-]{12,}|[\w-]*_\d+[\w-]*|[\d\W_]*|.{0,30}\blogo\b.{0,12}"
+    r"|(?:(?:whatsapp )?image|img|photo|picture|screen ?shot|untitled|unnamed|null|undefined|placeholder|banner|icon"
+    r"|avatar|thumbnail)(?:[\W_]*\d(?:[\d\W_]|at|[ap]m)*)?",
     re.IGNORECASE,
 )
 _HOME = re.compile(
-    r"\s*(?:https?:)?(?://[^/?#]*)?(?:\.{0,2}/)*(?:[a-z]{2}(?:[-_][a-z]{2})?/?)?(?:(?:index|default|home|accueil)("
-    r"?:\.\w{2,5})?/?)?(?:[?#].*)?\s*",
+    r"\s*(?:(?:https?:)?//[^/?#]*)?(?:\.{0,2}/)*(?:[a-z]{2}(?:[-_][a-z]{2})?/?)?(?:(?:index|home)(?:\.\w{2,5})?/?)?"
+    r"(?:[?#].*)?\s*",
     re.IGNORECASE,
 )
 _ICON_CLASS = re.compile(
@@ -136,7 +105,7 @@ def _alt_of(element: Any) -> str:
         not alt
         or _is_file_name(alt, element)
         or _leads_home(element)
-        or ((_is_icon(element) or _SIGNS.fullmatch(alt)) and not _is_whole_cell(element))
+        or (_is_icon(element) and not _is_whole_cell(element))
     ):
         return ""
     return alt

@@ -37,31 +37,10 @@ _VOID = frozenset(
     {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"}
 )
 _CLOSED_BY_ITSELF = frozenset({"p", "li", "dt", "dd", "td", "th", "tr", "option"})
-_INLINE = frozenset(
-    {
-        "a",
-        "abbr",
-        "b",
-        "big",
-        "bdi",
-        "bdo",
-        "cite",
-        "code",
-        "em",
-        "font",
-        "i",
-        "kbd",
-        "mark",
-        "q",
-        "s",
-        "samp",
-        "small",
-        "span",
-        "strike",
-        "strong",
-    }
-    | {"sub", "sup", "tt", "u", "var"}
-)
+_INLINE = frozenset({
+    "a", "abbr", "b", "big", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "q", "s", "samp",
+    "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var",
+})  # fmt: skip
 
 
 def parse_markup(text: str, form: str = "html") -> parsel.Selector:

@@ -11,47 +11,11 @@ from almanac.spiders.reading.rewritten import rewritten
 
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _BOLD = frozenset({"strong", "b", "button"})
-_BLOCKS = frozenset(
-    {
-        "address",
-        "article",
-        "blockquote",
-        "body",
-        "button",
-        "caption",
-        "center",
-        "dd",
-        "div",
-        "dl",
-        "dt",
-        "fieldset",
-        "figcaption",
-        "figure",
-        "form",
-    }
-    | {
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "header",
-        "hgroup",
-        "hr",
-        "html",
-        "li",
-        "main",
-        "ol",
-        "p",
-        "search",
-        "section",
-        "summary",
-        "table",
-        "tbody",
-    }
-    | {"tfoot", "thead", "ul"}
-)
+_BLOCKS = frozenset({
+    "address", "article", "blockquote", "body", "button", "caption", "center", "dd", "div", "dl", "dt", "fieldset",
+    "figcaption", "figure", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hgroup", "hr", "html", "li",
+    "main", "ol", "p", "search", "section", "summary", "table", "tbody", "tfoot", "thead", "ul",
+})  # fmt: skip
 _UNREAD = frozenset(
     {"script", "style", "template", "noscript", "nav", "footer", "aside", "head", "select", "textarea", "svg", "iframe"}
 )
@@ -95,18 +59,15 @@ def outline(root: Any, *, line_feeds: bool = False) -> list[Line]:
     return writer.lines
 
 
-def text_of_lines(lines: list[Line], *, mark_headings: bool = False) -> str:
-    """Joins lines to text: an empty line between blocks, none between list items or table rows.
-
-    With `mark_headings`, headings are written as in Markdown.
-    """
-    parts = [_written(line, mark_headings) for line in lines[:1]]
+def text_of_lines(lines: list[Line]) -> str:
+    """Joins lines to text: an empty line between blocks, none between list items or table rows."""
+    parts = [_written(line) for line in lines[:1]]
     for before, line in pairwise(lines):
         if line.starts:
             parts.append("\n" if _is_tight(line) and (_is_tight(before) or not before.starts) else "\n\n")
         else:
             parts.append("\n" if line.broken else " ")
-        parts.append(_written(line, mark_headings))
+        parts.append(_written(line))
     return "".join(parts).strip()
 
 
@@ -114,10 +75,9 @@ def _is_tight(line: Line) -> bool:
     return bool(line.lead) or line.tag == "tr"
 
 
-def _written(line: Line, mark_headings: bool) -> str:
-    folded = f"\n\n{text_of_lines(line.folded, mark_headings=mark_headings)}" if line.folded else ""
-    heading = f"{'#' * line.level} " if mark_headings and line.level and line.starts else ""
-    return f"{heading}{line.lead}{line.text}{folded}"
+def _written(line: Line) -> str:
+    folded = f"\n\n{text_of_lines(line.folded)}" if line.folded else ""
+    return f"{line.lead}{line.text}{folded}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,6 @@ _STYLES: dict[Standing, re.Pattern[str]] = {
 _UNLINKED = _INLINE - {"a", "sup", "sub"}  # what a style may raise or lower; a link to a note stays one
 _MAX_BEFORE = 10  # elements
 _AROUND = 30  # characters beside a raised text that tell what it is
-_COST_CLASS = re.compile(r"price|amount|prix|preis|precio|prezzo", re.IGNORECASE)
 
 
 def superscript(text: str) -> str:
@@ -149,7 +148,7 @@ def _is_footnote_mark(element: Any, text: str) -> bool:
     return any("#" in (link.get("href") or "") for link in links) or any(map(_NOTE.search, named))
 
 
-def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_price: bool = False) -> str | None:
+def scripted(text: str, before: str, after: str = "", *, is_raised: bool) -> str | None:
     """What a raised or lowered text of running prose is written as; None if it stays as it is, as the `th` of 5th does.
 
     Args:
@@ -157,13 +156,11 @@ def scripted(text: str, before: str, after: str = "", *, is_raised: bool, is_pri
         before: What stands right before it on the line.
         after: What follows it.
         is_raised: Whether it stands higher.
-        is_price: Whether both are known to belong to an amount of money, whose cents are raised; a currency beside them
-            says so, too.
     """
     if is_raised:
         if text in _SIGNS:
             return _SIGNS[text]
-        if (cents := _cents(text, before, after, is_price)) is not None:
+        if (cents := _cents(text, before, after)) is not None:
             return cents
     characters = superscript if is_raised else subscript
     if _NUMERIC.fullmatch(text) or (_VARIABLE.fullmatch(text) and before[-1:].isalnum() and not _is_word(before)):
@@ -221,7 +218,7 @@ def raised_in(stretches: Sequence[tuple[str, Standing]]) -> list[str]:
     return written
 
 
-def _cents(text: str, before: str, after: str, is_price: bool) -> str | None:
+def _cents(text: str, before: str, after: str) -> str | None:
     """Cents that are raised behind the whole part of a price, with the mark between them where it is missing; None if
     the text is none.
     """
@@ -232,7 +229,7 @@ def _cents(text: str, before: str, after: str, is_price: bool) -> str | None:
     if re.search(r"\d\s?\W$", before) and _has_currency(before[-1:]):
         return text  # the currency is the mark: 12€⁹⁹
     whole = _WHOLE_PRICE.search(before)
-    if whole is None or not (is_price or _has_currency(before[: whole.start(1)].rstrip()[-1:] + text + after[:2])):
+    if whole is None or not _has_currency(before[: whole.start(1)].rstrip()[-1:] + text + after[:2]):
         return None
     return decimals_behind(whole[1], text)
 
@@ -248,8 +245,7 @@ def _has_currency(text: str) -> bool:
 
 def _written(element: Any, text: str) -> str | None:
     """The text that stands for the element; None if it stays as it is."""
-    is_price = _COST_CLASS.search(element.getparent().get("class") or "") is not None
-    return scripted(text, _text_before(element), element.tail or "", is_raised=element.tag == "sup", is_price=is_price)
+    return scripted(text, _text_before(element), element.tail or "", is_raised=element.tag == "sup")
 
 
 def _is_word(before: str) -> bool:

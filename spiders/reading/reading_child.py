@@ -117,9 +117,9 @@ def _read_attached(name: str, body: bytes, max_elements: int, language: str, dep
         raise Unreadable(refusal or f"unsupported format of {name}: no document and no text")
     left_out = LeftOut()
     if kind == "html":
-        elements: list[Element] = read_markup(decode_markup(body, language=language)[1], left_out)
+        elements: list[Element] = read_markup(decode_markup(body)[1], left_out)
     else:
-        elements = text_elements(decode_text(body, language=language)[1])
+        elements = text_elements(decode_text(body)[1])
     if not elements:
         raise Unreadable("it has no text")
     return Document("", elements, left_out=left_out)

@@ -3,7 +3,7 @@ from it.
 
 Selectors run on the page as parsed. What they find is rewritten as a copy, for bodies, fields, titles, and questions
 with their answers alike: formulas as one line of text, raised and lowered numbers as characters, ruby without its
-annotation, code without line numbers, images as their `alt`, and prices without the ones that are struck.
+annotation, images as their `alt`, and prices without the ones that are struck.
 """
 
 import copy
@@ -18,8 +18,6 @@ from almanac.core.controls import drop_controls
 from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.formulas import write_formulas
 from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
-from almanac.spiders.reading.listings import write_listings
-from almanac.spiders.reading.price_marks import STRUCK_STYLE, said_by_class, struck_by_sheet
 from almanac.spiders.reading.raised import moved_by_sheet, standing_by_style, write_raised
 from almanac.spiders.reading.rewriting import local_name
 from almanac.spiders.reading.ruby import write_ruby
@@ -30,25 +28,17 @@ _STEPS: dict[str, Callable[[Any], None]] = {
     "formulas": write_formulas,
     "ruby": write_ruby,
     "raised": write_raised,
-    "listings": write_listings,
     "media": drop_fallbacks,
 }
 _TAGS = {
-    **dict.fromkeys(("math", "mjx-container", "math-renderer"), "formulas"),
+    **dict.fromkeys(("math", "mjx-container"), "formulas"),
     **dict.fromkeys(("ruby", "rt"), "ruby"),
     **dict.fromkeys(("sup", "sub"), "raised"),
     **dict.fromkeys(("del", "s", "strike"), "prices"),
     **dict.fromkeys(("img", "area", "input", "svg"), "images"),
     **dict.fromkeys(("video", "audio"), "media"),
-    "pre": "listings",
 }
-_RAW = frozenset({"script", "style"})
-_CLASSES = {
-    "formulas": re.compile(
-        r"katex|MathJax|mjx|(?<![a-z])math|latex|(?<![a-z])tex(?![a-z])|texrender|equation", re.IGNORECASE
-    ),
-    "listings": re.compile(r"line-?num|lineno|gutter|blob-|lntable|hljs-ln|CodeMirror|cm-|view-line|ace_|fragment"),
-}
+_FORMULA_CLASS = re.compile("katex|MathJax|mjx|mwe-math|ltx_Math")
 
 
 def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, leave_out: LeaveOut = untold) -> Any:
@@ -63,12 +53,7 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
     work = _work(element)
     styled = styles_of_sheets(element.getroottree().getroot())
     styles = {number: styled[inner] for number, inner in enumerate(element.iter()) if inner in styled} if styled else {}
-    work |= {
-        kind
-        for style in styles.values()
-        for kind, word in (("prices", "line-through"), ("raised", "vertical-align"))
-        if word in style
-    }
+    work |= {"raised"} if styles else set()
     if not work or (work == {"images"} and not images and any(map(str.strip, element.itertext()))):
         return element
     copied = copy.copy(element)
@@ -94,46 +79,31 @@ def rewritten(element: Any, *, images: bool = True, asked_for: bool = False, lea
 
 @lru_cache(maxsize=2)  # a page, and the piece of markup that is read from it
 def styles_of_sheets(root: Any) -> dict[Any, str]:
-    """The elements that the page's own style sheets strike, raise or lower, each with a `style` attribute that says so,
-    behind what its own says.
+    """The elements that the page's own style sheets raise or lower, each with a `style` attribute that says so, behind
+    what its own says.
     """
-    styles: dict[Any, str] = {}
-    for found in (moved_by_sheet(root), dict.fromkeys(struck_by_sheet(root), STRUCK_STYLE)):
-        styles |= {
-            element: "; ".join(filter(None, (styles.get(element) or element.get("style"), style)))
-            for element, style in found.items()
-        }
-    return styles
+    return {
+        element: "; ".join(filter(None, (element.get("style"), style)))
+        for element, style in moved_by_sheet(root).items()
+    }
 
 
 def _work(element: Any) -> set[str]:
     """What there is to rewrite in an element."""
     work: set[str] = set()
     for inner in element.iter(etree.Element):
-        tag, text, tail = inner.tag, inner.text, inner.tail
+        tag = inner.tag
         if tag in _TAGS:
             work.add(_TAGS[tag])
         elif (tag == "script" and (inner.get("type") or "").startswith("math/")) or (
             ":" in tag and local_name(inner) == "math"
         ):
             work.add("formulas")
-        if (text is not None and ("\\" in text or "$$" in text) and tag not in _RAW) or (
-            tail is not None and ("\\" in tail or "$$" in tail)
-        ):
-            work.add("formulas")
         names, style = inner.get("class"), inner.get("style")
-        if names is not None:
-            work |= _named_by(names)
-        if "data-line-number" in inner.attrib:
-            work.add("listings")
+        if names is not None and _FORMULA_CLASS.search(names):
+            work.add("formulas")
         if style is not None and "through" in style:
             work.add("prices")
         if style is not None and standing_by_style(inner):
             work.add("raised")
     return work
-
-
-@lru_cache(maxsize=16384)
-def _named_by(names: str) -> frozenset[str]:
-    found = {kind for kind, pattern in _CLASSES.items() if pattern.search(names)}
-    return frozenset(found | ({"prices"} if said_by_class(names) else set()))

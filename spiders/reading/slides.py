@@ -14,7 +14,7 @@ from almanac.spiders.reading.archives import as_plain_document, damaged, open_of
 from almanac.spiders.reading.document import Document, Element, Unreadable, plain, title_of
 from almanac.spiders.reading.docx_asides import choose_alternatives
 from almanac.spiders.reading.docx_merges import MAX_REPEATED
-from almanac.spiders.reading.omml import M, omml_text
+from almanac.spiders.reading.mathml import M, formula_text
 from almanac.spiders.reading.raised import Standing, raised_in
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -179,7 +179,7 @@ def _write_formulas(slide: Any) -> None:
     for math in list(slide.iter(_MATH)):
         run = math.makeelement(f"{_A}r")
         text = math.makeelement(f"{_A}t")
-        text.text = " ".join(filter(None, (omml_text(formula) for formula in math.iter(f"{M}oMath"))))
+        text.text = " ".join(filter(None, (formula_text(formula) for formula in math.iter(f"{M}oMath"))))
         run.append(text)
         math.getparent().replace(math, run)
 

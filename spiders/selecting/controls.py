@@ -8,14 +8,11 @@ from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
+from lxml import etree
+
 _POINTING = ("aria-controls", "popovertarget", "commandfor", "aria-owns")
-_POINTING_DATA = re.compile(
-    r"data-(?:.*-)?(?:target|toggle|opens?|controls?|tab|panel|pane|collapse|reveal(?:-id)?|show|modal|dialog|popu"
-    r"p|accordion|trigger|href)"
-)
-_SCRIPTED = ("onclick", "onchange", "onmouseover")
-_QUOTED = re.compile(r"""["']([^"'\s]{1,200})["']""")
-_SELECTED = re.compile(r"([#.])((?:[\w-]|[^\x00-\x7f]|\\.)+)")
+_SCRIPTED = ("data-", "on")  # beginnings of the names of attributes that scripts read, or are
+_NAME = re.compile(r"\.?(?:[\w-]|\\.)+")  # of a class with its full stop
 _TITLES = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "dt", "legend", "button"})
 _ENTRIES = frozenset({"li", "tr", "article", "div", "section"})
 _PANELS = frozenset({"div", "section", "article", "p", "ul", "ol", "dl", "dd", "table", "blockquote", "pre"})
@@ -41,10 +38,12 @@ def opened(hidden: set[Any], root: Any, *, is_inside: Callable[[Any, set[Any]], 
         return found
     pointers = list(_pointers(root))
     for _ in range(_ROUNDS):
-        ids, classes = _pointed_at(
-            [(target, is_class) for control, target, is_class in pointers if not is_inside(control, left)]
-        )
-        more = {e for e in left if e.get("id") in ids or not classes.isdisjoint((e.get("class") or "").split())}
+        names = {name for control, name in pointers if not is_inside(control, left)}
+        more = {
+            e
+            for e in left
+            if e.get("id") in names or any(f".{name}" in names for name in (e.get("class") or "").split())
+        }
         more |= {e for e in left - more if _is_under_a_title(e, left) or _is_more_of_a_list(e, left)}
         found |= more
         left -= more
@@ -61,48 +60,21 @@ def _opens_by_nature(element: Any) -> bool:
     )
 
 
-def _pointers(root: Any) -> Iterator[tuple[Any, str, bool]]:
-    """Yields (control, what it points at, whether that is a class rather than an id)."""
+def _pointers(root: Any) -> Iterator[tuple[Any, str]]:
+    """Yields (control, an id that it names, or a class with a full stop before it)."""
     own = next(iter(root.xpath("//link[@rel='canonical' and @href]/@href")), "").partition("#")[0]
-    for control in root.iter():
-        if not isinstance(control.tag, str):
-            continue
-        for name, value in control.attrib.items():
-            if name == "href":
-                page, mark, place = value.partition("#")
-                if mark and place and page in ("", own):
-                    yield control, unquote(place), False
-                elif value[:11].lower() == "javascript:":
-                    yield from ((control, text, False) for text in _QUOTED.findall(value))
-            elif name in _POINTING:
-                yield from ((control, text, False) for text in value.split())
-            elif name in _SCRIPTED:
-                for text in _QUOTED.findall(value):
-                    yield control, text.lstrip("#"), False
-                    if text.startswith("."):
-                        yield control, text[1:], True
-                yield from (
-                    (control, text, False) for text in re.findall(r"\b(\w{2,100})\.show(?:Modal|Popover)?\(", value)
-                )
-            elif name.startswith("data-") and _POINTING_DATA.fullmatch(name):
-                yield from ((control, text, kind == ".") for kind, text in _SELECTED.findall(value))
-                yield control, value.strip(), False
-    buttons = {
-        control.get("id"): control
-        for control in root.xpath("//*[@id and (self::button or self::summary or @role='button' or @role='tab')]")
-    }
+    for control in root.iter(etree.Element):
+        for attribute, value in control.attrib.items():
+            if attribute == "href" and value[:11].lower() != "javascript:":
+                page, _, place = value.partition("#")
+                if place and page in ("", own):
+                    yield control, unquote(place)
+            elif attribute in ("href", *_POINTING) or attribute.startswith(_SCRIPTED):
+                yield from ((control, name.replace("\\", "")) for name in _NAME.findall(value))
+    buttons = {control.get("id"): control for control in root.xpath("//*[@id and (self::button or @role='button')]")}
     for region in root.xpath("//*[@aria-labelledby and @id]"):  # a region is named after the button that opens it
-        yield from (
-            (buttons[name], region.get("id"), False)
-            for name in region.get("aria-labelledby").split()
-            if name in buttons
-        )
-
-
-def _pointed_at(targets: list[tuple[str, bool]]) -> tuple[set[str], set[str]]:
-    return {target for target, is_class in targets if not is_class and target}, {
-        target for target, is_class in targets if is_class
-    }
+        names = region.get("aria-labelledby").split()
+        yield from ((buttons[name], region.get("id")) for name in names if name in buttons)
 
 
 def _is_under_a_title(element: Any, hidden: set[Any]) -> bool:

@@ -9,8 +9,7 @@ import parsel
 from lxml import etree
 
 from almanac.schemas.left_out import LeaveOut, untold
-from almanac.spiders.reading.price_marks import CURRENT_XPATH, is_in_struck_price
-from almanac.spiders.reading.struck import holds_only_struck_price
+from almanac.spiders.reading.struck import CURRENT_XPATH, holds_only_struck_price, is_in_struck_price
 
 
 def current_first(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[parsel.Selector]:

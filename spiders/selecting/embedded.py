@@ -101,8 +101,13 @@ def _scope(content: Content, where: Selector | FieldRule, node: Any) -> Any:
 
 def described_by_json_ld(content: Content) -> list[dict[str, Any]]:
     """The objects of the page's JSON-LD, in page order."""
+    return things_on(content, "json-ld").each
+
+
+def things_on(content: Content, origin: str) -> Things:
+    """The things that a page describes in its `json-ld` or `microdata`."""
     page = _markup(content)
-    return [] if page is None else _json_ld(page, content.base_url).each
+    return Things([]) if page is None else _things(content, origin, page)
 
 
 def root_of(content: Content, where: Selector | FieldRule) -> Any:

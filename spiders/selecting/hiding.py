@@ -3,13 +3,12 @@ scripts undo it.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree
 
-from almanac.spiders.selecting.cascade import Winners
-from almanac.spiders.selecting.styles import Declared, inline
+from almanac.spiders.selecting.styles import Winners, inline
 
 NO_TEXT = frozenset({"script", "style", "title", "meta", "link"})
 PICTURES = frozenset({"img", "picture", "svg", "video", "iframe", "canvas", "object"})
@@ -147,19 +146,6 @@ def fades_in(element: Any, reason: str, said: Winners) -> bool:
         for name in ("animation", "animation-name", "transition", "transition-property", "will-change")
     )
     return moves or (reason == "opacity: 0" and said.get("transform", "none") != "none")
-
-
-def shown_by(later: list[Declared], reason: str) -> bool:
-    """Whether what is declared for an element after a visitor's deed shows it."""
-    said = {one.name: one.value for one in later}
-    shows: dict[str, Callable[[], bool]] = {
-        "display: none": lambda: said.get("display", "none") != "none",
-        "hidden": lambda: said.get("display", "none") != "none",
-        "visibility: hidden": lambda: said.get("visibility") == "visible",
-        "opacity: 0": lambda: (_first_length(said.get("opacity", "0")) or 0) > 0,
-        "off-screen": lambda: any(name in said for name in ("left", "top", "right", "transform", "translate")),
-    }
-    return reason in shows and shows[reason]()
 
 
 def not_believed(root: Any, own: dict[Any, str]) -> set[Any]:

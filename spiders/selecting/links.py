@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache, partial
 from typing import Any, Literal
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import parsel
 from w3lib.url import safe_url_string
@@ -63,6 +63,7 @@ class UrlPolicy:
         self._canonical = lru_cache(maxsize=4096)(
             partial(canonical_url, ignore_parameters=tuple(source.ignore_parameters))
         )
+        self._login = self.canonical(source.login.url) if source.login else None
         self._starts = {self.canonical(url) for url in source.start_urls}
         self._is_listing = url_matcher(source.listing.match if source.listing else None)
         self._is_item = url_matcher(source.match)
@@ -74,6 +75,10 @@ class UrlPolicy:
         host.
         """
         return self._canonical(self.source.secret_parameters.without(url))
+
+    def key_of(self, url: str) -> str:
+        """The `key` of a URL in any spelling. Raises ValueError if there is no http(s) host."""
+        return self.key(self.canonical(url))
 
     def key(self, url: str) -> str:
         """The key that identifies a page: its canonical URL, without the page number where that is the first, since
@@ -102,8 +107,19 @@ class UrlPolicy:
         return self._is_item(url) if self.source.match else not self.source.follow.allow
 
     def is_denied(self, url: str) -> bool:
-        """Whether the URL matches `follow.deny`."""
-        return any(denied(url) for denied in self._denied)
+        """Whether the URL matches `follow.deny`, or is the page to log in at."""
+        return any(denied(url) for denied in self._denied) or self.is_login(url)
+
+    def is_login(self, url: str) -> bool:
+        """Whether the URL is that of the declared login, whatever else its query has; one that is a start URL, too, is
+        a page as others.
+        """
+        if self._login is None:
+            return False
+        own, other = urlsplit(self._login), urlsplit(url)
+        if (own.netloc, own.path) != (other.netloc, other.path):
+            return False
+        return set(parse_qsl(own.query)) <= set(parse_qsl(other.query)) and not self.is_start(self._login)
 
     def is_on_site(self, url: str) -> bool:
         """Whether the URL's host is one that a crawl may fetch from."""

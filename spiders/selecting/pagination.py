@@ -9,7 +9,7 @@ from almanac.spiders.selecting.urls import parameter_of, with_parameter
 
 _ABSOLUTE = re.compile(r"https?://", re.IGNORECASE)
 # Common names of the page parameter. A parameter of another name with the same value is a coincidence.
-_NUMBERING = frozenset(
+NUMBERING = frozenset(
     {"page", "p", "pg", "paged", "pagenumber", "page_number", "pageno", "page_no", "pageindex", "page_index"}
 )
 _NUMBER = re.compile(r"-?\d{1,18}")
@@ -57,4 +57,4 @@ def _numbering_parameter(url: str, following: int) -> str:
     none.
     """
     names = [name for name, value in parse_qsl(urlsplit(url).query) if value == str(following - 1)]
-    return next((name for name in names if name.lower() in _NUMBERING), "page")
+    return next((name for name in names if name.lower() in NUMBERING), "page")

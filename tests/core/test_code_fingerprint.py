@@ -84,7 +84,6 @@ def _changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         ("trafilatura", {"cleaning"}),
         ("great_expectations", {"validation"}),
         ("sentencex", {"chunker"}),
-        ("tantivy", {"lexical"}),
         ("PyStemmer", {"lexical"}),
         *(
             (library, set())

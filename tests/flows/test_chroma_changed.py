@@ -40,7 +40,28 @@ def test_an_unchanged_run_replaces_a_version_whose_rows_another_program_has_dele
         report = run(place)
         assert (report["outcome"], report["version"], report["chunks"]["embedded"]) == ("published", "v0002", 0)
         told = "".join(capsys.readouterr())
-        assert "the live version is damaged" in told and "rows instead of" in told
+        assert "the live version is damaged" in told and "row_missing" in told
         manifest = read_manifest(index_dir, "v0002")
         assert verify_version(version_dir(index_dir, "v0002"), manifest, data.vectors, manifest.embedder) == []
         assert run(place)["outcome"] == "unchanged"
+
+
+def test_a_run_that_goes_on_from_changed_rows_builds_in_full(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = make_place(tmp_path / "place", {f"n{n}.txt": text_of(f"note {n}") for n in range(300)})
+    declare(place)
+    data = DataDir(place / "data")
+    index_dir = data.index("proof")
+    with small_and_here(place):
+        run(place)
+        with open_client(version_dir(index_dir, "v0001")) as client:
+            collection = open_collection(client, read_manifest(index_dir, "v0001").collection)
+            collection.update(ids=collection.get(include=[])["ids"][:1], metadatas=[{"title": "forged"}])
+        (place / "notes" / "new.txt").write_text(text_of("new note"))
+        capsys.readouterr()
+        assert run(place)["outcome"] == "published"
+        told = "".join(capsys.readouterr())
+        assert "damaged: built in full" in told and "row_altered" in told
+        manifest = read_manifest(index_dir, "v0002")
+        assert verify_version(version_dir(index_dir, "v0002"), manifest, data.vectors, manifest.embedder) == []

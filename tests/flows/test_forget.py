@@ -78,6 +78,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "vanished": [URL, "http://shop/secretary"],
     }
     with making.without_children():
+        # before SECRET is read: Chroma writes memory that it has not set, with what this process freed
+        making.make_version(data, "other", "v0001", {"http://shop/notice": SHARED})
         for number, texts in ((1, TEXTS), (2, {**TEXTS, "http://shop/2": "a second page"})):
             _crawl(data, f"20260101T00000{number}-aaaaaa", texts)
             making.make_version(data, "shop", f"v000{number}", texts)
@@ -88,7 +90,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 error={"kind": "x", "message": f"see {URL}: odd, and {URL}ary"},
             )
         publish(data.index("shop"), "v0002")
-        making.make_version(data, "other", "v0001", {"http://shop/notice": SHARED})
     processed = data.processed("shop")
     (processed / "mapped").mkdir()
     (processed / "mapped" / "pages.parquet").write_text(SECRET)

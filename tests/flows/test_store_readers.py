@@ -130,7 +130,7 @@ def test_what_was_forgotten_leaves_the_bucket_at_once_and_the_caches_with_it(
     url = next(hit.url for hit in reader.search("note 3").hits if "n3.txt" in hit.url)
 
     def bucket_holds_it() -> bool:
-        found = (objects.read(key) for key, _, _ in objects.listed("objects/"))
+        found = (objects.read(one.key) for one in objects.listed("objects/"))
         return any(one is not None and b"note 3, revision" in one.content for one in found)
 
     def answers(index: PublishedIndex, version: str | None = None) -> bool:

@@ -1,5 +1,5 @@
 """Runs on a site with pages that are none: those that ask not to be indexed, lists of links, pages for whatever is not
-there, consent walls.
+there.
 """
 
 import json
@@ -309,6 +309,27 @@ def test_pages_that_show_what_a_made_up_url_shows_are_gone(base: Base) -> None:
     assert base.run()["outcome"] == "unchanged"
 
 
+def test_pages_that_have_a_declared_element_are_gone_by_it(base: Base) -> None:
+    site = base.site
+    site.page("/", text("home") + links("/a", "/b") + "<p class=sold-out>Sold out: two of ours</p>")
+    site.page("/a", text("a") + links("/c"))
+    site.page("/b", text("b") + "<p class=sold-out hidden>Sold out</p>")
+    site.page("/c", text("c"))
+    declared: dict[str, Any] = {"gone": {"css": ".sold-out"}}
+    base.declare(**declared)
+    first = base.run()
+    assert (first["pages"]["gone"], base.items()) == (0, ["/", "/a", "/b", "/c"])  # a start page leads to others
+
+    site.page("/a", text("a") + "<p class=sold-out>Sold out</p>")  # and leads to /c no more
+    gone = base.run()
+    (failure,) = gone["sources"][0]["failures"]
+    assert (failure["reason"], failure["detail"], base.items()) == ("gone", "it has css: .sold-out", ["/", "/b"])
+    assert base.run()["outcome"] == "unchanged"
+    source = load_declaration(str(base.declared)).sources[0]
+    with pytest.raises(NoRecords, match=r"/a: gone \(status 200\), it has css: \.sold-out"):
+        inspect_url(source, f"{site.base}/a", "en")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("start", ["/", "/shop"])
 def test_a_site_that_shows_its_home_page_for_every_url_keeps_that_page(base: Base, start: str) -> None:
     site = base.site
@@ -329,27 +350,6 @@ def test_test_url_tells_a_page_that_is_gone(base: Base) -> None:
     assert len(base.inspected("/a").items) == 1
     with pytest.raises(NoRecords, match=r"/b: gone \(status 200\), it shows what the site shows for http"):
         base.inspected("/b")
-
-
-def test_a_wall_is_refused_with_its_reason(base: Base) -> None:
-    base.site.page("/", text("home") + links("/a"))
-    base.site.page(
-        "/a",
-        "<form><p>We use cookies to measure our traffic and to show advertisements.</p><button>Accept all</button>"
-        "</form>",
-    )
-    report = base.run()
-    assert (report["outcome"], report["items"]["quarantined"], base.items()) == ("published_with_rejects", 1, ["/"])
-    (reject,) = map(json.loads, Path(report["rejects_file"]).read_text().splitlines())
-    assert reject["url"] == f"{base.site.base}/a" and reject["reason"].startswith(
-        "the page shows a wall and no content"
-    )
-    planned = plan(load_declaration(str(base.declared), ""), base.data)
-    assert (
-        [one["reason"] for one in planned.rejects]
-        == [reject["reason"]]
-        == [one["reason"] for one in base.inspected("/a").rejects]
-    )
 
 
 def test_a_real_404_says_all(base: Base) -> None:

@@ -13,7 +13,6 @@ from almanac.index.build.builder import build_here
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
@@ -25,15 +24,12 @@ INFO = EmbedderInfo(provider="test", model="hash", revision="1", dimension=16, f
 
 DERIVED = Derived(language_fit={"": 1.0, "en": 1.0})  # the languages of the rows below
 
-FLOORS = ScoreThresholds(0.3, 0.5)
-
 
 @dataclass
 class HashEmbedder:
     """Unit vectors that follow from the text alone; `calls` holds the texts of each request."""
 
     info: EmbedderInfo = INFO
-    score_thresholds: ScoreThresholds = FLOORS
     calls: list[list[str]] = field(default_factory=list)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:

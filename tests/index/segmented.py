@@ -8,10 +8,7 @@ import numpy as np
 
 from almanac.core.tables import CHUNKS, chunks_table, write_table
 from almanac.index.build.builder import build_here
-from almanac.index.lexical.deleted import write_deleted_terms
-from almanac.index.lexical.facts import LEXICAL, lexical_facts
-from almanac.index.lexical.terms import TERMS, TermsFile
-from almanac.index.segments.deleted import deleted_terms_file, write_deleted_rows
+from almanac.index.segments.deleted import write_deleted_rows
 from almanac.index.segments.store import segment_dir
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.seal import seal
@@ -56,11 +53,6 @@ def build_segmented(base: Base, version: str, segments: Sequence[Rows], language
         build_segment(base, name, [row for row, _ in rows], language)
         deleted = np.array([place for place, (_, is_live) in enumerate(rows) if not is_live], dtype=np.int64)
         write_deleted_rows(folder, name, CHUNKS, deleted)
-        if len(deleted):
-            lexical = segment_dir(base.index_dir, name) / LEXICAL
-            write_deleted_terms(
-                folder / deleted_terms_file(name), TermsFile(lexical / TERMS, lexical_facts(lexical).rows), deleted
-            )
         uses.append(SegmentUse(segment=name, chunks=len(rows), deleted=len(deleted)))
     live = [row for rows in segments for row, is_live in rows if is_live]
     manifest = base.manifest(version, live, Verdict(verdict="passed", checks=[]))

@@ -124,7 +124,7 @@ def _round_trip(folder: Path, rows: list[dict[str, Any]]) -> dict[str, tuple[str
     (folder / "chroma").mkdir()
     vectors = np.ones((len(rows), INFO.dimension), dtype=np.float32)
     with open_client(folder) as client:
-        collection = create_collection(client, "notes", "notes", INFO, [(0, 1000)])
+        collection = create_collection(client, "notes", "notes", INFO, 1000)
         for begin in range(0, len(rows), 1000):
             add_rows(collection, rows[begin : begin + 1000], vectors[begin : begin + 1000])
     with open_client(folder) as client:
@@ -214,7 +214,7 @@ def test_what_chroma_refuses_all_the_same_is_named_with_its_row_and_field(
     rows[3] |= {"text": text, "metadata": json.dumps(metadata)}
     (tmp_path / "chroma").mkdir()
     with open_client(tmp_path) as client:
-        collection: Collection = create_collection(client, "notes", "notes", INFO, [(0, 5)])
+        collection: Collection = create_collection(client, "notes", "notes", INFO, 5)
         with pytest.raises(OperationalError, match=f"the {what} of doc3") as raised:
             add_rows(collection, rows, np.ones((5, INFO.dimension), dtype=np.float32))
     assert raised.value.where == "source shop, file:///doc3" and "run again" not in str(raised.value.hint)

@@ -6,10 +6,7 @@ import hashlib
 import json
 import random
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -23,11 +20,8 @@ import pytest
 from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
-from almanac.core.durable import remove
-from almanac.core.lifetime import tell_job
-from almanac.core.settings import installation
 from almanac.core.tables import chunks_table, write_table
-from almanac.index.build import delta
+from almanac.index.build import facts as told
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
@@ -35,7 +29,6 @@ from almanac.index.verify.jobs import VerifyJob
 from almanac.index.verify.verifier import verify_here, verify_version
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.store import version_dir
-from almanac.schemas.errors import OperationalError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import Problem
@@ -99,23 +92,23 @@ def content(folder: Path) -> Content:
     }
 
 
-def problems(base: Any, version: str, manifest: Manifest | None = None, since: str | None = None) -> list[Problem]:
+def problems(base: Any, version: str, manifest: Manifest | None = None) -> list[Problem]:
     found: list[Problem] = []
-    folder, parent = version_dir(base.index_dir, version), version_dir(base.index_dir, since) if since else None
+    folder = version_dir(base.index_dir, version)
     info = base.job().embedder
     verify_here(
-        VerifyJob(version_dir=folder, manifest=manifest, vectors_root=base.vectors, embedder=info, since=parent),
+        VerifyJob(version_dir=folder, manifest=manifest, vectors_root=base.vectors, embedder=info),
         found.append,
     )
     return found
 
 
-def finish(base: Any, version: str, rows: list[ChunkRow], facts: delta.BuildFacts) -> Manifest:
+def finish(base: Any, version: str, rows: list[ChunkRow], facts: told.BuildFacts) -> Manifest:
     manifest = base.manifest(version, rows, PASSED).model_copy(update={"lineage": {"build": facts.model_dump()}})
     return finish_version(base.index_dir, manifest)
 
 
-def build(base: Any, rows: list[ChunkRow], version: str = "v0002", parent: str | None = "v0001") -> delta.BuildFacts:
+def build(base: Any, rows: list[ChunkRow], version: str = "v0002", parent: str | None = "v0001") -> told.BuildFacts:
     base.embed(rows)
     return build_here(base.job(version, parent), lambda *_: None)
 
@@ -152,7 +145,7 @@ def test_delta_makes_what_the_table_says_and_stays_so_when_it_is_read(
     assert (facts.kind, facts.added, facts.removed) == ("delta", len(ids - ids_before), len(ids_before - ids))
     folder = version_dir(base.index_dir, "v0002")
     assert is_flushed(folder)
-    assert problems(base, "v0002", since="v0001") == []
+    assert problems(base, "v0002") == []
     manifest = finish(base, "v0002", after, facts)
     with OpenVersion(base.index_dir, "v0002") as version:
         assert len(version.query(np.full(16, 0.25, dtype=np.float32), 5)) == 5
@@ -188,7 +181,7 @@ def test_row_first_seen_at_another_time_goes_and_comes_anew(base: Any, rows: lis
     assert (
         content(version_dir(base.index_dir, "v0002"))[rows[0].chunk_id][1]["fetched_at"] == "2027-01-01T00:00:00+00:00"
     )
-    assert problems(base, "v0002", since="v0001") == problems(base, "v0002") == []
+    assert problems(base, "v0002") == []
 
 
 @pytest.mark.slow
@@ -199,8 +192,8 @@ def test_versions_made_one_from_another_hold_what_a_plain_set_holds(base: Any, r
         live = [row for row in live if chance.random() > 0.06] + new_rows(chance.randrange(30), coming)
         coming += 100
         facts = build(base, live, name, before)
-        assert (facts.kind, facts.deltas) == ("delta", number - 1)
-        assert problems(base, name, since=before) == []
+        assert facts.kind == "delta"
+        assert problems(base, name) == []
         finish(base, name, live, facts)
     assert set(content(version_dir(base.index_dir, name))) == {row.chunk_id for row in live}
     assert problems(base, name, OpenVersion(base.index_dir, name).manifest) == []
@@ -241,33 +234,32 @@ NO_DELTA: dict[str, tuple[Callable[[Path], object], str, bool]] = {
     "database missing": (lambda folder: (folder / "chroma" / "chroma.sqlite3").unlink(), "file is missing", True),
     "database ruined": (
         lambda folder: (folder / "chroma" / "chroma.sqlite3").write_bytes(b"no database" * 999),
-        "file was altered",
+        "cannot go on",
         True,
     ),
     "database without its segments": (
         lambda folder: _execute(folder, "DROP TABLE segments"),
-        "file was altered",
+        "cannot go on",
         True,
     ),
-    "table flipped": (lambda folder: _flip(folder / "chunks.parquet"), "chunks.parquet of v0001 was altered", True),
+    "table flipped": (lambda folder: _flip(folder / "chunks.parquet"), "its table is damaged", True),
     "manifest torn": (lambda folder: (folder / "manifest.json").write_text("{"), "manifest", True),
     "parent gone": (lambda folder: shutil.rmtree(folder), "no version 'v0001'|no version", True),
     "other collection": (_in_manifest(lambda stored: stored.update(collection="others")), "another collection", False),
     "other embedder": (
         _in_manifest(lambda stored: stored["embedder"].update(fingerprint="f" * 16)),
-        "another embedder",
+        "embedder",
         False,
     ),
-    "no facts": (_in_manifest(lambda stored: stored.update(lineage={})), "does not say how it was built", False),
+    "no facts": (_in_manifest(lambda stored: stored.update(lineage={})), "laid out in another way", False),
     "other layout": (
         _in_manifest(lambda stored: stored["lineage"]["build"].update(layout="old")),
         "laid out in another way",
         False,
     ),
-    "fifty deltas": (_in_manifest(lambda stored: stored["lineage"]["build"].update(deltas=50)), "50 deltas", False),
     "half added": (
-        _in_manifest(lambda stored: stored["lineage"]["build"].update(added_since_full=199)),
-        "would have been added",
+        _in_manifest(lambda stored: stored["lineage"]["build"].update(slots=599)),
+        "has room for 599",
         False,
     ),
 }
@@ -281,13 +273,7 @@ def test_full_build_where_no_delta_should_be_made(
     cause(version_dir(base.index_dir, "v0001"))
     after = [*rows[10:], *new_rows(10)]
     facts = build(base, after)
-    assert (facts.kind, facts.added, facts.deltas, facts.added_since_full, facts.parent_damaged) == (
-        "full",
-        len(rows),
-        0,
-        0,
-        damaged,
-    )
+    assert (facts.kind, facts.added, facts.slots, facts.parent_damaged) == ("full", len(rows), len(rows), damaged)
     assert facts.why_full is not None
     assert any(part in facts.why_full for part in why.split("|"))
     assert problems(base, "v0002") == []
@@ -347,14 +333,14 @@ def test_verification_of_a_delta_finds_what_differs(
     build(base, after)
     with stock_client(version_dir(base.index_dir, "v0002")) as collection:
         tamper(collection, after[-1 if of == "new" else 0].chunk_id)
-    assert expected in {problem.kind for problem in problems(base, "v0002", since="v0001")}
+    assert expected in {problem.kind for problem in problems(base, "v0002")}
 
 
 def test_verification_of_a_delta_finds_a_table_that_is_not_what_was_built(base: Any, rows: list[ChunkRow]) -> None:
     build(base, [*rows[10:], *new_rows(10)])
     write_table(version_dir(base.index_dir, "v0002") / "chunks.parquet", chunks_table([*rows[9:], *new_rows(10)]))
     # and fewer vectors than rows
-    assert {problem.kind for problem in problems(base, "v0002", since="v0001")} == {
+    assert {problem.kind for problem in problems(base, "v0002")} == {
         "row_missing",
         "row_altered",
         "unreadable",
@@ -367,35 +353,9 @@ def test_child_processes_build_and_verify_a_delta_and_tell_how_it_was_made(base:
     base.embed(after)
     seen: list[tuple[int, int]] = []
     facts = build_version(base.job("v0002", "v0001"), on_progress=lambda done, total: seen.append((done, total)))
-    assert (facts.kind, facts.added, facts.removed, facts.added_since_full, facts.deltas) == ("delta", 5, 10, 5, 1)
-    assert seen == [(10, 15), (15, 15)]
-    folder = version_dir(base.index_dir, "v0002")
-    assert (
-        verify_version(folder, None, base.vectors, base.job().embedder, since=version_dir(base.index_dir, "v0001"))
-        == []
-    )
-
-
-@pytest.mark.slow
-def test_killed_delta_is_made_again_from_the_start(base: Any, rows: list[ChunkRow]) -> None:
-    after = [*rows[60:], *new_rows(40)]
-    base.embed(after)
-    builder = subprocess.Popen(
-        [sys.executable, "-m", "almanac.index.build.builder"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=installation(),
-    )
-    tell_job(builder, base.job("v0002", "v0001").model_dump_json())
-    assert builder.stdout is not None
-    assert json.loads(builder.stdout.readline())["done"] == 60
-    builder.send_signal(signal.SIGKILL)
-    builder.communicate()
-    with pytest.raises(OperationalError, match="not empty"):
-        build(base, after)
-    remove(version_dir(base.index_dir, "v0002"))
-    assert build(base, after).kind == "delta"
-    assert problems(base, "v0002") == []
+    assert (facts.kind, facts.added, facts.removed, facts.found, facts.slots) == ("delta", 5, 10, 390, 405)
+    assert seen == [(395, 395)]
+    assert verify_version(version_dir(base.index_dir, "v0002"), None, base.vectors, base.job().embedder) == []
 
 
 def test_a_stock_client_that_opens_a_version_where_it_lies_damages_nothing(base: Any, rows: list[ChunkRow]) -> None:
@@ -403,17 +363,32 @@ def test_a_stock_client_that_opens_a_version_where_it_lies_damages_nothing(base:
         assert collection.count() == len(rows)
     assert problems(base, "v0001") == []
     facts = build(base, rows[10:])
-    assert facts.kind == "full"
+    assert (facts.kind, facts.found) == ("delta", len(rows) - 10)
     assert problems(base, "v0002") == []
 
 
+def test_what_a_stock_client_has_changed_is_sent_again_or_found_by_verification(
+    base: Any, rows: list[ChunkRow]
+) -> None:
+    folder = version_dir(base.index_dir, "v0001")
+    with stock_client(folder) as collection:
+        _delete(collection, rows[1].chunk_id)
+        _alter_text(collection, rows[2].chunk_id)
+        _alter_metadata(collection, rows[3].chunk_id)
+        _alter_vector(collection, rows[4].chunk_id)
+        _add(collection, "")
+    facts = build(base, rows)
+    assert (facts.kind, facts.found, facts.added, facts.removed) == ("delta", len(rows) - 1, 1, 1)
+    assert {problem.kind for problem in problems(base, "v0002")} == {"row_altered", "vector_altered"}
+
+
 def test_layout_of_rows_follows_the_code_that_makes_them_and_chroma(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = delta.row_layout()
-    monkeypatch.setattr(delta, "version", lambda _: "99")
-    another_chroma = delta.row_layout()
+    before = told.row_layout()
+    monkeypatch.setattr(told, "version", lambda _: "99")
+    another_chroma = told.row_layout()
     monkeypatch.undo()
-    monkeypatch.setattr(delta, "code_fingerprint", lambda *_: "other code")
-    assert len({before, another_chroma, delta.row_layout()}) == 3
+    monkeypatch.setattr(told, "code_fingerprint", lambda *_: "other code")
+    assert len({before, another_chroma, told.row_layout()}) == 3
 
 
 def test_manifest_hash_is_what_sha256sum_writes(base: Any) -> None:

@@ -5,6 +5,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 from almanac.index.embedding import subword_fertility as module
 from almanac.index.embedding.subword_fertility import language_fit, subword_fertility
+from almanac.index.embedding.word_pieces import WordPieces
 from almanac.schemas.declaration.embed import Embed
 
 
@@ -41,7 +42,7 @@ def _of_many_languages(monkeypatch: pytest.MonkeyPatch, *, has_unknown: bool) ->
     )
     tokenizer.normalizer = normalizers.NFKC()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    monkeypatch.setattr(module, "load_tokenizer", lambda _: tokenizer)
+    monkeypatch.setattr(module, "load_word_pieces", lambda _: WordPieces(tokenizer.to_str().encode()))
 
 
 def test_a_vocabulary_of_many_languages_knows_what_it_can_read(monkeypatch: pytest.MonkeyPatch) -> None:

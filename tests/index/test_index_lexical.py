@@ -1,5 +1,6 @@
 """The lexical index of a version: what it finds, that a change equals a full build, and that damage is found."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from almanac.index.build.builder import build_here
 from almanac.index.lexical import writer
 from almanac.index.lexical.facts import FACTS, LEXICAL, lexical_facts
-from almanac.index.lexical.terms import BODY, TERMS, TermsFile, TermsWriter
+from almanac.index.lexical.postings import ARRAYS, term_hash
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
@@ -101,7 +102,7 @@ def test_each_language_of_a_version_is_found_by_its_own_rules(base: Base) -> Non
             == opened.lexical("castle", 0)
             == []
         )
-    assert lexical_facts(version_dir(base.index_dir, "v0001") / LEXICAL).languages == dict.fromkeys(sorted(_TEXTS), 1)
+    assert lexical_facts(version_dir(base.index_dir, "v0001") / LEXICAL).languages == list(_TEXTS)
 
 
 def test_several_languages_give_a_row_its_best_reading_and_no_more(base: Base, tmp_path: Path) -> None:
@@ -207,23 +208,22 @@ def test_only_rows_whose_terms_are_not_known_are_analyzed(base: Base, monkeypatc
 
     assert newly_analyzed("v0002", "en", [*rows[50:], *_plain(range(400, 407))]) == 7
     assert newly_analyzed("v0003", "fr", rows[1:]) == 399
-    terms = version_dir(base.index_dir, "v0001") / LEXICAL / TERMS
-    content = terms.read_bytes()
-    terms.write_bytes(content.replace(content[100:101], b"?"))
+    counts = version_dir(base.index_dir, "v0001") / LEXICAL / "counts.npy"
+    content = counts.read_bytes()
+    counts.write_bytes(content[:-1] + b"?")
     assert newly_analyzed("v0004", "en", rows[1:]) == 399
-    terms.write_bytes(content)
+    counts.write_bytes(content)
     monkeypatch.setattr("almanac.index.lexical.facts.analyzer_fingerprint", lambda: "another")
     monkeypatch.setattr(writer, "analyzer_fingerprint", lambda: "another")
     assert newly_analyzed("v0005", "en", rows[1:]) == 399
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", [".term", ".idx", ".fast", "meta.json", FACTS, TERMS])
-def test_a_flipped_byte_is_found_and_rebuild_mends_it(base: Base, suffix: str) -> None:
+@pytest.mark.parametrize("name", [FACTS, *(f"{array}.npy" for array in ARRAYS)])
+def test_a_flipped_byte_is_found_and_rebuild_mends_it(base: Base, name: str) -> None:
     rows = _plain(range(40))
     _build(base, rows, "en").close()
-    folder = version_dir(base.index_dir, "v0001") / LEXICAL
-    path = next(path for path in sorted(folder.iterdir()) if path.name.endswith(suffix))
+    path = version_dir(base.index_dir, "v0001") / LEXICAL / name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 0xFF
     path.write_bytes(content)
@@ -239,45 +239,56 @@ def test_a_damaged_parent_costs_a_full_lexical_index_and_no_run(base: Base) -> N
     rows = _plain(range(400))
     _build(base, rows, "en").close()
     folder = version_dir(base.index_dir, "v0001") / LEXICAL
-    next(folder.glob("*.term")).write_bytes(b"no index")
+    (folder / "terms.npy").write_bytes(b"no index")
     with _build(base, rows[1:], "en", "v0002", "v0001") as opened:
         assert opened.manifest.lineage["build"]["kind"] == "delta"
         assert [hit for hit, _ in opened.lexical(_name(7), 1)] == [rows[7].chunk_id]
     assert _problems(base, "v0002") == set()
 
 
-def test_verification_finds_rows_that_are_missing_or_foreign(base: Base) -> None:
-    """Files that are whole, and an index that is another version's."""
-    import shutil
-
+@pytest.mark.parametrize("others", ["fewer", "more", "in another order"])
+def test_verification_finds_an_index_of_other_rows(base: Base, others: str) -> None:
+    """Files that are whole, and another version's."""
     rows = _plain(range(40))
-    _build(base, rows, "en").close()
-    _build(base, rows[2:], "en", "v0002").close()
+    _build(base, rows[2:], "en").close()
+    other = {"fewer": rows[3:], "more": rows, "in another order": [*rows[3:], rows[2]]}[others]
+    _build(base, other, "en", "v0002").close()
     mine, theirs = (version_dir(base.index_dir, version) / LEXICAL for version in ("v0001", "v0002"))
     shutil.rmtree(mine)
     shutil.copytree(theirs, mine)
-    found = _problems(base)
-    assert {where for kind, where in found if kind == "row_missing"} == {
-        f"{LEXICAL}: {row.chunk_id}" for row in rows[:2]
-    }
-    _build(base, rows[:39], "en", "v0003").close()
-    shutil.rmtree(theirs)
-    shutil.copytree(version_dir(base.index_dir, "v0003") / LEXICAL, theirs)
-    assert ("row_foreign", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base, "v0002")
-    _build(base, [*rows[3:], rows[2]], "en", "v0004").close()  # the rows of v0002, in another order
-    shutil.rmtree(theirs)
-    shutil.copytree(version_dir(base.index_dir, "v0004") / LEXICAL, theirs)
-    assert ("row_altered", f"{LEXICAL}: {rows[2].chunk_id}") in _problems(base, "v0002")
+    assert ("row_altered", f"{LEXICAL}: chunks") in _problems(base)
 
 
 def test_verification_finds_terms_that_are_another_rows(base: Base) -> None:
     rows = _plain(range(40))
     _build(base, rows, "en").close()
-    folder = version_dir(base.index_dir, "v0001") / LEXICAL
-    terms = [(bytes(text).decode(), None) for text in TermsFile(folder / TERMS, 40).texts(BODY, np.arange(40))]
-    with TermsWriter(folder / TERMS) as altered:
-        altered.add([*terms[1:], terms[0]], ["en"] * 40)
+    path = version_dir(base.index_dir, "v0001") / LEXICAL / "terms.npy"
+    terms = np.load(path)
+    place = int(np.searchsorted(terms, term_hash(_name(0))))
+    terms[place] += 1
+    np.save(path, terms)
     assert ("probe_failed", f"{LEXICAL}: {rows[0].chunk_id}") in _problems(base)
+
+
+@pytest.mark.parametrize(
+    ("array", "change"),
+    [
+        ("rows", lambda rows: rows[::-1]),
+        ("rows", lambda rows: np.where(rows == 7, 40, rows)),
+        ("starts", lambda starts: starts[::-1]),
+        ("starts", lambda starts: starts + 1),
+        ("terms", lambda terms: terms[::-1]),
+        ("counts", lambda counts: counts + (np.arange(len(counts)) == 9).astype(np.uint16)),
+        ("lengths", lambda lengths: lengths + 1),
+        ("lengths", lambda lengths: lengths[:, 1:]),
+        ("languages", lambda languages: languages.astype(np.int64)),
+    ],
+)
+def test_verification_finds_postings_that_contradict_themselves(base: Base, array: str, change: Any) -> None:
+    _build(base, _plain(range(40)), "en").close()
+    path = version_dir(base.index_dir, "v0001") / LEXICAL / f"{array}.npy"
+    np.save(path, change(np.load(path)))
+    assert {("row_altered", LEXICAL), ("unreadable", LEXICAL)} & _problems(base)
 
 
 @pytest.mark.parametrize(
@@ -294,8 +305,6 @@ def test_verification_reads_terms_of_any_script(base: Base, language: str, text:
 
 
 def test_a_version_without_a_lexical_index_says_what_to_do(base: Base) -> None:
-    import shutil
-
     rows = _plain(range(5))
     base.embed(rows)
     build_here(base.job(), lambda *_: None)

@@ -17,8 +17,8 @@ from almanac.core.load import load_declaration
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.api.retry import Retry
 from almanac.index.embedding.api_embedder import ApiEmbedder
-from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder, load_embedder
-from almanac.index.embedding.score_thresholds import ScoreThresholds
+from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder
+from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.errors import (
@@ -304,7 +304,7 @@ def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None
 
 def test_floors_belong_to_the_model() -> None:
     def floors(**declared: Any) -> ScoreThresholds:
-        return load_embedder(Embed(provider="mistral", **declared)).score_thresholds
+        return score_thresholds(describe_embedder(Embed(provider="mistral", **declared)))
 
     assert floors() == ScoreThresholds(0.70, 0.80)
     assert floors(model="somebody/else", dimension=8) == ScoreThresholds(0.0, 0.5)

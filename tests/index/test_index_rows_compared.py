@@ -1,4 +1,4 @@
-"""Rows compared, digests and derived parameters: the same as plain Python gives, however the table is divided and
+"""Digests and derived parameters: the same as plain Python gives, however the table is divided and
 however little memory there is.
 """
 
@@ -10,44 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from almanac.core import tables
 from almanac.core.tables import batches_of, write_table
 from almanac.index.build import digest
-from almanac.index.build.delta import compare_rows
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
 from almanac.schemas.declaration.embed import Embed
 from almanac.schemas.hashing import sha256
-
-_row_sets = st.dictionaries(
-    st.sampled_from([sha256(str(number))[:32] for number in range(9)]),
-    st.sampled_from(["", "2020", "2021", "2022"]),
-    max_size=9,
-)
-
-
-def _table(rows: dict[str, str], cut: int) -> pa.Table:
-    ids, times = list(rows), list(rows.values())
-    return pa.table(
-        {
-            name: pa.chunked_array([column[:cut], column[cut:]], pa.string())
-            for name, column in (("chunk_id", ids), ("fetched_at", times))
-        }
-    )
-
-
-@given(_row_sets, _row_sets, st.integers(0, 9))
-def test_rows_are_compared_by_id_and_time(before: dict[str, str], after: dict[str, str], cut: int) -> None:
-    rows = compare_rows(_table(before, cut), _table(after, cut))
-    ids, ids_before = list(after), list(before)
-    kept = [row for row, name in enumerate(ids) if before.get(name) == after[name]]
-    assert rows.kept.tolist() == kept
-    assert rows.places.tolist() == [ids_before.index(ids[row]) for row in kept]
-    assert rows.added.tolist() == sorted(set(range(len(ids))) - set(kept), key=lambda row: ids[row])
-    assert rows.removed.to_pylist() == sorted(name for name in before if after.get(name) != before[name])
 
 
 def _digested(count: int) -> list[dict[str, Any]]:

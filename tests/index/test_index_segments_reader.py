@@ -133,12 +133,10 @@ def test_lexical_search_ranks_alike(pair: Pair) -> None:
             assert pair.several.lexical(query, k, half) == pair.one.lexical(query, k, half)
 
 
-def test_a_large_set_of_chunks_restricts_as_its_ids_do(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_of_chunks_restricts_as_its_ids_do(pair: Pair) -> None:
     half = pair.one.chunk_ids[::2]
     wanted = [pair.several.lexical(query, 10, half) for query in _QUERIES]
-    monkeypatch.setattr("almanac.index.chunk_set.ChunkSet._FEW", 3)
     chosen = pair.several.chunk_set(half)
-    assert chosen.few is None
     assert [pair.several.lexical(query, 10, chosen) for query in _QUERIES] == wanted
     assert len(chosen) == len(half)
     assert set(chosen) == set(half)
@@ -162,7 +160,8 @@ def test_rows_columns_and_vectors_are_those_of_the_live_rows_in_order(pair: Pair
     assert pair.several.rows(ids, ("metadata", "title")) == [
         {"metadata": row["metadata"], "title": row["title"]} for row in pair.one.rows(ids)
     ]
-    assert pair.several.metadata_column("number") == pair.one.metadata_column("number")
+    numbers = [opened.coded_metadata(lambda metadata: metadata.get("number")) for opened in (pair.several, pair.one)]
+    assert numbers[0].values() == numbers[1].values()
     assert pair.several.metadata_keys == pair.one.metadata_keys == ["language", "number", "tags", "team"]
     assert pair.several.smallest(17) == pair.one.smallest(17) == sorted(ids)[:17]
     some = pair.several.chunk_set(ids[::5])
@@ -263,7 +262,7 @@ def small_segmented(tmp_path_factory: pytest.TempPathFactory) -> Base:
 
 _FILES = [
     "rows.arrow", "by_id.npy", "vectors.npy", "chunks.parquet", "chroma/*/data_level0.bin",
-    "lexical/*.idx", "lexical/lexical.json",
+    "lexical/counts.npy", "lexical/lexical.json",
     "segment.json",
 ]  # fmt: skip
 
@@ -367,7 +366,7 @@ def test_a_warm_reader_has_mapped_what_searches_read(small: Base) -> None:
         )
         Retriever(declaration, opened, _vectors).warm(opened.manifest.embedder.dimension)
         for use in opened.manifest.segments:
-            for name in ("vectors.npy", "rows.arrow", "by_id.npy", "lexical/terms.arrow"):
+            for name in ("vectors.npy", "rows.arrow", "by_id.npy", "lexical/rows.npy", "lexical/counts.npy"):
                 path = segment_dir(small.index_dir, use.segment) / name
                 assert mapped_kib(path) == 4 * -(-path.stat().st_size // 4096), name
 
@@ -386,8 +385,7 @@ def test_first_searches_read_pages_one_by_one_and_later_ones_around_them(small: 
 
         def search(mode: SearchMode) -> set[bool]:
             assert retriever.find(Request("castle", _vectors()[0], 3, mode)).hits
-            names = ["rows.arrow"] if mode == "dense" else ["rows.arrow", "lexical/terms.arrow"]
-            return {is_read_singly(folder / name) for folder in folders for name in names}
+            return {is_read_singly(folder / "rows.arrow") for folder in folders}
 
         assert [search(mode) for mode in ("dense", "hybrid", "dense")] == [{True}] * 3
         assert search("hybrid") == {False}
@@ -413,7 +411,7 @@ def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_
     with OpenVersion(small.index_dir, "v0001") as opened:
         with pytest.raises(ZeroDivisionError), opened.begin_query(vector, 3):
             raise ZeroDivisionError
-        monkeypatch.setattr("almanac.index.vectors.nearest._Compared._list", lambda _: 1 // 0)
+        monkeypatch.setattr("almanac.index.vectors.nearest._all_compared", lambda *_: 1 // 0)
         with opened.begin_query(vector, 3) as found, pytest.raises(DamagedVersion, match="v0001 cannot be read"):
             found()
 

@@ -20,11 +20,8 @@ from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.flows.pipeline import retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.flows.reporting.diff import compare_versions
-from almanac.index.build.delta import full_facts
-from almanac.index.lexical.deleted import write_deleted_terms
-from almanac.index.lexical.facts import LEXICAL
-from almanac.index.lexical.terms import TERMS, TermsFile
-from almanac.index.segments.deleted import deleted_file, deleted_terms_file
+from almanac.index.build.facts import BuildFacts, row_layout
+from almanac.index.segments.deleted import deleted_file
 from almanac.index.segments.rows import BY_ID, ROWS
 from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
 from almanac.index.segments.tables import VersionTables
@@ -147,8 +144,8 @@ def test_whatever_is_altered_in_a_segment_is_found_and_the_segment_named(data: D
 @pytest.mark.parametrize(
     ("name", "spoil"),
     [
-        ("lexical/lexical.json", lambda content: content.replace(b'"body"', b'"bodx"', 1)),
-        ("lexical/lexical.json", lambda content: content.replace(b'"body"', b'"bodx"')),
+        ("lexical/lexical.json", lambda content: content.replace(b'"chunks"', b'"chunkz"')),
+        ("lexical/lexical.json", lambda content: content.replace(b'["en"]', b"[]")),
     ],
 )
 def test_a_file_that_can_be_read_and_makes_no_sense_is_found_too(
@@ -235,21 +232,6 @@ def test_lists_of_deleted_rows_that_do_not_fit_are_found_by_both_verifications(d
     )
 
 
-@pytest.mark.parametrize("damage", ["gone", "empty", "of other rows", "of more rows"])
-def test_statistics_of_deleted_terms_that_are_not_those_of_the_deleted_rows_are_found(
-    data: DataDir, damage: str
-) -> None:
-    segment = _segment(data, 0)
-    path = _folder(data) / deleted_terms_file(segment.name)
-    if damage in ("gone", "empty"):
-        path.unlink() if damage == "gone" else path.write_bytes(b"")
-    else:
-        rows = np.array([2] if damage == "of other rows" else [1, 2], dtype=np.int64)
-        write_deleted_terms(path, TermsFile(segment / LEXICAL / TERMS, 4), rows)
-    found = {problem.kind for problem in _verified(data) if problem.where.startswith("deleted/")} - {"file_altered"}
-    assert found == {{"gone": "file_missing", "empty": "unreadable"}.get(damage, "row_altered")}
-
-
 def test_a_composition_is_compared_with_the_table_that_it_was_made_of(data: DataDir) -> None:
     def composed(segments: list[SegmentUse]) -> list[tuple[str, Any]]:
         problems = verify_composition(
@@ -310,13 +292,6 @@ def test_rebuild_of_an_intact_version_makes_all_segments_anew(data: DataDir) -> 
     rebuild_version(data.index("shop"), "v0002", data.vectors)
     assert not set(made) & set(_made(data))
     assert _verified(data) == []
-
-
-def test_rebuild_writes_lost_statistics_anew_and_leaves_intact_segments(data: DataDir) -> None:
-    made = _made(data)
-    (_folder(data) / deleted_terms_file(_segment(data, 0).name)).unlink()
-    rebuild_version(data.index("shop"), "v0002", data.vectors)
-    assert (_made(data), _verified(data)) == (made, [])
 
 
 def test_what_nothing_else_says_cannot_be_rebuilt(data: DataDir) -> None:
@@ -576,7 +551,7 @@ def test_a_single_segment_is_built_in_full_where_deltas_have_left_holes(tmp_path
     manifest = making.make_version(data, "shop", "v0001", FIRST)
     publish(data.index("shop"), "v0001")
     assert _compact(data, 50).version == "v0001"
-    facts = full_facts(len(FIRST)).model_copy(update={"kind": "delta", "deltas": 3, "added_since_full": 2})
+    facts = BuildFacts(kind="delta", added=2, removed=2, slots=len(FIRST) + 2, layout=row_layout())
     path = _folder(data, "v0001") / "manifest.json"
     path.write_text(manifest.model_copy(update={"lineage": {"build": facts.model_dump()}}).model_dump_json())
     result = _compact(data, 50)
@@ -619,7 +594,7 @@ def test_stock_chroma_opens_an_exported_version(data: DataDir, tmp_path: Path, i
         shutil.rmtree(_folder(data))
         making.make_version(data, "shop", "v0002", SECOND)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("almanac.index.upkeep.export_chroma.ROWS_ADDED", 3)  # batches over the bounds of segments
+        patch.setattr("almanac.index.upkeep.export_chroma._SENT", 3)  # batches over the bounds of segments
         result = export_chroma(data.index("shop"), "v0002", tmp_path / "out")
     assert (result.out, result.collection, result.chunks) == (str(tmp_path / "out"), "shop", len(SECOND))
     client = chromadb.PersistentClient(path=str(tmp_path / "out"))

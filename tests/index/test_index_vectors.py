@@ -190,26 +190,6 @@ def test_part_is_named_by_its_content(tmp_path: Path) -> None:
     assert path.stem == sha256(path.read_bytes())
 
 
-def test_keys_in_few_parts_lie_in_no_more_and_turns_reach_every_part(tmp_path: Path) -> None:
-    store = VectorStore(tmp_path, INFO)
-    keys = [f"key{number}" for number in range(50)]
-    part_of = {
-        key: store.write_part(keys[begin : begin + 5], unit_vectors(5))
-        for begin in range(0, 50, 5)
-        for key in keys[begin : begin + 5]
-    }
-    asked = [*keys[3:], "unknown"]
-    reached = set()
-    for turn in range(4):
-        chosen = [asked[number] for number in store.in_few_parts(asked, 3, turn)]
-        parts = {part_of[key] for key in chosen}
-        assert 1 <= len(parts) <= 3
-        assert chosen == [key for key in asked[:-1] if part_of[key] in parts]
-        reached |= parts
-    assert reached == set(part_of.values())
-    assert store.in_few_parts(["unknown"], 3) == []
-
-
 @pytest.mark.parametrize("texts", [0, 1, 40])
 def test_texts_are_staged_longest_first_however_often_the_table_is_read(
     tmp_path: Path, chunk_rows: Any, texts: int, monkeypatch: pytest.MonkeyPatch

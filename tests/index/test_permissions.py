@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from almanac.index.chroma.noted import note_database
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.versions.publish import publish
 from almanac.index.versions.store import version_dir
@@ -20,14 +21,14 @@ from pathlib import Path
 from almanac.index.versions.store import current_version, version_names
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.core.tables import rows_in
-from almanac.index.chroma.counted import misfit
+from almanac.index.chroma.noted import is_as_sealed
 from almanac.schemas.errors import AlmanacError
 place = Path(sys.argv[2])
 try:
     match sys.argv[1]:
         case "versions": print(current_version(place), version_names(place))
         case "rows": print(rows_in(place))
-        case "database": print(misfit(place, 1))
+        case "database": print(is_as_sealed(place))
         case "vectors":
             with vectors_in_use(place): print("in use")
 except AlmanacError as error:
@@ -79,6 +80,7 @@ def test_a_database_that_may_not_be_read_is_not_called_damaged(tmp_path: Path, c
     database = tmp_path / "chroma" / "chroma.sqlite3"
     database.parent.mkdir()
     database.write_bytes(b"SQLite format 3")
+    note_database(tmp_path)
     closed.append(database)
     database.chmod(0)
     assert _try("database", tmp_path).startswith("StorageError chroma.sqlite3 may not be read: Permission denied")

@@ -98,7 +98,7 @@ def require_whole(url: str, kb: str, folder: Path) -> Head:
     objects = Objects(url)
     head = read_head(objects, kb).head
     with closing(WorkingCopy(objects, kb, folder / "whole")) as copy:
-        assert needed_by(copy, head) <= {key.rpartition("/")[2] for key, _, _ in objects.listed(f"objects/{kb}/")}
+        assert needed_by(copy, head) <= {one.key.rpartition("/")[2] for one in objects.listed(f"objects/{kb}/")}
     return head
 
 

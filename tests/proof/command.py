@@ -1,6 +1,7 @@
 """The command as a user starts it, with all its processes, but for the model: `python -m tests.proof.command run KB`.
 
-Its embedder takes a moment for each text, and notes it in the file that ALMANAC_PROOF_EMBEDDED names.
+Its embedder takes a moment for each text, ALMANAC_PROOF_TEXT_S seconds, and notes it in the file that
+ALMANAC_PROOF_EMBEDDED names.
 """
 
 import os
@@ -13,7 +14,7 @@ from almanac.cli.main import main
 from tests.index.conftest import INFO
 from tests.proof.noting import Noting
 
-_TEXT_S = 0.0005
+_TEXT_S = float(os.environ.get("ALMANAC_PROOF_TEXT_S", "0.0005"))
 
 
 class _Slow(Noting):

@@ -21,14 +21,14 @@ from tests.processes import find_fingerprints
 _LIMIT_S = 300
 # What acts import as they come by it, which takes half of the time of a small one.
 _LATER = (
-    *("almanac.index.lexical.reader", "almanac.index.lexical.union", "almanac.index.lexical.writer"),
+    *("almanac.index.lexical.reader", "almanac.index.lexical.writer"),
     *(
         "almanac.index.verify.lexical",
         "almanac.index.verify.mapped_rows",
         "almanac.index.verify.segments",
         "almanac.query.published",
     ),
-    *("pyarrow.acero", "pyarrow.dataset", "pyarrow.pandas_compat", "structlog", "tantivy", "tokenizers"),
+    *("pyarrow.acero", "pyarrow.dataset", "pyarrow.pandas_compat", "structlog", "tokenizers"),
 )
 
 
@@ -51,7 +51,6 @@ def _import_engines() -> None:
         *engines,
         *_LATER,
         "almanac.index.chroma.client",
-        "almanac.index.verify.delta",
         "almanac.index.verify.rows",
         "tests.proof.acts",
     ):

@@ -34,7 +34,7 @@ _FLIPS = 40 if TORTURE else 1  # in each kind of file
 _SAMPLE = (
     "index/*/CURRENT", "versions/v0002/chunks.parquet", "versions/v0002/rows.arrow", "versions/v0002/vectors.npy",
     "versions/v0002/chroma/chroma.sqlite3",
-    "versions/v0002/chroma/*/data_level0.bin", "versions/v0002/lexical/*.idx", "processed/*/chunks.parquet",
+    "versions/v0002/chroma/*/data_level0.bin", "versions/v0002/lexical/rows.npy", "processed/*/chunks.parquet",
     "vectors/*/*.parquet",
 )  # fmt: skip
 _OTHERS = (
@@ -42,9 +42,9 @@ _OTHERS = (
     "versions/v0002/manifest.sha256", "versions/v0002/documents.parquet",
     "versions/v0002/records.parquet", "versions/v0002/chroma.sha256", "versions/v0002/chroma/*/header.bin",
     "versions/v0002/chroma/*/index_metadata.pickle",
-    "versions/v0002/lexical/*.term", "versions/v0002/lexical/*.fast", "versions/v0002/lexical/meta.json",
-    "versions/v0002/lexical/lexical.json",
-    "versions/v0002/lexical/terms.arrow", "versions/v0001/chunks.parquet", "processed/*/documents.parquet",
+    "versions/v0002/lexical/terms.npy", "versions/v0002/lexical/starts.npy", "versions/v0002/lexical/counts.npy",
+    "versions/v0002/lexical/l*.npy", "versions/v0002/lexical/lexical.json",
+    "versions/v0001/chunks.parquet", "processed/*/documents.parquet",
     "processed/*/mapped/*.parquet",
     "processed/*/state.json", "processed/*/runs/*.json", "processed/*/runs/order.txt", "raw/*/*/bodies/*/*.gz",
     "raw/*/*/crawls/*.jsonl",

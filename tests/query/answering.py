@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from almanac.index.embedding.embedder import ScoreThresholds
 from almanac.query.answering.answer import Question, answer, stream_answer
 from almanac.query.answering.answerability import Grounds
 from almanac.query.answering.reading import Reader
@@ -29,7 +28,6 @@ class CountingWords:
     """A text's vector counts the words it knows."""
 
     info = EmbedderInfo(provider="test", model="words", revision="1", dimension=len(WORDS) + 1, fingerprint="words")
-    score_thresholds = ScoreThresholds(0.1, 0.9)
 
     def embed_documents(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         rows = np.array([[*(text.lower().count(word) for word in WORDS), 0.1] for text in texts], dtype=np.float32)
@@ -60,7 +58,14 @@ class Says:
 
 
 def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
-    told: dict[str, Any] = {"document_id": f"d{rank}", "title": "Rules", "start": 0, "metadata": {}, **given}
+    told: dict[str, Any] = {
+        "document_id": f"d{rank}",
+        "title": "Rules",
+        "start": 0,
+        "metadata": {},
+        "language": "en",
+        **given,
+    }
     end = None if told["start"] is None else told["start"] + len(text)
     told |= {"score": score, "scores": {"dense": score}, "relevance": score, "confidence": confidence_in(score)}
     return Hit(rank=rank, chunk_id=f"c{rank}", source="s", url=f"u{rank}", text=text, end=end, fetched_at="", **told)
@@ -69,7 +74,17 @@ def make_hit(rank: int, text: str, score: float = 0.95, **given: Any) -> Hit:
 def question_of(
     question: str, hits: Sequence[Hit], *, declaration: Declaration | None = None, **given: Any
 ) -> Question:
-    embedder = CountingWords()
+    embedder, declaration = CountingWords(), declaration or declared()
+    language, begins_anywhere = declaration.language, declaration.chunk.by == "words"
+    hits = [
+        hit.model_copy(
+            update={
+                "language": hit.metadata.get("language", "und") if language == "auto" else language,
+                "begins_anywhere": begins_anywhere,
+            }
+        )
+        for hit in hits
+    ]
     how: dict[str, Any] = {
         "reader": Reader(embedder, None, is_multilingual=False),
         "mode": "kb-only",
@@ -78,7 +93,7 @@ def question_of(
         "grounds": Grounds(hits, decides=False),
         **given,
     }
-    return Question(declaration or declared(), "v0001", question, hits, embedder, **how)
+    return Question(declaration, "v0001", question, hits, embedder, **how)
 
 
 def ask(question: str, hits: Sequence[Hit], **given: Any) -> Answer:

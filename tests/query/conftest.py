@@ -12,4 +12,4 @@ from almanac.schemas.declaration.embed import Embed
 def reader() -> Reader:
     """The reader of answers: both bundled embedders."""
     english, every = (CachingEmbedder(load_embedder(Embed(model=model), for_queries=True)) for model in BUNDLED)
-    return Reader(every, english, is_multilingual=True)
+    return Reader(every, lambda: english, is_multilingual=True)

@@ -11,7 +11,7 @@ from almanac.query.answering.answer import stream_answer
 from almanac.query.answering.citations import cite
 from almanac.schemas.errors import OperationalError, UsageError
 from almanac.schemas.results import Answer, Hit
-from tests.query.answering import UNKNOWN, Says, ask, make_hit, question_of
+from tests.query.answering import UNKNOWN, Says, ask, declared, make_hit, question_of
 
 _HITS = [
     make_hit(1, "Bring your passport. You get a refund within fourteen days."),
@@ -95,6 +95,20 @@ def test_nothing_above_the_floor_is_an_explicit_no_answer_and_asks_no_model() ->
         [],
     )
     assert model.asked == []
+
+
+def test_a_prompt_shows_as_much_of_the_passages_as_is_declared() -> None:
+    model, hits = Says("Fourteen days [1]."), [make_hit(1, "A refund is paid within fourteen days. " + "Bags. " * 900)]
+    ask("refund?", hits, generator=model)
+    long = len(model.asked[-1]["content"])
+    ask(
+        "refund?",
+        hits,
+        generator=model,
+        declaration=declared(generate={"provider": "extractive", "passage_tokens": 100}),
+    )
+    assert long - len(model.asked[-1]["content"]) > 4000
+    assert "fourteen days" in model.asked[-1]["content"]
 
 
 def test_confident_hits_are_added_to_what_the_model_knows() -> None:

@@ -92,10 +92,7 @@ def test_words_that_are_everywhere_in_the_version_weigh_little_among_the_sentenc
     hits = [make_hit(1, "Quokkas sleep. Quokkas eat leaves. Quokkas rest. Behind the gate of the house is a tree.")]
     rare = AnalyzedQuery("en", False, {"where": 900, "is": 1000, "the": 1000, "of": 1000, "quokka": 1}, 1000)
     by_hits, by_version = (
-        [
-            one.sentence.text
-            for one in extract("where is the quokka of the", hits, _WORDS, "en", cuts_words=False, readings=readings)
-        ]
+        [one.sentence.text for one in extract("where is the quokka of the", hits, _WORDS, readings=readings)]
         for readings in ([], [rare])
     )
     assert by_hits[-1].startswith("Behind the gate")
@@ -129,9 +126,7 @@ def test_of_very_many_sentences_those_with_most_words_of_the_question_are_read()
 
     text = " ".join(f"The {number}. visa is for luggage." for number in range(200))
     hits = [make_hit(1, f"{text} A refund takes a fortnight.")]
-    found = extract(
-        "when is a refund paid", hits, Reader(Noting(), None, is_multilingual=False), "en", cuts_words=False
-    )
+    found = extract("when is a refund paid", hits, Reader(Noting(), None, is_multilingual=False))
     assert (len(read), found[0].sentence.text) == (60, "A refund takes a fortnight.")
 
 
@@ -202,7 +197,7 @@ def _marks(rest: str, markers: dict[str, str]) -> Iterator[tuple[str, int]]:
 
 def test_what_answers_will_read_is_known_ahead() -> None:
     hits = [make_hit(1, "# Fees\n\nA visa is free.\n\n| Who | Fee |\n|---|---|\n| Child | 2 € |\n| Adult | 4 € |")]
-    assert texts_of_sentences(hits, "en", cuts_words=False) == [
+    assert texts_of_sentences(hits) == [
         "Rules Fees A visa is free.",
         "Rules Fees Who Fee Child | 2 €",
         "Rules Fees Who Fee Adult | 4 €",

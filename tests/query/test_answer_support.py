@@ -173,6 +173,11 @@ def test_a_stream_is_the_whole_reply_in_pieces(reply: str, size: int, mode: str)
     assert all(source.marker in whole.reply for source in whole.sources)
 
 
+def test_a_heading_that_leads_to_nothing_cites_nothing() -> None:
+    answer = ask("tour?", _TOUR, generator=Says("The junk costs 9.500.000 ₫\n##  [1]\n3. "), mode="kb-only")
+    assert [source.marker for source in answer.sources if source.marker not in answer.reply] == []
+
+
 _CREDITED = [
     make_hit(1, "A refund takes fourteen days after the visa was refused.", title="Refunds"),
     make_hit(

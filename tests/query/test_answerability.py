@@ -1,6 +1,7 @@
 """Refusing by answerability: what speaks for an answer, what against, and the passages that come closest."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ _HITS = [
 
 
 def _picked(cosine: float, *, is_foreign: bool = False) -> Picked:
-    return Picked(sentences_of(_HITS, "en")[0], cosine, is_foreign)
+    return Picked(sentences_of(_HITS)[0], cosine, is_foreign)
 
 
 def test_the_nearer_the_best_sentence_the_likelier_an_answer() -> None:
@@ -127,6 +128,15 @@ _PUMP = "The pump GR-16 lifts 90 litres a minute and costs 340 euros."
 
 
 @pytest.mark.slow
+def test_a_hit_may_end_within_a_sentence_where_its_document_goes_on(tmp_path: Path) -> None:
+    base = SmallBase(tmp_path)
+    base.publish(language="en", chunk={"by": "words", "size": 7, "overlap": 3})
+    with _open(base) as index:
+        hits = index.search("When does the garden close in winter?", k=20).hits
+    garden = [hit for hit in hits if hit.title == "garden"]
+    assert {hit.text.endswith("."): hit.ends_anywhere for hit in garden} == {True: False, False: True}
+
+
 def test_as_many_hits_are_read_as_a_request_says(base: SmallBase) -> None:
     question = "When does the garden close, and what does the pump cost?"
     with _open(base) as index:

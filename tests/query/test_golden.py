@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from almanac.core.load import load_declaration
-from almanac.flows.pipeline.question_vectors import are_kept, kept_questions, question_key
+from almanac.flows.pipeline.question_vectors import UnknownQuestions, kept_questions, known_questions, question_key
 from almanac.index.build.builder import build_version
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.reader import OpenVersion
@@ -198,9 +198,12 @@ def test_vectors_of_questions_are_kept_and_no_model_is_loaded_for_them_again(tmp
     def ask(questions: list[str]) -> Vectors:
         return kept_questions(VectorStore(tmp_path, INFO), load)(questions)
 
-    assert not are_kept(VectorStore(tmp_path, INFO), ["a"])
+    known = known_questions(VectorStore(tmp_path, INFO))
+    with pytest.raises(UnknownQuestions):
+        known(["a"])
     first = ask(["a", "b", "a"])
-    assert are_kept(VectorStore(tmp_path, INFO), ["b", "a"])
+    known = known_questions(VectorStore(tmp_path, INFO))
+    assert known(["b", "a"]).tolist() == first[[1, 0]].tolist()
     assert first.tolist() == HashEmbedder().embed_queries(["a", "b", "a"]).tolist()
     assert ask(["b"]).tolist() == first[1:2].tolist()
     assert [embedder.calls for embedder in loaded] == [[["a", "b"]]]

@@ -33,7 +33,7 @@ def _filtered(text: str) -> str:
 
 def _replied(text: str, size: int) -> str:
     """The text as a reply that comes in pieces of `size` characters."""
-    reply = CheckedReply({}, [], "en", "en", _HELD, drops_statements=False)
+    reply = CheckedReply({}, [], "en", _HELD, drops_statements=False)
     return "".join(reply.sections(text[begin : begin + size] for begin in range(0, len(text), size)))
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from almanac.index.embedding.model_cache import MULTILINGUAL_E5
+from almanac.index.embedding import four_bits
 from almanac.query import open_index
 from almanac.query.answering.wording import MULTILINGUAL, note_on_language
 from almanac.query.published import PublishedIndex
@@ -40,7 +40,7 @@ def test_a_question_in_a_language_that_the_embedder_does_not_know_gets_a_note_in
     *_, streamed = index.stream(question)
     assert isinstance(streamed, Answer)
     assert found.note is not None and found.note.startswith(begins)
-    assert "all-MiniLM-L6-v2" in found.note and MULTILINGUAL_E5.name == MULTILINGUAL in found.note
+    assert "all-MiniLM-L6-v2" in found.note and four_bits.MODEL == MULTILINGUAL in found.note
     assert answered.note == streamed.note == found.note
 
 

@@ -22,7 +22,7 @@ from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
 from almanac.query.evaluation.golden_calibration import fit_curve
-from almanac.query.retrieval.relevance import Evidence, Features, confidence_in, features, relevances
+from almanac.query.retrieval.relevance import Evidence, Features, confidence_in, features, relevance_by
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import term_coverage, term_weights
@@ -64,14 +64,19 @@ def test_more_of_anything_is_never_less_relevant(
         assert 0 <= less <= greater <= 1
 
 
+def _by(calibration: Calibration, evidence: dict[str, Evidence]) -> dict[str, float | None]:
+    found = features(evidence, evidence)
+    return {one: relevance_by(calibration, found[one], evidence[one].curve) for one in evidence}
+
+
 @pytest.mark.parametrize(("name", "near", "far"), [("minilm", 0.75, 0.1), ("e5", 0.92, 0.78)])
 def test_an_exact_answer_is_relevant_and_nonsense_is_not(name: str, near: float, far: float) -> None:
     known = {"hit": Evidence(near, 0.9, 0.5, True), "other": Evidence(far, 0.1, 0.05, True)}
-    found = relevances(_calibrated(name), known, known)
+    found = _by(_calibrated(name), known)
     assert found["hit"] is not None and found["other"] is not None
     assert found["hit"] > 0.9 and found["other"] < 0.02
     nonsense = {"hit": Evidence(far + 0.02, 0.0, 0.0, True), "other": Evidence(far, 0.0, 0.0, True)}
-    assert max(value or 0 for value in relevances(_calibrated(name), nonsense, nonsense).values()) < 0.15
+    assert max(value or 0 for value in _by(_calibrated(name), nonsense).values()) < 0.15
 
 
 def test_a_hit_is_compared_with_all_but_its_copies() -> None:
@@ -108,7 +113,7 @@ def test_without_a_curve_for_a_language_relevance_is_unknown() -> None:
         "known": Evidence(0.6, 0.5, 0.3, True),
         "foreign": Evidence(0.6, 0.5, 0.2, True, True),
     }
-    found = relevances(Calibration(known=_CURVE), evidence, evidence)
+    found = _by(Calibration(known=_CURVE), evidence)
     assert [one for one, value in found.items() if value is None] == ["hit", "foreign"]
 
 
@@ -326,3 +331,19 @@ def test_questions_that_nothing_answers_calibrate_nothing(tmp_path: Path) -> Non
     save_embedder(tmp_path / "model")
     _write(tmp_path, 50, answered=False)
     assert (_run(tmp_path)["version"], _kept(tmp_path, "v0001")) == ("v0001", None)
+
+
+@pytest.mark.parametrize(
+    ("brought", "floor", "confident"),
+    [
+        ({"floor": 0.1, "confident": 0.4}, 0.1, 0.4),
+        ({"floor": 0.7}, 0.7, 0.7),
+        ({"confident": 0.6}, 0.0, 0.6),
+        ({"floor": 0.0, "confident": 0.0}, 0.0, 0.0),
+    ],
+)
+def test_thresholds_that_an_embedder_brings_go_before_measured_ones(
+    brought: dict[str, float], floor: float, confident: float
+) -> None:
+    found = score_thresholds(_E5.model_copy(update=brought))
+    assert (found.floor, found.confident) == (floor, confident)

@@ -12,7 +12,7 @@ import pytest
 
 from almanac.index.build.builder import build_version
 from almanac.index.build.derived import derive
-from almanac.index.embedding.embedder import ScoreThresholds
+from almanac.index.embedding.score_thresholds import ScoreThresholds
 from almanac.index.reader import OpenVersion
 from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request

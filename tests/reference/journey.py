@@ -15,7 +15,7 @@ from unittest.mock import patch
 from almanac.core.load import load_declaration
 from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.source import SiteSource, Source
+from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.schemas.items import Item, Reject
 from almanac.spiders.crawling.crawl import crawl_site
 from almanac.spiders.crawling.read_files import read_files
@@ -108,4 +108,5 @@ def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
 def _acquire(declaration: Declaration, source: Source, raw: RawStore) -> CrawlOutcome:
     if isinstance(source, SiteSource):
         return crawl_site(source, raw, _RUN)
+    assert isinstance(source, FilesSource)
     return read_files(source, declaration.path.parent, raw, _RUN)

@@ -191,7 +191,7 @@ _AUTH = "name: kb\nsources:\n  - name: s\n    kind: site\n    start_urls: ['http
         ("{SITE, user_agent: me}", "unknown key here; it is a key of sources[].politeness"),
         ("{SITE, glob: '*.md'}", "unknown key here; it is a key of sources[] of kind: files"),
         ("{SITE, schedule: '0 3 * * *'}", "unknown key here; it is a key of the knowledge base"),
-        ("{SITE, script: data}", "unknown key; the keys here are name, yields, each, "),
+        ("{SITE, script: data}", "unknown key; the keys here are name, yields, encoding, drop, each, "),
         ("{SITE, pagination: {css: .next}}", "unknown key; the keys here are next, parameter, first, step, json"),
         (
             "{SITE, pagination: {paramter: page}}",

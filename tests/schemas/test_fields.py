@@ -16,6 +16,11 @@ from almanac.schemas.declaration.fields import FieldRule, Selector
         ({"css": "p", "type": "date", "format": "%d/%m"}, "has no year"),
         ({"css": "p", "type": "date", "format": "%d/%m/%Y %"}, "no strptime directive"),
         ({"css": "p", "format": "%d/%m/%Y"}, "'format' goes with type: date"),
+        ({"css": "p", "calendar": "jalali"}, "'calendar' goes with type: date or type: datetime, and without 'format'"),
+        ({"css": "p", "type": "date", "format": "%d/%m/%Y", "calendar": "buddhist"}, "and without 'format'"),
+        ({"css": "p", "type": "date", "calendar": "hijri"}, "jalali"),
+        ({"css": "p", "yes": ["Auf Lager"]}, "'yes' and 'no' go with type: boolean"),
+        ({"css": "p", "type": "boolean", "yes": ["Ja", "Da"], "no": ["ja"]}, "'ja' cannot say both 'yes' and 'no'"),
         (
             {"css": "p", "default": "vast", "one_of": ["small", "large"]},
             "default: 'vast' is not one of 'small', 'large'",

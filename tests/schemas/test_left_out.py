@@ -10,7 +10,7 @@ def test_blocks_and_characters_are_counted_by_reason_and_blank_text_is_none() ->
     tally = LeftOut()
     tally.add("hidden", "  Only   for\nreaders ")
     tally.add("hidden", "ä")
-    tally.add("walls", " \n ")
+    tally.add("prose_beside", " \n ")
     assert tally == {"hidden": {"blocks": 2, "characters": 17}}
 
 

@@ -133,6 +133,13 @@ def serve_bases(
 ) -> Iterator[httpx.Client]:
     """Serves knowledge bases, set as it says, and gives a client whose default base is `notes`."""
     catalog = Catalog(DataDir(bases.data), names or [bases.notes, bases.guide], default=default)
+    with serving_of(catalog, headers=headers, **set_to) as client:
+        yield client
+
+
+@contextmanager
+def serving_of(catalog: Catalog, *, headers: dict[str, str] | None = None, **set_to: Any) -> Iterator[httpx.Client]:
+    """Serves a catalog, set as it says."""
     settings = Settings.read(**{"port": 0, **set_to})
     config = configured(create_app(catalog, settings), settings)
     config.port = settings.port

@@ -14,18 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy.http import Request, Response
 
 from almanac.core.lifetime import tell_job
 from almanac.core.settings import installation
 from almanac.schemas.crawl_outcome import CrawlOutcome
-from almanac.schemas.declaration.source import SiteSource
+from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
-from almanac.spiders.crawling import crawl, start
+from almanac.spiders.crawling import crawl, site_spider, start
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site
+from almanac.spiders.crawling.frontier import Waiting
 from almanac.spiders.crawling.job import Job
-from almanac.spiders.crawling.previous_crawls import PreviousCrawls
+from almanac.spiders.crawling.previous_crawls import PreviousCrawls, PreviousPages
 from almanac.spiders.mapping.inspect_url import inspect_url
 from almanac.spiders.mapping.pages import map_pages
+from almanac.spiders.reading.content import Content
+from almanac.spiders.store.journal import Head
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S
 from tests.reference.journey import CONTENT
@@ -448,6 +452,41 @@ def test_time_limit_ends_the_crawl_and_keeps_what_arrived(loopback_site: "Site",
     [cut] = outcome.limits_reached
     # what was under way, too
     assert (cut.limit, cut.known_urls_not_fetched + len(stored) + len(outcome.failures)) == ("seconds", 201)
+
+
+def test_a_page_with_a_defect_has_failed_and_costs_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(content: Content, _: Source) -> None:
+        if "bad" in content.url:
+            raise KeyError("oops")
+
+    monkeypatch.setattr(site_spider, "withheld", stumble)
+    raw, declared = RawStore(tmp_path), {"name": "s", "kind": "site", "start_urls": ["http://a.test/"]}
+    with raw.journal("r1", Head("requester", "fetching")) as journal:
+        previous = PreviousPages(raw, "r1", PreviousCrawls(), "requester")
+        spider = site_spider.SiteSpider(SiteSource.model_validate(declared), journal, previous, lambda *_: None)
+        for path in ("bad", "good"):
+            waiting = Waiting(f"http://a.test/{path}")
+            spider.frontier.add(waiting)
+            assert spider.frontier.take() is waiting
+            headers = {"Content-Type": "text/html"}
+            spider._handle(Response(waiting.url, headers=headers, body=b"<p>x", request=Request(waiting.url)), waiting)
+        stats = spider.finished("finished")
+    assert [(one.url, one.reason, one.detail.partition(": ")[2]) for one in stats.failures] == [
+        ("http://a.test/bad", "error", "KeyError: 'oops'")
+    ]
+    assert (stats.finish, stats.pages.fetched, stats.pages.failed) == ("finished", 1, 1)
+
+
+@pytest.mark.slow
+def test_what_waits_for_other_pages_is_decided_when_the_time_is_up(loopback_site: "Site", tmp_path: Path) -> None:
+    """The host has a page for whatever it is asked for, which only shows when all have arrived, and one never does."""
+    site = loopback_site
+    site.otherwise = site.unknown = lambda path: Answer(f"<p>A page of its own for {path}, with enough to read.</p>")
+    site.page("/slow", "<p>Late</p>", delay_s=20)
+    site.page("/", links("/slow", *(f"/{n}" for n in range(5))))
+    outcome, stored = crawled(site, tmp_path, limits={"seconds": 4})
+    assert (outcome.finish, sorted(stored)) == ("seconds", ["/", *(f"/{n}" for n in range(5))])
+    assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/slow", "timeout")]
 
 
 def test_a_crawl_that_is_cut_short_counts_what_it_knows_by_folder_also_from_the_last_one(

@@ -5,6 +5,7 @@ readers see it.
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.items import Draft, Page
@@ -43,44 +44,37 @@ def _draft(text: str, **keys: object) -> Draft:
             "`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>\n\n    10<sup>6</sup>",
             "`10<sup>6</sup>`, said<sup>[1](#fn1)</sup>|10<sup>6</sup>",
         ),
-        ("==marked [[A]]== 这是==重点==内容", "marked A 这是重点内容"),
-        ("a %%hidden%% b\n%%\nhidden\n\n```\nhidden\n```\n%%\nc", "a  b|c"),
-        ("Text. ^abc123\n- item ^quote-1\n\n^alone1\n", "Text.|- item"),
+        ("==marked [[A]]== 这是==重点==内容 ^abc123\n^block-1", "marked A 这是重点内容"),
+        ("``[[a]]`` A ` is a tick, [[B|b]] and ``` too.\n\n`[[c]]`", "``[[a]]`` A ` is a tick, b and ``` too.|`[[c]]`"),
+        ("a %%hidden%% b\n%%\nhidden\n\nhidden\n%%\nc", "a  b|c"),
         ("a <!-- b --> c\n<!--\n```\nd\n```\n-->\ne", "a  c|e"),
-        ("# Title {#my-id}\nText. {: .cls}\n{: .alone}\n{:toc}\n[[_TOC_]]", "# Title|Text."),
+        ("# Title {#my-id}\nText. {: .cls}\n{: .alone}\n* TOC\n{:toc}\n\n[[_TOC_]]\n", "# Title|Text."),
         ("> [!note] Title\n> Body [[A|b]].\n>\n> More.\n\nafter", "Title|Body b.|More.|after"),
         ("> [!TIP]+\n> Do.\n> > [!warning]- Careful\n> > Deep.", "Tip|Do.|Careful|Deep."),
         ("- list\n  > [!note] Inside\n  > body\n- next", "- list|Inside|body|- next"),
         (":::tip Title\nBody\n:::\nafter", "Title|Body|after"),
         ("::::note[Title]\n:::warning\nBody\n:::\n::::", "Title|Warning|Body"),
         ('::: {.callout-important title="Read me"}\nBody\n:::', "Read me|Body"),
+        ("::: {.columns}\n::: {.column width=50%}\na\n:::\n:::", "a"),
+        ("{/* open {a}", "{/* open {a}"),
+        ("::: {#fig-x .a}\nBody\n:::\n::: {#tip-y .callout-tip}\nBody\n:::\n", "Body|Tip|Body"),
+        (":::{seealso}\nA\n:::\n:::{toctree}\nB\n:::\n::: panel-tabset\nC\n:::\n", "See also|A|B|C"),
         (":::{admonition} Title\n:class: tip\nBody\n:::", "Title|Body"),
         ("```{note} Title\n:class: x\nBody [[A]]\n```", "Title|Body A"),
         ("::: code-group\n```js\n:::tip\n```\n:::", "```js|:::tip|```"),
         ('!!! note "Title"\n    Body\n\n    ```py\n    [[x]]\n    ```\n\nafter', "Title|Body|```py|[[x]]|```|after"),
+        ("!!! Look here\n    Body", "Look here|Body"),
         ("??? question\n\tBody\nafter", "Question|Body|after"),
         ('=== "Linux"\n\n    apt\n\n=== "Mac"\n\n    brew\n', "Linux|apt|Mac|brew"),
         ('{% hint style="info" %}\nBody\n{% endhint %}\n{% tab title="Linux" %}\nx\n{% endtab %}', "Body|Linux|x"),
-        ("* TOC\n{:toc}\n\nText.", "Text."),
+        ("{% include a.html %}\n`x`{number} {% raw %}", "{% include a.html %}|`x`{number} {% raw %}"),
+        ("> \\[!TIP]\n> Do.", "> \\[!TIP]|> Do."),
         (
             '![a](b.png){ width="300" } [x](y(1)){ .md-button } `c`{.py} f(x){n=1}',
             "![a](b.png) [x](y(1)) `c` f(x){n=1}",
         ),
         ('# A { #id .b }\n## C {data-x="y z"}\n### D {x} {{ y }}\ntext {.no}', "# A|## C|### D {x} {{ y }}|text {.no}"),
-        (
-            '{{< tabs >}}\n{{% tab title="Linux" %}}\napt\n{{% /tab %}}\n{{< tab "Mac" >}}\nbrew\n{{< /tab >}}\n'
-            "{{< /tabs >}}",
-            "Linux|apt|Mac|brew",
-        ),
-        (
-            '{{< callout type="warning" >}}\nHot\n{{< /callout >}}\n{{< hint info >}}\nx\n{{< /hint >}}\n{{< ref '
-            '"a" >}}',
-            'Warning|Hot|Info|x|{{< ref "a" >}}',
-        ),
-        (
-            '{{< note >}}\nBody\n{{< /note >}}\n{{% notice warning "Beware" %}}\nx\n{{% /notice %}}',
-            "Note|Body|Beware|x",
-        ),
+        ('{{< tab "Mac" >}}\nbrew\n{{< /tab >}}', '{{< tab "Mac" >}}|brew|{{< /tab >}}'),
         (
             'import Tabs from \'@theme/Tabs\';\n\n# T\n\n<Tabs>\n<TabItem value="a" label="Apple">\n\nBody\n\n'
             "</TabItem>\n</Tabs>",
@@ -104,17 +98,37 @@ def test_imports_exports_and_components_of_mdx_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
+    ("statement", "shown"),
+    [
+        ("import A, {B} from './a'\nexport * from 'b';\nText.", "Text."),
+        ("import 'a.css'\n\nimport \"duties are high\"\n\nimport { a", 'import "duties are high"|import { a'),
+        ("export const F = () => {\n  const a = 1;\n\n  return a;\n}\n\n  Text.", "Text."),
+        ("export const m = { a: 'x',\n  b: 'y' }\nText.", "Text."),
+        ("export default [1]\nText.\n\nexport goods rose by (5)", "Text.|export goods rose by (5)"),
+        ("export const open = {\nText.\n\n  More.", "Text.|More."),
+    ],
+)  # fmt: skip
+def test_a_statement_of_mdx_ends_where_it_is_closed(statement: str, shown: str) -> None:
+    assert _squeezed(as_shown(statement, is_mdx=True)) == shown
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "import lib from 'lib'\nlib.run(1)",
+        "Use:\n\nimport lib from 'lib'\nlib.run(1)\n\n<Foo>\n\n    let a = [[1]];",
+        "# T\n\nimport lib from 'lib'\n\nexport default lib",
+        "import data from 'the warehouse'\n\nText.",
         "if [[ -f x ]]; then", "[[1, 2], [3]] and [[1, 2]]", "df[['a', 'b']]", "[[[cog]]]",
         "[[1]](#ref) and [[x]][ref]", "\\[[no]] \\==no==", "[[a\nb]]",
         "if a==b or c==d and x == y, z == w", "Heading\n====", "100%% and 50%%, %%time or %%timeit", "mc ^2 and x^2",
         "{:a => 1} {#not}",
         "$[[e]]$ and $$\n[[x]]\n$$",
         "`[[a]]` and ``b `==c==` d``", "```\n[[a]]\n> [!note]\n<!-- b -->\n```", "~~~~\n~~~\n[[a]]\n~~~~",
-        "    [[a]]\n    > [!note]", "<pre>\n[[a]]\n</pre>",
+        "    [[a]]\n    > [!note]", "> [!warning: keep the folder]\n> Do.", "<pre>\n[[a]]\n</pre>",
+        "<pre>\n:::\n:::tip\n</pre>",
         "> ```\n> [[a]]\n> ```", "1. a\n\n    ```\n    [[a]]\n    ```", "::: unclosed\n[a]", "!!! wow this is great",
-        "<!-- open", "Map<K, V> and List<String>",
+        "Map<K, V> and List<String>",
         "> quoted [text](x.md) ![alt](y.png)", "```{code-block} python\n[[a]]\n```",
         "<div align=\"center\">\n\n# T\n\n</div>",
     ],
@@ -124,9 +138,25 @@ def test_code_and_what_only_looks_like_a_dialect_stays(text: str) -> None:
     assert as_shown(f"{text}\n\n[[A]]") == f"{text}\n\nA"
 
 
-def test_line_ends_stay_and_a_text_of_nothing_but_a_comment_is_kept() -> None:
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("Above\n> [!NOTE]\n> body\n---\nbelow", "<p>Above</p>|<p>Note</p>|<p>body</p>|<hr />|<p>below</p>"),
+        ("!!! note\n    body\n---\nbelow", "<p>Note</p>|<p>body</p>|<hr />|<p>below</p>"),
+    ],
+)
+def test_a_call_out_is_no_part_of_what_stands_around_it(written: str, shown: str) -> None:
+    assert _squeezed(MarkdownIt().render(as_shown(written))) == shown
+
+
+def test_line_ends_stay() -> None:
     assert as_shown("[[A]]\r\nb\r\n") == "A\r\nb\r\n"
+    assert as_shown("[[A]]\rb\r\r\nimport\r") == "A\r\nb\r\n\r\nimport\r\n"
+
+
+def test_a_text_of_nothing_but_a_comment_is_kept_and_so_is_one_without_an_end() -> None:
     assert as_shown("<!-- only this -->") == "<!-- only this -->"
+    assert as_shown("[[A]]\n<!-- open [[B]]") == "A\n<!-- open [[B]]"
 
 
 def test_bodies_fields_and_titles_have_the_text_that_is_shown() -> None:
@@ -182,6 +212,12 @@ _PIECES = [
     "$",
     "- ",
 ]
+
+
+@given(st.lists(st.sampled_from([*_PIECES, "```{note}\n", "???", '=== "a"\n', "<b>", "# ", "\r"])), st.booleans())
+def test_no_word_is_lost_where_nothing_is_a_comment(pieces: list[str], is_mdx: bool) -> None:
+    text = "42\n".join(piece for piece in pieces if piece not in ("%%", "<!--", "{:"))
+    assert as_shown(text, is_mdx=is_mdx).count("42") == text.count("42")
 
 
 @given(st.lists(st.sampled_from(_PIECES)).map("".join))

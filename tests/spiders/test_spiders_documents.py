@@ -31,6 +31,7 @@ from almanac.schemas.declaration.chunk import Chunk
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.items import PLACES, Draft, Item, Page, Reject
+from almanac.spiders.crawling.find_files import FoundFile
 from almanac.spiders.crawling.read_files import read_files
 from almanac.spiders.mapping.inspect_url import inspect_file
 from almanac.spiders.mapping.pages import map_pages
@@ -569,7 +570,7 @@ def test_a_single_file_is_shown_with_what_it_yields_or_why_nothing(tmp_path: Pat
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "*"})
     for name, content in {"a.docx": _docx(), "b.rtf": b"{\\rtf1 x}", "c.pdf": pdf([[]])}.items():
         (tmp_path / name).write_bytes(content)
-    shown = [inspect_file(source, tmp_path / name, name, "en") for name in ("a.docx", "b.rtf", "c.pdf")]
+    shown = [inspect_file(source, FoundFile(name, str(tmp_path / name)), "en") for name in ("a.docx", "b.rtf", "c.pdf")]
     assert [[item.title for item in report.items] for report in shown] == [["Handbook"], [], []]
     reasons = [[reject["reason"] for reject in report.rejects] for report in shown]
     assert reasons[0] == [] and "save it as DOCX or PDF" in reasons[1][0] and "OCR is not part" in reasons[2][0]

@@ -35,6 +35,7 @@ TWO_ON_PAYMENT = [("How do I pay?", "By card."), ("Can I return it?", "Yes.")]
         "1. **How do I pay?** By card.\n2. **Can I return it**? Yes.\n",
         "Q: How do I pay?\nA: By card.\n\nQ: Can I return it?\nA: Yes.\n",
         "**Q1: How do I pay?**\n\nA1: By card.\n\n**Q2: Can I return it?**\n\nA2: Yes.\n",
+        "# Help\nName: Ann?\nRoom: 1\n\nName: Bo?\nRoom: 2\n\n## How do I pay?\nBy card.\n## Can I return it?\nYes.\n",
         "### Q. How do I pay?\nA. By card.\n\n### Q. Can I return it?\nA. Yes.\n",
         "Q: How do I pay?\nBy card.\n\nQ: Can I return it?\nYes.\n",
         "<details><summary>How do I pay?</summary>\n\nBy card.\n\n</details>\n<details>\n<summary><b>Can I return "
@@ -85,6 +86,11 @@ def test_every_way_to_write_a_pair_in_html_gives_the_same_pairs(text: str) -> No
 )  # fmt: skip
 def test_languages_have_their_own_marks(text: str, pairs: list[tuple[str, str]]) -> None:
     assert shown(markdown_pairs(text)) == pairs
+
+
+@pytest.mark.parametrize("labels", [("Q", "A"), ("Question", "Answer"), ("Frage", "Antwort")])
+def test_one_pair_is_told_by_its_labels(labels: tuple[str, str]) -> None:
+    assert shown(markdown_pairs("# Help\n{}: How do I pay?\n{}: By card.".format(*labels))) == TWO_ON_PAYMENT[:1]
 
 
 def test_headings_above_the_questions_are_sections() -> None:

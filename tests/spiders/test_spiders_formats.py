@@ -223,6 +223,15 @@ def test_json_lines_account_for_every_line(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl", "a.csv"])
+@pytest.mark.parametrize("encoding", ["cp1250", "iso2022_jp"])
+def test_rows_are_decoded_as_declared(tmp_path: Path, name: str, encoding: str) -> None:
+    text = {"cp1250": "Łódź", "iso2022_jp": "日本"}[encoding]
+    content = f"id,t\n1,{text}\n" if name == "a.csv" else json.dumps({"id": 1, "t": text}, ensure_ascii=False)
+    drafts, rejects = read(tmp_path, {name: content.encode(encoding)}, yields="records", encoding=encoding)
+    assert [draft.fields["t"] for draft in drafts] == [text] and not rejects
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 def test_a_bad_first_line_costs_one_line(tmp_path: Path, encoding: str) -> None:
     lines = '{"id": 0, broken\n{"id": 1, "t": "ắ"}\n{"id": 2, "t": "b"}\n'
@@ -345,6 +354,7 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
     ("text", "values", "rest"),
     [
         ("+++\ntitle = 'T'\nday = 2024-05-03\n+++\nx", {"title": "T", "day": "2024-05-03"}, "x"),
+        (f"---\nid: {'12' * 20}\n---\nx", {"id": "12" * 20}, "x"),
         ("---\r\ntitle: x\r\n---\r\nbody\r\n", {"title": "x"}, "body\r\n"),
         # no YAML
         (
@@ -356,7 +366,7 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
         ("---\n@tags: a\nname:b\n---\nx", {"@tags": "a", "name": "b"}, "x"),
         (
             "---\na: &x [1, .inf]\nb: *x\nc: no\n1: 2\n...\nx",
-            {"a": [1, "inf"], "b": [1, "inf"], "c": "no", "1": 2},
+            {"a": [1, "Infinity"], "b": [1, "Infinity"], "c": "no", "1": 2},
             "x",
         ),
         ("---\ntitle:foo\nlayout:post\n---\nx", {"title": "foo", "layout": "post"}, "x"),
@@ -367,7 +377,7 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
             {"title": "[Draft] A", "by": "@linh", "to": ["b: c: d", "@e"], "in": {"f": "g: h"}, "day": "2024-13-45"},
             "x",
         ),
-        ('---\na: "b" and c\nd: {{ e }}\nf: 1\nf: 1\n---\nx', {"a": '"b" and c', "d": "{{ e }}", "f": 1}, "x"),
+        ('---\na: "b" and c\nd: {{ e }}\nf: 1\n---\nx', {"a": '"b" and c', "d": "{{ e }}", "f": 1}, "x"),
         ("---\nProse after a break.\n\nx", {}, "---\nProse after a break.\n\nx"),
         ("---\nNote: prose.\n\nx", {}, "---\nNote: prose.\n\nx"),
         ("---\n\nNote: prose.\n\nMore: of it.\nx\n\n---\ny", {}, "---\n\nNote: prose.\n\nMore: of it.\nx\n\n---\ny"),
@@ -390,20 +400,28 @@ _ALIASES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in r
 @pytest.mark.parametrize(
     ("text", "finding"),
     [
-        ('---\ntags: [a]\ntitle: "Open\n---\nx', "line 3: 'title: \"Open': a quote or bracket is not closed"),
-        ("---\ntags: [a, b\ntitle: x\n---\nx", r"line 2: 'tags: \[a, b': a quote or bracket is not closed"),
-        ("---\ntags: [#a, #b]\n---\nx", "line 2: .*`#` begins a comment"),
-        ("---\ntags:\n\t- a\n---\nx", "line 3: a tab indents it: use spaces"),
-        ("---\na: 1\nb: 2\na: 3\n---\nx", "line 4: `a` is there twice, first in line 2"),
-        ("---\r\ntitle: x\r\nno key\r\n---\r\nx", "line 3: 'no key' is no `key: value`"),
-        ("---\ntitle: x\n  sub: y\n---\nx", "line 3: 'sub: y' is indented under a key that has a value"),
+        (
+            '---\ntags: [a]\ntitle: "Open\n---\nx',
+            "line 3: no YAML at 'title: \"Open': found unexpected end",
+        ),
+        ("---\ntags: [a, b\ntitle: x\n---\nx", r"line 2: no YAML at 'tags: \[a, b': expected"),
+        ("---\ntags: [#a, #b]\n---\nx", "line 2: no YAML at .*: .*; quote texts"),
+        ('---\nTitle: "Open\nTags: a\n---\nx', "line 2: no YAML at 'Title: "),
+        ("---\ntags:\n\t- a\n---\nx", "line 3: no YAML at '- a': .*; .* indent by spaces"),
+        ("---\na: 1\nb: 2\na: 3\n---\nx", "line 4: no YAML at 'a: 3': found duplicate key \"a\""),
+        ("---\r\ntitle: x\r\nno key\r\n---\r\nx", "line 3: no YAML at 'no key': "),
+        ("---\ntitle: x\n  sub: y\n---\nx", "line 3: no YAML at 'sub: y': mapping values are not allowed here"),
         (
             "---\ntitle: x\n\n# Heading\n\ntext\n\n---\n\nx",
-            "line 6: 'text' is no `key: value`; is the line --- above it missing",
+            "line 6: no YAML at 'text': .* end the block with a line ---",
         ),
-        ("---\ntitle: x\ntags: [a]\n\nProse.\n", "line 1: the block is opened and not closed: end it with a line ---"),
+        (
+            "---\ntitle: x\ntags: [a]\n\nProse.\n",
+            "line 1: the block is opened and not closed: end it with a line ---",
+        ),
         ("+++\ntitle = 'x'\n\nProse.\n", r"line 1: .*end it with a line \+\+\+"),
-        ("+++\nday = 2024-05-03\ntitle = x\n+++\nx", "line 3: no TOML: Invalid value"),
+        ("+++\nday = 2024-05-03\ntitle = x\n+++\nx", "line 3: no TOML: Invalid value; in TOML"),
+        ('---\n# comment\ntitle: "Open\nday: 1\n---\nx', "line 3: no YAML at 'title: "),
         (f"---\nl0: &l0 [x]\n{_ALIASES}---\nx", "more than 10,000 values, with those of each alias"),
         (f"---\na: {'x' * 70_000}\n---\nx", "not closed within 65,536 characters"),
     ],

@@ -51,11 +51,6 @@ def counted(reason: str, *texts: str) -> LeftOut:
             ["One. Two.", "Three."],
         ),
         ("<div style='visibility:hidden'>Out <b style='visibility:visible'>In</b> again</div>", ["Out again"]),
-        (
-            "<style>.slide{display:none}.slide.on{display:block}</style><div class='slide on'>Here</div><div "
-            "class=slide>There</div>",
-            ["There"],
-        ),
         ("<template><p>Filled in by scripts.</p></template>", ["Filled in by scripts."]),
         ("<p style='opacity:0;transform:none'>Fades in.</p>", []),
     ],
@@ -110,18 +105,6 @@ def test_what_surrounds_a_main_text_adds_up_with_it() -> None:
     )
 
 
-def test_a_box_that_asks_for_consent_and_a_wall_are_tallied() -> None:
-    asked = "We use cookies to count visits. Do you agree?"
-    box = (
-        f"<div class=cookie-banner><style>p {{ margin: 0 }}</style><script>let shown = 1</script><p>{asked}</p>"
-        "<button>Accept</button></div>"
-    )
-    found = mapped(f"<title>T</title>{box}<main><h1>Ferry</h1>{f'<p>{_STORY}</p>' * 4}</main>", body="main")
-    assert found.left_out == counted("consent", f"{asked} Accept")
-    wall = mapped(f"<title>T</title><body>{box}</body>", body="main")
-    assert wall.left_out == counted("walls", f"{asked} Accept") and not wall.items and len(wall.rejects) == 1
-
-
 def test_a_feed_is_tallied_by_what_it_is() -> None:
     feed = (
         "<rss version='2.0'><channel><title>News</title><item><title>One</title><link>http://x.test/1</link>"
@@ -155,3 +138,60 @@ def test_more_than_a_tenth_is_much_but_for_what_nobody_misses() -> None:
         {name: {"blocks": 1, "characters": 112} for name in ("hidden", "page_furniture", "struck_prices", "duplicates")}
     )
     assert left.much(1000) == {"hidden": pytest.approx(0.1007, abs=0.001)} and left.much(2000) == {}
+
+
+@pytest.mark.parametrize("body", ["main", "all", {"css": "main"}])
+def test_what_is_declared_to_be_dropped_is_tallied_and_nothing_reads_it(body: Any) -> None:
+    box = "<aside class=news><p>Our newsletter.</p></aside> behind it"
+    page = f"<title>T</title><main><h1>Ferry <i>soon</i></h1><p>{_STORY}</p>{box}<p>{_STORY[::-1]}</p></main>"
+    found = mapped(page, body=body, drop=[".news", {"xpath": "//h1/i"}], fields={"news": {"css": ".news"}})
+    (item,) = found.items
+    assert (item.title, item.fields) == ("Ferry", {"news": None})
+    assert "newsletter" not in item.text and "soon" not in item.text and "behind it" in item.text
+    assert found.left_out == counted("dropped", "Our newsletter.", "soon")
+
+
+def test_of_records_nothing_is_read_in_what_is_dropped() -> None:
+    cards = "<li class=card>A</li><li class='card gone'>B</li>"
+    found = mapped(
+        cards, yields="records", each={"css": ".card"}, id="{n}", fields={"n": {"xpath": "."}}, drop=[".gone"]
+    )
+    assert [item.fields["n"] for item in found.items] == ["A"]
+    assert found.left_out == counted("dropped", "B")
+
+
+def test_what_is_dropped_with_an_element_around_it_is_tallied_once() -> None:
+    page = f"<main><p>{_STORY}</p><div class=a>Out <p class=a>and in.</p></div></main>"
+    found = mapped(page, drop=[".a", {"xpath": "//dc:creator"}])
+    assert [item.text for item in found.items] == [_STORY]
+    assert found.left_out == counted("dropped", "Out and in.")
+    assert mapped(page, drop=["html"]).left_out == counted("dropped", f"{_STORY}Out and in.")
+
+
+def test_a_report_has_the_links_that_a_crawl_follows_out_of_what_is_dropped() -> None:
+    page = Page(url=URL, body=b"<p>A text.</p><nav><a href=/next>On</a></nav>", content_type="text/html")
+    assert report_page(page, source(drop=["nav"]), URL, "en").links.first == [f"{URL}next"]
+
+
+def test_of_markdown_nothing_is_dropped() -> None:
+    page = Page(url=URL, body=b"# A\n\n> quoted", content_type="text/markdown")
+    (extraction,) = map_pages([page], source(drop=["blockquote"], fields={"q": {"css": "blockquote"}}), "en")
+    assert [draft.fields["q"] for draft in extraction.drafts] == ["quoted"] and not extraction.left_out
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        {"json": "a"},
+        {"css": "a", "attr": "href"},
+        "a::text",
+        "a::attr(href)",
+        {"xpath": "//a/text()"},
+        {"xpath": "//a/@href"},
+        {"xpath": "count(//a)"},
+        {"xpath": "string(//a)"},
+    ],
+)
+def test_what_is_dropped_is_an_element(selector: Any) -> None:
+    with pytest.raises(ValueError, match="takes css or xpath, which find elements"):
+        source(drop=[selector])

@@ -156,6 +156,15 @@ def test_documents_are_told_by_content_and_not_by_their_names(loopback_site: "Si
     assert (outcome.not_fetched, outcome.pages.fetched) == ([], 11)
 
 
+def test_a_declared_element_is_sought_in_no_document(loopback_site: "Site", tmp_path: Path) -> None:
+    site = loopback_site
+    site.page("/", "<a href=/broken.pdf>P</a><a href=/old>O</a>" + "<p>Papers")
+    site.page("/broken.pdf", b"%PDF-1.4 of which nothing can be read", content_type=_PDF)
+    site.page("/old", "<p class=withdrawn>Withdrawn")
+    outcome = Crawls(site, tmp_path, gone={"css": ".withdrawn"})()
+    assert (outcome.finish, outcome.pages.fetched, outcome.pages.gone, outcome.limits_reached) == ("finished", 2, 1, [])
+
+
 def test_without_the_type_documents_are_not_asked_for_and_counted_by_type(
     loopback_site: "Site", tmp_path: Path
 ) -> None:

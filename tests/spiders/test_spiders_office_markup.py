@@ -127,15 +127,22 @@ def test_a_list_number_before_a_tracked_change_makes_no_list_item() -> None:
 @pytest.mark.parametrize(
     ("math", "text"),
     [
-        (_mr("E=m") + f"<m:sSup><m:e>{_mr('c')}</m:e><m:sup>{_mr('2')}</m:sup></m:sSup>", "E = mc²"),
+        (_mr("E=m") + f"<m:sSup><m:e>{_mr('c')}</m:e><m:sup>{_mr('2')}</m:sup></m:sSup>", "E=mc²"),
         (f"<m:f><m:num>{_mr('a+1')}</m:num><m:den>{_mr('2')}</m:den></m:f>", "(a+1)/2"),
+        (_mr("1") + f"<m:f><m:num>{_mr('1')}</m:num><m:den>{_mr('2')}</m:den></m:f>", "1 1/2"),
+        (f"<m:f><m:num>{_mr('a')}</m:num><m:den>{_mr('bc')}</m:den></m:f>" + _mr("d"), "a/bc d"),
+        (
+            f'<m:phant><m:phantPr><m:show m:val="0"/></m:phantPr><m:e>{_mr("GONE")}</m:e></m:phant>'
+            f"<m:phant><m:e>{_in('del', _mr('GONE'), _GONE)}{_mr('x')}</m:e></m:phant>",
+            "x",
+        ),
         (f'<m:rad><m:radPr><m:degHide m:val="1"/></m:radPr><m:deg/><m:e>{_mr("a+b")}</m:e></m:rad>', "√(a+b)"),
         (
             f'<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub>{_mr("i=1")}</m:sub><m:sup>{_mr("n")}</m:sup>'
             f"<m:e>{_mr('i')}</m:e></m:nary>",
             "∑ᵢ₌₁ⁿ i",
         ),
-        (f"<m:func><m:fName>{_mr('sin')}</m:fName><m:e><m:d><m:e>{_mr('x')}</m:e></m:d></m:e></m:func>", "sin(x)"),
+        (f"<m:func><m:fName>{_mr('sin')}</m:fName><m:e><m:d><m:e>{_mr('x')}</m:e></m:d></m:e></m:func>", "sin (x)"),
         (
             f"<m:m><m:mr><m:e>{_mr('1')}</m:e><m:e>{_mr('2')}</m:e></m:mr><m:mr><m:e>{_mr('3')}</m:e><m:e>"
             f"{_mr('4')}</m:e></m:mr></m:m>",

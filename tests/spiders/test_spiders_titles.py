@@ -2,7 +2,9 @@
 
 import pytest
 
+from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
+from almanac.spiders.mapping.pages import map_pages
 from almanac.spiders.mapping.titles import own_title
 from almanac.spiders.reading.content import Content
 
@@ -80,3 +82,25 @@ def title_of(head: str, body: str) -> str:
 )
 def test_title_of_a_page(head: str, body: str, title: str) -> None:
     assert title_of(head, body) == title
+
+
+@pytest.mark.parametrize(
+    ("title", "found"),
+    [
+        ({"css": ".name"}, "The Ferry"),
+        ({"css": "h2", "attr": "id"}, "f-1"),
+        ({"xpath": "//h2[2]"}, "Site"),  # nothing there: the page's own
+        ({"json": "name", "from": "json-ld"}, "Ferry, as data"),
+        ("{n}: ferry", "7: ferry"),
+    ],
+)
+def test_a_declared_title_is_a_template_or_a_selector(title: object, found: str) -> None:
+    markup = (
+        "<title>Site</title><h2 id=f-1 class=name> The <i>Ferry</i> </h2><p class=n>7</p><script type=application/"
+        'ld+json>{"@type": "Product", "name": "Ferry, as data"}</script>'
+    )
+    declared = {"name": "s", "kind": "site", "start_urls": ["http://x.test/"], "fields": {"n": {"css": ".n"}}}
+    source = SiteSource.model_validate({**declared, "title": title})
+    page = Page(url="http://x.test/p", body=markup.encode(), content_type="text/html")
+    ((draft,),) = (extraction.drafts for extraction in map_pages([page], source, "en"))
+    assert draft.title == found

@@ -272,7 +272,6 @@ _SHORT_PAGES = {
     "box",
     [
         f"<div id=cookie-banner class=cookie-consent><p>{_ASKED}</p><button>Accept</button></div>",
-        f"<div class='CookieNotice_root__x1'><div><p>{_ASKED}</p><a class='btn btn-primary' href=#>OK</a></div></div>",
         f"<amp-consent id=c><div>{_ASKED}</div></amp-consent>",
         f"<div class=newsletter-signup><h3>News</h3><p>{_ASKED}</p><form><input><button>Go</button></form></div>",
     ],
@@ -395,19 +394,6 @@ def test_the_title_stays_where_it_leads_to_its_page() -> None:
     assert heading("/", "Backup fails - Forum") == _PROSE[0]  # the site's name
     assert heading("https://x.example/de/", "Backup fails - Forum") == _PROSE[0]
     assert heading("/blog/x", "First post - Backup fails") == _PROSE[0]
-
-
-def test_a_table_with_paragraphs_in_a_cell_is_for_layout() -> None:
-    menu = "<td bgcolor=#eee><a href=/1>Home</a><br><a href=/2>Archive</a><br><a href=/3>Contact</a></td>"
-    text = html_to_markdown(
-        f"<html><body><table><tr>{menu}<td>{'<br><br>'.join(_PROSE)}</td></tr></table></body></html>", "main"
-    )
-    assert text == "\n\n".join(_PROSE)
-    values = (
-        "<table><tr><td>Bern</td><td>134000<br><br>(2020)</td></tr><tr><td>Basel with its suburbs</td><td>"
-        "173000</td></tr></table>"
-    )
-    assert "Bern | 134000 (2020)" in html_to_markdown(f"<html><body>{values}</body></html>", "main")
 
 
 @pytest.mark.parametrize("part", ["main", "all"])

@@ -13,7 +13,6 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.fields import FieldRule
 from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Draft, Item
-from almanac.spiders.mapping.values import convert
 from almanac.transforms.passages import BUDGET, label_of
 from almanac.transforms.prepare import prepare_items
 from almanac.transforms.written import is_price, written
@@ -232,18 +231,4 @@ def test_what_was_laid_out_is_read_again(lines: list[tuple[str, str]], texts: li
     assert found == [
         *((label, value.split(), True) for label, value in lines),
         *((label, value.split(), False) for label, value in texts),
-    ]
-
-
-@pytest.mark.parametrize(
-    "language",
-    [
-        *("ar", "cs", "da", "de", "el", "en", "es", "fi", "fr", "he", "hu", "id", "it"),
-        *("ja", "ko", "nb", "nl", "pl", "pt", "ro", "ru", "sv", "tr", "uk", "vi", "zh"),
-    ],
-)
-def test_yes_and_no_as_they_are_written_are_read_as_such(language: str) -> None:
-    assert [convert(written(value, None, language), "boolean", language=language) for value in (True, False)] == [
-        True,
-        False,
     ]

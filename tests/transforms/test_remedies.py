@@ -96,6 +96,11 @@ def test_pages_that_failed(
         ({}, {"failures": _pages("gone", "/1", status=410)}, "if the site dropped them, the version is right"),
         ({}, {"failures": _pages("gone", "/1", status=200)}, "show what the site shows for a made-up URL"),
         ({"gone": [401, 403]}, {"failures": _pages("gone", "/1", status=403)}, "gone by the declared gone: [401, 403]"),
+        (
+            {"gone": {"css": ".sold"}},
+            {"failures": _pages("gone", "/1", status=200, detail="it has css: .sold")},
+            "1 page of shop (/) have an element that the declared gone names",
+        ),
     ],
 )
 def test_items_that_are_lost(keys: dict[str, Any], outcome: dict[str, Any], says: str) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from almanac.transforms.html.blocks import BESIDE
-from almanac.transforms.html.consent import drop_consent
 from almanac.transforms.html.letters import letters
 from almanac.transforms.html.simplify import parse_page
 from almanac.transforms.html.writer import write_tree
@@ -32,7 +31,6 @@ def marked_page(html: str) -> Any:
     root = parse_page(html.replace(_LINK, "").replace(_END, "")) if html.strip() else None
     if root is None:
         return None
-    drop_consent(root)
     for link in root.iter("a"):
         if link.get("href"):
             link.text = _LINK + (link.text or "")

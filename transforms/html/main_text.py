@@ -15,7 +15,6 @@ import lxml.html
 from almanac.schemas.left_out import LeftOut
 from almanac.transforms.html.around import mark_around
 from almanac.transforms.html.blocks import LISTS, Block, blocks_of
-from almanac.transforms.html.consent import drop_consent
 from almanac.transforms.html.contacts import add_contacts
 from almanac.transforms.html.letters import letters
 from almanac.transforms.html.region import add_region
@@ -46,8 +45,6 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
     returned, despite what it loses. But if that is the whole page with its navigation, its prose is kept, and of a page
     that is mostly links, those that are no navigation.
     """
-    for asked in drop_consent(root):
-        left_out.add("consent", asked)
     witness = witness_of(root)
     simplify(root)
     blocks = blocks_of(root)

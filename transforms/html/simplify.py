@@ -173,12 +173,12 @@ def _make_code_plain(code: Any) -> None:
 def _make_table_plain(table: Any) -> None:
     """Prepares a table that is no grid of values for extraction.
 
-    One that contains headings, lists or tables is for layout, or a cell with paragraphs that is most of it: its cells
-    become blocks. In others, captions move in front and cells with rowspan are repeated.
+    One that contains headings, lists or tables is for layout: its cells become blocks. In others, captions move in
+    front and cells with rowspan are repeated.
     """
     if is_grid(table):
         return
-    if any(element.tag in _IN_LAYOUT for element in table.iterdescendants()) or _holds_text(table):
+    if any(element.tag in _IN_LAYOUT for element in table.iterdescendants()):
         for element in _own(table, ("tr", "td", "th", "tbody", "thead", "tfoot", "caption", "table")):
             element.tag = "div"
         return
@@ -188,22 +188,6 @@ def _make_table_plain(table: Any) -> None:
         table.addprevious(caption)
         caption.tail = tail
     write_out_spanned(table)
-
-
-def _holds_text(table: Any) -> bool:
-    """Whether a cell with empty lines in it has more than half of the table's text."""
-    cells = {
-        cell
-        for line in table.iter("br")
-        if _follows_line_break(line) and (cell := next(line.iterancestors("td"), None)) is not None
-    }
-    size = len(table.text_content()) if cells else 0
-    return any(2 * len(cell.text_content()) > size for cell in cells)
-
-
-def _follows_line_break(line: Any) -> bool:
-    before = line.getprevious()
-    return before is not None and before.tag == "br" and not (before.tail or "").strip()
 
 
 def _own(table: Any, tags: tuple[str, ...]) -> Iterator[Any]:

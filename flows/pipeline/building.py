@@ -1,0 +1,91 @@
+"""A version of one segment is built while its texts are embedded: its rows go into the staged collection checkpoint by
+checkpoint, and a run that is killed leaves them to the next one.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from almanac.core.progress import OnProgress, ignore
+from almanac.flows.pipeline.embed import embeds_on_workers
+from almanac.flows.pipeline.handles import Live, Tables, Texts
+from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.segments import spec_of
+from almanac.index.build.builder import BUILDER, More, build_version
+from almanac.index.build.child_process import Ahead
+from almanac.index.build.facts import BuildFacts
+from almanac.index.build.job import BuildJob
+from almanac.index.build.policy import fits_one_segment
+from almanac.index.build.segments import content_name
+from almanac.index.chroma.leftover import remove_leftovers
+from almanac.index.verify.verifier import VERIFIER
+from almanac.index.versions.store import discard_unfinished
+
+
+def is_built_meanwhile(run: Run, texts: Texts, tables: Tables) -> bool:
+    """Whether the version is built while its texts are embedded, which is worth it from the second checkpoint on. Of
+    several new segments, each is a checkpoint itself.
+    """
+    is_single = fits_one_segment(tables.chunks, run.declaration.index.segment)
+    return texts.count > 1 and is_single and not embeds_on_workers(run)
+
+
+def build_job(run: Run, version: str, tables: Tables, live: Live | None, *, in_full: bool = False) -> BuildJob:
+    """What a version of one segment is built from. `in_full`: from nothing but tables and vectors."""
+    in_full = in_full or run.scope.full
+    spec = spec_of(run)
+    return BuildJob(
+        version_dir=run.version_dir(version),
+        parent=None if live is None or live.manifest.segments or in_full else live.folder,
+        name=None if in_full else content_name(spec, tables.digest),
+        chunks=tables.chunks,
+        records=tables.records,
+        documents=tables.documents,
+        **dict(spec),
+    )
+
+
+class Building:
+    """Context manager of a build that `finish` ends, and `tell` tells that more texts have a vector. Unfinished, it
+    ends with the block, and leaves its rows to the next build of the same content.
+    """
+
+    def __init__(self, run: Run, job: BuildJob, ahead: Ahead) -> None:
+        remove_leftovers(run.index_dir, but=(job.name or "",))
+        self._run, self._ahead = run, ahead
+        self._more = More()
+        self._show: OnProgress = ignore
+        ahead.start(BUILDER, VERIFIER)  # by this thread, with which it ends
+        self._thread = ThreadPoolExecutor(1)
+        self._built = self._thread.submit(build_version, job, on_progress=self._shown, more=self._more, ahead=ahead)
+
+    @property
+    def tell(self) -> Callable[[], None]:
+        return self._more.tell
+
+    def finish(self, on_progress: OnProgress = ignore) -> BuildFacts:
+        """Waits until the version is built: all texts have their vectors. Raises as `build_version`."""
+        self._show = on_progress
+        self._more.end()
+        return self._built.result()
+
+    def _shown(self, done: int, total: int) -> None:
+        self._show(done, total)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        if not self._built.done():
+            self._ahead.stop()
+        self._more.end()
+        with suppress(Exception):
+            self._built.result()
+        self._thread.shutdown()
+
+    def abandon(self) -> None:
+        """Ends the build: another version will be made."""
+        self.__exit__()
+        discard_unfinished(self._run.index_dir)

@@ -1,0 +1,26 @@
+"""The section `login` of a site's declaration: a form that is filled before the first page is fetched."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from almanac.schemas.declaration.credentials import Secret
+from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.item_rules import css_of, on_markup
+from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.urls import HttpUrl
+
+
+class Login(DeclaredModel):
+    """A page with a form, what goes into its fields, and how a page tells that somebody is logged in."""
+
+    url: HttpUrl = Field(description="the page with the form, on a host of the source; it is no page of the crawl")
+    form: dict[Annotated[str, Field(min_length=1)], Secret] = Field(
+        min_length=1,
+        description='what goes into the fields of these names: `{user: "${SHOP_USER}", password: "${SHOP_PASSWORD}"}`; '
+        "hidden fields, as of a CSRF token, go along as the page has them",
+    )
+    check: Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup)] = Field(
+        description="an element that only somebody who is logged in sees, on each HTML page that may yield items or is "
+        "part of a listing: `{css: \"a[href='/logout']\"}`"
+    )

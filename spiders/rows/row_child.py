@@ -1,0 +1,103 @@
+"""The child process of `row_program`: runs the declared program in its place, or prints the rows of a function or a
+query as JSON lines.
+"""
+
+import importlib
+import os
+import resource
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NoReturn
+
+from almanac.core.lifetime import die_with_parent, watch_stdin
+from almanac.schemas.declaration.rows import CommandSource, RowsSource, SqlSource
+from almanac.schemas.errors import AlmanacError, DeclarationError, OperationalError, UsageError
+from almanac.spiders.rows.plain_values import as_line
+from almanac.spiders.rows.row_program import RowJob
+
+_GROUP = "almanac.sources"
+_KINDS: dict[str, type[RowsSource] | type[SqlSource] | type[CommandSource]] = {
+    "rows": RowsSource,
+    "sql": SqlSource,
+    "command": CommandSource,
+}
+
+
+def main() -> None:
+    """Does the job that the parent tells."""
+    die_with_parent()
+    job = RowJob.model_validate_json(sys.stdin.buffer.readline())
+    source = _KINDS[job.source["kind"]].model_validate(job.source)
+    os.chdir(job.folder)
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_DATA, (source.limits.memory, source.limits.memory))
+    if isinstance(source, CommandSource):
+        _become(source.command)
+    watch_stdin()
+    lines = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what the function prints is no row
+    try:
+        rows = _called(source) if isinstance(source, RowsSource) else _queried(source, job.since)
+        for row in rows:
+            lines.write(as_line(row) + b"\n")
+        lines.flush()
+    except AlmanacError as error:
+        lines.write(as_line(["failed", _nearest(error), error.message, error.hint or ""]) + b"\n")
+        lines.flush()
+
+
+def _nearest(error: AlmanacError) -> str:
+    return next(one.__name__ for one in type(error).__mro__ if one in (DeclarationError, OperationalError, UsageError))
+
+
+def _become(command: list[str]) -> NoReturn:
+    """Runs the program in place of this process, so that what ends this one ends it."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        sys.exit(f"{command[0]} cannot be run: {error.strerror}")
+
+
+def _called(source: RowsSource) -> Iterator[Any]:
+    sys.path.insert(0, str(Path.cwd()))
+    rows = _function(source.from_)
+    rows = rows(**source.with_) if callable(rows) else rows
+    if not isinstance(rows, Iterable):
+        raise DeclarationError(
+            f"from: {source.from_} gives a {type(rows).__name__}, and rows are iterated", where="from"
+        )
+    for row in rows:
+        yield from row if isinstance(row, list) else [row]
+
+
+def _function(name: str) -> Any:
+    """What `package.module:name` or an entry point names. Raises DeclarationError where it is not there."""
+    module, _, attribute = name.partition(":")
+    try:
+        if not attribute:
+            found = {one.name: one for one in metadata.entry_points(group=_GROUP)}
+            if name not in found:
+                there = ", ".join(sorted(found)) or "none"
+                hint = f"write package.module:function; installed are: {there}"
+                raise DeclarationError(f"from: no package brings a source called {name}", where="from", hint=hint)
+            return found[name].load()
+        function: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            function = getattr(function, part)
+        return function
+    except (ImportError, AttributeError) as error:
+        hint = "modules beside the declaration are found, too; what they import has to be installed"
+        raise DeclarationError(f"from: {name} cannot be imported: {error}", where="from", hint=hint) from error
+
+
+def _queried(source: SqlSource, since: Any) -> Iterator[Any]:
+    from almanac.spiders.rows.sql_rows import sql_rows
+
+    return sql_rows(source, since)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The rows of a query, by SQLAlchemy: read only, and streamed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, time
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from almanac.core.extras import how_to_install
+from almanac.schemas.declaration.nearest import did_you_mean
+from almanac.schemas.declaration.rows import SqlSource
+from almanac.schemas.declaration.template import template_names
+from almanac.schemas.errors import AlmanacError, DeclarationError, OperationalError, UsageError
+
+_AT_ONCE = 1000  # rows in memory, and ids in a line
+_READ_ONLY = {
+    "sqlite": "pragma query_only = on",
+    "mysql": "set transaction read only",
+    "mariadb": "set transaction read only",
+}
+# how a cursor's value, which was printed as JSON, becomes again what the database compares with
+_READ = {datetime: datetime.fromisoformat, date: date.fromisoformat, time: time.fromisoformat, Decimal: Decimal}
+
+
+def sql_rows(source: SqlSource, since: Any) -> Iterator[Any]:
+    """Yields the columns as `["columns", names]`, then each row as a dict: all of them, or those whose cursor is not
+    before `since`. Then, after `since`, the ids of all rows as `["there", ids]`, unless the source declares `gone`.
+
+    Raises DeclarationError for a column that the query does not give, OperationalError where the database refuses.
+    """
+    with _as_errors(source), _engine(source).connect() as connection:
+        reading = _Reading(source, connection.execution_options(stream_results=True, max_row_buffer=_AT_ONCE))
+        yield ["columns", reading.columns]
+        yield from reading.rows(since)
+        if since is not None and source.gone is None:
+            yield from reading.ids()
+
+
+class _Reading:
+    """A transaction that reads the query's rows."""
+
+    def __init__(self, source: SqlSource, connection: sa.Connection) -> None:
+        self._source, self._connection = source, connection
+        if connection.dialect.name == "postgresql":
+            connection.execution_options(postgresql_readonly=True)
+        elif (statement := _READ_ONLY.get(connection.dialect.name)) is not None:
+            connection.exec_driver_sql(statement)
+        with connection.execute(self._query("select * from ({}) almanac_rows where 1 = 0")) as result:
+            self.columns = list(result.keys())
+        self._require_columns()
+
+    def rows(self, since: Any) -> Iterator[Any]:
+        if since is None:
+            result = self._connection.execute(self._query("{}"))
+        else:
+            cursor = self._quoted(self._source.cursor or "")
+            rows = f"select * from ({{}}) almanac_rows where {cursor} >= :since or {cursor} is null"
+            result = self._connection.execute(self._query(rows), {"since": self._typed(since, cursor)})
+        last = None
+        with result:
+            for row in result.mappings():
+                yield dict(row)
+                if self._source.cursor and (value := row[self._source.cursor]) is not None:
+                    last = value if last is None else max(last, value)
+        yield ["cursor", last]
+
+    def ids(self) -> Iterator[list[Any]]:
+        names = ", ".join(map(self._quoted, _columns_of(self._source.id)))
+        with self._connection.execute(self._query(f"select {names} from ({{}}) almanac_rows")) as result:
+            rows = (dict(row) for row in result.mappings())
+            while some := list(islice(rows, _AT_ONCE)):
+                yield ["there", some]
+
+    def _query(self, around: str) -> sa.TextClause:
+        """A statement around the declared query, in which no colon stands for a parameter."""
+        query = self._source.query.strip().rstrip(";").replace(":", "\\:")
+        return sa.text(around.replace("{}", f"\n{query}\n"))  # a comment may end the query
+
+    def _quoted(self, name: str) -> str:
+        return self._connection.dialect.identifier_preparer.quote(name)
+
+    def _typed(self, since: Any, cursor: str) -> Any:
+        """The cursor's last value in the type that the database gives for it."""
+        one = f"select {cursor} from ({{}}) almanac_rows where {cursor} is not null"
+        with self._connection.execute(self._query(one)) as result:
+            found = result.first()
+        read = _READ.get(type(found[0])) if found is not None else None
+        return since if read is None else read(str(since))
+
+    def _require_columns(self) -> None:
+        twice = next((name for name in self.columns if self.columns.count(name) > 1), None)
+        if twice is not None:
+            raise DeclarationError(
+                f"query: gives the column '{twice}' twice", where="query", hint=f"name one of them: … AS other_{twice}"
+            )
+        source = self._source
+        named = {"id": _columns_of(source.id), "cursor": [source.cursor or ""], "gone": [source.gone or ""]}
+        for key, names in named.items():
+            for name in filter(None, names):
+                if name not in self.columns:
+                    near = did_you_mean(name, self.columns)
+                    raise DeclarationError(
+                        f"{key}: the query gives no column '{name}'{near}",
+                        where=key,
+                        hint=f"it gives {', '.join(self.columns)}",
+                    )
+
+
+def _columns_of(template: str) -> list[str]:
+    return list(dict.fromkeys(name.partition(".")[0] for name in template_names(template)))
+
+
+def _engine(source: SqlSource) -> sa.Engine:
+    try:
+        url = sa.make_url(source.url.get_secret_value())
+        path = url.database if url.get_backend_name() == "sqlite" else None
+        if path and not path.startswith((":memory:", "file:")) and not Path(path).exists():  # SQLite would make it
+            raise OperationalError("there is no such file", where=path, hint="url: is relative to the declaration")
+        return sa.create_engine(url, hide_parameters=True)
+    except ArgumentError as error:
+        raise DeclarationError(
+            "url: is not the address of a database (its value is not shown)",
+            where="url",
+            hint="such as postgresql+psycopg://user@host/name or sqlite:///shop.db",
+        ) from error
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        hint = f"{how_to_install('postgres')}, and postgresql+psycopg://…; for others, install SQLAlchemy's driver"
+        raise UsageError(
+            f"url: what speaks to this database is not installed: {error}", where="url", hint=hint
+        ) from error
+
+
+@contextmanager
+def _as_errors(source: SqlSource) -> Iterator[None]:
+    """What the database says, without the password that the URL may have."""
+    try:
+        yield
+    except AlmanacError:
+        raise
+    except SQLAlchemyError as error:
+        said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
+        password = sa.make_url(source.url.get_secret_value()).password
+        raise OperationalError(
+            f"the database refuses: {said.replace(password, '…') if password else said}",
+            where=f"source {source.name}",
+            hint="try the query with the database's own client",
+        ) from error
