@@ -11,6 +11,7 @@ import gc
 import json
 import logging
 import os
+import re
 import runpy
 import signal
 import socket
@@ -23,7 +24,7 @@ from typing import Any, NoReturn
 from unittest.mock import patch
 
 _HIGHEST = 4096  # descriptors
-_M_PERTURB = -6  # of glibc's mallopt, which reads MALLOC_PERTURB_ only as a program starts
+_M_PERTURB = -6  # of glibc's mallopt, which reads GLIBC_TUNABLES only as a program starts
 # what starts the children that are forked
 _STARTING = ("almanac.spiders.crawling.start", "almanac.index.build.child_process")
 
@@ -113,8 +114,8 @@ class _Spare:
                 os._exit(0)
             wanted = json.loads(told)
             _take_environment(wanted["environment"])
-            if perturb := os.environ.get("MALLOC_PERTURB_"):
-                ctypes.CDLL(None).mallopt(_M_PERTURB, int(perturb))
+            if perturb := re.search(r"malloc\.perturb=(\d+)", os.environ.get("GLIBC_TUNABLES", "")):
+                ctypes.CDLL(None).mallopt(_M_PERTURB, int(perturb[1]))
             _become(wanted["arguments"], tuple(streams))
         theirs.close()
 

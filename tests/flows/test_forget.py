@@ -109,13 +109,13 @@ def data(made: Path, tmp_path: Path) -> Iterator[DataDir]:
 
 
 def _holding(text: str, root: Path) -> list[str]:
-    """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, and rejects, some of
-    which are of other pages.
+    """The files below a folder that hold a text, unpacked; but takedowns, which name what is gone, rejects, some of
+    which are of other pages, and HNSW's graphs: without a child of its own it writes memory that it has not set.
     """
     files = [
         path
         for path in sorted(root.rglob("*"))
-        if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl")
+        if path.is_file() and path.name not in ("forgotten.jsonl", "rejects.jsonl") and path.suffix != ".bin"
     ]
     return [str(path.relative_to(root)) for path in files if text in _unpacked(path)]
 
