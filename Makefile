@@ -69,7 +69,7 @@ endif
 torture: setup ## every crash point, hundreds of kills, a hundred thousand queries, whatever takes long: hours
 	ALMANAC_TORTURE=1 $(BIN)/python -m pytest -m slow --timeout=0 -o faulthandler_timeout=0
 
-hardening: setup ## every attack of tests/hardening, whole; writes docs/hardening.md
+hardening: setup ## every attack of tests/hardening, whole; writes docs/security.md
 	@rm -rf $(VENV)/hardening && mkdir -p $(VENV)/hardening
 	ALMANAC_TORTURE=1 HARDENING_ROWS=$(CURDIR)/$(VENV)/hardening $(BIN)/python -m pytest tests/hardening --timeout=0 -o faulthandler_timeout=0; \
 	done=$$?; $(BIN)/python -m tests.hardening.tally $(VENV)/hardening; exit $$done
@@ -99,7 +99,7 @@ format: setup ## rewrite in the house style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: setup ## write docs/declaration.md and docs/commands.md from the models and commands
+docs: setup ## write docs/reference/declaration.md and docs/reference/commands.md from the models and commands
 	$(BIN)/python -m almanac.cli.reference
 
 lock: ## resolve pyproject.toml into requirements.lock, changing what has to; UPGRADE=1 takes the newest of all

@@ -83,7 +83,7 @@ def init(
         kb = name if folder is None else path
         say(
             f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} {origin or 'URL'}; "
-            f"almanac run {kb}. Every key: {document('declaration.md')}"
+            f"almanac run {kb}. Every key: {document('reference/declaration.md')}"
         )
 
 

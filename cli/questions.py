@@ -29,7 +29,7 @@ def search(
         typer.Option(
             "--where",
             metavar="JSON",
-            help="""filter on metadata (docs/api.md), such as '{"price.amount": {"$lte": 100}}'""",
+            help="""filter on metadata (docs/reference/api.md), such as '{"price.amount": {"$lte": 100}}'""",
             show_default=False,
         ),
     ] = None,
@@ -248,7 +248,7 @@ def evaluate(
     if result.unit == "question":
         say(f"{result.queries - len(result.failed)} of {result.queries} golden questions hold")
     if result.failed:
-        say(f"  → {document('poor-answers.md')}")
+        say(f"  → {document('quality.md')}")
     if result.continued:
         say(f"{result.continued} continue a conversation and are not asked")
 

@@ -1,5 +1,5 @@
-"""Writes docs/declaration.md from the models and docs/commands.md from the commands; `--check` says whether they are up
-to date.
+"""Writes docs/reference/: declaration.md from the models, commands.md from the commands; `--check` says whether they
+are up to date.
 
 usage: python -m almanac.cli.reference [--check]
 """
@@ -189,7 +189,7 @@ def commands_reference() -> str:
     lines = [
         "# Commands",
         "",
-        "This page is written by `make docs` from the commands' own help. [operating.md](operating.md) tells what "
+        "This page is written by `make docs` from the commands' own help. [operating.md](../operating.md) tells what "
         "a run does.",
         "",
     ]
@@ -208,7 +208,7 @@ def commands_reference() -> str:
 
 def main() -> int:
     pages = {"declaration.md": declaration_reference(), "commands.md": commands_reference()}
-    folder = installation() / "docs"
+    folder = installation() / "docs" / "reference"
     stale = [name for name, text in pages.items() if not _same(folder / name, text)]
     if "--check" in sys.argv:
         if stale:

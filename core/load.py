@@ -214,7 +214,7 @@ def _teach(
     places = [_at_line(node, path) + text for node, text in findings]
     first = next((node.place for node, _ in findings if node.line), None)
     message = places[0] if len(places) == 1 else f"{len(places)} problems\n" + "\n".join(f"  - {p}" for p in places)
-    hint = f"{document('declaration.md')} lists every key with its meaning"
+    hint = f"{document('reference/declaration.md')} lists every key with its meaning"
     return DeclarationError(
         message, where=first or (f"{path} with {overlay.name}" if overlay else str(path)), hint=hint
     )

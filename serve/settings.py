@@ -1,4 +1,4 @@
-"""Settings of the HTTP API, from the environment and the options of `almanac serve`; docs/api.md lists them."""
+"""Settings of the HTTP API, from the environment and the options of `almanac serve`; docs/reference/api.md has them."""
 
 from typing import Annotated, Any, Self
 
@@ -114,5 +114,7 @@ class Settings(BaseSettings):
         except ValidationError as error:
             findings = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}" for one in error.errors())
             raise UsageError(
-                findings, where="environment", hint=f"{document('api.md')} lists every variable with its values"
+                findings,
+                where="environment",
+                hint=f"{document('reference/api.md')} lists every variable",
             ) from None

@@ -71,7 +71,12 @@ def test_a_wheel_holds_every_file_of_every_room_and_nothing_else(source: Path, b
         for path in (ROOT / room).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     ]
-    pages = [*(ROOT / "docs").glob("*.md"), ROOT / "NOTICE", ROOT / "requirements.lock"]
+    pages = [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs/reference").glob("*.md"),
+        ROOT / "NOTICE",
+        ROOT / "requirements.lock",
+    ]
     assert ours == {f"almanac/{path.relative_to(ROOT).as_posix()}" for path in (*wanted, *pages)}
 
 

@@ -8,7 +8,11 @@ from tests.conftest import ROOT
 
 _PROMISES = [
     line
-    for line in (ROOT / "docs/threat-model.md").read_text(encoding="utf-8").partition("## Promises")[2].splitlines()
+    for line in (ROOT / "docs/security.md")
+    .read_text(encoding="utf-8")
+    .partition("## Promises")[2]
+    .partition("\n## ")[0]
+    .splitlines()
     if line.startswith("| ")
 ][1:]
 

@@ -27,7 +27,7 @@ PART = 16 << 20  # bytes; what is larger is uploaded in parts
 WORKERS = 16  # requests at the same time
 _WAITS_S = (0.2, 1.0, 3.0)  # before an object is asked for again whose content broke off, or that others were writing
 _KEPT = "try again; what was done is kept in the working copy"
-_SEE = "docs/object-stores.md says what a store has to know"
+_SEE = "docs/scale.md says what a store has to know"
 
 
 class Found(NamedTuple):

@@ -3,7 +3,7 @@
 Made by `python -m benchmarks.calibration --sets …` on 22 November 2026: hits 1 to 5 of hybrid searches for one half of
 the questions (by the hash of their ids) of XQuAD in English, Spanish and Vietnamese, Cranfield and CLAP NQ. Among the
 questions are such without an answer there: of passages left out, of other sets, greetings, keyboard mash. The other
-half is what docs/relevance.md reports.
+half is what docs/quality.md reports.
 """
 
 from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, MINILM_REVISION, of_measured

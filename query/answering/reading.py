@@ -1,7 +1,7 @@
 """Reading: how well sentences answer a question, by the embedders that come with Almanac.
 
 multilingual-e5-small reads every language and minds no misspelt word; all-MiniLM-L6-v2 reads English, and knows best
-there what is said in other words. Where both read, their cosines are added (docs/relevance.md has what that is worth).
+there what is said in other words. Where both read, their cosines are added (docs/quality.md has what that is worth).
 """
 
 from collections.abc import Callable, Sequence

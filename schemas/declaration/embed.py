@@ -50,7 +50,7 @@ class Embed(ApiSection):
         "local",
         description=(
             "local: on this machine; mistral: Mistral's API; openai: OpenAI's, or any server that speaks its protocol; "
-            "or one that an installed package brings (docs/plugins.md)"
+            "or one that an installed package brings (docs/models.md)"
         ),
     )
     model: str = Field(

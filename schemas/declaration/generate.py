@@ -14,7 +14,7 @@ class Generate(ApiSection):
         "extractive",
         description=(
             "extractive: sentences of the hits, each cited; mistral: Mistral's API; openai: OpenAI's, or any server "
-            "that speaks its protocol; or one that an installed package brings (docs/plugins.md)"
+            "that speaks its protocol; or one that an installed package brings (docs/models.md)"
         ),
     )
     model: str | None = Field(

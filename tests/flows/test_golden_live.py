@@ -175,7 +175,7 @@ def test_eval_shows_what_fails_and_what_is_found_instead(
         f"✗ {_PARKING['question']}\n    expected document_id parking.txt: it is not among the first 100 hits\n    "
         "found 1: garden – garden.txt"
     ) in told
-    assert "1 of 3 golden questions hold" in told and "poor-answers.md" in told and "1 continue a conversation" in told
+    assert "1 of 3 golden questions hold" in told and "quality.md" in told and "1 continue a conversation" in told
     with pytest.raises(UsageError, match="--queries and --qrels go together"):
         evaluate(str(base.path), queries=base.path)
     assert (answered.question, answered.expected, answered.found[0].url) == (nobody["question"], {}, "boats.txt")

@@ -1,3 +1,3 @@
 """Generators of attacks: seeded, a sample in `make test`, whole under `make torture`. `make hardening` writes their
-counts into docs/hardening.md.
+counts into docs/security.md.
 """

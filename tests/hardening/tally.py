@@ -1,4 +1,4 @@
-"""Counts what a generator tried and what did not hold, and makes the table of docs/hardening.md: `python -m
+"""Counts what a generator tried and what did not hold, and makes the table of docs/security.md: `python -m
 tests.hardening.tally FOLDER`.
 
 Where the variable HARDENING_ROWS names a folder, each whole run of a generator leaves its row there, as a JSON file.
@@ -17,12 +17,12 @@ from typing import TypeVar
 from tests.conftest import ROOT
 from tests.proof.base import TORTURE
 
-PAGE = ROOT / "docs/hardening.md"
-_HEAD = """# Hardening
+PAGE = ROOT / "docs/security.md"
+_HEADING = "## What generated attacks tried"
+_HEAD = """
 
-Generators of attacks, in `tests/hardening/`, and what came of their last whole run. They are seeded: each run tries the same. `make test` tries a sample of
-each, `make torture` all, and `make hardening` all of them alone, and writes this page. A row whose last column names anything is a defect. What each of them
-holds is promised in the [threat model](threat-model.md).
+This section is written by `make hardening`, which runs every generator of attacks in `tests/hardening/` whole; `make test` tries a sample of each. They are
+seeded: each run tries the same. A row whose last column names anything is a defect.
 
 | attack | tries | what has to hold | what did not hold |
 |---|---:|---|---|
@@ -81,7 +81,8 @@ def _write(folder: Path) -> None:
             f"{folder}: no rows; ALMANAC_TORTURE=1 HARDENING_ROWS={folder} pytest tests/hardening makes them"
         )
     total = f"\n{sum(row['tries'] for row in rows):,} tries in all.\n"
-    PAGE.write_text(_HEAD + "\n".join(row["row"] for row in rows) + "\n" + total, encoding="utf-8")
+    before, heading, _ = PAGE.read_text(encoding="utf-8").partition(_HEADING)
+    PAGE.write_text(before + heading + _HEAD + "\n".join(row["row"] for row in rows) + "\n" + total, encoding="utf-8")
 
 
 if __name__ == "__main__":

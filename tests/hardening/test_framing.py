@@ -1,5 +1,5 @@
 """`almanac serve` behind a proxy: a request of which the two could be of different opinions is the last of its
-connection, as far as the parser tells (docs/threat-model.md).
+connection, as far as the parser tells (docs/security.md).
 """
 
 from collections.abc import Iterator

@@ -1,5 +1,5 @@
 """Clients of `almanac serve` that send without end, or send a body slowly: they take no memory, and others are answered
-meanwhile. Who hardly sends a head, or never reads, is the job of the proxy in front (docs/threat-model.md).
+meanwhile. Who hardly sends a head, or never reads, is the job of the proxy in front (docs/security.md).
 """
 
 import socket

@@ -204,7 +204,7 @@ def test_vectors_come_in_the_order_of_the_texts_however_they_are_grouped(bundled
 @pytest.mark.slow
 @pytest.mark.skipif(not precision.has_bfloat16(), reason="this processor has no bfloat16")
 def test_half_precision_makes_nearly_the_same_vectors(bundled: LocalEmbedder) -> None:
-    text = (installation() / "docs" / "declaration.md").read_text()
+    text = (installation() / "docs" / "reference" / "declaration.md").read_text()
     texts = [text[begin : begin + 600] for begin in range(0, 24_000, 600)] + MIXED
     half = load_embedder(Embed(precision="bfloat16"))
     vectors = half.embed_documents(texts)

@@ -346,7 +346,7 @@ def _forget(data: DataDir, version: str, *urls: str) -> UrlContent:
 
 
 def _bytes_of(folder: Path) -> bytes:
-    """Everything below a folder, tables as they are read; but HNSW's graphs: here, without a child of its own, it writes
+    """Everything below a folder, tables as they are read; but HNSW's graphs: without a child of its own, it writes
     memory that it has not set, with texts that this test holds.
     """
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix != ".bin"]

@@ -1,4 +1,4 @@
-"""Every server that docs/providers.md names has an overlay, which is asked as it says, by the real client."""
+"""Every server that docs/models.md names has an overlay, which is asked as it says, by the real client."""
 
 import re
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _OF = {
     "lmstudio": ("LMSTUDIO_BASE_URL", None),
     "llamacpp": ("LLAMACPP_BASE_URL", None),
 }
-_TABLE = (ROOT / "docs" / "providers.md").read_text().split("## Keys")[0]
+_TABLE = (ROOT / "docs" / "models.md").read_text().split("## Keys")[0]
 _OVERLAYS = re.findall(rf"`(\w+\.(?:{'|'.join(_OF)}))`", _TABLE)
 
 

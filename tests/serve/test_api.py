@@ -278,7 +278,7 @@ def test_the_description_has_examples_and_limits_and_loads_nothing(api: httpx.Cl
 
 
 def test_every_setting_and_route_is_documented(api: httpx.Client) -> None:
-    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     for setting in Settings.model_fields.values():
         shown = "" if setting.default is None or isinstance(setting.default, SecretStr) else f"`{setting.default}`"
         assert f"| `{setting.validation_alias}` | {shown} | {setting.description} |" in page
