@@ -35,7 +35,7 @@ from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import VERIFIER, not_as_built, verify_composition, verify_version
+from almanac.index.verify.verifier import VERIFIER, require_as_built, verify_composition, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.index.versions.store import read_manifest
@@ -104,8 +104,7 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahe
         remove(built.folder)
         built = build(run, built.version, tables, None, (), live, ahead=ahead, in_full=True)
         problems = _problems_of(run, built, tables, ahead)
-    if problems:
-        raise not_as_built(f"the new version {built.version}", built.folder, problems)
+    require_as_built(problems, f"the new version {built.version}", built.folder)
     return Verified(built.version, built.folder, built.facts, built.derived, built.segments)
 
 

@@ -28,7 +28,7 @@ from almanac.index.build.child_process import Ahead, Message, run_child
 from almanac.index.build.facts import BuildFacts, row_layout
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.compared import differences
-from almanac.index.chroma.copy import copy_chroma, copy_file
+from almanac.index.chroma.copy import copy_database, copy_file, copy_listed
 from almanac.index.chroma.leftover import Making, leftover_of, note_making, read_making
 from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS
 from almanac.index.segments.rows import MappedRows, write_rows
@@ -255,7 +255,8 @@ def _copy_of_parent(job: BuildJob, rows: "_Rows", known: "list[KnownRows]") -> _
             return _Begun(why_full=f"{stay} rows stay")
         if slots + total - stay > _MOST_SLOTS * total:
             return _Begun(why_full=f"its index has room for {slots} rows, of which {stay} stay")
-        copy_chroma(job.parent, manifest, job.version_dir)
+        copy_listed(job.parent, manifest, job.version_dir, f"{CHROMA}/")
+        copy_database(job.parent, job.version_dir)
     except AlmanacError as error:
         if (job.version_dir / CHROMA).is_dir():
             remove(job.version_dir / CHROMA)

@@ -21,7 +21,7 @@ from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact, unused_folder
 from almanac.index.segments.store import segment_dir
-from almanac.index.verify.verifier import not_as_built, verify_version
+from almanac.index.verify.verifier import require_as_built, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
 from almanac.schemas.manifest import Derived, Segment
@@ -120,8 +120,8 @@ def _make(
         **dict(spec),
     )
     facts = build_version(job, on_progress=on_progress, ahead=ahead)
-    if problems := verify_version(folder, None, spec.vectors_root, spec.embedder, ahead=ahead):
-        raise not_as_built("a new segment", folder, problems)
+    problems = verify_version(folder, None, spec.vectors_root, spec.embedder, ahead=ahead)
+    require_as_built(problems, "a new segment", folder)
     segment = Segment(
         segment=one.name,
         kb=spec.kb,

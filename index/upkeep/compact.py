@@ -29,12 +29,11 @@ from almanac.index.upkeep.rebuild import require_tables
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_folder, verify_version, verify_whole
+from almanac.index.verify.verifier import require_none, verify_folder, verify_version, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish_after
 from almanac.index.versions.store import list_versions, next_version, read_manifest, resolve_version, version_dir
-from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, SegmentUse
 from almanac.schemas.reports import CompactResult, SegmentCounts
 
@@ -134,13 +133,12 @@ def _merged(
             remove(folder)
             return None
         new = _as_new_version(manifest, folder.name, facts, segments)
-        if problems := verify_whole(folder, new) if segments else verify_folder(folder, new, vectors_root):
-            raise DamagedVersion(
-                f"{manifest.version} cannot be compacted: {problems[0].kind} at {problems[0].where}, and "
-                f"{len(problems) - 1} more",
-                where=str(folder),
-                hint=f"almanac verify KB {manifest.version} says whether it is damaged; it serves on",
-            )
+        require_none(
+            verify_whole(folder, new) if segments else verify_folder(folder, new, vectors_root),
+            f"{manifest.version} cannot be compacted",
+            folder,
+            f"almanac verify KB {manifest.version} says whether it is damaged; it serves on",
+        )
         finished = finish_version(index_dir, new, lease=lease)
     except BaseException:
         if folder.is_dir():

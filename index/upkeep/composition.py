@@ -12,13 +12,13 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.segments.deleted import DELETED, deleted_rows, write_deleted_rows
 from almanac.index.segments.tables import VersionTables
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.verify.verifier import verify_whole
+from almanac.index.verify.verifier import require_none, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
 from almanac.index.versions.store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
-from almanac.schemas.manifest import Manifest
+from almanac.schemas.manifest import Manifest, Sealed
 
 TABLES = (CHUNKS, RECORDS, DOCUMENTS)
 Deletions = Mapping[str, Mapping[str, RowNumbers]]  # segment → table → row numbers, ascending
@@ -30,25 +30,29 @@ def read_deletions(folder: Path, manifest: Manifest) -> Deletions:
 
     Nothing else says which rows they are.
     """
-    for stored in manifest.files:
+    require_unaltered(
+        folder, manifest, "nothing else says which rows it has deleted", lambda path: path.startswith(f"{DELETED}/")
+    )
+    return {
+        use.segment: {table: deleted_rows(folder, use.segment, table) for table in TABLES} for use in manifest.segments
+    }
+
+
+def require_unaltered(folder: Path, sealed: Sealed, why: str, is_required: Callable[[str], bool]) -> None:
+    """Raises DamagedVersion unless each required file that the manifest lists has its SHA-256; `why` says what it is
+    required for.
+    """
+    for stored in filter(lambda stored: is_required(stored.path), sealed.files):
         path = folder / stored.path
-        if (
-            path.suffix == ".npy"
-            and stored.path.startswith(f"{DELETED}/")
-            and (not path.is_file() or file_sha256(path) != stored.sha256)
-        ):
+        if not path.is_file() or file_sha256(path) != stored.sha256:
             raise DamagedVersion(
-                f"{stored.path} of {manifest.version} {'was altered' if path.is_file() else 'is missing'}, and "
-                "nothing else says which rows it has deleted",
+                f"{stored.path} of {sealed.called} {'was altered' if path.is_file() else 'is missing'}, and {why}",
                 where=str(path),
                 hint=(
                     "almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the "
                     "file back from a backup"
                 ),
             )
-    return {
-        use.segment: {table: deleted_rows(folder, use.segment, table) for table in TABLES} for use in manifest.segments
-    }
 
 
 def recompose(
@@ -80,16 +84,9 @@ def recompose(
         composed = manifest.model_copy(update={"files": []})
         if complete is not None:
             composed = complete(VersionTables(index_dir, beside, composed))
-        if problems := verify_whole(beside, composed):
-            raise DamagedVersion(
-                f"{manifest.version} cannot be put together from its segments: {problems[0].kind} at "
-                f"{problems[0].where}, and {len(problems) - 1} more",
-                where=str(folder),
-                hint=(
-                    f"almanac verify KB {manifest.version} lists what is missing or altered; almanac run KB "
-                    "builds a new version"
-                ),
-            )
+        finding = f"{manifest.version} cannot be put together from its segments"
+        hint = f"almanac verify KB {manifest.version} lists what is wrong; almanac run KB builds a new version"
+        require_none(verify_whole(beside, composed), finding, folder, hint)
         return seal(beside, composed, lease=lease)
 
 

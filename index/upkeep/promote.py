@@ -14,7 +14,7 @@ from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.build.segments import is_intact, unused_folder
-from almanac.index.chroma.copy import copy_chroma, copy_lexical, copy_listed
+from almanac.index.chroma.copy import copy_database, copy_listed
 from almanac.index.composing.segments import put_in_place
 from almanac.index.segments.store import segment_dir, segment_in
 from almanac.index.upkeep.takedown import forgotten_urls
@@ -22,7 +22,7 @@ from almanac.index.upkeep.url_content import find_in_version
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_folder, verify_version, verify_whole
+from almanac.index.verify.verifier import require_none, verify_folder, verify_version, verify_whole
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
@@ -38,7 +38,7 @@ from almanac.index.versions.store import (
     version_dir,
     version_number,
 )
-from almanac.schemas.errors import DamagedVersion, GateRefused, UsageError
+from almanac.schemas.errors import GateRefused, UsageError
 from almanac.schemas.manifest import Manifest, Sealed, Segment
 from almanac.schemas.reports import Problem, PromoteResult
 
@@ -108,18 +108,13 @@ def _require_passed(manifest: Manifest, override: str | None, index_dir: Path) -
 
 
 def _require_whole(folder: Path, manifest: Manifest, data: DataDir) -> None:
-    _require_none(verify_version(folder, manifest, data.vectors, manifest.embedder), manifest, folder)
+    _require_intact(verify_version(folder, manifest, data.vectors, manifest.embedder), manifest, folder)
 
 
-def _require_none(problems: Sequence[Problem], sealed: Manifest | Segment, folder: Path) -> None:
-    if problems:
-        version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
-        raise DamagedVersion(
-            f"{sealed.called} differs from what it should be in {len(problems)} places; the first: "
-            f"{problems[0].kind} at {problems[0].where}",
-            where=str(folder),
-            hint=f"almanac verify KB {version} lists them; almanac rebuild KB {version} mends all but its tables",
-        )
+def _require_intact(problems: Sequence[Problem], sealed: Manifest | Segment, folder: Path) -> None:
+    version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
+    hint = f"almanac verify KB {version} lists what differs; almanac rebuild KB {version} mends all but its tables"
+    require_none(problems, f"{sealed.called} differs from what it should be", folder, hint)
 
 
 def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, lease: Lease) -> str:
@@ -139,9 +134,9 @@ def _take_over(source: DataDir, target: DataDir, pin: Pin, manifest: Manifest, l
         folder.mkdir(parents=True)
         copy_listed(pin.folder, manifest, folder)
         if manifest.segments:
-            _require_none(verify_whole(folder, new), new, folder)
+            _require_intact(verify_whole(folder, new), new, folder)
         else:
-            _copy_engines(source, target, pin.folder, new, manifest, folder)
+            _complete_copy(source, target, pin.folder, new, manifest, folder)
     except BaseException:
         remove(folder)
         raise
@@ -164,7 +159,7 @@ def _copy_segments(source: DataDir, target: DataDir, manifest: Manifest, lease: 
             segment = segment_in(pin.folder)
             copied = segment.model_copy(update={"files": []})
             copy_listed(pin.folder, segment, beside)
-            _copy_engines(source, target, pin.folder, copied, segment, beside)
+            _complete_copy(source, target, pin.folder, copied, segment, beside)
             seal(beside, copied, lease=lease)
             put_in_place(index_dir, use.segment, beside)
         except BaseException:
@@ -175,20 +170,19 @@ def _copy_segments(source: DataDir, target: DataDir, manifest: Manifest, lease: 
             pin.close()
 
 
-def _copy_engines(
+def _complete_copy(
     source: DataDir, target: DataDir, origin: Path, new: Manifest | Segment, listed: Sealed, folder: Path
 ) -> None:
-    """Copies Chroma's directory, the lexical index and the vectors of the tables in `folder`, then verifies the folder.
-    `listed` has the files of `origin`.
+    """Copies what `folder` needs beside the files of `origin` that are `listed`: Chroma's database, and the vectors of
+    the tables. Then verifies the folder.
     """
     _copy_vectors(source, target, origin, listed)
-    copy_chroma(origin, listed, folder)
-    copy_lexical(origin, listed, folder)
+    copy_database(origin, folder)
     problems = verify_folder(folder, new, target.vectors)
     # A part that was there already may have turned out to be damaged: it has been put aside by now.
     if problems and _copy_vectors(source, target, origin, listed):
         problems = verify_folder(folder, new, target.vectors)
-    _require_none(problems, new, folder)
+    _require_intact(problems, new, folder)
 
 
 def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:

@@ -14,16 +14,15 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec
 from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.upkeep.composition import TABLES, read_deletions, recompose, replacing
+from almanac.index.upkeep.composition import TABLES, read_deletions, recompose, replacing, require_unaltered
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.verifier import verify_folder, verify_segment, verify_whole
+from almanac.index.verify.verifier import require_none, verify_folder, verify_segment, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
-from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest, Sealed, Segment
 from almanac.schemas.reports import RebuildResult
 
@@ -160,39 +159,20 @@ def _replace(
 
 def _build_beside(job: BuildJob, sealed: Manifest | Segment, lease: Lease | None, on_progress: OnProgress) -> None:
     version = sealed.version if isinstance(sealed, Manifest) else "VERSION"
+    finding = f"{sealed.called} cannot be built again"
+    hint = (
+        f"almanac verify KB {version} lists what is missing or altered; almanac run KB builds a new version, and "
+        "embeds what that one needs"
+    )
     try:
         facts = build_version(job, on_progress=on_progress)
-        built = sealed.model_copy(update={"files": [], "lineage": {**sealed.lineage, "build": facts.model_dump()}})
-        if problems := verify_folder(job.version_dir, built, job.vectors_root):
-            raise DamagedVersion(
-                f"{problems[0].kind} at {problems[0].where}, and {len(problems) - 1} more", where=str(job.version_dir)
-            )
     except DamagedVersion as error:
-        raise DamagedVersion(
-            f"{sealed.called} cannot be built again: {error.message}",
-            where=error.where,
-            hint=(
-                f"almanac verify KB {version} lists what is missing or altered; almanac run KB builds a new "
-                "version, and embeds what that one needs"
-            ),
-        ) from error
+        raise DamagedVersion(f"{finding}: {error.message}", where=error.where, hint=hint) from error
+    built = sealed.model_copy(update={"files": [], "lineage": {**sealed.lineage, "build": facts.model_dump()}})
+    require_none(verify_folder(job.version_dir, built, job.vectors_root), finding, job.version_dir, hint)
     seal(job.version_dir, built, lease=lease)
 
 
 def require_tables(folder: Path, manifest: Sealed) -> None:
     """Raises DamagedVersion unless the SHA-256 of each table matches the manifest."""
-    for stored in manifest.files:
-        if stored.path not in TABLES:
-            continue
-        path = folder / stored.path
-        found = file_sha256(path) if path.is_file() else None
-        if found != stored.sha256:
-            raise DamagedVersion(
-                f"{stored.path} of {manifest.called} {'was altered' if found else 'is missing'}, and a version is "
-                "made from its tables",
-                where=str(path),
-                hint=(
-                    "almanac rollback KB serves an older version; almanac run KB builds a new one; or bring the "
-                    "file back from a backup"
-                ),
-            )
+    require_unaltered(folder, manifest, "a version is made from its tables", TABLES.__contains__)

@@ -138,23 +138,27 @@ def verify_composition(
     return problems
 
 
-def not_as_built(what: str, folder: Path, problems: Sequence[Problem]) -> DamagedVersion:
-    """The error for `what`, which has just been built in `folder`, and in which these problems were found."""
-    first = problems[0]
+def require_none(problems: Sequence[Problem], finding: str, folder: Path, hint: str) -> None:
+    """Raises DamagedVersion where there are problems of `folder`. `finding` begins its message, which names the first;
+    `hint` says what to do.
+    """
+    if problems:
+        more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
+        raise DamagedVersion(
+            f"{finding}: {problems[0].kind} at {problems[0].where}{more}", where=str(folder), hint=hint
+        )
+
+
+def require_as_built(problems: Sequence[Problem], what: str, folder: Path) -> None:
+    """Raises DamagedVersion where there are problems of `what`, which has just been built in `folder`."""
     is_value = all(problem.kind == "row_altered" for problem in problems)
-    return DamagedVersion(
-        f"{what} differs from what was built in {len(problems)} places; first: {first.kind} at {first.where}",
-        where=str(folder),
-        hint="what is published serves on; "
-        + (
-            (
-                "if a second run ends alike, Chroma does not keep that value: leave the field out by `metadata` of "
-                "the source, and please report it"
-            )
-            if is_value
-            else "run again, and check the disk if it happens again"
-        ),
+    hint = (
+        "if a second run ends alike, Chroma does not keep that value: leave the field out by `metadata` of the source, "
+        "and please report it"
+        if is_value
+        else "run again, and check the disk if it happens again"
     )
+    require_none(problems, f"{what} differs from what was built", folder, f"what is published serves on; {hint}")
 
 
 def damaged_segments(problems: Sequence[Problem]) -> list[str]:
