@@ -211,7 +211,9 @@ def test_url(
 def test_source(
     kb: KB,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="its name in the declaration")],
-    rows: Annotated[int, typer.Option("--rows", min=1, max=1000, help="how many, of a source of rows")] = 3,
+    rows: Annotated[
+        int, typer.Option("--rows", metavar="N", min=1, max=1000, help="how many, of a source of rows")
+    ] = 3,
     env: Env = None,
     data: Data = None,
     as_json: Json = False,

@@ -4,19 +4,23 @@ are up to date.
 usage: python -m almanac.cli.reference [--check]
 """
 
-import os
-import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from inspect import cleandoc
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
+from rich.markup import render
+from typer.core import TyperGroup, TyperOption
+from typer.main import get_command
 
+from almanac.cli.main import app
 from almanac.core.settings import installation
 from almanac.schemas.declaration import Declaration  # fmt: skip
 from almanac.schemas.declaration.answer import AnswerWords
+from almanac.schemas.declaration.api import ApiSection
 from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth
@@ -26,6 +30,7 @@ from almanac.schemas.declaration.fields import FieldRule, Script, Selector
 from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
 from almanac.schemas.declaration.git import Git
+from almanac.schemas.declaration.item_rules import ItemRules
 from almanac.schemas.declaration.login import Login
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.named_expectations import (
@@ -35,21 +40,25 @@ from almanac.schemas.declaration.named_expectations import (
 )
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
-from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowsSource, SqlSource
+from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowLimits, RowSource, RowsSource, SqlSource
 from almanac.schemas.declaration.run import RunsOn
-from almanac.schemas.declaration.source import FilesSource, SiteSource
+from almanac.schemas.declaration.source import FileLimits, FilesSource, SiteSource
 from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
 from almanac.schemas.declaration.workspace import Workspace
 
 _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "The knowledge base": (Declaration, ""),
+    "Every source": (ItemRules, "sources[]"),
     "A site": (SiteSource, "sources[], kind: site"),
     "Files": (FilesSource, "sources[], kind: files"),
     "Git": (Git, "sources[].git"),
+    "Limits of files": (FileLimits, "sources[].limits, kind: files"),
+    "Rows": (RowSource, "sources[], kind: rows, sql, command, pushed"),
     "Rows of a function": (RowsSource, "sources[], kind: rows"),
     "Rows of a database": (SqlSource, "sources[], kind: sql"),
     "Rows of a program": (CommandSource, "sources[], kind: command"),
     "Pushed documents": (PushedSource, "sources[], kind: pushed"),
+    "Limits of rows": (RowLimits, "sources[].limits, kind: rows, sql, command, pushed"),
     "A field": (FieldRule, "fields.NAME"),
     "A selector": (Selector, "each, link, next, body"),
     "Script": (Script, "from"),
@@ -65,6 +74,7 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Validate": (Validate, "validate"),
     "An expectation": (Expectation, "validate.expect[]"),
     "Chunk": (Chunk, "chunk"),
+    "An API": (ApiSection, "embed, generate"),
     "Embed": (Embed, "embed"),
     "Prompts": (Prompts, "embed.prompts"),
     "Index": (Index, "index"),
@@ -78,16 +88,15 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Retention": (Retention, "retention"),
     "Run": (RunsOn, "run"),
 }
-_COMMANDS = (
-    "demo", "doctor", "init", "validate", "test-url", "test-source",
-    "plan", "run", "status", "server", "versions", "diff", "publish",
-    "rollback", "verify", "rebuild",
-    "compact", "prune", "forget", "promote", "search", "ask", "eval", "export", "serve", "mcp",
-)  # fmt: skip
+_TITLES = {model: title for title, (model, _) in _SECTIONS.items()}
+_BOUNDS = "`min_value`, `max_value`, `strict_min`, `strict_max`"
+_MANY = 4  # commands that take an option alike, from which on it stands at the top
 
 
 def declaration_reference() -> str:
-    """Markdown: every key with its type, default and meaning, in the order of the models."""
+    """Markdown: every key with its values, default and meaning, in the order of the models. What several sections have
+    alike stands in that of their base alone.
+    """
     lines = [
         "# The declaration",
         "",
@@ -97,11 +106,15 @@ def declaration_reference() -> str:
         "written `${NONE:-$}{` where it is meant.",
         "Variables of `sources` have to be set where pages are fetched, and nowhere else: reading what is "
         "published needs none of them.",
-        "This page is written by `make docs` from the models in `schemas/`.",
+        "",
+        "Behind each key stand its values and its default in brackets. This page is written by `make docs` from the "
+        "models in `schemas/`.",
     ]
     for title, (model, place) in _SECTIONS.items():
-        lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), cleandoc(model.__doc__ or ""), ""]
-        lines += ["| key | values | default | meaning |", "|---|---|---|---|", *_rows(model)]
+        lines += ["", f"## {title}", "", *([f"`{place}`", ""] if place else []), cleandoc(model.__doc__ or "")]
+        if bases := [base for base in _bases(model) if base in _TITLES]:
+            lines += ["", f"Has the keys of {' and '.join(map(_link, bases))}, too."]
+        lines += ["", *_keys(model)]
         if model is Expectation:
             lines += ["", *_named_expectations()]
     return "\n".join(lines) + "\n"
@@ -115,31 +128,47 @@ def _named_expectations() -> Iterator[str]:
         "table": "the number of items",
         "names": "the names of fields",
     }
-    yield "Names of Great Expectations that can be declared, with their arguments (required ones in bold):"
-    yield ""
-    yield "| expectation | judges | needs | arguments |"
-    yield "|---|---|---|---|"
+    yield "Names of Great Expectations that can be declared, with what they need and their arguments (required ones in"
+    yield "bold; `field`, which most take, is left out)."
+    by_level: dict[str, list[str]] = {}
     for name in declarable_expectations():
         known = known_expectation(name)
-        fields = ["`field`" if key == "column" else f"`{key}`" for key in known.fields]
+        fields = [f"`{key}`" for key in known.fields if key != "column"]
         arguments = [f"**`{key}`**" if key in known.required else f"`{key}`" for key in known.arguments]
-        yield f"| `{name}` | {levels[known.level]} | {needs_of(name)} | {', '.join([*fields, *arguments])} |"
+        told = ", ".join([*fields, *arguments]).replace(_BOUNDS, "bounds")
+        needs = "" if (needs := needs_of(name)) == "anything" else f" ({needs})"
+        by_level.setdefault(levels[known.level], []).append(f"- `{name}`{needs}{told and f': {told}'}")
+    for level, lines in by_level.items():
+        yield from ("", f"Of {level}:", "", *lines)
     yield ""
-    yield (
-        "Not to be declared: "
-        + "; ".join(f"`{name}` ({reason.partition(';')[0]})" for name, reason in refused_expectations().items())
-        + "."
-    )
+    yield f"Bounds are {_BOUNDS}."
+    yield ""
+    reasons: dict[str, list[str]] = {}
+    for name, reason in refused_expectations().items():
+        reasons.setdefault(reason.partition(";")[0], []).append(f"`{name}`")
+    yield "Not to be declared: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items()) + "."
 
 
-def _rows(model: type[DeclaredModel]) -> Iterator[str]:
+def _bases(model: type[DeclaredModel]) -> list[type[DeclaredModel]]:
+    return [base for base in model.__mro__[1:] if issubclass(base, DeclaredModel)]
+
+
+def _link(model: type[DeclaredModel]) -> str:
+    title = _TITLES.get(model, model.__name__)
+    return f"[{title[0].lower()}{title[1:]}](#{title.lower().replace(' ', '-')})"
+
+
+def _keys(model: type[DeclaredModel]) -> Iterator[str]:
+    above = {name: field for base in _bases(model) if base in _TITLES for name, field in base.model_fields.items()}
     for name, field in model.model_fields.items():
-        cells = (f"`{field.alias or name}`", _values(field), _default(field), field.description or "")
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        if name not in above or _told(name, field) != _told(name, above[name]):
+            yield _told(name, field)
 
 
-def _values(field: FieldInfo) -> str:
-    return _type_name(field.annotation)
+def _told(name: str, field: FieldInfo) -> str:
+    values, default = _type_name(field.annotation), _default(field)
+    told = f"{values}; {default}" if default and values else values or default
+    return f"- `{field.alias or name}` ({told}){f': {field.description}' if field.description else ''}"
 
 
 def _type_name(annotation: Any) -> str:
@@ -147,8 +176,7 @@ def _type_name(annotation: Any) -> str:
         return "anything"
     if isinstance(annotation, type) and not get_args(annotation):
         if issubclass(annotation, DeclaredModel):
-            title = next((t for t, (m, _) in _SECTIONS.items() if m is annotation), annotation.__name__)
-            return f"[{title.lower()}](#{title.lower().replace(' ', '-')})"
+            return _link(annotation)
         return {
             "str": "text",
             "SecretStr": "text",
@@ -168,6 +196,9 @@ def _type_name(annotation: Any) -> str:
         return _type_name(arguments[0])
     if arguments and all(isinstance(a, str | bool | int) for a in arguments):
         return ", ".join(f"`{str(a).lower() if isinstance(a, bool) else a}`" for a in arguments)
+    arguments = (
+        tuple(a for a in arguments if a is not type(None)) or arguments
+    )  # null is a value wherever it is the default
     return " or ".join(dict.fromkeys(_type_name(a) for a in arguments)) if arguments else str(annotation).strip("'\"")
 
 
@@ -175,35 +206,61 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True)
-    if isinstance(value, DeclaredModel):
-        return "its defaults"
+    if value is None or isinstance(value, DeclaredModel):
+        return ""
     if isinstance(value, list | dict):
-        return f"`{value}`" if value else "none"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f"`{value}`"
+        return f"default `{value}`" if value else ""
+    return f"default `{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def commands_reference() -> str:
-    """Markdown: the help of every command, as a terminal of 100 columns shows it."""
+    """Markdown: the help of every command. What many commands take alike stands once, at the top."""
+    program = get_command(app)
+    assert isinstance(program, TyperGroup)
+    commands = program.commands
+    uses = Counter(_parameter(one) for command in commands.values() for one in command.params)
+    shared = [told for told, number in uses.items() if number >= _MANY]
     lines = [
         "# Commands",
         "",
-        "This page is written by `make docs` from the commands' own help. [operating.md](../operating.md) tells what "
-        "a run does.",
+        "This page is written by `make docs` from the commands' own help, which `almanac COMMAND --help` prints. "
+        "[operating.md](../operating.md) has them by task.",
+        *_paragraphs(program.help),
         "",
+        "What many commands take, each where its first line has it (`--project` all of them):",
+        "",
+        *shared,
     ]
-    for name in ((), *((c,) for c in _COMMANDS)):
-        environment = {**os.environ, "COLUMNS": "100", "TERM": "dumb", "NO_COLOR": "1", "TERMINAL_WIDTH": "100"}
-        command = [sys.executable, "-m", "almanac.cli.main", *name, "--help"]
-        shown = subprocess.run(
-            command, cwd=installation(), env=environment, capture_output=True, text=True, check=True
-        ).stdout
-        body = "\n".join(
-            line.rstrip() for line in shown.replace("python -m almanac.cli.main", "almanac").strip("\n").splitlines()
-        )
-        lines += [f"## almanac {' '.join(name)}".rstrip(), "", "```", body, "```", ""]
-    return "\n".join(lines)
+    for name, command in commands.items():
+        usage = " ".join(["almanac", name, *(_in_usage(one) for one in command.params if one.name != "project")])
+        own = [told for told in map(_parameter, command.params) if told not in shared]
+        lines += ["", f"## almanac {name}", "", f"`{usage}`", *_paragraphs(command.help), *(["", *own] if own else [])]
+    return "\n".join(lines) + "\n"
+
+
+def _paragraphs(told: str | None) -> Iterator[str]:
+    """The paragraphs of a help text, each behind an empty line, without marks for terminals."""
+    for paragraph in render(cleandoc(told or "")).plain.split("\n\n"):
+        yield from ("", " ".join(paragraph.split()))
+
+
+def _value(parameter: Any) -> str:
+    """What stands for the value of an argument or option; an empty text where it takes none."""
+    if getattr(parameter, "is_flag", False):
+        return ""
+    return parameter.metavar or "|".join(map(str, get_args(parameter.type_descriptor.annotation))) or "TEXT"
+
+
+def _in_usage(parameter: Any) -> str:
+    told = " ".join(filter(None, (parameter.opts[0] if isinstance(parameter, TyperOption) else "", _value(parameter))))
+    return told if parameter.required or told.startswith("[") else f"[{told}]"
+
+
+def _parameter(parameter: Any) -> str:
+    option = ", ".join((*parameter.opts, *parameter.secondary_opts)) if isinstance(parameter, TyperOption) else ""
+    default = parameter.default if isinstance(parameter.default, str | int) and parameter.show_default else None
+    told = "" if default is None or isinstance(default, bool) else f" (default {default})"
+    return f"- `{' '.join(filter(None, (option, _value(parameter))))}`: {parameter.help}{told}"
 
 
 def main() -> int:

@@ -12,13 +12,15 @@ class AnswerWords(DeclaredModel):
         None,
         pattern=r"\S",
         max_length=500,
-        description="the reply where nothing answers the question, whatever its language; null: a sentence that names "
-        "the "
-        "knowledge base, in the language "
-        "of the question",
+        description=(
+            "the reply where nothing answers, whatever the language; null: a sentence that names the "
+            "knowledge base, in the question's language"
+        ),
     )
     keep_vectors: bool = Field(
         True,
-        description="whether vectors of sentences that were read for a reply without a model are kept in a hidden file "
-        "beside the version, some 550 bytes each: else they are made at each question, in up to a second",
+        description=(
+            "whether vectors of quoted sentences are kept beside the version, some 550 bytes each; else "
+            "they are made at each question"
+        ),
     )

@@ -52,9 +52,8 @@ class ApiSection(DeclaredModel):
     key: KeyName | None = Field(
         None,
         description=(
-            "the variable of the environment that holds the key of this server, as `${NAME}`; it is read for each "
-            "request, and sent to this server alone. null: mistral, MISTRAL_API_KEY; openai, OPENAI_API_KEY for OpenAI "
-            "itself, and none for another server"
+            "the variable with this server's key, as `${NAME}`, sent to this server alone. null: "
+            "MISTRAL_API_KEY for mistral, OPENAI_API_KEY for OpenAI itself, none for another server"
         ),
     )
     requests_per_second: float | None = Field(

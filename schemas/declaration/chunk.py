@@ -23,33 +23,34 @@ class Chunk(DeclaredModel):
 
     by: Literal["words", "paragraphs", "sentences", "recursive", "sections", "semantic", "none"] = Field(
         "paragraphs",
-        description="where cuts are preferred. words: windows of so many; paragraphs; sentences: none is cut; "
-        "recursive: "
-        "paragraphs, lines, sentences, words; "
-        "sections: under Markdown headings, whose path is `section` in the metadata; semantic: where the "
-        "topic shifts; none: documents stay whole. "
-        "A heading stays with what follows it, whatever is declared",
+        description=(
+            "where cuts are preferred. words: windows of so many; paragraphs; sentences: none is cut; "
+            "recursive: paragraphs, lines, sentences, words; sections: under headings; semantic: where the "
+            "topic shifts; none: documents stay whole. A heading stays with what follows it"
+        ),
     )
     size: int | None = Field(
         None,
         gt=0,
-        description="units of a chunk, at most (sentences: about); null: words 400, sentences 2000, others 600: what "
-        "most "
-        "embedders read whole. "
-        "Rows that are cut off from the header of their table are embedded and searched with it, which "
-        "counts; one of more than half of size is not repeated",
+        description=(
+            "units of a chunk, at most (sentences: about); null: words 400, sentences 2000, others 600. The "
+            "header of a table is repeated with rows that are cut off from it, and counts"
+        ),
     )
     overlap: int | None = Field(
         None,
         ge=0,
-        description="units that a chunk repeats of the one before, at most, and none where it begins with a heading; "
-        "null: words 50, sentences 200, semantic 0, others 100, and less where size is less",
+        description=(
+            "units that a chunk repeats of the one before, at most; null: words 50, sentences 200, semantic "
+            "0, others 100"
+        ),
     )
     unit: Literal["characters", "words", "tokens"] | None = Field(
         None,
-        description="what size and overlap count; null: words for `by: words`, else characters. Of a script without "
-        "spaces, a letter is a word; "
-        "tokens are those of the local embedder, without the marks that it adds",
+        description=(
+            "what size and overlap count; null: words for `by: words`, else characters. Tokens are those of "
+            "the local embedder"
+        ),
     )
     max_size: int | None = Field(None, gt=0, description="sentences: one that is longer is cut; null: three times size")
     whole_below: int | None = Field(

@@ -23,10 +23,10 @@ class Follow(DeclaredModel):
 
     allow: list[Regex] = Field(
         [],
-        description="follow only links that match one of these. Empty: every link; but where `listing` or `pagination` "
-        "is "
-        "declared, or there are no "
-        "start_urls, none beside cards, next pages and what sitemaps name",
+        description=(
+            "follow only links that match one of these. Empty: every link; with `listing`, `pagination` or "
+            "without start_urls, none beside cards, next pages and what sitemaps name"
+        ),
     )
     deny: list[Regex] = Field([], description="never follow URLs that match one of these")
 
@@ -54,10 +54,7 @@ class Pagination(DeclaredModel):
     json_: JmesPath | None = Field(
         None,
         alias="json",
-        description=(
-            "JMESPath over a JSON body to what comes next: a URL, a page number, a cursor, or true for the page "
-            "after this one"
-        ),
+        description=("JMESPath over a JSON body: a URL, a page number, a cursor, or true for the page after this one"),
     )
 
     @model_validator(mode="after")
@@ -120,11 +117,10 @@ class Politeness(DeclaredModel):
     robots: bool = Field(True, description="obey robots.txt")
     noindex: bool = Field(
         True,
-        description="obey what pages ask of crawlers in `<meta name=robots>` and X-Robots-Tag: a page with noindex, "
-        "none "
-        "or an unavailable_after in the past "
-        "yields no item, and its links are followed; of one with nofollow or none, only cards, next pages and "
-        "its canonical address are",
+        description=(
+            "obey `<meta name=robots>` and X-Robots-Tag: a page with noindex yields no item, of one with "
+            "nofollow only cards, next pages and its canonical address are followed"
+        ),
     )
     delay_s: float = Field(
         0.5,

@@ -29,10 +29,10 @@ class Prompts(DeclaredModel):
 
     query: str | None = Field(
         None,
-        description="before each question; null: what the model's folder says in config_sentence_transformers.json, "
-        "`''`: "
-        "nothing, whatever it says. "
-        "A new one embeds questions alone anew",
+        description=(
+            "before each question; null: as the model's folder says, `''`: nothing. A new one embeds "
+            "questions alone anew"
+        ),
     )
     document: str | None = Field(
         None, description="before each text; null and `''` as above. A new one embeds every text anew"
@@ -49,44 +49,42 @@ class Embed(ApiSection):
     provider: str = Field(
         "local",
         description=(
-            "local: on this machine; mistral: Mistral's API; openai: OpenAI's, or any server that speaks its protocol; "
-            "or one that an installed package brings (docs/models.md)"
+            "local: on this machine; mistral: Mistral's API; openai: OpenAI's, or a server of its protocol; "
+            "or the name of an installed package's (docs/models.md)"
         ),
     )
     model: str = Field(
         "all-MiniLM-L6-v2",
         min_length=1,
-        description="local: `all-MiniLM-L6-v2`, for English, or `multilingual-e5-small-q4`, for a hundred languages, "
-        "which are bundled, "
-        "or a sentence-transformers folder, with a slash (`./model`), relative to this file, by the extra `models`; "
-        "mistral and openai: the name that the server knows, `mistral-embed` and `text-embedding-3-small` by default",
+        description=(
+            "local: `all-MiniLM-L6-v2` (English) or `multilingual-e5-small-q4` (a hundred languages), or a "
+            "sentence-transformers folder, `./model`, relative to this file; APIs: the server's name, "
+            "`mistral-embed` or `text-embedding-3-small` by default"
+        ),
     )
     precision: Literal["auto", "float32", "bfloat16"] = Field(
         "auto",
-        description="local: how texts are embedded. auto: in bfloat16, which is faster, where the processor has it "
-        "when "
-        "the knowledge base is first built, and "
-        "so from then on; another one embeds every text anew. Questions are embedded in float32",
+        description=(
+            "local: how texts are embedded. auto: in bfloat16, which is faster, where the processor has it "
+            "when the knowledge base is first built. Another one embeds every text anew"
+        ),
     )
     reuse: Literal["exact", "tolerant"] = Field(
         "exact",
-        description="local: what a machine without bfloat16 does with a knowledge base that was built in it. exact: "
-        "its "
-        "runs end with an error; tolerant: it "
-        "embeds new texts in float32 and keeps the other vectors (cosine of the two: .9999)",
+        description=(
+            "local: what a machine without bfloat16 does with vectors made in it. exact: runs end with an "
+            "error; tolerant: new texts are embedded in float32 (cosine of the two: .9999)"
+        ),
     )
     prompts: Prompts = Field(
         Prompts(),
-        description=(
-            "what is put before questions and texts; for mistral, where a compatible server has a model that "
-            "wants it: Mistral's own do not"
-        ),
+        description=("what is put before questions and texts, where the model was trained with it"),
     )
     same_as: BaseUrl | None = Field(
         None,
         description=(
-            "APIs: address of the server whose vectors these are, where another serves the same model; null: "
-            "its own: a new address embeds anew"
+            "APIs: the server whose vectors these are, where another serves the same model; null: a new "
+            "address embeds anew"
         ),
     )
     dimension: int | None = Field(

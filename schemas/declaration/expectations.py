@@ -79,10 +79,10 @@ class Expectation(DeclaredModel):
     )
     severity: Severity | None = Field(
         None,
-        description="what follows where it is broken. quarantine (the default on single items): the items are left "
-        "out; "
-        "warn: it is reported; "
-        "refuse (the default on a whole column or table): the gate refuses the version",
+        description=(
+            "what follows where it is broken. quarantine (default on single items): they are left out; "
+            "warn: it is reported; refuse (default on a column or table): the gate refuses the version"
+        ),
     )
     mostly: Share | None = Field(
         None,

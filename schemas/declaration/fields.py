@@ -33,20 +33,14 @@ _Named = Literal["body", "json-ld", "microdata", "opengraph"]
 Origin = Annotated[Annotated[_Named, Tag("name")] | Annotated[Script, Tag("script")], Discriminator(_origin_kind)]
 _JSON = "JMESPath expression over the item's JSON (a JSON body, a JSONL line), or over what `from` names"
 _FROM = (
-    "what `json` reads in. body: the item's own JSON, else the page's JSON body. json-ld, microdata (in the shape "
-    "of JSON-LD): one of the things that the "
-    "page describes, or of what these are about (`mainEntity`), the same for all fields of a record: the one "
-    "that holds most of them, required ones first, "
-    "and one that describes the site (`WebSite`, `Organization`, `BreadcrumbList`, …) last. What the "
-    "expression does not find there it looks for in the "
-    "list of all of them, so that `[?\"@type\"=='Event'] | [0].name` says which is meant; one thing and a "
-    "list of one are the same. "
-    'opengraph: the page\'s properties, as `"og:title"` and as `title`. {script: "window.data"}: what is '
-    "assigned to that variable"
+    "what `json` reads in. body: the item's own JSON, else the page's. json-ld, microdata: one thing that the page "
+    "describes, the same for all fields of a record: the one that holds most of them; an expression that begins with a "
+    "list, `[?\"@type\"=='Event'] | [0].name`, reads all things. opengraph: the page's properties. "
+    '{script: "window.data"}: what a script assigns to that variable'
 )
 _HIDDEN = (
-    "read also what no visitor sees; otherwise text that is hidden counts only where a control of the page opens "
-    "it. Attributes are always read"
+    "read also what no visitor sees; else hidden text counts only where a control of the page opens it. Attributes are "
+    "always read"
 )
 
 
@@ -107,56 +101,50 @@ class FieldRule(DeclaredModel):
     each: Selector | None = Field(None, description="containers that `fields` are read in")
     many: bool = Field(
         False,
-        description=(
-            "keep every match, in page order, as a list, without copies that are hidden from screen readers; "
-            "otherwise the first one, these last"
-        ),
+        description=("keep every match, in page order, as a list; otherwise the first one"),
     )
     fields: dict[str, "FieldRule"] | None = Field(None, description="nested fields, read inside each match")
     pattern: Regex | None = Field(
         None,
         description=(
-            "regular expression on the text; its first group is kept, no match is no value, and one that takes "
-            "more than 1 s quarantines the item"
+            "regular expression on the text; its first group is kept. No match is no value; more than 1 s "
+            "quarantines the item"
         ),
     )
     type: FieldType | None = Field(
         None,
-        description="what the text is turned into, in the notation of the language; an item where that fails is "
-        "quarantined. Of a range of prices the first one counts, no struck one unless the selector names it; a rounded "
-        "number is written in full where CLDR has its word for the language ($60K–$121K is 60000 $, `1,2 Millionen` "
-        "1200000), and refused where it is not clear "
-        "what multiplies it (see `times`); 03/04/2024 is read by language and region, plain `en` as en-US; of a "
-        "`<time>` element, `datetime` is read where it has a "
-        "whole date, unless `attr`, `format`, `calendar` or `pattern` is set; for `date`, the one that is shown counts "
-        "where it is a day off a time in UTC. Default: text, and JSON values as they are",
+        description=(
+            "what the text becomes, by the notation of the language; an item where that fails is "
+            "quarantined. Of a range of prices the first one counts, no struck one; `$60K` and `1,2 "
+            "Millionen` are written in full. A `<time>` element is read by its `datetime`. 03/04/2024 is "
+            "read by language and region, plain `en` as en-US. Default: text, and JSON values as they are"
+        ),
     )
     format: str | None = Field(
         None,
-        description="strptime format of a date or datetime, such as `%d/%m/%Y`, with month names of the language, or "
-        "English; or `unix`, `unix_ms`: seconds, "
-        "or milliseconds, since 1970 in UTC, as whole numbers; years from 1973 to 2099",
+        description=(
+            "strptime format of a date or datetime, such as `%d/%m/%Y`, with month names of the language or "
+            "English; or `unix`, `unix_ms`: seconds, milliseconds since 1970 in UTC"
+        ),
     )
     calendar: Calendar | None = Field(
         None,
-        description="date or datetime: the calendar of its years. buddhist: 2567 is 2024, and so is 67 behind a month. "
-        "japanese: 令和8年, R8.12.3. jalali (Solar Hijri): 1402/12/11, 11 اسفند 1402. minguo: 民國115年, 115/12/3. "
-        "Default: gregorian, but a date that is hardly of this calendar on a page in its language is quarantined",
+        description=(
+            "date or datetime: calendar of its years. buddhist: 2567 is 2024; japanese: 令和8年, R8.12.3; "
+            "jalali (Solar Hijri): 1402/12/11; minguo: 民國115年. Default: gregorian"
+        ),
     )
     times: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
-        description=(
-            "number, integer or price: what a value is multiplied by, such as 1000 where a table is in thousands, or "
-            "where `pattern` takes the 12 of `12 Tsd.`"
-        ),
+        description=("number, integer or price: what a value is multiplied by, such as 1000 for a table in thousands"),
     )
     yes: list[Annotated[str, Field(min_length=1)]] = Field(
         [],
         description=(
-            "boolean: texts that say yes, in any case, such as `Auf Lager`; a count or a remark may follow them. Known "
-            "are `true`, `yes`, `1`, `on`, `in stock`, `available`, ✓ and the like, and what schema.org calls them"
+            "boolean: texts that say yes, such as `Auf Lager`; a count or a remark may follow. Known are "
+            "`true`, `yes`, `1`, `on`, `in stock`, `available`, ✓ and their like"
         ),
     )
     no: list[Annotated[str, Field(min_length=1)]] = Field(
@@ -164,10 +152,7 @@ class FieldRule(DeclaredModel):
     )
     process: list[Process] = Field(
         [],
-        description=(
-            "steps from a closed list, applied in order; split (at commas, semicolons, bars, lines) comes before "
-            "the type, so that each part is typed"
-        ),
+        description=("steps, in order; split (at commas, semicolons, bars, lines) comes before the type"),
     )
     label: str | None = Field(
         None,

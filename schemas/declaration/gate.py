@@ -33,18 +33,18 @@ class Gate(DeclaredModel):
 
     complete: Literal[True, "warn"] | None = Field(
         "warn",
-        description="whether crawls have to be complete. warn: one that `limits.pages`, `bytes`, `seconds` or the "
-        "default "
-        "depth cut is published, and the "
-        "verdict warns; true: it is refused; null: neither",
+        description=(
+            "whether crawls have to be complete. warn: one that a limit or the default depth cut is "
+            "published with a warning; true: it is refused; null: neither"
+        ),
     )
     at_least: int = Field(
         20,
         ge=1,
-        description="of fewer items or pages than this, one is a large share. There, a share limits their number: to "
-        "what "
-        "it allows of this many, and to half "
-        "of them. By `max_lost: 10%`, two items may go, and of three one. 1: a share is a share, however few there are",
+        description=(
+            "of fewer items or pages than this, a share limits their number: to what it allows of this "
+            "many, and to half of them. 1: a share is a share, however few there are"
+        ),
     )
     max_failed: Share | None = Field(0.05, description="share of the pages that failed to be fetched")
     max_lost: Share | None = Field(0.10, description="share of the live version's items that are gone")

@@ -13,8 +13,8 @@ class Generate(ApiSection):
     provider: str = Field(
         "extractive",
         description=(
-            "extractive: sentences of the hits, each cited; mistral: Mistral's API; openai: OpenAI's, or any server "
-            "that speaks its protocol; or one that an installed package brings (docs/models.md)"
+            "extractive: sentences of the hits, each cited; mistral: Mistral's API; openai: OpenAI's, or a "
+            "server of its protocol; or the name of an installed package's (docs/models.md)"
         ),
     )
     model: str | None = Field(
@@ -37,8 +37,7 @@ class Generate(ApiSection):
     links: bool = Field(
         False,
         description=(
-            "APIs: whether a reply keeps links, images and HTML that none of its passages holds; else their "
-            "text alone, and addresses become …"
+            "APIs: whether a reply keeps links, images and HTML that none of its passages holds; else their text alone"
         ),
     )
 

@@ -70,28 +70,32 @@ class ItemRules(DeclaredModel):
     )
     encoding: Annotated[str, AfterValidator(_text_encoding)] | None = Field(
         None,
-        description="how texts and pages are written, where neither they nor their server say so, or wrongly, such as "
-        "`cp1250`; only a byte order mark counts more",
+        description=(
+            "charset, where texts and pages or their server do not say it, or wrongly, such as `cp1250`; "
+            "only a byte order mark counts more"
+        ),
     )
     drop: list[Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup)]] = Field(
         [],
-        description="elements of HTML and XML that nothing is read of, by a CSS selector or `{xpath: …}`: what only a "
-        "style sheet hides, related products, a newsletter's box. Their links are followed",
+        description=(
+            "elements of HTML and XML that nothing is read of, as CSS or `{xpath: …}`: related products, "
+            "what a style sheet hides. Their links are followed"
+        ),
     )
     each: Selector | None = Field(None, description="one match is one item, when a page holds several")
     id: Template = Field(
         "url",
-        description='"url", or a template over fields such as "{tour_code}". "{price.amount}" takes a part of a price '
-        "or "
-        "of nested fields, in a list that of "
-        "each entry; `{{` and `}}` are braces",
+        description=(
+            '`url`, or a template such as "{tour_code}". "{price.amount}" takes a part of a price or of '
+            "nested fields; `{{` and `}}` are braces"
+        ),
     )
     title: Title | None = Field(
         None,
-        description="template over fields, or a selector such as {css: h2.name}; without it, and where the selector "
-        "finds nothing, the page's own title: front matter, the heading that `<title>` "
-        "names, first-level heading, `<title>`; "
-        "else a file's name",
+        description=(
+            "a template over fields, or a selector such as {css: h2.name}. Without it: front matter, the "
+            "heading that `<title>` names, first-level heading, `<title>`, a file's name"
+        ),
     )
     fields: dict[FieldName, FieldRule] = Field({}, description="name → rule")
     text: Template | None = Field(
@@ -99,11 +103,11 @@ class ItemRules(DeclaredModel):
     )
     metadata: list[str] | None = Field(
         None,
-        description="fields kept for filters and hits; default: all of them. Every chunk carries them: leave out a "
-        "field "
-        "that is the body of a long document. "
-        "Of documents also `filename`, the last part of the URL, and `length`, the characters of the whole "
-        "text, where no field is called so",
+        description=(
+            "fields kept with every chunk, for filters and hits; default: all. Leave out a field that is "
+            "the body of a long document. Of documents also `filename` and `length` (characters), where no "
+            "field is called so"
+        ),
     )
     body: Body = Field(
         "main", description='documents: main (boilerplate removed), all, a selector, or a "{field}" template'

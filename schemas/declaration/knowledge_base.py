@@ -35,16 +35,18 @@ class Declaration(DeclaredModel):
     language: str = Field(
         "en",
         pattern=LANGUAGE_PATTERN,
-        description="BCP 47 tag of the content, in which sites are asked for it (Accept-Language); auto: detected for "
-        "each item, whose metadata then has "
-        "`language`, and sites are asked for none",
+        description=(
+            "BCP 47 tag of the content, in which sites are asked for pages (Accept-Language). auto: "
+            "detected for each item, as `language` of its metadata; sites are asked for none"
+        ),
     )
     sources: list[Source] = Field(min_length=1, description="sites and files")
     clean: Literal["standard", "none"] = Field(
         "standard",
-        description="standard: Unicode NFC, white space, entities, quotes; invisible characters go, tags and variation "
-        "selectors too, joiners stay; "
-        "none: no cleaning beyond what reading a page does",
+        description=(
+            "standard: Unicode NFC, white space, entities, quotes, no invisible characters but joiners; "
+            "none: no cleaning beyond what reading a page does"
+        ),
     )
     validate_: Validate = Field(Validate(), alias="validate", description="what a run's items must satisfy")
     chunk: Chunk = Field(Chunk(), description="how documents are cut")
@@ -59,8 +61,8 @@ class Declaration(DeclaredModel):
     schedule: str | None = Field(
         None,
         description=(
-            "when refreshes are due, as a cron expression in UTC: almanac status judges by it, almanac server or "
-            "cron starts them"
+            "when refreshes are due, as a cron expression in UTC: `almanac status` judges by it, `almanac "
+            "server` starts them"
         ),
     )
 

@@ -17,10 +17,14 @@ class Login(DeclaredModel):
     url: HttpUrl = Field(description="the page with the form, on a host of the source; it is no page of the crawl")
     form: dict[Annotated[str, Field(min_length=1)], Secret] = Field(
         min_length=1,
-        description='what goes into the fields of these names: `{user: "${SHOP_USER}", password: "${SHOP_PASSWORD}"}`; '
-        "hidden fields, as of a CSRF token, go along as the page has them",
+        description=(
+            'values by the names of inputs: `{user: "${SHOP_USER}", password: "${SHOP_PASSWORD}"}`. Hidden '
+            "fields go along as the page has them"
+        ),
     )
     check: Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup)] = Field(
-        description="an element that only somebody who is logged in sees, on each HTML page that may yield items or is "
-        "part of a listing: `{css: \"a[href='/logout']\"}`"
+        description=(
+            "an element that only somebody who is logged in sees, on each HTML page that may yield items or "
+            "belongs to a listing: `{css: \"a[href='/logout']\"}`"
+        )
     )

@@ -52,10 +52,10 @@ class Render(DeclaredModel):
 
     wait_for: Element | None = Field(
         None,
-        description='"css=…" or "xpath=…": the page is drawn when such an element is visible, and has failed where '
-        "none "
-        "is in time; without it, "
-        "when its requests have been answered, or timeout_s have passed",
+        description=(
+            '"css=…" or "xpath=…": the page is drawn when such an element is visible, and has failed where '
+            "none comes in time. Without it: when requests are answered, or after timeout_s"
+        ),
     )
     timeout_s: float = Field(
         15,
@@ -78,9 +78,10 @@ class Render(DeclaredModel):
     storage_state: str | None = Field(
         None,
         min_length=1,
-        description="file of a browser in which somebody has logged in, as Playwright writes it (`playwright codegen "
-        "--save-storage=FILE`), relative to the declaration: its cookies and local storage go to the source's own "
-        "hosts. Each crawl reads it; it is copied nowhere",
+        description=(
+            "file of a browser in which somebody has logged in (`playwright codegen --save-storage=FILE`), "
+            "relative to the declaration. Its cookies and local storage go to the source's own hosts"
+        ),
     )
     block: list[Literal["image", "font", "media", "stylesheet"]] = Field(
         ["image", "font", "media"], description="what is not loaded for the page"

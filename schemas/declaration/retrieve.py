@@ -26,10 +26,10 @@ class Tags(DeclaredModel):
         None,
         ge=-1,
         le=1,
-        description="if the question contains no tag's words: least cosine of the question to a tag's name for the tag "
-        "to "
-        "count as named; "
-        "null: one that stands out from the question's cosines to any chunks",
+        description=(
+            "where no tag's words are in the question: least cosine of the question to a tag's name; null: "
+            "one that stands out"
+        ),
     )
 
     @model_validator(mode="after")
@@ -52,10 +52,7 @@ class Rerank(DeclaredModel):
         20,
         gt=0,
         le=200,
-        description=(
-            "how many of the best are read; of a text too long for the model the end is not: `--explain` tells of "
-            "how many"
-        ),
+        description=("how many of the best are read; of a text too long for the model, its beginning"),
     )
 
 
@@ -83,8 +80,10 @@ class Retrieve(DeclaredModel):
     )
     dense_weight: Share = Field(
         0.5,
-        description="weight of the dense retriever in a hybrid score, where words match the whole question, and more "
-        "where they match less of it",
+        description=(
+            "weight of vectors in a hybrid score, where words match the whole question; more where they "
+            "match less of it"
+        ),
     )
     candidates: int = Field(50, gt=0, le=1000, description="candidates of each retriever, of which k stay")
     query: Template | None = Field(
@@ -99,10 +98,10 @@ class Retrieve(DeclaredModel):
         0,
         ge=0,
         le=5,
-        description="other wordings of the question that the declared model writes, each searched for, too; where it "
-        "does "
-        "not answer, "
-        "the question alone is, and `--explain` and the log say why",
+        description=(
+            "other wordings of the question that the declared model writes, each searched for, too; where "
+            "it does not answer, the question alone is"
+        ),
     )
     least_k: int = Field(1, ge=0, description="with `share`: hits that are returned whatever their score")
     share: Share | None = Field(
@@ -116,7 +115,8 @@ class Retrieve(DeclaredModel):
     rerank: Rerank | None = Field(None, description="a second look at the best candidates; null: none")
     workspace: FieldOrWorkspace | None = Field(
         None,
-        description="metadata field that keeps workspaces apart: a caller of one workspace sees nothing of another, "
-        "whatever the filter. The field's name, or "
-        "`{field: team, required: true}`",
+        description=(
+            "metadata field that keeps workspaces apart, whatever the filter: its name, or `{field: team, "
+            "required: true}`"
+        ),
     )

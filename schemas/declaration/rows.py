@@ -26,7 +26,7 @@ class RowLimits(DeclaredModel):
     memory: Bytes = Field(4 << 30, ge=128 << 20, description="of the process that gives the rows (Linux)")
 
 
-class _RowSource(ItemRules):
+class RowSource(ItemRules):
     """Keys of all sources that give rows. Without `fields`, each column is a field."""
 
     yields: Literal["records", "documents"] = Field(
@@ -67,7 +67,7 @@ class _RowSource(ItemRules):
         return True
 
 
-class RowsSource(_RowSource):
+class RowsSource(RowSource):
     """Rows that a Python function gives: any iterable of dicts, such as a resource of dlt."""
 
     kind: Literal["rows"]
@@ -80,8 +80,10 @@ class RowsSource(_RowSource):
     with_: dict[str, Any] = Field({}, alias="with", description="arguments of the function, by name")
     complete: bool = Field(
         True,
-        description="whether the function gives all rows, so that one that is missing is gone; `no` for one that "
-        "gives what is new, and says `{gone: id}` of the rest",
+        description=(
+            "whether it gives all rows, so that one that is missing is gone; `no` where it gives what is "
+            "new, and `{gone: id}` of the rest"
+        ),
     )
 
     @property
@@ -89,7 +91,7 @@ class RowsSource(_RowSource):
         return self.complete
 
 
-class SqlSource(_RowSource):
+class SqlSource(RowSource):
     """Rows of a query, by SQLAlchemy: read only, and streamed."""
 
     kind: Literal["sql"]
@@ -101,12 +103,14 @@ class SqlSource(_RowSource):
     cursor: str | None = Field(
         None,
         min_length=1,
-        description="column that grows with each change, such as `updated_at`: a run reads the rows from the last "
-        "value on, and of the others their ids alone, to tell which are gone (not even these with `gone`)",
+        description=(
+            "column that grows with each change, such as `updated_at`: a run reads rows from the last value "
+            "on, and the ids of all, to tell which are gone (not with `gone`)"
+        ),
     )
 
 
-class CommandSource(_RowSource):
+class CommandSource(RowSource):
     """Rows that a program prints: a JSON object a line, or `{"gone": id}`."""
 
     kind: Literal["command"]
@@ -122,7 +126,7 @@ class CommandSource(_RowSource):
         return self.complete
 
 
-class PushedSource(_RowSource):
+class PushedSource(RowSource):
     """Documents that others push to `POST /api/documents` of `almanac serve`; the next run publishes them."""
 
     kind: Literal["pushed"]

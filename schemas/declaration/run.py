@@ -12,17 +12,16 @@ class RunsOn(DeclaredModel):
 
     engine: Literal["local", "dask"] = Field(
         "local",
-        description="local: in the run's process; dask: pages are mapped, texts embedded by a local model, and "
-        "segments "
-        "built on the workers of the Dask "
-        "cluster that `ALMANAC_DASK` names, `tcp://HOST:PORT` or `local[N]` for N processes on this machine",
+        description=(
+            "local: in the run's process; dask: on the workers of the cluster that `ALMANAC_DASK` names, "
+            "`tcp://HOST:PORT`, or `local[N]` for N processes on this machine"
+        ),
     )
     crawls: int = Field(
         4,
         ge=1,
         le=16,
         description=(
-            "how many sites are crawled at once, each in a process of some 150 MB; those that share a host are "
-            "crawled one after another"
+            "how many sites are crawled at once, each in a process of some 150 MB; those of one host, one after another"
         ),
     )

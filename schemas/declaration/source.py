@@ -66,16 +66,14 @@ class SiteSource(ItemRules):
     kind: Literal["site"]
     start_urls: list[HttpUrl] = Field(
         [],
-        description=(
-            "where the crawl starts; may be left out where there are sitemaps. What `${NAME}` fills in a query is "
-            "a secret, `${NAME:-default}` is not"
-        ),
+        description=("where the crawl starts. What `${NAME}` fills in a query is a secret, `${NAME:-default}` is not"),
     )
     sitemaps: list[HttpUrl] = Field(
         [],
-        description="sitemaps, indexes of sitemaps (gzipped, too), lists of URLs and feeds: what they name is fetched "
-        "where `follow` allows it; "
-        "without start_urls, other links are followed only with `follow.allow`",
+        description=(
+            "sitemaps, their indexes (gzipped, too), lists of URLs, feeds. Without start_urls, other links "
+            "are followed only with `follow.allow`"
+        ),
     )
     allowed_domains: list[Domain] = Field([], description="default: the hosts of start_urls and sitemaps")
     follow: Follow = Field(
@@ -94,45 +92,39 @@ class SiteSource(ItemRules):
     match: Regex | None = Field(
         None,
         description=(
-            "regular expression on the URL: pages that yield items; default: every page, or with `listing` those "
-            "that its cards lead to"
+            "regular expression on the URL: pages that yield items. Default: every page, or with `listing` "
+            "those that its cards lead to"
         ),
     )
     limits: Limits = Field(Limits(), description="where a crawl stops by itself, and what reading a document may take")
     fetch: list[Fetched] = Field(
         ["html"],
-        description="what is fetched: html, every page that is text, and documents that pages or sitemaps lead to, by "
-        "the "
-        "same rules as pages; a document is "
-        "one item, all of its text. Documents of other types are left out and counted by type",
+        description=(
+            "html: every page that is text; else documents that pages or sitemaps lead to, by the same "
+            "rules as pages, one item each. Documents of other types are counted by type"
+        ),
     )
     gone: Annotated[list[Sign], BeforeValidator(_listed)] = Field(
         [],
-        description="what says that a page is gone, besides 404 and 410: statuses, `[401, 403]` where a site withdraws "
-        "pages or puts them behind a login, and elements, `{css: .discontinued}`, of pages that would yield items, but "
-        "for start pages and those of a pagination without `match`. Its item goes, as far as `gate.max_lost` allows; "
-        "undeclared, a page with such a status has failed and keeps its place",
+        description=(
+            "what says that a page is gone, besides 404 and 410: statuses such as `[401, 403]`, and "
+            "elements such as `{css: .discontinued}` on pages that would yield items. Undeclared, a page "
+            "with such a status has failed and keeps its place"
+        ),
     )
     vanish_after: int = Field(
         1,
         gt=0,
-        description=(
-            "complete crawls in a row without a link to a page, before it counts as vanished; pages that failed "
-            "are kept"
-        ),
+        description=("complete crawls in a row without a link to a page, before it counts as vanished"),
     )
     politeness: Politeness = Field(Politeness(), description="how a crawl behaves towards a host")
     login: Login | None = Field(
         None,
-        description="a form that is filled before the first page is fetched, and again where the session has ended; "
-        "the site's cookies are kept in memory until the crawl ends",
+        description="a form that is filled before the first page, and again where the session has ended",
     )
     render: Annotated[Render | None, BeforeValidator(read_render)] = Field(
         None,
-        description=(
-            "pages are drawn by the machine's Chromium before they are stored: for sites whose content scripts "
-            "put in. `true` for the defaults"
-        ),
+        description=("the machine's Chromium draws pages before they are stored. `true` for the defaults"),
     )
 
     _language: str = PrivateAttr("en")
@@ -303,23 +295,24 @@ class FilesSource(ItemRules):
     kind: Literal["files"]
     glob: Glob = Field(
         description=(
-            "relative to the declaration, to the repository with `git`, or `s3://bucket/docs/**/*.pdf`: `*`, `?`, "
-            "`[abc]`, `[!abc]`, and `**/` for folders; braces are not expanded"
+            "relative to the declaration, to the repository with `git`, or `s3://bucket/docs/**/*.pdf`; "
+            "with `*`, `?`, `[abc]`, `[!abc]`, and `**/` for folders"
         )
     )
     git: Git | None = Field(None, description="the repository that has the files")
     follow_links: bool = Field(
         False,
-        description="also read what symbolic links lead to outside of the folder that the glob's fixed part names; "
-        "else "
-        "each such link is left out, with "
-        "the reason. Inside it links are followed, and a file is read once, however many names it has",
+        description=(
+            "also read what symbolic links lead to outside of the glob's folder; else each is left out, "
+            "with the reason. Inside it links are followed"
+        ),
     )
     format: FileFormat = Field(
         "auto",
-        description="auto goes by the file's content and its name; faq takes question and answer pairs from Markdown, "
-        "HTML, DOCX, PPTX, EPUB or EML. "
-        "RTF, ODT, DOC, PPT, XLS and MSG are not read: save them as DOCX, PPTX, XLSX, PDF or EML",
+        description=(
+            "auto: by the file's content and name; faq: pairs of question and answer from Markdown, HTML, "
+            "DOCX, PPTX, EPUB or EML. Save RTF, ODT, DOC, PPT, XLS and MSG in one of these formats"
+        ),
     )
     limits: FileLimits = Field(FileLimits(), description="which files are too large, or take too much to read")
 
