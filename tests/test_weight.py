@@ -38,7 +38,7 @@ _NOTED = {
     "query": Weight(63, 43, 105, 34, 0, 0),
     "serve": Weight(37, 23, 27, 2, 0, 1),
     "flows": Weight(81, 56, 67, 1, 0, 1),
-    "cli": Weight(36, 20, 13, 2, 0, 3),
+    "cli": Weight(37, 20, 14, 2, 0, 3),
     "benchmarks": Weight(36, 19, 39, 2, 0, 0),
     "tests": Weight(626, 344, 81, 20, 4, 11),
 }
