@@ -2,7 +2,7 @@
 itself.
 
 A page alone does not tell its site's header from its own first lines, unless its tags do; the pages of a source
-together do. The reasons are in docs/decisions/0057-page-furniture.md.
+together do. The reasons are in docs/decisions/0009-main-text.md.
 """
 
 from array import array

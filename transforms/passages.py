@@ -1,5 +1,5 @@
 """Passages of records: what is declared as their metadata, as labelled lines that people and models can read and search
-finds ([decision 0029]).
+finds ([decision 0010]).
 """
 
 import re

@@ -2,7 +2,7 @@
 extraction found the same sentence.
 
 Of different pages, each keeps its main text and what else it alone says, so that a search finds it
-(docs/decisions/0025-equal-main-texts.md).
+(docs/decisions/0009-main-text.md).
 """
 
 from array import array

@@ -1,7 +1,7 @@
 """Reads XLSX files cell by cell. Runs in the reading child only.
 
 openpyxl reads one row after the other, as they were written. unstructured goes through a pandas frame of each whole
-sheet, which rounds numbers to six places, and holds all cells that a sheet claims (docs/decisions/0046).
+sheet, which rounds numbers to six places, and holds all cells that a sheet claims (docs/decisions/0006).
 """
 
 import io

@@ -12,7 +12,7 @@ from typing import Any
 from almanac.transforms.html.blocks import Block
 from almanac.transforms.html.simplify import DEFINITIONS
 
-# Shares of letters, measured on news, shops, blogs and documentation: docs/decisions/0002.
+# Shares of letters, measured on news, shops, blogs and documentation: docs/decisions/0009.
 _HOLDERS = ("main", "article")
 _HOLDS = 0.7  # of the confirmed text is inside the region
 _COVERS = 0.7  # of the page's prose is confirmed inside the region; below, the region grows

@@ -63,7 +63,7 @@ class Witness:
 def witness_of(root: Any) -> Witness | None:
     """What trafilatura finds in a parsed page; None if that is nothing.
 
-    Its defaults measure best (docs/decisions/0002): favouring precision leaves single lines of long pages, favouring
+    Its defaults measure best (docs/decisions/0009): favouring precision leaves single lines of long pages, favouring
     recall lets more boilerplate in.
     """
     bare_extraction, build_html_output = _trafilatura()
