@@ -125,7 +125,7 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--sets", type=Path, nargs="*", default=[], help="folders of question sets")
     parser.add_argument(
-        "--only", nargs="+", choices=sorted({one.name for one in _PROGRAMS}), help="these programs alone"
+        "--only", nargs="+", choices=sorted({program.name for program in _PROGRAMS}), help="these programs alone"
     )
     parser.add_argument(
         "--out", type=Path, default=installation() / "build" / "benchmarks.md", help="where tables are written"

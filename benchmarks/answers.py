@@ -142,7 +142,10 @@ def questions_of(folder: Path) -> Iterator[Golden]:
 
 
 def _drawn(questions: Sequence[Golden], most: int) -> list[Golden]:
-    of_kind = ([one for one in questions if one.is_answerable is is_answerable] for is_answerable in (True, False))
+    of_kind = (
+        [question for question in questions if question.is_answerable is is_answerable]
+        for is_answerable in (True, False)
+    )
     return [one for kind in of_kind for one in sorted(kind, key=lambda one: sha256(one.question))[:most]]
 
 
@@ -158,7 +161,7 @@ def judge_answers(index: PublishedIndex, questions: Iterable[Golden]) -> list[Ju
     """Asks each question, with its history, and judges the answer, in the order of the questions. Raises the errors of
     `PublishedIndex.ask`.
     """
-    found = [(one, index.ask(one.question, history=one.history)) for one in questions]
+    found = [(question, index.ask(question.question, history=question.history)) for question in questions]
     return [Judged(one, answer, verdict_on(one, answer)) for one, answer in found]
 
 

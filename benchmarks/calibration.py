@@ -108,7 +108,7 @@ def _all_hits(folders: Sequence[Path], model: str, data: Path, scratch: Path) ->
 def _parts_of(documents: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     """Parts of a corpus: whole articles, where passages share titles, else documents as drawn."""
     drawn = random.Random(7)
-    articles = sorted({one["title"] for one in documents})
+    articles = sorted({document["title"] for document in documents})
     drawn.shuffle(articles)
     by_article = len(articles) <= len(documents) / 2
     ordered = (

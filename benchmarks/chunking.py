@@ -147,7 +147,7 @@ def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, flo
     """Recall and IoU. Text that stands in two of the found chunks counts twice in what was found, as a reader would
     read it twice.
     """
-    held = _covered([_common(one, other) for one in references for other in found])
+    held = _covered([_common(reference, other) for reference in references for other in found])
     wanted = sum(one.end - one.start for one in references)
     read = sum(one.end - one.start for one in found)
     missed = _covered(references) - held
@@ -157,13 +157,14 @@ def _held(references: Sequence[Span], found: Sequence[Span]) -> tuple[float, flo
 def _omega(references: Sequence[Span], chunks: Sequence[Span]) -> float:
     """What is wanted, of all in the chunks that touch it."""
     touching = [
-        one
-        for one in chunks
+        chunk
+        for chunk in chunks
         if any(
-            one.document == other.document and one.start <= other.end and other.start <= one.end for other in references
+            chunk.document == other.document and chunk.start <= other.end and other.start <= chunk.end
+            for other in references
         )
     ]
-    held = _covered([_common(one, other) for one in references for other in touching])
+    held = _covered([_common(reference, other) for reference in references for other in touching])
     return held / _covered([*touching, *references]) if held else 0.0
 
 

@@ -81,8 +81,8 @@ def _measure(name: str, count: int, tokens: int, folder: Path) -> dict[str, Any]
     features = [model.preprocess(chunks[at : at + _WARM]) for at in range(0, count, _WARM)]
     tokenised = time.perf_counter() - begin
     features = [
-        {key: value.to(model.device) for key, value in one.items() if isinstance(value, torch.Tensor)}
-        for one in features
+        {key: value.to(model.device) for key, value in feature.items() if isinstance(value, torch.Tensor)}
+        for feature in features
     ]
     begin = time.perf_counter()
     with torch.inference_mode():

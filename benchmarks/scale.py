@@ -373,7 +373,7 @@ def _show(measured: dict[int, dict[str, list[dict[str, Any]]]], rounds: int) -> 
                 for one in found[step]
             ]
         seconds, disk = (float(np.mean([one[key] for one in refreshes])) for key in ("seconds", "disk"))
-        peak = {key: max(one[key] for one in refreshes) for key in ("anonymous_mib", "mapped_mib")}
+        peak = {key: max(refresh[key] for refresh in refreshes) for key in ("anonymous_mib", "mapped_mib")}
         merged, last = sum(one["merged"] > 0 for one in refreshes), refreshes[-1]
         merges = (
             f"{rounds} rounds, {merged} merges, {last['segments']} segments, {last['deleted']:,} deleted at the end"

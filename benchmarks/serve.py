@@ -209,7 +209,7 @@ def _processor_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") + sum(
-        _processor_s(int(one)) for one in children
+        _processor_s(int(child)) for child in children
     )
 
 
@@ -254,8 +254,8 @@ def _load(
             meanwhile()
         finally:
             is_over.set()
-        for one in clients:
-            one.result()
+        for client in clients:
+            client.result()
     load.took_s, load.server_s = time.perf_counter() - begun, _processor_s(served.pid) - before
     return load
 

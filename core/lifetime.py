@@ -54,7 +54,7 @@ def interrupted_by_signals() -> Iterator[None]:
         again[-1].start()
 
     again: list[threading.Timer] = []
-    ours = [one for one in _ENDINGS if signal.getsignal(one) is signal.SIG_DFL]
+    ours = [ending for ending in _ENDINGS if signal.getsignal(ending) is signal.SIG_DFL]
     hook = sys.unraisablehook
     for one in ours:
         signal.signal(one, interrupt)

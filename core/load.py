@@ -72,7 +72,7 @@ def _is_possible(path: Path) -> bool:
 
 
 def _no_such_file(path: Path, project: Project) -> NotFound:
-    declared = next((one for one in project.declarations() if one.name == path.name), None)
+    declared = next((declaration for declaration in project.declarations() if declaration.name == path.name), None)
     hint = (
         f"the project declares it as {declared.stem}"
         if declared is not None

@@ -98,7 +98,7 @@ class _Cluster:
                 step,
                 run,
                 handle,
-                spans := spans_of(1, count, max(_SPANS, _SPANS_EACH * sum(one["nthreads"] for one in workers))),
+                spans := spans_of(1, count, max(_SPANS, _SPANS_EACH * sum(worker["nthreads"] for worker in workers))),
                 self._executors(_resources(step, run, workers)),
                 at_once=len(spans),
                 killed=KilledWorker,

@@ -122,7 +122,7 @@ class Catalog:
         if self._fixed is not None:
             return {}
         # With an overlay that names an index of its own, the index of the same file without it is declared, too.
-        known = {one.name for one in self._declarations()} | {path.stem for path in self.paths()}
+        known = {declaration.name for declaration in self._declarations()} | {path.stem for path in self.paths()}
         names = sorted({pointer.parent.name for pointer in self.data.root.glob("index/*/CURRENT")} - known)
         return {name: self._live(name) for name in names}
 
@@ -131,12 +131,12 @@ class Catalog:
         left out.
         """
         found = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
-        for one in self._declarations():
+        for declaration in self._declarations():
             try:
-                readable_version(self.data, one.name)
+                readable_version(self.data, declaration.name)
             except AlmanacError as error:
-                error.about(one.handle)
-                found[one.name] = f"{error.message} → {error.hint}"
+                error.about(declaration.handle)
+                found[declaration.name] = f"{error.message} → {error.hint}"
         return found
 
     def _unread(self) -> list[Path]:
@@ -242,7 +242,9 @@ class Catalog:
 
     def _published(self) -> dict[str, Declaration]:
         with self._lock:
-            return {one.name: one for one in self._declarations() if self._is_published(one)}
+            return {
+                declaration.name: declaration for declaration in self._declarations() if self._is_published(declaration)
+            }
 
     def _is_published(self, declaration: Declaration) -> bool:
         try:

@@ -133,7 +133,7 @@ class KnowledgeServer(Server[Workers]):
     async def _list_resources(self, context: _Context, _: PaginatedRequestParams | None) -> ListResourcesResult:
         view = self._view_of(context)
         return ListResourcesResult(
-            resources=await _worked(context, lambda: [sources_resource(one.declaration) for one in view.indexes()])
+            resources=await _worked(context, lambda: [sources_resource(index.declaration) for index in view.indexes()])
         )
 
     async def _list_templates(self, _: _Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:

@@ -78,7 +78,7 @@ def run_app(
         tell(_url(settings, listening))
         server = _Server(configured(app, settings), on_signal)
         # After its shutdown, uvicorn raises the signal again; these handlers ignore it.
-        before = {one: signal.signal(one, lambda *_: None) for one in _ENDINGS}
+        before = {ending: signal.signal(ending, lambda *_: None) for ending in _ENDINGS}
         # a closed terminal, but not under nohup; uvicorn does not heed it
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
             before[signal.SIGHUP] = signal.signal(signal.SIGHUP, server.handle_exit)

@@ -94,9 +94,9 @@ def refusing(expectations: Sequence[ExpectationResult]) -> tuple[Check, ...]:
     A check is named for its rule, and for its source where several have one of that name.
     """
     meant = [
-        one
-        for one in expectations
-        if one.severity == "refuse" or (one.severity == "quarantine" and one.error is not None)
+        expectation
+        for expectation in expectations
+        if expectation.severity == "refuse" or (expectation.severity == "quarantine" and expectation.error is not None)
     ]
     names = Counter(one.name for one in meant)
     named = (

@@ -180,7 +180,7 @@ def _require_rows(run: Run, manifest: Manifest, folder: Path) -> None:
         assert isinstance(sealed, Manifest | Segment)
         if not is_as_sealed(place):
             problems = verify_folder(place, sealed, run.data.vectors)
-            if found := next((one for one in problems if one.kind != "vector_missing"), None):
+            if found := next((problem for problem in problems if problem.kind != "vector_missing"), None):
                 raise DamagedVersion(f"{found.kind} at {found.where}", where=str(place))
 
 

@@ -107,14 +107,14 @@ class Ledger:
             chunks=self.chunks,
             gate=verdict,
             remedies=[] if verdict is None else remedies_of(run.declaration, verdict, sources, self.version),
-            limits_reached=[limit for one in sources for limit in one.limits_reached],
+            limits_reached=[limit for source in sources for limit in source.limits_reached],
             recall=recall,
             seconds=self.seconds,
             stages=self.stages,
             stages_changed=self.stages_changed,
             # of pages that could not all be read nobody may conclude that nothing changed
             inputs=self.inputs if items is None or items.is_whole else "",
-            rejects_file=str(run.processed / REJECTS) if any(one.count for one in rejects) else None,
+            rejects_file=str(run.processed / REJECTS) if any(reject.count for reject in rejects) else None,
             duplicates=[
                 Duplicate(**json.loads(line)) for line in islice(io.BytesIO(lists[DUPLICATES]), DUPLICATES_REPORTED)
             ],
@@ -164,7 +164,7 @@ class Ledger:
         items, comparison = self.noted(Items), self.noted(Comparison)
         if comparison is not None:
             return comparison.counts
-        counts = ItemCounts(quarantined=sum(one.count for one in self.rejects))
+        counts = ItemCounts(quarantined=sum(reject.count for reject in self.rejects))
         counts.in_ = counts.quarantined
         if items is not None:
             counts.in_, counts.deduplicated = items.found, items.deduplicated

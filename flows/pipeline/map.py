@@ -54,7 +54,7 @@ def map_pages(
     Raises NoRecords where a source's pages give no item at all, or a required field is found on none of them, and
     ManyDefects; the rejects until then are in MAP_REJECTS.
     """
-    mapper = _ItemMapper(run, {one.source: one for one in pages}, batches)
+    mapper = _ItemMapper(run, {page.source: page for page in pages}, batches)
     table = run.staging / "items.parquet"
     try:
         write_items(table, mapper.items(on_page))
@@ -135,7 +135,7 @@ class _ItemMapper:
         return Items(
             table=table,
             sources=tuple(self._sources),
-            found=sum(one.found - one.texts.without_text for one in self._sources) - self._forgotten_items,
+            found=sum(source.found - source.texts.without_text for source in self._sources) - self._forgotten_items,
             duplicates=Duplicates.write(self._run.staging / "duplicates.jsonl", self._deduplication.duplicates),
             rejects=self.write_rejects(),
             redirects=redirects,
@@ -193,7 +193,7 @@ class _ItemMapper:
             yield from self._told(source, main)
             texts.shared_texts, texts.pages_sharing_text = (
                 main.shared_texts[:TEXTS_REPORTED],
-                sum(one.pages for one in main.shared_texts),
+                sum(text.pages for text in main.shared_texts),
             )
             texts.characters += main.given_back - sum(amount["characters"] for amount in main.left_out.values())
             texts.left_out.give_back(main.given_back, "prose_beside", "page_furniture")

@@ -78,10 +78,13 @@ def is_worth_sharing(run: Run, pages: tuple[Pages, ...]) -> bool:
     """Whether there are so many pages left to map that dividing them into batches pays: new ones, or all of a source
     whose rules have changed.
     """
-    counts = {one.source: one.counts for one in pages}
+    counts = {page.source: page.counts for page in pages}
     sources = run.declaration.sources
     return (
-        sum(counts[one.name].fetched if known_pages(run, one).rows else counts[one.name].present for one in sources)
+        sum(
+            counts[source.name].fetched if known_pages(run, source).rows else counts[source.name].present
+            for source in sources
+        )
         >= _WORTH_SHARING
     )
 
@@ -94,7 +97,7 @@ def stage_pages(run: Run, pages: tuple[Pages, ...]) -> PageBatches:
     listed: dict[str, Path] = {}
     with TableWriter(table, _SCHEMA, statistics=False) as writer:
         for source in run.declaration.sources:
-            index = run.raw(source.name).index(next(one.crawl for one in pages if one.source == source.name))
+            index = run.raw(source.name).index(next(page.crawl for page in pages if page.source == source.name))
             known = known_pages(run, source)
             if isinstance(source, SiteSource) and source.listing is not None:
                 listed[source.name] = _stage_listed(run, source, index)

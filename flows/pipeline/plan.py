@@ -120,9 +120,9 @@ def _seconds(run: Run, surveyed: Survey, texts: int, survey_took: float) -> floa
         return round(survey_took, 1)
     reports = islice(newest_first(run.data, run.kb), _REPORTS)
     same = (
-        one
-        for one in reports
-        if one.stages.get("embedder") == run.stages["embedder"] and one.chunks.embedded >= _SAMPLE
+        report
+        for report in reports
+        if report.stages.get("embedder") == run.stages["embedder"] and report.chunks.embedded >= _SAMPLE
     )
     last = next(same, None)
     if last is not None:
@@ -163,7 +163,7 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
     return PlanResult(
         kb=run.kb,
         outcome="gate_refused" if would_refuse else _outcome(run, surveyed),
-        pages=sum((one.counts for one in surveyed.pages), PageCounts()),
+        pages=sum((page.counts for page in surveyed.pages), PageCounts()),
         items=surveyed.comparison.counts,
         chunks_to_embed=len(missing),
         tokens=tokens,
@@ -172,7 +172,7 @@ def foresee(run: Run, surveyed: Survey) -> PlanResult:
         remedies=remedies_of(
             run.declaration, Verdict(verdict="refused" if would_refuse else "passed", checks=checks), sources
         ),
-        limits_reached=[limit for one in sources for limit in one.limits_reached],
+        limits_reached=[limit for source in sources for limit in source.limits_reached],
         sources=sources,
     )
 

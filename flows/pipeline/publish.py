@@ -140,7 +140,7 @@ def manifest_of(
         gate=surveyed.verdict,
         lineage={
             "sources": [source.name for source in run.declaration.sources],
-            "crawls": {one.source: one.crawl for one in pages},
+            "crawls": {page.source: page.crawl for page in pages},
             "pages": sum((one.counts for one in pages[1:]), pages[0].counts).model_dump(),
             "items": surveyed.comparison.counts.model_dump(by_alias=True),
             "build": verified.facts.model_dump(),

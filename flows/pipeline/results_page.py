@@ -66,9 +66,9 @@ def page_of(results: ValidationResults) -> str:
 def _verdict(results: ValidationResults) -> str:
     rules = results.expectations
     refused = [
-        one
-        for one in rules
-        if not one.ok and (one.severity == "refuse" or (one.error is not None and one.severity != "warn"))
+        rule
+        for rule in rules
+        if not rule.ok and (rule.severity == "refuse" or (rule.error is not None and rule.severity != "warn"))
     ]
     broken = [one for one in rules if one.broken and one.severity == "quarantine"]
     warned = [one for one in rules if not one.ok and one.severity == "warn"]
@@ -144,8 +144,8 @@ def _found(rule: JudgedExpectation) -> str:
         parts.append(f"<code>{_value(rule.value)}</code>{limit}")
     if rule.samples:
         rows = "".join(
-            f"<tr><td><code>{_value(one.value)}</code></td><td>{_place(one.url, one.document_id)}</td></tr>"
-            for one in rule.samples
+            f"<tr><td><code>{_value(sample.value)}</code></td><td>{_place(sample.url, sample.document_id)}</td></tr>"
+            for sample in rule.samples
         )
         first = (
             f"the first {len(rule.samples)}" if len(rule.samples) < rule.broken else _count(len(rule.samples), "item")

@@ -56,7 +56,9 @@ def inputs_of(run: Run, pages: tuple[Pages, ...]) -> str:
     """
     later = {name: value for name, value in run.stages.items() if name != "page"}
     return sha256(
-        canonical_json([{one.source: one.fingerprint for one in pages}, later, sorted(forgotten_urls(run.index_dir))])
+        canonical_json(
+            [{page.source: page.fingerprint for page in pages}, later, sorted(forgotten_urls(run.index_dir))]
+        )
     )
 
 
@@ -85,7 +87,7 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
         validation=report.expectations,
         judged_by=judged_by(report),
         golden=asked,
-        texts={one.source: SourceTexts.model_validate(one, from_attributes=True) for one in report.sources},
+        texts={source.source: SourceTexts.model_validate(source, from_attributes=True) for source in report.sources},
     )
     _write(run.processed, state)
 

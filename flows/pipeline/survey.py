@@ -125,7 +125,7 @@ def judge_run(
     """The verdict of the gate on counts and, if given, recall."""
     # Of a few pages that were asked for, one that failed is a large share; those that were left alone are no failures.
     left_alone = PageCounts(unchanged=sum(one.kept for one in pages if one.finish == "partial"))
-    counted = sum((one.counts for one in pages), left_alone)
+    counted = sum((page.counts for page in pages), left_alone)
     recall, live_recall = (None, None) if measured is None else (measured.read(), measured.read_live())
     return judge(
         run.declaration,

@@ -58,7 +58,7 @@ def forget_url(
 
 def _takedown(data: DataDir, kb: str, url: str, why: str | None, anyway: bool) -> Takedown:
     """Collects what has to be erased. An earlier takedown of the same URL is continued."""
-    before = next((one for one in takedowns(data.index(kb)) if url in one.urls), None)
+    before = next((takedown for takedown in takedowns(data.index(kb)) if url in takedown.urls), None)
     urls = sorted({*names_of(data, kb, url), *(before.urls if before else ())})
     found = find_items(data, kb, urls)
     if before is not None:

@@ -68,6 +68,6 @@ def require_records(
             f"all {validated.rejected} items of {present} pages were quarantined; the first: {first.url}: "
             f"{first.reason}{field}"
         )
-    unfollowed = {one.source: one.unfollowed for one in pages}
+    unfollowed = {page.source: page.unfollowed for page in pages}
     left = (describe_unfollowed(source, unfollowed.get(source.name, 0)) for source in run.declaration.sources)
     raise NoRecords(". ".join([finding, *filter(None, left)]), where=str(run.declaration.path), hint=hint or usual)

@@ -80,15 +80,15 @@ def expectation_rows(results: Iterable[ExpectationResult]) -> list[tuple[object,
     """One row for each declared rule: source, field, what was declared, checked, broken, found, result."""
     return [
         (
-            one.source or NOTHING,
-            one.field or NOTHING,
-            one.rule,
-            one.checked,
-            one.broken if one.value is None else None,
-            one.value,
-            state_of_rule(one),
+            result.source or NOTHING,
+            result.field or NOTHING,
+            result.rule,
+            result.checked,
+            result.broken if result.value is None else None,
+            result.value,
+            state_of_rule(result),
         )
-        for one in results
+        for result in results
     ]
 
 
@@ -101,7 +101,9 @@ def state_of_rule(result: ExpectationResult) -> str:
 
 def expectations_line(results: Sequence[ExpectationResult]) -> str:
     """The results in a sentence: `12 rules judged, 2 broken by 3 items, 1 warning`."""
-    broken = [one for one in results if one.severity == "quarantine" and not one.ok and one.error is None]
+    broken = [
+        result for result in results if result.severity == "quarantine" and not result.ok and result.error is None
+    ]
     items = sum(one.broken for one in broken)
     parts = [
         f"{len(results)} rules judged",
@@ -120,7 +122,10 @@ def limit_rows(limits: Iterable[LimitReached]) -> list[tuple[str, str, int, str]
     """One row for each limit that cut a crawl short: source, limit, number of known URLs that were not fetched, their
     folders.
     """
-    return [(one.source, f"limits.{one.limit}", one.known_urls_not_fetched, say_folders(one.folders)) for one in limits]
+    return [
+        (limit.source, f"limits.{limit.limit}", limit.known_urls_not_fetched, say_folders(limit.folders))
+        for limit in limits
+    ]
 
 
 def limits_line(limits: Iterable[LimitReached]) -> str:
@@ -128,8 +133,8 @@ def limits_line(limits: Iterable[LimitReached]) -> str:
     cut.
     """
     return "; ".join(
-        f"{one.source} cut short by limits.{one.limit}, {one.known_urls_not_fetched:,} known URLs not fetched"
-        for one in limits
+        f"{limit.source} cut short by limits.{limit.limit}, {limit.known_urls_not_fetched:,} known URLs not fetched"
+        for limit in limits
     )
 
 
@@ -172,9 +177,9 @@ def not_fetched_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, in
     what to declare, examples.
     """
     return [
-        (one.source, left.type, left.documents, left.remedy, _some(left.urls))
-        for one in sources
-        for left in one.not_fetched
+        (source.source, left.type, left.documents, left.remedy, _some(left.urls))
+        for source in sources
+        for left in source.not_fetched
     ]
 
 
@@ -191,23 +196,23 @@ def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, 
     """
     return [
         (
-            one.source,
+            source.source,
             words(reason),
             amount["blocks"],
             amount["characters"],
-            f"{amount['characters'] / (one.characters + amount['characters']):.0%}",
+            f"{amount['characters'] / (source.characters + amount['characters']):.0%}",
         )
-        for one in sources
-        for reason, amount in one.left_out.items()
+        for source in sources
+        for reason, amount in source.left_out.items()
     ]
 
 
 def much_left_out(sources: Iterable[CrawlOutcome]) -> list[str]:
     """A sentence for each reason for which much of a source's text is left out, with what to declare."""
     return [
-        f"{one.source}: {share:.0%} of its text is left out as {words(reason)}; {CURES[reason]}"
-        for one in sources
-        for reason, share in one.left_out.much(one.characters).items()
+        f"{source.source}: {share:.0%} of its text is left out as {words(reason)}; {CURES[reason]}"
+        for source in sources
+        for reason, share in source.left_out.much(source.characters).items()
     ]
 
 
@@ -217,7 +222,10 @@ def words(reason: str) -> str:
 
 
 def _limit_counters(limits: Iterable[LimitReached]) -> list[tuple[str, object]]:
-    return [(f"known URLs not fetched: {one.source}, limits.{one.limit}", one.known_urls_not_fetched) for one in limits]
+    return [
+        (f"known URLs not fetched: {limit.source}, limits.{limit.limit}", limit.known_urls_not_fetched)
+        for limit in limits
+    ]
 
 
 def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]]:
@@ -225,18 +233,23 @@ def text_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]
     empty where no text may be lost.
     """
     rows: list[tuple[str, int, str, str]] = []
-    for one in sources:
+    for source in sources:
         rows += [
-            (one.source, text.pages, "the same main text; kept, each with the text that it alone has", _some(text.urls))
-            for text in one.shared_texts
+            (
+                source.source,
+                text.pages,
+                "the same main text; kept, each with the text that it alone has",
+                _some(text.urls),
+            )
+            for text in source.shared_texts
         ]
-        if one.pages_with_little_kept:
+        if source.pages_with_little_kept:
             rows.append(
                 (
-                    one.source,
-                    one.pages_with_little_kept,
+                    source.source,
+                    source.pages_with_little_kept,
                     "less than a tenth of the page was kept",
-                    _some(one.little_kept),
+                    _some(source.little_kept),
                 )
             )
     return rows
@@ -269,11 +282,11 @@ def duplicate_rows(report: RunReport) -> list[tuple[str, str, str]]:
     """
     return [
         (
-            one.source,
-            _named(one.url, one.document_id, one.equals["url"]),
-            _named(one.equals["url"], one.equals["document_id"], one.url),
+            duplicate.source,
+            _named(duplicate.url, duplicate.document_id, duplicate.equals["url"]),
+            _named(duplicate.equals["url"], duplicate.equals["document_id"], duplicate.url),
         )
-        for one in report.duplicates
+        for duplicate in report.duplicates
     ]
 
 
@@ -328,7 +341,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
         *_not_fetched_counters(plan.sources),
         *(
             [("links of start pages not followed", left)]
-            if (left := sum(one.unfollowed for one in plan.sources))
+            if (left := sum(source.unfollowed for source in plan.sources))
             else []
         ),
         *_counters("items", plan.items.model_dump(by_alias=True)),
@@ -390,9 +403,9 @@ def summary_line(report: RunReport) -> str:
     chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
     left = "".join(
-        f"; {share:.0%} of {one.source} left out as {words(why)}"
-        for one in report.sources
-        for why, share in one.left_out.much(one.characters).items()
+        f"; {share:.0%} of {source.source} left out as {words(why)}"
+        for source in report.sources
+        for why, share in source.left_out.much(source.characters).items()
     )
     return (
         f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; "

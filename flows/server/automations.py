@@ -57,7 +57,7 @@ def ensure_automations(declarations: Sequence[Declaration], webhook: str | None,
         _failed(block),
         _zombie(),
         _crashed(block),
-        *(_stale(one, block, ui) for one in declarations if one.schedule),
+        *(_stale(declaration, block, ui) for declaration in declarations if declaration.schedule),
     ]
     with get_client(sync_client=True) as client:
         there = {one.name: one for one in client.read_automations() if _TAG in one.tags}

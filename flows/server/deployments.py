@@ -58,7 +58,7 @@ def _knowledge_bases_of(file: Path) -> set[str]:
         return set()
     try:
         deployments = (YAML(typ="safe").load(file) or {}).get("deployments") or []
-        return {str((one.get("parameters") or {}).get("kb")) for one in deployments}
+        return {str((deployment.get("parameters") or {}).get("kb")) for deployment in deployments}
     except Exception as error:
         raise DeclarationError(
             f"cannot be read as deployments: {error}", where=str(file), hint="without that file, declarations decide"

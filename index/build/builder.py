@@ -338,7 +338,10 @@ class _Filling:
 
         rows, vectors = self._rows.read(numbers), self._rows.matrix[numbers]
         there = [place for place, row in enumerate(rows) if row["chunk_id"] in self._there]
-        wrong = {one.chunk_id for one in differences(self.collection, [rows[place] for place in there], vectors[there])}
+        wrong = {
+            difference.chunk_id
+            for difference in differences(self.collection, [rows[place] for place in there], vectors[there])
+        }
         self._delete(sorted(wrong))
         right = {rows[place]["chunk_id"] for place in there} - wrong
         new = [place for place, row in enumerate(rows) if row["chunk_id"] not in right]

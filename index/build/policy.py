@@ -46,7 +46,7 @@ def to_merge(segments: Sequence[Size], added: int, limit: int) -> set[str]:
         added: Chunks that are new.
         limit: `index.segment`. Segments of so many chunks or more are merged for their deletions only.
     """
-    merged = {one.name for one in segments if one.chunks - one.live > _MOST_DELETED * one.chunks}
+    merged = {segment.name for segment in segments if segment.chunks - segment.live > _MOST_DELETED * segment.chunks}
     while True:
         rest = [one for one in segments if one.name not in merged]
         new = added + sum(one.live for one in segments if one.name in merged)

@@ -129,7 +129,7 @@ class Converted:
 
     def _take(self, pieces: Pieces) -> list[npt.NDArray[Any]]:
         longest = max(map(len, pieces))
-        numbers = np.array([[*one, *[self.padding] * (longest - len(one))] for one in pieces], dtype=np.int64)
+        numbers = np.array([[*piece, *[self.padding] * (longest - len(piece))] for piece in pieces], dtype=np.int64)
         mask = np.array([[1] * len(one) + [0] * (longest - len(one)) for one in pieces], dtype=np.int64)
         made = {"input_ids": numbers, "attention_mask": mask, "token_type_ids": np.zeros_like(mask)}
         return [made[name] for name in self.inputs]

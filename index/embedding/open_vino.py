@@ -66,7 +66,7 @@ class Encoder:
         pieces = self._cut([prompt + text for text in texts])
         vectors = np.zeros((len(texts), self._width), dtype=np.float32)
         running: deque[tuple[Any, list[npt.NDArray[Any]], list[int]]] = deque()  # with what is read, and not copied
-        together = list(passes([len(one) for one in pieces]))
+        together = list(passes([len(piece) for piece in pieces]))
         try:
             for rows in together:
                 if len(running) == self._at_once:

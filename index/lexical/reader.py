@@ -153,7 +153,9 @@ class LexicalIndex:
         """Yields each different analysis of the query, as what is added to frequencies in each row and the idf of each
         term that occurs, rarest first: of more than 128 terms, of the 128 rarest.
         """
-        readings = {(one.is_folded, tuple(one.frequencies)): one.frequencies for one in self.readings(query)}
+        readings = {
+            (reading.is_folded, tuple(reading.frequencies)): reading.frequencies for reading in self.readings(query)
+        }
         for folded, terms in sorted(readings):
             counts = sorted((count, term) for term, count in readings[folded, terms].items() if count)[:MOST_TERMS]
             if counts:

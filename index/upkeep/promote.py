@@ -190,7 +190,7 @@ def _same_there(index_dir: Path, manifest: Manifest) -> Manifest | None:
     is none.
     """
     live = read_pointer(index_dir)
-    same = [one for one in list_versions(index_dir) if _content_of(one) == _content_of(manifest)]
+    same = [version for version in list_versions(index_dir) if _content_of(version) == _content_of(manifest)]
     return max(same, key=lambda one: (one.version == live, version_number(one.version)), default=None)
 
 

@@ -95,7 +95,7 @@ def expired_versions(index_dir: Path, keep: int) -> list[str]:
         *names[-_LAST:],
         *others[-count:],
         read_pointer(index_dir),
-        *(one.version for one in publications(index_dir)[-1:]),
+        *(publication.version for publication in publications(index_dir)[-1:]),
     }
     return [name for name in names if name not in stay]
 

@@ -138,8 +138,8 @@ def _check_collection(
     begin = 0
     for batch in read_batches(version_dir / CHUNKS, STORED_COLUMNS, rows=_BATCH):
         vectors = expected.at(slice(begin, begin + len(batch)))
-        for one in differences(collection, batch.to_pylist(), vectors):
-            problems.add(one.kind, one.where, one.found, one.expected)
+        for difference in differences(collection, batch.to_pylist(), vectors):
+            problems.add(difference.kind, difference.where, difference.found, difference.expected)
         begin += len(batch)
         give_back()
     _probe(

@@ -78,7 +78,14 @@ def note_publication(index_dir: Path, publication: Publication) -> None:
 
 def override_of(index_dir: Path, version: str) -> str | None:
     """Returns the reason for which a refused version was published; None where there is none."""
-    return next((one.why for one in reversed(publications(index_dir)) if one.version == version and one.why), None)
+    return next(
+        (
+            publication.why
+            for publication in reversed(publications(index_dir))
+            if publication.version == version and publication.why
+        ),
+        None,
+    )
 
 
 @contextmanager

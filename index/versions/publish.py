@@ -132,7 +132,9 @@ def _version_before(index_dir: Path) -> str:
     else:
         candidates = [
             name
-            for name in dict.fromkeys([*(one.version for one in reversed(publications(index_dir))), *reversed(names)])
+            for name in dict.fromkeys(
+                [*(publication.version for publication in reversed(publications(index_dir))), *reversed(names)]
+            )
             if name in names
         ]
     for name in candidates:

@@ -96,7 +96,10 @@ def report_versions(index_dir: Path) -> "Versions":
     """
     from almanac.schemas.reports import VersionRow, Versions
 
-    pointer, last = usable_pointer(index_dir), {one.version: one for one in publications(index_dir)}
+    pointer, last = (
+        usable_pointer(index_dir),
+        {publication.version: publication for publication in publications(index_dir)},
+    )
     rows = [
         VersionRow(
             version=m.version,
@@ -315,7 +318,11 @@ def next_version(index_dir: Path) -> str:
     """Returns the next version's name: one more than the highest of all complete or once published versions, or
     `v0001`. Unfinished ones do not count.
     """
-    known = [*version_names(index_dir), *(one.version for one in publications(index_dir)), str(read_pointer(index_dir))]
+    known = [
+        *version_names(index_dir),
+        *(publication.version for publication in publications(index_dir)),
+        str(read_pointer(index_dir)),
+    ]
     return f"v{max((version_number(name) for name in known if _NAME.fullmatch(name)), default=0) + 1:04d}"
 
 

@@ -234,7 +234,7 @@ class KnownFields:
             pass
         if not above:
             names = self.paths | self.declared if self.is_told else self.paths
-            return f"fields: {_listed({one for one in names if '.' not in one})}"
+            return f"fields: {_listed({name for name in names if '.' not in name})}"
         inner = {one.removeprefix(f"{above}.").partition(".")[0] for one in self.paths if one.startswith(f"{above}.")}
         return f"below {_cut(above)}: {_listed(inner)}"
 

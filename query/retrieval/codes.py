@@ -39,7 +39,10 @@ def rare_codes(question: str, readings: "Sequence[AnalyzedQuery]") -> list[str]:
     return [
         code
         for code in codes_in(question)
-        if any(0 < one.frequencies.get(_term(code), 0) <= max(_RARE, _RARE_SHARE * one.rows) for one in readings)
+        if any(
+            0 < reading.frequencies.get(_term(code), 0) <= max(_RARE, _RARE_SHARE * reading.rows)
+            for reading in readings
+        )
     ]
 
 

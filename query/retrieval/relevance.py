@@ -111,7 +111,7 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
             copies. Other chunks of its document are: most documents answer in one place, and the paragraphs on which
             curves are fitted have the others of their article beside them.
     """
-    others = [(one, evidence[one]) for one in rivals]
+    others = [(rival, evidence[rival]) for rival in rivals]
     found = {}
     for chunk_id, own in evidence.items():
         copies = {(own.dense, own.cautious)}
@@ -176,7 +176,7 @@ class Judge:
         """
         if request.vector is None or self.calibration is None:
             return list(hits)
-        found = [relevance_by(self.calibration, *one) for one in self.features(request, hits, rivals, evidence)]
+        found = [relevance_by(self.calibration, *feature) for feature in self.features(request, hits, rivals, evidence)]
         return [
             hit.model_copy(update={"relevance": value, "confidence": confidence_in(value)})
             for hit, value in zip(hits, found, strict=True)

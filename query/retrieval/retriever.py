@@ -83,7 +83,7 @@ class Retriever:
         if ids is not None and not ids:
             return found
         candidates = self._proposals.of(request, ids, found)
-        found.rivals = [one.chunk_id for one in candidates[:RIVALS]]
+        found.rivals = [candidate.chunk_id for candidate in candidates[:RIVALS]]
         candidates = self._with_codes(request, candidates, found)
         if self._tags is not None:
             candidates = self._tags.weighed(request, candidates, found)
@@ -160,7 +160,7 @@ class Retriever:
         if request.mode != "hybrid" or not candidates or not codes_in(request.text):
             return candidates
         with found.step("codes") as told:
-            rows = self.opened.rows([one.chunk_id for one in candidates], TITLED)
+            rows = self.opened.rows([candidate.chunk_id for candidate in candidates], TITLED)
             texts = [titled(row) for row in rows]
             # Only codes that a candidate has are told of and counted: others may be those of another workspace.
             rare = rare_codes(request.text, self.opened.readings(request.text))
@@ -191,7 +191,7 @@ class Retriever:
     def _selected(self, request: Request, candidates: list[Candidate]) -> list[Candidate]:
         declared = self._declared
         if declared.one_per_document:
-            rows = self.opened.rows([one.chunk_id for one in candidates], ("source", "document_id"))
+            rows = self.opened.rows([candidate.chunk_id for candidate in candidates], ("source", "document_id"))
             first: dict[tuple[str, str], Candidate] = {}
             for one, row in zip(candidates, rows, strict=True):
                 first.setdefault((row["source"], row["document_id"]), one)
@@ -208,7 +208,7 @@ class Retriever:
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
         rows = [
             row | {"metadata": self.access.metadata_for(workspace, row["metadata"])}
-            for row in self.opened.rows([one.chunk_id for one in candidates])
+            for row in self.opened.rows([candidate.chunk_id for candidate in candidates])
         ]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
         tagged = self._declared.tags.field if self._declared.tags else "tags"

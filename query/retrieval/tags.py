@@ -118,7 +118,7 @@ class TagScores:
             told.update(named=list(asked.named), related=list(asked.related))
             if not asked.named or not candidates:
                 return candidates
-            best = max(one.score for one in candidates)
+            best = max(candidate.score for candidate in candidates)
             rows = self._opened.rows([one.chunk_id for one in candidates], ("metadata",))
             tags = [as_tags(row["metadata"].get(declared.field)) for row in rows]
             weight, cluster_weight = declared.weight, declared.cluster_weight
