@@ -17,18 +17,17 @@ from almanac.core.templates import fill, render
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
 from almanac.schemas.declaration.rows import CommandSource, PushedSource
 from almanac.schemas.declaration.source import RowSource
-from almanac.schemas.errors import DeclarationError, NoRecords, OperationalError, UsageError
+from almanac.schemas.errors import NoRecords, OperationalError
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.reading.formats import content_type
-from almanac.spiders.rows.row_program import RowProgram
+from almanac.spiders.rows.row_program import FAILURES, RowProgram
 from almanac.spiders.store.journal import CrawlIndex, Head
 from almanac.spiders.store.raw import Journal, RawStore
 
 log = get_logger("almanac.rows")
 _NONE = PreviousCrawls()
-_FAILURES = {one.__name__: one for one in (DeclarationError, OperationalError, UsageError)}
 _REPORTED = 1000  # of the URLs of rows that are gone
 _TOLD = 1000  # rows between two words of progress
 
@@ -119,7 +118,7 @@ def _lines(program: RowProgram) -> Iterator[bytes | list[Any] | None]:
             continue
         said = json.loads(line)
         if said[0] == "failed":
-            raise _FAILURES[said[1]](said[2], where=program.where, hint=said[3] or None)
+            raise FAILURES[said[1]](said[2], where=program.where, hint=said[3] or None)
         yield said
 
 

@@ -13,9 +13,9 @@ from typing import Any, NoReturn
 
 from almanac.core.lifetime import die_with_parent, watch_stdin
 from almanac.schemas.declaration.rows import CommandSource, RowsSource, SqlSource
-from almanac.schemas.errors import AlmanacError, DeclarationError, OperationalError, UsageError
+from almanac.schemas.errors import AlmanacError, DeclarationError
 from almanac.spiders.rows.plain_values import as_line
-from almanac.spiders.rows.row_program import RowJob
+from almanac.spiders.rows.row_program import FAILURES, RowJob
 
 _GROUP = "almanac.sources"
 _KINDS: dict[str, type[RowsSource] | type[SqlSource] | type[CommandSource]] = {
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _nearest(error: AlmanacError) -> str:
-    return next(one.__name__ for one in type(error).__mro__ if one in (DeclarationError, OperationalError, UsageError))
+    return next(one.__name__ for one in type(error).__mro__ if one.__name__ in FAILURES)
 
 
 def _become(command: list[str]) -> NoReturn:

@@ -22,8 +22,12 @@ from almanac.core.lifetime import how_it_ended, tell_job
 from almanac.schemas.declaration.credentials import REVEALED
 from almanac.schemas.declaration.rows import CommandSource, SqlSource
 from almanac.schemas.declaration.source import RowSource
-from almanac.schemas.errors import OperationalError
+from almanac.schemas.errors import CredentialRefused, DeclarationError, OperationalError, Unreachable, UsageError
 
+# what our own process may have failed with
+FAILURES = {
+    one.__name__: one for one in (CredentialRefused, DeclarationError, OperationalError, Unreachable, UsageError)
+}
 _CHILD = "almanac.spiders.rows.row_child"
 _AT_ONCE = 1 << 16
 _SHOWN = 2000  # bytes of stderr

@@ -1,5 +1,6 @@
 """The rows of a query, by SQLAlchemy: read only, and streamed."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, time
@@ -15,7 +16,14 @@ from almanac.core.extras import how_to_install
 from almanac.schemas.declaration.nearest import did_you_mean
 from almanac.schemas.declaration.rows import SqlSource
 from almanac.schemas.declaration.template import template_names
-from almanac.schemas.errors import AlmanacError, DeclarationError, OperationalError, UsageError
+from almanac.schemas.errors import (
+    AlmanacError,
+    CredentialRefused,
+    DeclarationError,
+    OperationalError,
+    Unreachable,
+    UsageError,
+)
 
 _AT_ONCE = 1000  # rows in memory, and ids in a line
 _READ_ONLY = {
@@ -23,6 +31,8 @@ _READ_ONLY = {
     "mysql": "set transaction read only",
     "mariadb": "set transaction read only",
 }
+_NO_RIGHT = ("authentication failed", "no password supplied", "Access denied")
+_PASSING = ("08", "40", "53", "57P")  # SQLSTATE: connection, rollback, resources, shutdown
 # how a cursor's value, which was printed as JSON, becomes again what the database compares with
 _READ = {datetime: datetime.fromisoformat, date: date.fromisoformat, time: time.fromisoformat, Decimal: Decimal}
 
@@ -31,9 +41,10 @@ def sql_rows(source: SqlSource, since: Any) -> Iterator[Any]:
     """Yields the columns as `["columns", names]`, then each row as a dict: all of them, or those whose cursor is not
     before `since`. Then, after `since`, the ids of all rows as `["there", ids]`, unless the source declares `gone`.
 
-    Raises DeclarationError for a column that the query does not give, OperationalError where the database refuses.
+    Raises DeclarationError for a column that the query does not give, CredentialRefused for a wrong password,
+    Unreachable where there is no connection or it is lost, OperationalError where the database refuses the query.
     """
-    with _as_errors(source), _engine(source).connect() as connection:
+    with _as_errors(source), _connected(source) as connection:
         reading = _Reading(source, connection.execution_options(stream_results=True, max_row_buffer=_AT_ONCE))
         yield ["columns", reading.columns]
         yield from reading.rows(since)
@@ -135,18 +146,45 @@ def _engine(source: SqlSource) -> sa.Engine:
         ) from error
 
 
+def _connected(source: SqlSource) -> sa.Connection:
+    """A connection. What refuses one may take it a moment later: a server that starts, or has too many of them."""
+    engine = _engine(source)
+    try:
+        return engine.connect()
+    except DBAPIError as error:
+        said = _said(error, source)
+        if any(one in said for one in _NO_RIGHT):
+            hint = "url: has the user and the password; try them with the database's own client"
+            raise _failed(CredentialRefused, f"the database lets nobody in: {said}", source, hint) from error
+        hint = "is it running, and are host, port and name in url right?"
+        raise _failed(Unreachable, f"the database takes no connection: {said}", source, hint) from error
+
+
 @contextmanager
 def _as_errors(source: SqlSource) -> Iterator[None]:
     """What the database says, without the password that the URL may have."""
     try:
         yield
-    except AlmanacError:
-        raise
     except SQLAlchemyError as error:
-        said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
-        password = sa.make_url(source.url.get_secret_value()).password
-        raise OperationalError(
-            f"the database refuses: {said.replace(password, '…') if password else said}",
-            where=f"source {source.name}",
-            hint="try the query with the database's own client",
-        ) from error
+        said = _said(error, source)
+        if isinstance(error, DBAPIError) and (error.connection_invalidated or _is_passing(error.orig)):
+            finding = f"the database has broken off: {said}"
+            raise _failed(Unreachable, finding, source, "no row of this reading is taken; run again") from error
+        hint = "try the query with the database's own client"
+        raise _failed(OperationalError, f"the database refuses: {said}", source, hint) from error
+
+
+def _is_passing(error: BaseException | None) -> bool:
+    """Whether the same query may succeed later: a lock, a shutdown, a standby that has to go on."""
+    code = getattr(error, "sqlite_errorcode", None)
+    return code == sqlite3.SQLITE_BUSY or str(getattr(error, "sqlstate", None)).startswith(_PASSING)
+
+
+def _said(error: SQLAlchemyError, source: SqlSource) -> str:
+    said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
+    password = sa.make_url(source.url.get_secret_value()).password
+    return said.replace(password, "…") if password else said
+
+
+def _failed(kind: type[AlmanacError], finding: str, source: SqlSource, hint: str) -> AlmanacError:
+    return kind(finding, where=f"source {source.name}", hint=hint)

@@ -20,7 +20,7 @@ from almanac.core.row_table import ROWS, RowTable
 from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.rows import RowLimits
 from almanac.schemas.declaration.source import RowSource
-from almanac.schemas.errors import DeclarationError, NoRecords, OperationalError
+from almanac.schemas.errors import DeclarationError, NoRecords, OperationalError, Unreachable
 from almanac.schemas.items import Draft, Page, Reject
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
 from almanac.spiders.mapping.items import map_page
@@ -351,3 +351,18 @@ def test_rows_of_postgresql(reader: _Reader, postgres: str) -> None:
         reader.read(_source(kind="sql", url=postgres, query="select id, name, name from boats"))
     with pytest.raises(OperationalError, match="no_such_table"):
         reader.read(_source(kind="sql", url=postgres, query="select * from no_such_table"))
+    with pytest.raises(Unreachable, match="has broken off"):
+        reader.read(_source(kind="sql", url=postgres, query="select pg_terminate_backend(pg_backend_pid()) as id"))
+    with pytest.raises(Unreachable, match=r"takes no connection: .*no_such_base") as raised:
+        reader.read(_source(kind="sql", url=postgres.replace("/postgres?", "/no_such_base?"), query="select 1 as id"))
+    assert "hush" not in f"{raised.value.message} {raised.value.hint}"
+
+
+def test_a_database_that_is_locked_or_away_is_one_to_try_again(reader: _Reader) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(Unreachable, match="takes no connection"):
+        reader.read(_source(kind="sql", url="postgresql+psycopg://me@127.0.0.1:9/shop", query="select 1 as id"))
+    locked = _database(reader.folder / "shop.db")
+    locked.execute("begin exclusive")
+    with pytest.raises(Unreachable, match="locked"):
+        reader.read(_source(kind="sql", url="sqlite:///shop.db?timeout=0", query="select * from boats"))
