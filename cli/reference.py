@@ -23,7 +23,7 @@ from almanac.schemas.declaration.answer import AnswerWords
 from almanac.schemas.declaration.api import ApiSection
 from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
-from almanac.schemas.declaration.credentials import Auth
+from almanac.schemas.declaration.credentials import Auth, OAuth
 from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
 from almanac.schemas.declaration.expectations import Expectation, needs_of
 from almanac.schemas.declaration.fields import FieldRule, Script, Selector
@@ -39,6 +39,7 @@ from almanac.schemas.declaration.named_expectations import (
     refused_expectations,
 )
 from almanac.schemas.declaration.render import Click, Render
+from almanac.schemas.declaration.request import Request
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
 from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowLimits, RowSource, RowsSource, SqlSource
 from almanac.schemas.declaration.run import RunsOn
@@ -68,7 +69,9 @@ _SECTIONS: dict[str, tuple[type[DeclaredModel], str]] = {
     "Limits": (Limits, "sources[].limits"),
     "Politeness": (Politeness, "sources[].politeness"),
     "Auth": (Auth, "sources[].politeness.auth"),
+    "OAuth": (OAuth, "sources[].politeness.oauth"),
     "Login": (Login, "sources[].login"),
+    "Request": (Request, "sources[].request"),
     "Render": (Render, "sources[].render"),
     "Click": (Click, "sources[].render.click[]"),
     "Validate": (Validate, "validate"),

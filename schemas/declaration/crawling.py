@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from almanac.schemas.declaration.credentials import Auth, Secret, Token, check_cookies, check_headers
+from almanac.schemas.declaration.credentials import Auth, OAuth, Secret, Token, check_cookies, check_headers
 from almanac.schemas.declaration.expressions import JmesPath, Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.model import DeclaredModel
@@ -148,6 +148,10 @@ class Politeness(DeclaredModel):
         {}, description="sent with every request; what a site sets is kept with `login` alone"
     )
     auth: Auth | None = Field(None, description="user and password, for HTTP basic authentication")
+    oauth: OAuth | None = Field(
+        None,
+        description="a token of OAuth client credentials, for an API: fetched as the crawl begins, kept nowhere",
+    )
 
     @field_validator("user_agent")
     @classmethod
@@ -158,10 +162,12 @@ class Politeness(DeclaredModel):
 
     @model_validator(mode="after")
     def _can_be_sent(self) -> Self:
-        check_headers(self.headers, has_auth=self.auth is not None)
+        check_headers(self.headers, has_auth=self.auth is not None or self.oauth is not None)
+        if self.auth is not None and self.oauth is not None:
+            raise ValueError("oauth: auth would send another authorization; keep one of them")
         check_cookies(self.cookies)
         return self
 
     def without_credentials(self) -> "Politeness":
-        """Returns a copy without headers, cookies and auth, for requests to hosts that are not the source's own."""
-        return self.model_copy(update={"headers": {}, "cookies": {}, "auth": None})
+        """Returns a copy without headers, cookies, auth and oauth, for hosts that are not the source's own."""
+        return self.model_copy(update={"headers": {}, "cookies": {}, "auth": None, "oauth": None})

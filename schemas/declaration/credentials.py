@@ -11,10 +11,11 @@ from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, Seriali
 from pydantic_core import PydanticCustomError
 
 from almanac.schemas.declaration.model import DeclaredModel
+from almanac.schemas.declaration.urls import HttpUrl
 
 REVEALED = {"reveal_secrets": True}
 
-_MASK = "**********"
+MASK = "**********"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110, 5.6.2
 _OTHER_KEY = {"cookie": "cookies", "user-agent": "user_agent"}
@@ -49,8 +50,13 @@ def _written(value: Any) -> Any:
     return value
 
 
+def is_revealed(info: SerializationInfo) -> bool:
+    """Whether a dump contains secrets."""
+    return bool(info.context and info.context.get("reveal_secrets"))
+
+
 def _shown(value: SecretStr, info: SerializationInfo) -> str:
-    return value.get_secret_value() if info.context and info.context.get("reveal_secrets") else _MASK
+    return value.get_secret_value() if is_revealed(info) else MASK
 
 
 Secret = Annotated[SecretStr, BeforeValidator(_written), PlainSerializer(_shown, return_type=str)]
@@ -70,6 +76,19 @@ class Auth(DeclaredModel):
         return self
 
 
+class OAuth(DeclaredModel):
+    """Client credentials (RFC 6749, 4.4): an API's token, fetched anew as it expires and where the API answers 401."""
+
+    token_url: HttpUrl = Field(description="where the token is fetched, by https unless the API itself is by http")
+    client_id: Secret = Field(description='`"${CLIENT_ID}"`')
+    client_secret: Secret = Field(description='`"${CLIENT_SECRET}"` keeps it out of the file')
+    scope: str | None = Field(None, min_length=1, description="what is asked for; several are separated by spaces")
+    form: dict[str, Secret] = Field({}, description="what else the server wants: `{audience: https://api.example}`")
+    basic: bool = Field(
+        True, description="whether the client is named by HTTP basic authentication; `no` for in the form"
+    )
+
+
 def check_headers(headers: dict[str, SecretStr], *, has_auth: bool) -> None:
     """Raises ValueError for a header that a declaration may not set, or sets twice. Messages never show a value."""
     names = [name.lower() for name in headers]
@@ -81,7 +100,7 @@ def check_headers(headers: dict[str, SecretStr], *, has_auth: bool) -> None:
         if names.count(name) > 1:
             raise ValueError(f"headers: {name} is declared twice")
     if has_auth and "authorization" in names:
-        raise ValueError("headers: authorization is declared, and auth would send another one; keep one of them")
+        raise ValueError("headers: authorization is declared, and auth or oauth would send another; keep one of them")
 
 
 def check_cookies(cookies: dict[str, SecretStr]) -> None:

@@ -26,6 +26,7 @@ from almanac.schemas.declaration.login import Login
 from almanac.schemas.declaration.model import Finding, refuse
 from almanac.schemas.declaration.reading import ReadingLimits
 from almanac.schemas.declaration.render import Render, read_render
+from almanac.schemas.declaration.request import Request
 from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowsSource, SqlSource
 from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.sizes import Bytes
@@ -122,6 +123,11 @@ class SiteSource(ItemRules):
         None,
         description="a form that is filled before the first page, and again where the session has ended",
     )
+    request: Request | None = Field(
+        None,
+        description="an API that takes POST: what start URLs and the pages of their pagination are asked for with; "
+        "others are asked for by GET",
+    )
     render: Annotated[Render | None, BeforeValidator(read_render)] = Field(
         None,
         description=("the machine's Chromium draws pages before they are stored. `true` for the defaults"),
@@ -148,6 +154,34 @@ class SiteSource(ItemRules):
         if self.login.url.startswith("http:") and any(url.startswith("https:") for url in starts):
             finding = "must be https, as other URLs of the source are: a password is sent to it"
             findings.append(Finding(("login", "url"), finding, self.login.url))
+        refuse(type(self), findings)
+        return self
+
+    @model_validator(mode="after")
+    def _asks_for_tokens_in_private(self) -> Self:
+        oauth, findings = self.politeness.oauth, []
+        is_private = any(url.startswith("https:") for url in [*self.start_urls, *self.sitemaps])
+        if oauth is not None and is_private and oauth.token_url.startswith("http:"):
+            finding = "must be https, as other URLs of the source are: a secret is sent to it"
+            findings.append(Finding(("politeness", "oauth", "token_url"), finding, oauth.token_url))
+        if oauth is not None and self.render is not None:
+            findings.append(Finding(("politeness", "oauth"), "is for APIs, and pages are drawn: render", None))
+        refuse(type(self), findings)
+        return self
+
+    @model_validator(mode="after")
+    def _body_has_the_page(self) -> Self:
+        if self.request is None:
+            return self
+        findings, name = [], self.pagination.parameter
+        urls = "".join(self.start_urls)
+        if name is not None and not self.request.has(name) and name not in urls:
+            finding = f"request.json has no {name}: write it there as the first page has it, 1 or null"
+            findings.append(Finding(("pagination", "parameter"), finding, name))
+        if self.render is not None:
+            findings.append(Finding(("render",), "a browser asks for pages by GET, and request is declared", None))
+        if not self.start_urls:
+            findings.append(Finding(("request",), "is for start_urls, and there are none", None))
         refuse(type(self), findings)
         return self
 
@@ -265,6 +299,8 @@ class SiteSource(ItemRules):
         places = {f"{key}[{n}]": url for key in ("start_urls", "sitemaps") for n, url in enumerate(getattr(self, key))}
         if self.login is not None:
             places["login.url"] = self.login.url
+        if self.politeness.oauth is not None:
+            places["politeness.oauth.token_url"] = self.politeness.oauth.token_url
         for place, url in places.items():
             finding = private_host(urlsplit(url).hostname or "")
             if finding is not None:

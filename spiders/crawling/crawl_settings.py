@@ -18,7 +18,7 @@ STATS_DUMP = False
 TELNETCONSOLE_ENABLED = False
 REMOTE_CONTROL_ENABLED = False
 DOWNLOAD_HANDLERS = {
-    **dict.fromkeys(("http", "https"), "almanac.spiders.crawling.secret_urls.SecretUrls"),
+    **dict.fromkeys(("http", "https"), "almanac.spiders.crawling.as_sent.AsSent"),
     **dict.fromkeys(("file", "ftp", "s3", "data")),
 }
 DOWNLOAD_FAIL_ON_DATALOSS = True
@@ -94,11 +94,12 @@ def settings_for(source: SiteSource) -> dict[str, Any]:
     # the last to see a page before the spider but StrictRobots
     drawn = {"almanac.spiders.crawling.drawn_pages.DrawnPages": 520} if source.render else {}
     logging_in = {"almanac.spiders.crawling.logging_in.LoggingIn": 340} if source.login else {}
+    tokens = {"almanac.spiders.crawling.tokens.Tokens": 345} if manners.oauth else {}
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s
     per_domain = manners.per_domain or (16 if is_local else 8)
     return {name: value for name, value in globals().items() if name.isupper()} | {
-        "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn | logging_in,
+        "DOWNLOADER_MIDDLEWARES": DOWNLOADER_MIDDLEWARES | drawn | logging_in | tokens,
         "COOKIES_ENABLED": source.keeps_cookies,
         "USER_AGENT": manners.user_agent,
         "DEFAULT_REQUEST_HEADERS": ACCEPTED

@@ -34,10 +34,11 @@ def fetching_of(source: Source) -> str:
     manners = {key: declared["politeness"][key] for key in ("robots", "allow_private", "noindex")}
     documents = {"fetch": sorted(source.documents), "match": declared["match"]} if source.documents else {}
     drawn = {"render": declared["render"]} if source.render is not None else {}
+    posted = {"request": declared["request"]} if source.request is not None else {}
     gone = {"gone": sorted(map(str, source.gone))} if source.gone else {}
     asked = {"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}}
     asked["language"] = source.accept_language
-    return short_hash({**documents, **drawn, **gone, **asked})
+    return short_hash({**documents, **drawn, **posted, **gone, **asked})
 
 
 def _without_user(url: str) -> str:

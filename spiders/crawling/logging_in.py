@@ -4,29 +4,23 @@ ended.
 A session is one of Scrapy's cookie jars, by its number; it lives in memory, and ends with the crawl.
 """
 
-import asyncio
-from typing import Any
-
 from lxml.html import FormElement
 from scrapy.crawler import Crawler
 from scrapy.http import FormRequest, HtmlResponse, Request, Response
 
 from almanac.schemas.declaration.login import Login
-from almanac.schemas.errors import CredentialRefused, OperationalError, Unreachable
+from almanac.schemas.errors import CredentialRefused, OperationalError
 from almanac.schemas.items import Page
+from almanac.spiders.crawling.entering import DECLARED, Entering
 from almanac.spiders.crawling.frontier import Waiting
 from almanac.spiders.crawling.middlewares import is_robots_txt, may_see_credentials, sends_to_login
-from almanac.spiders.crawling.problems import ARRIVED, document_of, header, problem_of, reason_of
-from almanac.spiders.crawling.refusal import Refusal
+from almanac.spiders.crawling.problems import ARRIVED, document_of, header
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.refresh import forwards_to
 from almanac.spiders.selecting.embedded import find
 
-# A login is no crawling: its owner has declared the page, and robots.txt is not asked whether a crawler may find it.
-_DECLARED = {"login": True, "dont_obey_robotstxt": True}
 _FORBIDDEN = frozenset({401, 403})
 _IN_VAIN = 3  # logins in a row, after which a page that need not show it is taken as it is
-_TRANSIENT = frozenset({"unreachable", "timeout", "server_error"})
 _SUBMITS = ".//input[@type='submit' or @type='image'] | .//button[not(@type) or @type='submit']"
 _OF_ANOTHER_TRY = ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons", "retry_times", "rendered")
 _LOOK_AT_VARIABLES = (
@@ -39,14 +33,13 @@ _LOOK_AT_PAGE = (
 )
 
 
-class LoggingIn:
+class LoggingIn(Entering):
     """Gives each request the session's cookies. A page that shows none is fetched again in a new session, once; if it
     has to show one and does not, the crawl ends with CredentialRefused.
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._one_at_a_time = asyncio.Lock()
+        super().__init__(crawler)
         self._session = 0  # 0: before the first login
         self._in_vain = 0  # logins in a row that did not help a page
 
@@ -92,10 +85,6 @@ class LoggingIn:
         return response
 
     @property
-    def _spider(self) -> Any:
-        return self._crawler.spider
-
-    @property
     def _login(self) -> Login:
         login: Login = self._spider.source.login
         return login
@@ -103,10 +92,6 @@ class LoggingIn:
     @property
     def _where(self) -> str:
         return f"source {self._spider.source.name}: login"
-
-    async def _download(self, request: Request) -> Response:
-        assert self._crawler.engine is not None
-        return await self._crawler.engine.download_async(request)
 
     def _is_logged_out(self, response: Response, waiting: Waiting) -> bool:
         """Whether a page may be missing only for want of a session."""
@@ -146,28 +131,20 @@ class LoggingIn:
             self._end(error)
         self._session += 1
 
-    def _must_go_on(self) -> None:
-        if self._spider.fatal is not None:
-            raise Refusal(None, "the crawl ends")
-
-    def _end(self, error: OperationalError) -> None:
-        self._spider.end_with(error)
-        raise Refusal(None, "the crawl ends") from error
-
     async def _fill_form(self, session: int) -> None:
         login, source = self._login, self._spider.source
-        page = await self._ask(Request(login.url, meta=_DECLARED), session)
+        page = await self._ask(Request(login.url, meta=DECLARED), cookiejar=session)
         if self._shows(self._content(page)):
             finding = f"{login.url} shows {login.check} before anybody has logged in"
             hint = "declare an element as check that only somebody who is logged in sees, such as the link to log out"
             raise CredentialRefused(finding, where=self._where, hint=hint)
-        answer = await self._ask(self._filled(page), session)
+        answer = await self._ask(self._filled(page), cookiejar=session)
         content = self._content(answer)
         if self._shows(content):
             return
         next_url = forwards_to(content) or (source.start_urls or [login.url])[0]
         if may_see_credentials(source, next_url):
-            following = await self._ask(Request(next_url), session)
+            following = await self._ask(Request(next_url), cookiejar=session)
             if self._shows(self._content(following)):
                 return
         finding = (
@@ -175,27 +152,6 @@ class LoggingIn:
             f"{answer.status}, nor {next_url} shows {login.check}"
         )
         raise CredentialRefused(finding, where=self._where, hint=_LOOK_AT_VARIABLES)
-
-    async def _ask(self, request: Request, session: int) -> Response:
-        """What is answered in a session that begins. Raises Unreachable and CredentialRefused where nothing is."""
-        asked = request.replace(meta={"login": False, **request.meta, "cookiejar": session}, dont_filter=True)
-        try:
-            response = await self._download(asked)
-        except Exception as error:
-            reason, detail, _ = reason_of(error)
-            if reason is None:
-                raise
-        else:
-            reason, detail = problem_of(response) or (None, "")
-            if reason not in _TRANSIENT:
-                return response
-            detail = f"answered {response.status}"
-        kind = Unreachable if reason in _TRANSIENT else CredentialRefused
-        raise kind(
-            f"{request.url}: {reason}, {detail}",
-            where=self._where,
-            hint=f"is it the login's page? curl -I {request.url}",
-        )
 
     def _filled(self, page: Response) -> Request:
         """The request that the form of a page sends."""
@@ -223,7 +179,7 @@ class LoggingIn:
         button = next(iter(form.xpath(_SUBMITS)), None)
         if button is not None and button.get("name") and button.get("name") not in sent:
             filled.append((button.get("name"), button.get("value") or ""))
-        return FormRequest(action, method="POST", formdata=filled, encoding=page.encoding, meta=_DECLARED)
+        return FormRequest(action, method="POST", formdata=filled, encoding=page.encoding, meta=DECLARED)
 
     def asks_to_log_in(self, response: Response) -> bool:
         """Whether a page has the form of the login."""

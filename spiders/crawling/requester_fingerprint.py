@@ -4,6 +4,7 @@ not reused for another.
 
 import base64
 import hashlib
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -14,8 +15,8 @@ from almanac.spiders.crawling.browser_state import browser_state
 
 
 def requester_fingerprint(source: SiteSource) -> str:
-    """Hash of the source's user agent, language, headers, cookies, authentication, secret parameters and login, and
-    of `render` where declared, in hexadecimal.
+    """Hash of the source's user agent, language, headers, cookies, authentication, secret parameters, login, body and
+    `render`, in hexadecimal.
 
     How long a page is waited for is left out: a page that came in time is the same page.
 
@@ -29,7 +30,11 @@ def requester_fingerprint(source: SiteSource) -> str:
         drawn["render"] = source.render.model_dump(mode="json", exclude={"timeout_s", "storage_state"})
     if source.render is not None and source.render.storage_state is not None:
         drawn["browser"] = browser_state(source).model_dump(mode="json")
-    keys = {"parameters": source.secret_parameters.revealed()} if source.secret_parameters else {}
+    keys: dict[str, Any] = {"parameters": source.secret_parameters.revealed()} if source.secret_parameters else {}
+    if source.politeness.oauth is not None:
+        keys["oauth"] = source.politeness.oauth.model_dump(mode="json", context=REVEALED)
+    if source.request is not None:
+        keys["request"] = source.request.model_dump(mode="json", context=REVEALED)
     user = {} if source.login is None else {"login": source.login.model_dump(mode="json", context=REVEALED)}
     carried = canonical_json(
         {

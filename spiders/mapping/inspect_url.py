@@ -209,6 +209,7 @@ def _only(source: SiteSource, url: str) -> SiteSource:
         "politeness": manners,
         "login": source.login if manners is source.politeness else None,
         "render": render,
+        "request": source.request if UrlPolicy(source).is_posted(url) else None,
     }
     one = source.model_copy(update=only)
     if manners is not source.politeness:

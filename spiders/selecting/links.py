@@ -65,6 +65,7 @@ class UrlPolicy:
         )
         self._login = self.canonical(source.login.url) if source.login else None
         self._starts = {self.canonical(url) for url in source.start_urls}
+        self._posted = {self._address(url) for url in source.start_urls} if source.request else set()
         self._is_listing = url_matcher(source.listing.match if source.listing else None)
         self._is_item = url_matcher(source.match)
         self._allowed = [url_matcher(pattern) for pattern in source.follow.allow]
@@ -105,6 +106,13 @@ class UrlPolicy:
         is declared.
         """
         return self._is_item(url) if self.source.match else not self.source.follow.allow
+
+    def is_posted(self, url: str) -> bool:
+        """Whether a page is asked for with the declared body: that of a start URL, whatever its query."""
+        return bool(self._posted) and self._address(url) in self._posted
+
+    def _address(self, url: str) -> str:
+        return self.canonical(url).partition("?")[0]
 
     def is_denied(self, url: str) -> bool:
         """Whether the URL matches `follow.deny`, or is the page to log in at."""
