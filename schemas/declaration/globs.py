@@ -6,12 +6,15 @@ import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
 _CLASS = re.compile(r"\[!?\]?[^\]/]*\]")
 _BRACES = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ALTERNATIVES = re.compile(r"[@?!+*]\([^()]*\|[^()]*\)")  # extglob of shells
 _GLUED = re.compile(r"(?:^|/)(?:[^/]+\*\*|\*\*[^/]+)(?=/|$)")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(/?)")
+_HOST = r"[\w.-]+(?::\d{1,5})?"
+_HOSTS = {"s3": r"[\w.-]+", "http": _HOST, "https": _HOST, "sftp": rf"(?:[\w.-]+@)?{_HOST}"}  # what follows the scheme
 _HOME = re.compile(r"~[^/]*/")
 _UP_AGAIN = re.compile(r"[*?\[][^/]*/(?:.*/)?\.\.(?=/|$)")
 _SHOWN = 4
@@ -43,13 +46,15 @@ def _glob(value: str) -> str:
     if "[^" in value:
         raise ValueError("[^…] is not the opposite of a class; write [!…]")
     if scheme := _SCHEME.match(value):
-        if scheme[1] != "s3":
+        if (host := _HOSTS.get(scheme[1])) is None:
             raise ValueError(
-                f"{scheme[1]}:// is not read; write a path, s3://bucket/docs/**/*.pdf, or a path and "
+                f"{scheme[1]}:// is not read; write a path, s3://, https:// or sftp:// and a path, or a path and "
                 "git: {url, ref}; pages of a website are kind: site"
             )
-        if not re.fullmatch(r"[\w.-]+", scheme[2]) or not value[scheme.end() :]:
-            raise ValueError("write the bucket and what to read in it: s3://bucket/folder/**/*.pdf")
+        if ":" in scheme[2].rpartition("@")[0]:
+            raise PydanticCustomError("secret", "write auth: {user, password} beside it (its value is not shown)")
+        if not re.fullmatch(host, scheme[2]) or not value[scheme.end() :]:
+            raise ValueError(f"write where, and what to read there: {scheme[1]}://place/folder/**/*.pdf")
     if _HOME.match(value):
         raise ValueError("~ is not expanded; write the folder, or ${HOME}")
     return value

@@ -17,6 +17,7 @@ from pydantic import (
 
 from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
+from almanac.schemas.declaration.credentials import Auth
 from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.git import Git
@@ -324,18 +325,20 @@ class FileLimits(ReadingLimits):
 
 
 class FilesSource(ItemRules):
-    """Files of this machine, a bucket or a git repository. Without `fields`, the fields come from the file itself:
-    columns, keys, front matter, or question and answer.
+    """Files of this machine, a bucket, a server or a git repository. Without `fields`, the fields come from the file
+    itself: columns, keys, front matter, or question and answer.
     """
 
     kind: Literal["files"]
     glob: Glob = Field(
         description=(
-            "relative to the declaration, to the repository with `git`, or `s3://bucket/docs/**/*.pdf`; "
-            "with `*`, `?`, `[abc]`, `[!abc]`, and `**/` for folders"
+            "relative to the declaration, to the repository with `git`, or `s3://bucket/docs/**/*.pdf`, "
+            "`https://host/docs/**/*.pdf`, `sftp://user@host/docs/**/*.pdf`; with `*`, `?`, `[abc]`, `[!abc]`, and `**/` "
+            "for folders"
         )
     )
     git: Git | None = Field(None, description="the repository that has the files")
+    auth: Auth | None = Field(None, description="who reads from an https:// or sftp:// server")
     follow_links: bool = Field(
         False,
         description=(
@@ -361,6 +364,8 @@ class FilesSource(ItemRules):
     def _is_one_place(self) -> Self:
         if self.git is not None and ("://" in self.glob or self.glob.startswith("/") or ".." in self.glob.split("/")):
             raise ValueError("glob: is a path inside the repository where git is declared, such as docs/**/*.md")
+        if self.auth is not None and not self.glob.startswith(("https://", "sftp://")):
+            raise ValueError("auth: is for a glob of https:// or sftp://, where it is sent to")
         if self.follow_links and not self.is_local:
             raise ValueError("follow_links: is for files of this machine; links in a repository are not followed")
         return self

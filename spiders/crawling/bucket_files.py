@@ -1,37 +1,18 @@
 """Files in a bucket, by the S3 protocol, with the credentials and the endpoint of the environment."""
 
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from almanac.core.extras import require_extra
 from almanac.core.store.objects import Objects
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.errors import AlmanacError, StoreAway, Unreachable
+from almanac.spiders.crawling.fetched_ahead import RemoteFile, fetched_ahead
+from almanac.spiders.crawling.find_files import NotRead
 from almanac.spiders.crawling.glob_pattern import GlobPattern, fixed_part
-
-_AT_ONCE = 8  # objects that are fetched, and in memory
-
-
-@dataclass(slots=True)
-class _Object:
-    """A file in a bucket. `ahead` is its content, if it is fetched already."""
-
-    url: str
-    etag: str
-    size: int
-    place: "BucketFiles"
-    ahead: Future[bytes] | None = None
-
-    def read(self, size: int) -> bytes:
-        """At most `size` bytes. Raises FileNotFoundError, OSError where the store refuses this object, Unreachable
-        where it does not answer.
-        """
-        return self.place.read(self, size) if self.ahead is None else self.ahead.result()[:size]
 
 
 class BucketFiles:
@@ -51,39 +32,28 @@ class BucketFiles:
         with self._told():
             self._objects = Objects(f"s3://{bucket}" if fixed == Path() else f"s3://{bucket}/{fixed.as_posix()}")
 
-    def find(self, _known: Collection[str], is_wanted: Callable[[_Object], bool]) -> Iterator[_Object]:
+    def find(self, _known: Collection[str], is_wanted: Callable[[RemoteFile], bool]) -> Iterator[RemoteFile | NotRead]:
         """Yields the objects that match, and fetches the next wanted ones meanwhile."""
-        pool, ahead = ThreadPoolExecutor(_AT_ONCE), deque[_Object]()
-        try:
-            for one in self._listed():
-                if is_wanted(one):
-                    one.ahead = pool.submit(self.read, one, self._limit + 1)
-                ahead.append(one)
-                if len(ahead) >= _AT_ONCE:
-                    yield ahead.popleft()
-            yield from ahead
-        finally:
-            pool.shutdown(cancel_futures=True)
+        return fetched_ahead(self._listed(), is_wanted, self._limit + 1)
 
-    def read(self, file: _Object, size: int) -> bytes:
-        """As `_Object.read`, of the object as it is now."""
+    def _read(self, key: str, whole: int, size: int) -> bytes:
         try:
             with self._told():
-                body = self._objects.beginning(file.url, size, of=file.size)
+                body = self._objects.beginning(key, size, of=whole)
         except Unreachable:
             raise
         except AlmanacError as error:
             raise OSError(error.message) from error
         if body is None:
-            raise FileNotFoundError(file.url)
+            raise FileNotFoundError(key)
         return body
 
-    def _listed(self) -> Iterator[_Object]:
+    def _listed(self) -> Iterator[RemoteFile]:
         pattern, literal = GlobPattern(self._moving), re.split(r"[*?[]", self._moving)[0]
         with self._told():
             for one in self._objects.listed(literal):
                 if not one.key.endswith("/") and pattern.matches(one.key.split("/")):  # such is a folder, in consoles
-                    yield _Object(one.key, one.etag, one.size, self)
+                    yield RemoteFile(one.key, one.etag, one.size, partial(self._read, one.key, one.size))
 
     @contextmanager
     def _told(self) -> Iterator[None]:

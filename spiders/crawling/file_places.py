@@ -1,5 +1,5 @@
-"""Where files are: in folders of this machine, in a git repository, in a bucket. What reads files knows no more of it
-than this.
+"""Where files are: in folders of this machine, in a git repository, in a bucket, on a web or SFTP server. What reads
+files knows no more of it than this.
 """
 
 import os
@@ -12,6 +12,8 @@ from typing import Protocol
 from almanac.schemas.declaration.source import FilesSource
 from almanac.spiders.crawling.find_files import FoundFile, NotRead, find_files
 from almanac.spiders.crawling.git_files import git_files
+from almanac.spiders.crawling.sftp_files import sftp_files
+from almanac.spiders.crawling.web_files import WebFiles
 
 
 class ReadableFile(Protocol):
@@ -80,6 +82,11 @@ def place_of(source: FilesSource, base: Path) -> Iterator[FilePlace]:
             yield repository
     elif source.is_local:
         yield LocalFiles(source, base)
+    elif source.glob.startswith("sftp:"):
+        with sftp_files(source) as server:
+            yield server
+    elif source.glob.startswith("http"):
+        yield WebFiles(source)
     else:
         from almanac.spiders.crawling.bucket_files import BucketFiles  # boto3, which is an extra
 

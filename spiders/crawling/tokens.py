@@ -81,8 +81,8 @@ class Tokens(Entering):
             finding = f"{self._oauth.token_url} answered {answer.status} and gives no token"
             raise CredentialRefused(f"{finding}{f': {told}' if told else ''}", where=self._where, hint=_LOOK_AT)
         self._token, self._number = token, self._number + 1
-        is_told = isinstance(lasts_s, int | float) and lasts_s > 0
-        self._until = time.monotonic() + lasts_s * _EARLIER if is_told else float("inf")
+        lasts_s = lasts_s if isinstance(lasts_s, int | float) and lasts_s > 0 else float("inf")
+        self._until = time.monotonic() + lasts_s * _EARLIER
 
 
 def _asking(oauth: OAuth) -> Request:

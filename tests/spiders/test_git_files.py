@@ -242,8 +242,13 @@ def test_no_hook_runs_and_no_variable_of_git_leads_astray(
         ({"git": {"url": "https://host/x", "ref": "a:b"}}, "pattern"),
         ({"git": {"url": "https://host/x"}, "glob": "../x/*.md"}, "inside the repository"),
         ({"git": {"url": "https://host/x"}, "follow_links": True}, "follow_links"),
-        ({"glob": "sftp://host/x/*.md"}, "sftp:// is not read"),
-        ({"glob": "s3://bucket-*/x"}, "write the bucket"),
+        ({"glob": "ftp://host/x/*.md"}, "ftp:// is not read"),
+        ({"glob": "sftp://me:s3cret@host/x/*.md"}, "auth: {user, password}"),
+        ({"glob": "https://me@host/x/*.md"}, "write where"),
+        ({"glob": "https://host"}, "write where"),
+        ({"glob": "http://host/*.md", "auth": {"user": "me", "password": "x"}}, "auth: is for"),
+        ({"auth": {"user": "me", "password": "x"}}, "auth: is for"),
+        ({"glob": "s3://bucket-*/x"}, "write where"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(declared: dict[str, Any], finding: str) -> None:
