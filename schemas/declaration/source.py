@@ -333,8 +333,8 @@ class FilesSource(ItemRules):
     glob: Glob = Field(
         description=(
             "relative to the declaration, to the repository with `git`, or `s3://bucket/docs/**/*.pdf`, "
-            "`https://host/docs/**/*.pdf`, `sftp://user@host/docs/**/*.pdf`; with `*`, `?`, `[abc]`, `[!abc]`, and `**/` "
-            "for folders"
+            "`https://host/docs/**/*.pdf`, `sftp://user@host/docs/**/*.pdf`; with `*`, `?`, `[abc]`, `[!abc]`, and "
+            "`**/` for folders"
         )
     )
     git: Git | None = Field(None, description="the repository that has the files")
