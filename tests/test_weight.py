@@ -32,9 +32,9 @@ class Weight(NamedTuple):
 
 # Lines in hundreds, begun ones counted.
 _NOTED = {
-    "schemas": Weight(54, 44, 8, 24, 0, 0, 31),
+    "schemas": Weight(56, 45, 8, 24, 0, 0, 33),
     "core": Weight(61, 54, 47, 20, 0, 5, 65),
-    "spiders": Weight(248, 164, 217, 247, 0, 1, 392),
+    "spiders": Weight(253, 169, 223, 247, 0, 1, 404),
     "transforms": Weight(64, 46, 63, 46, 0, 0, 109),
     "index": Weight(122, 98, 127, 34, 0, 0, 243),
     "query": Weight(63, 43, 105, 34, 0, 0, 277),
@@ -42,7 +42,7 @@ _NOTED = {
     "flows": Weight(81, 56, 67, 1, 0, 1, 158),
     "cli": Weight(37, 20, 14, 2, 0, 3, 51),
     "benchmarks": Weight(36, 19, 39, 2, 0, 0, 95),
-    "tests": Weight(627, 344, 81, 20, 4, 11, 1083),
+    "tests": Weight(633, 347, 81, 20, 4, 11, 1100),
 }
 # The longest lines that no formatter can break: texts of tests, and tables of words.
 _LONG_LINES = 74
