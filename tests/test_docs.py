@@ -62,9 +62,9 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
 def test_every_module_that_is_named_is_there(name: str) -> None:
     named = {token.content for token in _tokens(ROOT / name) if token.type == "code_inline"}
-    modules = {one for one in named if one.endswith(".py")}
+    modules = {path for path in named if path.endswith(".py")}
     assert modules
-    assert [one for one in modules if not any(ROOT.glob(one)) and not any(ROOT.glob(f"[a-z]*/**/{one}"))] == []
+    assert [path for path in modules if not any((*ROOT.glob(path), *ROOT.glob(f"[a-z]*/**/{path}")))] == []
 
 
 @pytest.mark.parametrize(
