@@ -20,7 +20,7 @@ test quick: export OMP_NUM_THREADS := 1
 test quick torture hardening: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test quick torture hardening eval bench check wheel lowest format docs lock server clean
+.PHONY: help setup demo test quick torture hardening eval bench check wheel lowest format docs site lock server clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -101,6 +101,9 @@ format: setup ## rewrite in the house style
 
 docs: setup ## write docs/reference/declaration.md and docs/reference/commands.md from the models and commands
 	$(BIN)/python -m almanac.cli.reference
+
+site: setup ## the pages of docs/ as a site in build/site; fails at a link that leads nowhere
+	$(BIN)/mkdocs build --strict --quiet
 
 lock: ## resolve pyproject.toml into requirements.lock, changing what has to; UPGRADE=1 takes the newest of all
 	@test -x .venv-lock/bin/uv || { $(PYTHON) -m venv .venv-lock && .venv-lock/bin/pip install --quiet --disable-pip-version-check uv; }

@@ -40,7 +40,7 @@ class Declaration(DeclaredModel):
             "detected for each item, as `language` of its metadata; sites are asked for none"
         ),
     )
-    sources: list[Source] = Field(min_length=1, description="sites and files")
+    sources: list[Source] = Field(min_length=1, description="what content comes from")
     clean: Literal["standard", "none"] = Field(
         "standard",
         description=(
