@@ -36,7 +36,6 @@ from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.named_expectations import (
     declarable_expectations,
     known_expectation,
-    refused_expectations,
 )
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.request import Request
@@ -144,12 +143,8 @@ def _named_expectations() -> Iterator[str]:
     for level, lines in by_level.items():
         yield from ("", f"Of {level}:", "", *lines)
     yield ""
-    yield f"Bounds are {_BOUNDS}."
+    yield f"Bounds are {_BOUNDS}. An error says why others cannot be declared."
     yield ""
-    reasons: dict[str, list[str]] = {}
-    for name, reason in refused_expectations().items():
-        reasons.setdefault(reason.partition(";")[0], []).append(f"`{name}`")
-    yield "Not to be declared: " + "; ".join(f"{', '.join(names)} ({why})" for why, names in reasons.items()) + "."
 
 
 def _bases(model: type[DeclaredModel]) -> list[type[DeclaredModel]]:
@@ -185,7 +180,7 @@ def _type_name(annotation: Any) -> str:
             "SecretStr": "text",
             "int": "integer",
             "float": "number",
-            "bool": "true, false",
+            "bool": "",
             "NoneType": "null",
             "dict": "mapping",
         }.get(annotation.__name__, annotation.__name__)
@@ -235,7 +230,13 @@ def commands_reference() -> str:
         *shared,
     ]
     for name, command in commands.items():
-        usage = " ".join(["almanac", name, *(_in_usage(one) for one in command.params if one.name != "project")])
+        told_below = {
+            one.name for one in command.params if isinstance(one, TyperOption) and _parameter(one) not in shared
+        }
+        taken = [
+            one for one in command.params if one.name != "project" and (one.name not in told_below or one.required)
+        ]
+        usage = " ".join(["almanac", name, *map(_in_usage, taken), *(["[…]"] if told_below else [])])
         own = [told for told in map(_parameter, command.params) if told not in shared]
         lines += ["", f"## almanac {name}", "", f"`{usage}`", *_paragraphs(command.help), *(["", *own] if own else [])]
     return "\n".join(lines) + "\n"

@@ -22,10 +22,8 @@ _HEADING = "## What generated attacks tried"
 _HEAD = """
 
 This section is written by `make hardening`, which runs every generator of attacks in `tests/hardening/` whole; `make test` tries a sample of each. They are
-seeded: each run tries the same. A row whose last column names anything is a defect.
+seeded: each run tries the same. What did not hold is named behind the number of tries, and is a defect.
 
-| attack | tries | what did not hold |
-|---|---:|---|
 """  # noqa: E501
 _T = TypeVar("_T")
 
@@ -47,8 +45,8 @@ class Tally:
             self.fallen.append(f"{tried!s:.300}: {finding or 'did not hold'}")
 
     def row(self) -> str:
-        cells = (self.attack, f"{self.tries:,}", "; ".join(self.fallen[:5]) or "–")
-        return f"| {' | '.join(cell.replace('|', chr(92) + '|').replace(chr(10), ' ') for cell in cells)} |"
+        held = f"; did not hold: {'; '.join(self.fallen[:5])}" if self.fallen else ""
+        return f"- {self.attack}: {self.tries:,}{held}".replace("\n", " ")
 
 
 @contextmanager
