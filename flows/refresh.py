@@ -64,7 +64,7 @@ from almanac.flows.pipeline.survey import (
 from almanac.flows.progress import show_progress
 from almanac.flows.steps import StepTask, in_flow_run
 from almanac.index.build.builder import BUILDER
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.verify.verifier import VERIFIER
@@ -242,7 +242,7 @@ def _take_steps(ledger: Ledger, lease: Lease, workers: FanOut | None, *, go_live
     if not surveyed.is_passed and (refused := refused_before(run, surveyed.tables.digest)):
         ledger.version = refused.version
         return "gate_refused"
-    with vectors_in_use(run.data.vectors), Ahead() as builders:
+    with vectors_in_use(run.data.vectors), ForkServer() as fork_server:
         if finished := finished_before(run, surveyed, ledger.previous):
             return _publish_finished(ledger, lease, surveyed, finished, go_live=go_live)
         mending = Mending(run, surveyed)
@@ -254,9 +254,9 @@ def _take_steps(ledger: Ledger, lease: Lease, workers: FanOut | None, *, go_live
                     embedding.require_affordable(ledger, texts, surveyed.verdict)
                     if is_built_meanwhile(run, texts, surveyed.tables):
                         job = build_job(run, version, surveyed.tables, live)
-                        building = ending.enter_context(Building(run, job, builders))
+                        building = ending.enter_context(Building(run, job, fork_server))
                     elif texts.size <= _SOON:
-                        builders.start(BUILDER, VERIFIER)
+                        fork_server.start(BUILDER, VERIFIER)
                     embedded = _embed(run, texts, workers, on_text, building)
                     ledger.note(embedding.embedded_counts(run, surveyed.tables, texts, embedded))
                     if any(part.refused for part in embedded):
@@ -272,9 +272,9 @@ def _take_steps(ledger: Ledger, lease: Lease, workers: FanOut | None, *, go_live
                     if planned is not None and planned.count > 1:  # a single one is left to this process
                         do_all(segments.make_segment_of, run, planned, workers, on_row)
                     tables = surveyed.tables
-                    built = build(run, version, tables, texts, embedded, live, on_row, planned, builders, building)
+                    built = build(run, version, tables, texts, embedded, live, on_row, planned, fork_server, building)
                 with stage("verify"):
-                    verified = verify(run, built, surveyed.tables, live, builders)
+                    verified = verify(run, built, surveyed.tables, live, fork_server)
                 if run.golden:
                     with stage("golden"):
                         manifest = publishing.manifest_of(run, surveyed, verified, ledger.previous)

@@ -14,7 +14,7 @@ from almanac.flows.pipeline.handles import Live, Tables, Texts
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import spec_of
 from almanac.index.build.builder import BUILDER, More, build_version
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.build.facts import BuildFacts
 from almanac.index.build.job import BuildJob
 from almanac.index.build.policy import fits_one_segment
@@ -52,14 +52,16 @@ class Building:
     ends with the block, and leaves its rows to the next build of the same content.
     """
 
-    def __init__(self, run: Run, job: BuildJob, ahead: Ahead) -> None:
+    def __init__(self, run: Run, job: BuildJob, fork_server: ForkServer) -> None:
         remove_leftovers(run.index_dir, but=(job.name or "",))
-        self._run, self._ahead = run, ahead
+        self._run, self._fork_server = run, fork_server
         self._more = More()
         self._show: OnProgress = ignore
-        ahead.start(BUILDER, VERIFIER)  # by this thread, with which it ends
+        fork_server.start(BUILDER, VERIFIER)  # by this thread, with which it ends
         self._thread = ThreadPoolExecutor(1)
-        self._built = self._thread.submit(build_version, job, on_progress=self._shown, more=self._more, ahead=ahead)
+        self._built = self._thread.submit(
+            build_version, job, on_progress=self._shown, more=self._more, fork_server=fork_server
+        )
 
     @property
     def tell(self) -> Callable[[], None]:
@@ -79,7 +81,7 @@ class Building:
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
         if not self._built.done():
-            self._ahead.stop()
+            self._fork_server.stop()
         self._more.end()
         with suppress(Exception):
             self._built.result()

@@ -28,7 +28,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.segments import left_to_make, plan_job
 from almanac.flows.pipeline.survey import Survey
 from almanac.index.build.builder import BUILDER, build_version
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.build.derived import derive
 from almanac.index.build.policy import fits_one_segment
 from almanac.index.chroma.leftover import remove_leftovers
@@ -58,7 +58,7 @@ def build(
     live: Live | None,
     on_progress: OnProgress = ignore,
     planned: PlannedSegments | None = None,
-    ahead: Ahead | None = None,
+    fork_server: ForkServer | None = None,
     building: Building | None = None,
     *,
     in_full: bool = False,
@@ -66,8 +66,8 @@ def build(
     """A version directory, in a child process: of what there is of it, and the rest from kept vectors.
 
     What was embedded is taken for its order alone: by then, every text has its vector. A version that was built
-    meanwhile is finished (`building`). Of segments that were `planned`, those that are not in their places are made. Of
-    `ahead`, the process is used, and started if need be.
+    meanwhile is finished (`building`). Of segments that were `planned`, those that are not in their places are made.
+    The `fork_server` is started if need be.
     """
     with ThreadPoolExecutor(1) as thread:
         derived = thread.submit(derive, tables.chunks, run.embed)  # while children build
@@ -77,24 +77,28 @@ def build(
         elif fits_one_segment(tables.chunks, run.declaration.index.segment):
             job = build_job(run, version, tables, live, in_full=in_full)
             remove_leftovers(run.index_dir, but=(job.name or "",))
-            if ahead is not None:
-                ahead.start(BUILDER, VERIFIER)
-            facts = build_version(job, on_progress=on_progress, ahead=ahead)
+            if fork_server is not None:
+                fork_server.start(BUILDER, VERIFIER)
+            facts = build_version(job, on_progress=on_progress, fork_server=fork_server)
         else:
             parent = None if live is None or run.scope.full or in_full else live
             plan = None if planned is None else left_to_make(run, planned)
-            built = build_segmented(plan_job(run, version, tables, parent), plan, on_progress=on_progress, ahead=ahead)
+            built = build_segmented(
+                plan_job(run, version, tables, parent), plan, on_progress=on_progress, fork_server=fork_server
+            )
             facts, segments = built.facts, built.segments
         return Built(version, run.version_dir(version), facts, derived.result(), segments)
 
 
-def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahead | None = None) -> Verified:
+def verify(
+    run: Run, built: Built, tables: Tables, live: Live | None, fork_server: ForkServer | None = None
+) -> Verified:
     """The finished directory, read by another process; of segments, what is new.
 
     A fault in what was there before is that of a damaged version, or of what a kill has left: the version is then built
     of nothing but tables and vectors. Raises DamagedVersion where that differs, too.
     """
-    problems = _problems_of(run, built, tables, ahead)
+    problems = _problems_of(run, built, tables, fork_server)
     if problems and (built.facts.found or built.facts.kind == "segments"):
         log.warning(
             "what the version was built on is damaged: built in full",
@@ -102,16 +106,16 @@ def verify(run: Run, built: Built, tables: Tables, live: Live | None, ahead: Ahe
             **problems[0].model_dump(include={"where", "kind"}),
         )
         remove(built.folder)
-        built = build(run, built.version, tables, None, (), live, ahead=ahead, in_full=True)
-        problems = _problems_of(run, built, tables, ahead)
+        built = build(run, built.version, tables, None, (), live, fork_server=fork_server, in_full=True)
+        problems = _problems_of(run, built, tables, fork_server)
     require_as_built(problems, f"the new version {built.version}", built.folder)
     return Verified(built.version, built.folder, built.facts, built.derived, built.segments)
 
 
-def _problems_of(run: Run, built: Built, tables: Tables, ahead: Ahead | None) -> list[Problem]:
+def _problems_of(run: Run, built: Built, tables: Tables, fork_server: ForkServer | None) -> list[Problem]:
     if built.segments:
         return verify_composition(run.index_dir, built.folder, built.segments, tables.chunks, run.embedder)
-    return verify_version(built.folder, None, run.data.vectors, run.embedder, ahead=ahead)
+    return verify_version(built.folder, None, run.data.vectors, run.embedder, fork_server=fork_server)
 
 
 def manifest_of(

@@ -24,7 +24,7 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
-from almanac.index.build.child_process import Ahead, Message, run_child
+from almanac.index.build.child_process import ForkServer, Message, run_child
 from almanac.index.build.facts import BuildFacts, row_layout
 from almanac.index.build.job import BuildJob
 from almanac.index.chroma.compared import differences
@@ -93,7 +93,7 @@ def build_version(
     *,
     on_progress: OnProgress = ignore,
     more: Iterable[object] | None = None,
-    ahead: Ahead | None = None,
+    fork_server: ForkServer | None = None,
 ) -> BuildFacts:
     """Builds `job.version_dir` in a child process, without a manifest; returns how it was built.
 
@@ -104,7 +104,7 @@ def build_version(
         job: What to build.
         on_progress: Called with numbers of rows that are in the collection, and of all rows.
         more: Yields whenever more texts have a vector, and ends once all have; None where all have.
-        ahead: A process that was started ahead.
+        fork_server: A process that was started ahead.
 
     Raises OperationalError when the directory is not empty or the child dies, DamagedVersion when a vector is missing,
     StorageError when the disk fails.
@@ -119,7 +119,7 @@ def build_version(
             on_progress(message["done"], message["total"])
 
     def build(this: BuildJob, on_signal: Callable[[str], None] | None) -> None:
-        run_child(BUILDER, this.model_dump_json(), forward, on_signal=on_signal, more=more, ahead=ahead)
+        run_child(BUILDER, this.model_dump_json(), forward, on_signal=on_signal, more=more, fork_server=fork_server)
 
     is_left = job.name is not None and leftover_of(_index_dir(job), job.name).is_dir()
     build(job, crashed.append if is_left or job.parent is not None else None)

@@ -26,7 +26,7 @@ MORE, LAST = "more", "last"  # lines to a child: go on with what there is now; n
 _TAIL = 2000  # characters of stderr in the error
 
 
-class Ahead:
+class ForkServer:
     """Context manager with a process that imports what several jobs need once, and forks a child for each. It ends with
     the block.
 
@@ -77,7 +77,7 @@ def run_child(
     *,
     on_signal: Callable[[str], None] | None = None,
     more: Iterable[object] | None = None,
-    ahead: Ahead | None = None,
+    fork_server: ForkServer | None = None,
 ) -> None:
     """Calls `work(job, send, more)` of a module in a child process, and passes on its messages as they arrive.
 
@@ -91,23 +91,23 @@ def run_child(
             OperationalError.
         more: Yields whenever there is more to do for the child, and ends when that was all. Read by a thread. Until
             then, this process has work of its own, which goes first on the processors.
-        ahead: A process that was started ahead with this module.
+        fork_server: A process that was started ahead with this module.
 
     Raises the AlmanacError that the child raised, or OperationalError with the end of its stderr.
     """
-    forking = ahead.take() if ahead else None
-    with nullcontext() if forking else Ahead() as own:
+    forking = fork_server.take() if fork_server else None
+    with nullcontext() if forking else ForkServer() as own:
         if own is not None:
             own.start(module)
-            ahead, forking = own, own.take()
-        assert ahead is not None and forking is not None
+            fork_server, forking = own, own.take()
+        assert fork_server is not None and forking is not None
         try:
             forking.run(module, job, on_message, on_signal, more)
         except BaseException:
             forking.end()  # whatever it forked ends with it
             raise
         finally:
-            ahead.give_back()
+            fork_server.give_back()
 
 
 class _Forking:

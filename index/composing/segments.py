@@ -16,7 +16,7 @@ from almanac.core.processors import processors
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.index.build.builder import build_version
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact, unused_folder
@@ -35,7 +35,7 @@ def make_segments(
     known_from: Sequence[str] = (),
     lease: Lease | None = None,
     on_progress: OnProgress = ignore,
-    ahead: Ahead | None = None,
+    fork_server: ForkServer | None = None,
 ) -> None:
     """Builds, verifies and seals the staged segments that are new, one on each core at a time, and puts them in their
     places.
@@ -47,7 +47,7 @@ def make_segments(
         known_from: Names of segments that have some of these rows: their texts need not be analyzed again.
         lease: The writer's lock, checked before a segment is sealed.
         on_progress: Called with (chunks done, chunks in total) over all segments.
-        ahead: Children that were started ahead, to be used.
+        fork_server: Children that were started ahead, to be used.
 
     Raises DamagedVersion where a vector is missing or verification finds a problem, OperationalError where a child
     dies, StorageError where the disk fails, RunLocked where `lease` was lost.
@@ -65,7 +65,7 @@ def make_segments(
             on_progress(sum(done.values()), total)
 
         assert one.folder is not None
-        _make(index_dir, spec, one, one.folder, known_from, lease, report, ahead)
+        _make(index_dir, spec, one, one.folder, known_from, lease, report, fork_server)
         put_in_place(index_dir, one.name, one.folder)
 
     with ThreadPoolExecutor(max(1, min(len(new), processors()))) as threads:
@@ -106,7 +106,7 @@ def _make(
     known_from: Sequence[str],
     lease: Lease | None,
     on_progress: OnProgress,
-    ahead: Ahead | None,
+    fork_server: ForkServer | None,
 ) -> None:
     """Builds, verifies and seals a staged segment in a folder, which is the staged one or another."""
     assert one.folder is not None
@@ -119,8 +119,8 @@ def _make(
         name=one.name,
         **dict(spec),
     )
-    facts = build_version(job, on_progress=on_progress, ahead=ahead)
-    problems = verify_version(folder, None, spec.vectors_root, spec.embedder, ahead=ahead)
+    facts = build_version(job, on_progress=on_progress, fork_server=fork_server)
+    problems = verify_version(folder, None, spec.vectors_root, spec.embedder, fork_server=fork_server)
     require_as_built(problems, "a new segment", folder)
     segment = Segment(
         segment=one.name,

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.index.build.builder import BUILDER
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.build.facts import BuildFacts, row_layout
 from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.chroma.leftover import remove_leftovers
@@ -34,15 +34,15 @@ def build_segmented(
     *,
     lease: Lease | None = None,
     on_progress: OnProgress = ignore,
-    ahead: Ahead | None = None,
+    fork_server: ForkServer | None = None,
 ) -> SegmentedBuild:
     """Builds the version's folder, without a manifest, and puts its new segments in their places, sealed.
 
     A kill leaves finished segments, which the next build of the same content finds. A `plan` of this job may have been
-    made before, and a process be started `ahead`. Raises as `make_segments`.
+    made before, and a `fork_server` be started. Raises as `make_segments`.
     """
-    with nullcontext(ahead) if ahead else Ahead() as ahead:
-        ahead.start(BUILDER, VERIFIER)  # it imports Chroma while the version is planned
+    with nullcontext(fork_server) if fork_server else ForkServer() as fork_server:
+        fork_server.start(BUILDER, VERIFIER)  # it imports Chroma while the version is planned
         if plan is None:
             plan = plan_version(job)
         if plan.why_full:
@@ -62,7 +62,7 @@ def build_segmented(
             known_from=plan.merged,
             lease=lease,
             on_progress=on_progress,
-            ahead=ahead,
+            fork_server=fork_server,
         )
     written = sum(one.counts.chunks for one in plan.staged)
     kind = "full" if written == sum(use.live for use in plan.segments) else "segments"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from almanac.index.build.child_process import Ahead, Message, run_child
+from almanac.index.build.child_process import ForkServer, Message, run_child
 from almanac.index.chroma.rows import CHROMA
 from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.vectors.quantized import QUANTIZED
@@ -26,7 +26,7 @@ def verify_version(
     vectors_root: Path,
     embedder_info: EmbedderInfo,
     *,
-    ahead: Ahead | None = None,
+    fork_server: ForkServer | None = None,
 ) -> list[Problem]:
     """Returns all problems of a version, at most 100 of each kind in each segment; an empty list means that it is
     intact.
@@ -40,7 +40,7 @@ def verify_version(
         manifest: Its manifest; None before there is one.
         vectors_root: Folder of the vector store.
         embedder_info: The version's embedder.
-        ahead: Children that were started ahead, of which one is used.
+        fork_server: Children that were started ahead, of which one is used.
     """
     job = VerifyJob(
         version_dir=version_dir.absolute(),
@@ -48,7 +48,7 @@ def verify_version(
         vectors_root=vectors_root.absolute(),
         embedder=embedder_info,
     )
-    problems = _problems_of(job, ahead)
+    problems = _problems_of(job, fork_server)
     if manifest is not None and manifest.segments:
         index_dir = version_dir.parent.parent
         for use in manifest.segments:
@@ -176,7 +176,7 @@ def _composition_of(index_dir: Path, version_dir: Path, manifest: Manifest, *, t
     )  # fmt: skip
 
 
-def _problems_of(job: VerifyJob | CompositionJob, ahead: Ahead | None = None) -> list[Problem]:
+def _problems_of(job: VerifyJob | CompositionJob, fork_server: ForkServer | None = None) -> list[Problem]:
     problems: list[Problem] = []
 
     def collect(message: Message) -> None:
@@ -187,7 +187,7 @@ def _problems_of(job: VerifyJob | CompositionJob, ahead: Ahead | None = None) ->
         where = f"{job.inside}{CHROMA}" if isinstance(job, VerifyJob) else SEGMENTS
         problems.append(Problem(kind="unreadable", where=where, found=f"reading it ended in {name}", expected="rows"))
 
-    run_child(VERIFIER, job.model_dump_json(), collect, on_signal=collect_crash, ahead=ahead)
+    run_child(VERIFIER, job.model_dump_json(), collect, on_signal=collect_crash, fork_server=fork_server)
     return problems
 
 

@@ -124,5 +124,5 @@ def without_children() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in _STARTING:
             patch.setattr(f"{module}.run_child", child_here)
-        patch.setattr("almanac.index.build.child_process.Ahead.start", lambda *_: None)
+        patch.setattr("almanac.index.build.child_process.ForkServer.start", lambda *_: None)
         yield

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from almanac.index.build.builder import BUILDER, build_version
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.verify.verifier import VERIFIER, verify_version
 from almanac.schemas.errors import OperationalError
 from tests.index.conftest import INFO, Base
@@ -33,11 +33,11 @@ def test_a_version_is_built_and_verified_by_two_children_of_one_process(base: Ba
         [forking] = _children() - before
         seen.update((forking, *children_of(forking)))
 
-    with Ahead() as ahead:
-        ahead.start(BUILDER, VERIFIER)
-        assert build_version(job, on_progress=note, ahead=ahead).added == 20
+    with ForkServer() as fork_server:
+        fork_server.start(BUILDER, VERIFIER)
+        assert build_version(job, on_progress=note, fork_server=fork_server).added == 20
         assert len(seen) == 2
-        assert verify_version(job.version_dir, None, base.vectors, INFO, ahead=ahead) == []
+        assert verify_version(job.version_dir, None, base.vectors, INFO, fork_server=fork_server) == []
         assert len(_children() - before) == 1
     assert _children() == before
     assert not any(map(command_line, seen))
@@ -45,20 +45,20 @@ def test_a_version_is_built_and_verified_by_two_children_of_one_process(base: Ba
 
 def test_a_process_that_nothing_used_ends_with_the_block() -> None:
     before = _children()
-    with Ahead() as ahead:
-        ahead.start(VERIFIER)
+    with ForkServer() as fork_server:
+        fork_server.start(VERIFIER)
         [pid] = _children() - before
     assert pid not in _children()
 
 
 def test_a_process_that_died_while_it_waited_is_an_error(base: Base) -> None:
-    with Ahead() as ahead:
+    with ForkServer() as fork_server:
         before = _children()
-        ahead.start(BUILDER)
+        fork_server.start(BUILDER)
         [pid] = _children() - before
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(OperationalError, match="SIGKILL"):
-            build_version(base.job(), ahead=ahead)
+            build_version(base.job(), fork_server=fork_server)
 
 
 @pytest.mark.slow
@@ -77,10 +77,10 @@ def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(
         pids.update((forking, builder))
         os.kill(builder if struck == "child" else forking, kind)
 
-    with Ahead() as ahead:
-        ahead.start(BUILDER, VERIFIER)
+    with ForkServer() as fork_server:
+        fork_server.start(BUILDER, VERIFIER)
         with pytest.raises(OperationalError, match=f"builder ended with signal {kind.name}"):
-            build_version(base.job(), on_progress=strike, ahead=ahead)
+            build_version(base.job(), on_progress=strike, fork_server=fork_server)
         assert len(pids) == 2
         assert not any(map(command_line, pids))
 
@@ -88,9 +88,9 @@ def test_a_builder_that_is_killed_is_an_error_and_nothing_of_it_runs_on(
 @pytest.mark.slow
 def test_a_verifier_that_crashes_is_a_problem_of_the_version_and_the_next_one_works(base: Base) -> None:
     job, before = base.job(), _children()
-    with Ahead() as ahead:
-        ahead.start(BUILDER, VERIFIER)
-        build_version(job, ahead=ahead)
+    with ForkServer() as fork_server:
+        fork_server.start(BUILDER, VERIFIER)
+        build_version(job, fork_server=fork_server)
         [forking] = _children() - before
 
         def strike() -> None:
@@ -100,10 +100,10 @@ def test_a_verifier_that_crashes_is_a_problem_of_the_version_and_the_next_one_wo
 
         striking = threading.Thread(target=strike)
         striking.start()
-        [problem] = verify_version(job.version_dir, None, base.vectors, INFO, ahead=ahead)
+        [problem] = verify_version(job.version_dir, None, base.vectors, INFO, fork_server=fork_server)
         striking.join()
         assert (problem.kind, problem.found) == ("unreadable", "reading it ended in SIGSEGV")
-        assert verify_version(job.version_dir, None, base.vectors, INFO, ahead=ahead) == []
+        assert verify_version(job.version_dir, None, base.vectors, INFO, fork_server=fork_server) == []
 
 
 def _children() -> set[int]:

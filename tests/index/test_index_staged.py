@@ -19,7 +19,7 @@ import pytest
 
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.build.builder import BUILDER, More, build_here, build_version
-from almanac.index.build.child_process import Ahead
+from almanac.index.build.child_process import ForkServer
 from almanac.index.chroma.client import open_client, open_collection
 from almanac.index.chroma.leftover import STAGED, leftover_of, remove_leftovers
 from almanac.index.chroma.rows import CHROMA, DATABASE
@@ -232,22 +232,22 @@ def test_a_vector_that_never_arrives_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_build_that_is_stopped_is_not_taken_for_one_that_crashed(base: Base) -> None:
     _kill_at(base, 1000)
-    more, ahead = More(), Ahead()
+    more, fork_server = More(), ForkServer()
     seen = threading.Event()
     failures: list[str] = []
 
     def build() -> None:
         try:
-            build_version(_job(base), on_progress=lambda *_: seen.set(), more=more, ahead=ahead)
+            build_version(_job(base), on_progress=lambda *_: seen.set(), more=more, fork_server=fork_server)
         except OperationalError as error:
             failures.append(error.message)
 
-    with ahead:
-        ahead.start(BUILDER)
+    with fork_server:
+        fork_server.start(BUILDER)
         building = threading.Thread(target=build)
         building.start()
         assert seen.wait(60)
-        ahead.stop()
+        fork_server.stop()
         more.end()
         building.join(60)
     assert failures == [f"{BUILDER} was stopped"]

@@ -57,7 +57,7 @@ def small_and_here(place: Path) -> Iterator[None]:
             patches.enter_context(patch(f"{module}.load_embedder", lambda *_, **__: Noting(place / _EMBEDDED)))
         for module in ("almanac.index.build.builder", "almanac.index.verify.verifier"):
             patches.enter_context(patch(f"{module}.run_child", child_here))
-        patches.enter_context(patch("almanac.index.build.child_process.Ahead.start", lambda *_: None))
+        patches.enter_context(patch("almanac.index.build.child_process.ForkServer.start", lambda *_: None))
         patches.enter_context(patch("almanac.flows.pipeline.embed.CHECKPOINT", CHECKPOINT))
         patches.enter_context(patch("almanac.index.build.builder._WORTH", 0))
         # deeds of two threads have no order
