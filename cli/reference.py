@@ -222,7 +222,7 @@ def commands_reference() -> str:
         "# Commands",
         "",
         "This page is written by `make docs` from the commands' own help, which `almanac COMMAND --help` prints. "
-        "[operating.md](../operating.md) has them by task.",
+        "[Operating](../operating.md) has them by task.",
         *_paragraphs(program.help),
         "",
         "What many commands take, each where its first line has it (`--project` all of them):",
