@@ -11,7 +11,9 @@ from packaging.requirements import Requirement
 from almanac.core.settings import installation
 from almanac.schemas.errors import UsageError
 
-Extra = Literal["dask", "mistral", "models", "multilingual", "office", "openai", "postgres", "render", "s3", "sftp"]
+Extra = Literal[
+    "dask", "dlt", "mistral", "models", "multilingual", "office", "openai", "postgres", "render", "s3", "sftp"
+]
 
 
 def require_extra(extra: Extra, need: str, where: str | None = None, otherwise: str = "") -> None:

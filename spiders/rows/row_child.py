@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from almanac.core.lifetime import die_with_parent, watch_stdin
 from almanac.schemas.declaration.rows import CommandSource, RowsSource, SqlSource
 from almanac.schemas.errors import AlmanacError, DeclarationError
+from almanac.spiders.rows.dlt_state import kept_state
 from almanac.spiders.rows.plain_values import as_line
 from almanac.spiders.rows.row_program import FAILURES, RowJob
 
@@ -39,7 +40,7 @@ def main() -> None:
     lines = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what the function prints is no row
     try:
-        rows = _called(source) if isinstance(source, RowsSource) else _queried(source, job.since)
+        rows = _called(source, job.since) if isinstance(source, RowsSource) else _queried(source, job.since)
         for row in rows:
             lines.write(as_line(row) + b"\n")
         lines.flush()
@@ -61,16 +62,20 @@ def _become(command: list[str]) -> NoReturn:
         sys.exit(f"{command[0]} cannot be run: {error.strerror}")
 
 
-def _called(source: RowsSource) -> Iterator[Any]:
+def _called(source: RowsSource, since: Any) -> Iterator[Any]:
     sys.path.insert(0, str(Path.cwd()))
-    rows = _function(source.from_)
-    rows = rows(**source.with_) if callable(rows) else rows
-    if not isinstance(rows, Iterable):
-        raise DeclarationError(
-            f"from: {source.from_} gives a {type(rows).__name__}, and rows are iterated", where="from"
-        )
-    for row in rows:
-        yield from row if isinstance(row, list) else [row]
+    function = _function(source.from_)
+    with kept_state(None if source.is_complete else since) as state:
+        rows = function(**source.with_) if callable(function) else function
+        if not isinstance(rows, Iterable):
+            raise DeclarationError(
+                f"from: {source.from_} gives a {type(rows).__name__}, and rows are iterated", where="from"
+            )
+        for row in rows:
+            # a list is one of rows; what it has is none of our own words to the parent
+            yield from (str(one) if isinstance(one, list) else one for one in row) if isinstance(row, list) else [row]
+        if not source.is_complete:
+            yield ["cursor", state()]
 
 
 def _function(name: str) -> Any:
