@@ -57,6 +57,7 @@ def examine(project: Project, data: DataDir) -> list[Check]:
         ("disk", lambda: _disk(data)),
         ("data", lambda: _file_system(data)),
         ("versions", lambda: _versions(project, data)),
+        ("sources", lambda: _sources(project)),
         ("chromium", lambda: _browser(project)),
         ("prefect", _prefect),
         ("port", _port),
@@ -354,6 +355,24 @@ def _versions(project: Project, data: DataDir) -> Check:
     return Check("versions", "ok", ", ".join(found) or "nothing is published yet")
 
 
+def _sources(project: Project) -> Check:
+    """Whether what declared sources need is there."""
+    from almanac.cli.source_needs import unmet_needs
+
+    found, hints, kinds = [], [], set()
+    for declaration in _declared(project):
+        for source in declaration.sources:
+            kinds.add(source.kind)
+            for missing, hint in unmet_needs(source, declaration.path.parent):
+                found.append(f"{source.name} of {declaration.name}: {missing}")
+                hints.append(hint)
+    if found:
+        return Check("sources", "wrong", _listed(found), "; ".join(dict.fromkeys(hints)))
+    return Check(
+        "sources", "ok", f"what they need is here: {', '.join(sorted(kinds))}" if kinds else "none is declared"
+    )
+
+
 def _browser(project: Project) -> Check:
     """What sites with `render` are drawn with: wrong where such a site is declared and something is missing, or
     Chromium does not start.
@@ -385,14 +404,18 @@ def _browser(project: Project) -> Check:
 
 def _rendering(project: Project) -> Iterator[str]:
     """The knowledge bases that have a source with `render`."""
+    for declaration in _declared(project):
+        if any(getattr(source, "render", None) is not None for source in declaration.sources):
+            yield declaration.path.stem
+
+
+def _declared(project: Project) -> Iterator[Any]:
+    """The declarations that can be read."""
     from almanac.core.load import load_as_served
 
     for path in project.declarations():
         with suppress(AlmanacError):  # said above
-            if any(
-                getattr(source, "render", None) is not None for source in load_as_served(path, environment()[0]).sources
-            ):
-                yield path.stem
+            yield load_as_served(path, environment()[0])
 
 
 def _prefect() -> Check:

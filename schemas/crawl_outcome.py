@@ -124,6 +124,7 @@ class CrawlOutcome(SourceTexts):
     finish: str = "finished"
     limits_reached: list[LimitReached] = []
     pages: PageCounts = PageCounts()
+    counted: str = "pages"  # what `pages` counts: pages, files or rows
     kept: int = 0  # pages carried over from the previous crawl although this crawl did not get them
     vanished: list[str] = []  # URLs of pages dropped because no link leads to them any more
     failures: list[FailedPage] = []

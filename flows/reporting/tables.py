@@ -308,13 +308,18 @@ def rules_note(report: RunReport) -> str | None:
     return f"{reason}; that alone can shorten texts, change them and lose items"
 
 
+def counted(sources: Iterable[CrawlOutcome]) -> str:
+    """What the pages of sources are: `pages`, `files`, `rows`, or several of these, such as `files and rows`."""
+    return " and ".join(sorted({source.counted for source in sources})) or "pages"
+
+
 def summary_rows(report: RunReport) -> list[tuple[str, object]]:
     """The counters of a run, one in each row."""
     return [
         ("outcome", report.outcome.replace("_", " ")),
         ("version", report.version),
         ("previous", report.previous),
-        *_counters("pages", report.pages.model_dump()),
+        *_counters(counted(report.sources), report.pages.model_dump()),
         *_limit_counters(report.limits_reached),
         *_not_fetched_counters(report.sources),
         *_counters("items", report.items.model_dump(by_alias=True)),
@@ -336,7 +341,7 @@ def plan_rows(plan: PlanResult) -> list[tuple[str, object]]:
     """The counters of a plan, one in each row."""
     return [
         ("outcome", plan.outcome.replace("_", " ")),
-        *_counters("pages", plan.pages.model_dump()),
+        *_counters(counted(plan.sources), plan.pages.model_dump()),
         *_limit_counters(plan.limits_reached),
         *_not_fetched_counters(plan.sources),
         *(
@@ -399,7 +404,8 @@ def summary_line(report: RunReport) -> str:
         for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined")
     )
     cut = limits_line(report.limits_reached)
-    pages = f"{report.pages.present} pages, {report.pages.failed} failed" + (f"; {cut}" if cut else "")
+    pages = f"{report.pages.present} {counted(report.sources)}, {report.pages.failed} failed"
+    pages += f"; {cut}" if cut else ""
     chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
     left = "".join(

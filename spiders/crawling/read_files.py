@@ -66,7 +66,8 @@ def read_files(
     if previous.concluded and (before.damaged or not before.exists):
         finding = "the last crawl's journal is damaged or gone: files that it no longer lists are not carried over"
         log.warning(finding, source=source.name, crawl=previous.concluded)
-    outcome = CrawlOutcome(source=source.name, crawl=run_id, finish="partial" if only else "finished")
+    finish = "partial" if only else "finished"
+    outcome = CrawlOutcome(source=source.name, crawl=run_id, finish=finish, counted="files")
     cut_off = [raw.index(one) for one in previous.interrupted]
     # also what a failed run has fetched, and an earlier attempt at this crawl
     failed = [raw.index(one) for one in (previous.failed, run_id) if one is not None]

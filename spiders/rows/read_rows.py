@@ -53,7 +53,7 @@ def read_rows(
     Raises NoRecords where there is no row at all, OperationalError and DeclarationError where what gives them fails;
     the rows are those of the reading before then.
     """
-    outcome = CrawlOutcome(source=source.name, crawl=run_id)
+    outcome = CrawlOutcome(source=source.name, crawl=run_id, counted="rows")
     below = raw.below / ROWS if raw.below is not None else None
     with RowTable(raw.root / ROWS, below) as table:
         with table.changing() if isinstance(source, PushedSource) else table.reading():

@@ -60,6 +60,7 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
         "disk",
         "data",
         "versions",
+        "sources",
         "chromium",
         "prefect",
         "port",
@@ -88,7 +89,7 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(
     )
     for finding in findings:
         assert finding in told
-    assert "4 of 11 are wrong" in told
+    assert "4 of 12 are wrong" in told
 
 
 def test_packages_that_do_not_fit_are_named_with_the_command_that_mends_them(
@@ -126,7 +127,7 @@ def test_what_a_package_needs_is_followed_and_tools_for_developers_are_not(tmp_p
     assert needed.keys() >= {"almanac", "prefect", "fastapi", "tokenizers", "pydantic-core"}
     assert needed.keys().isdisjoint({"pytest", "ruff", "mypy", "llama-index-core", "torch"})
     assert [name for name, wanted in needed.items() if not wanted.is_met] == []
-    assert "extras: dask, mistral" in _examined(tmp_path)["packages"].found
+    assert "extras: dask, dlt, mistral" in _examined(tmp_path)["packages"].found
 
 
 def test_whether_the_bundled_models_are_whole_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,3 +259,37 @@ def test_declarations_of_one_name_are_told(tmp_path: Path) -> None:
         True,
         True,
     )
+
+
+def test_what_declared_sources_need_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knowledge = tmp_path / "project" / "knowledge"
+    (knowledge / "own.py").write_text("def rows():\n    return []\n")
+    monkeypatch.setattr("almanac.cli.source_needs.missing_package", lambda extra: f"{extra} is not installed")
+    sources = [
+        "{name: a, kind: command, command: [no-such-program], id: id}",
+        "{name: b, kind: sql, url: 'firebird://x/y', query: select 1 as id, id: id}",
+        "{name: c, kind: rows, from: 'nowhere:rows', id: id}",
+        "{name: d, kind: files, glob: 's3://bucket/*.md'}",
+        "{name: e, kind: files, glob: 'sftp://host/*.md'}",
+    ]
+    fine = [
+        "{name: f, kind: command, command: [python3, x.py], id: id}",
+        "{name: g, kind: sql, url: 'sqlite:///x.db', query: select 1 as id, id: id}",
+        "{name: h, kind: rows, from: 'own:rows', id: id}",
+        "{name: i, kind: files, glob: '*.md', git: {url: 'https://host/x'}}",
+    ]
+    (knowledge / "kb.yaml").write_text("name: kb\nsources:\n" + "".join(f"  - {one}\n" for one in fine))
+    assert _examined(tmp_path)["sources"] == checks.Check(
+        "sources", "ok", "what they need is here: command, files, rows, sql"
+    )
+    (knowledge / "kb.yaml").write_text("name: kb\nsources:\n" + "".join(f"  - {one}\n" for one in sources + fine))
+    check = _examined(tmp_path)["sources"]
+    findings = (
+        "a of kb: no-such-program",
+        "b of kb: Can't load plugin",
+        "c of kb: from: nowhere:rows",
+        "d of kb: s3 is",
+    )
+    assert check.state == "wrong" and all(finding in check.found for finding in (*findings, "e of kb: sftp is"))
+    (knowledge / "own.py").write_text("import dlt\n")
+    assert "h of kb: dlt is not installed" in _examined(tmp_path)["sources"].found

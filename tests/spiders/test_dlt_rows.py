@@ -75,7 +75,7 @@ def test_a_table_is_read_from_where_the_last_reading_ended(tmp_path: Path) -> No
 @pytest.fixture
 def posts() -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
     """An API of posts: its address, what it has, what was asked for."""
-    has = [{"id": number, "changed": f"2026-01-{2 + number:02}"} for number in range(7)]
+    has: list[dict[str, Any]] = [{"id": number, "changed": f"2026-01-{2 + number:02}"} for number in range(7)]
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
