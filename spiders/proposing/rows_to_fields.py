@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from almanac.spiders.mapping.dates import read_date
 from almanac.spiders.mapping.diagnose import identifier
 from almanac.spiders.mapping.values import to_date, to_price
 from almanac.spiders.proposing.proposal import field_name
@@ -14,6 +15,7 @@ _KNOWN_BY = ("name", "title", "headline", "text", "ratingValue", "contentUrl", "
 _CALLED = {"offers": "price", "acceptedAnswer": "answer"}
 _IDS = ("id", "sku", "code", "identifier", "isbn", "gtin13", "slug", "key", "uuid", "url")
 _MOST = 20  # fields
+_ORDERS = ("%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y")
 _SHORT = 40  # characters of a price or date
 _MARKUP = re.compile(r"</?(?:p|br|li|b|strong|em|a|h\d)\b[^<>]*>", re.IGNORECASE)
 # All values of a column, in what no language writes otherwise.
@@ -88,8 +90,17 @@ def type_of(values: Sequence[Any], language: str) -> dict[str, str]:
     if all(is_price(text, language) for text in texts):
         return {"type": "price"}
     if all(re.search(r"\d{4}", text) and _reads(to_date, text, language) for text in texts):
-        return {"type": "date"}
+        # 05/12 is read by the language, unless another one, such as 22/01, tells the order of all
+        orders = [order for order in _ORDERS if all(_is_written(text, order, language) for text in texts)]
+        return {"type": "date", **({"format": orders[0]} if len(orders) == 1 else {})}
     return {"type": "html"} if any(map(_MARKUP.search, texts)) else {}
+
+
+def _is_written(text: str, order: str, language: str) -> bool:
+    try:
+        return bool(read_date(text, language, order))
+    except ValueError:
+        return False
 
 
 def is_price(value: Any, language: str) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from almanac.cli.main import run
 from almanac.core.load import load_declaration
 from almanac.spiders.proposing.proposal import field_name, pattern_of
+from almanac.spiders.proposing.rows_to_fields import type_of
 from tests.spiders.conftest import Site, _forked_crawls, loopback_site
 
 __all__ = ["_forked_crawls", "loopback_site"]
@@ -246,3 +247,17 @@ def test_names_and_patterns() -> None:
     assert pattern_of(["http://h/one", "http://h/two"]) == "://[^/]+/[^/?&]+$"
     assert pattern_of(["http://h/one"]) is None
     assert pattern_of(["http://h/a/b", "http://h/a"]) is None
+
+
+@pytest.mark.parametrize(
+    ("dates", "rule"),
+    [
+        (["05/12/2026", "22/01/2027"], {"type": "date", "format": "%d/%m/%Y"}),
+        (["5/12/2026", "1/22/2027"], {"type": "date", "format": "%m/%d/%Y"}),
+        (["05/12/2026", "06/01/2027"], {"type": "date"}),
+        (["22.01.2027", "05.12.2026"], {"type": "date"}),
+        (["May 5, 2026", "June 6, 2026"], {"type": "date"}),
+    ],
+)
+def test_the_order_of_day_and_month_is_declared_where_one_date_tells_it(dates: list[str], rule: dict[str, str]) -> None:
+    assert type_of(dates, "en") == rule
