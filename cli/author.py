@@ -1,9 +1,10 @@
-"""Commands for whoever writes a declaration: init, validate, test-url."""
+"""Commands for whoever writes a declaration: init, schema, validate, test-url, test-source."""
 
+import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from almanac.schemas.declaration import Declaration
     from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
     from almanac.spiders.mapping.inspect_url import PageReport
+
+_SCHEMA = "declaration.schema.json"  # beside the declarations, whose first line names it
 
 
 def init(
@@ -54,6 +57,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a commented declaration to start from, or with --from, one that is proposed from a page or file."""
+    from almanac.schemas.declaration.json_schema import declaration_schema
     from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN, NAME_PATTERN
 
     path = (folder or Project.locate().knowledge) / f"{name}.yaml"
@@ -71,20 +75,49 @@ def init(
     if path.exists():
         raise UsageError("is there already", where=str(path), hint="choose another name, or edit that file")
     text = _template(name, language or "en") if origin is None else _proposed(path, origin, language, allow_private)
-    write_file(path, text, is_for_user=True)
+    write_file(path, f"# yaml-language-server: $schema={_SCHEMA}\n{text}", is_for_user=True)
     try:
         load_declaration(str(path), env="")
     except BaseException:
         remove(path)  # so that the next try finds its place free
         raise
+    write_file(path.with_name(_SCHEMA), _as_text(declaration_schema()), is_for_user=True)
     if as_json:
-        print_json({"kb": name, "path": str(path)})
+        print_json({"kb": name, "path": str(path), "schema": str(path.with_name(_SCHEMA))})
     else:
         kb = name if folder is None else path
-        say(
-            f"{path} written. Edit it, then: almanac validate {kb}; almanac test-url {kb} {origin or 'URL'}; "
-            f"almanac run {kb}. Every key: {document('reference/declaration.md')}"
-        )
+        here = Path.cwd()
+        say(f"{path.relative_to(here) if path.is_relative_to(here) else path} written")
+        say(f"  beside it: {_SCHEMA}, by which editors complete and check it")
+        say(f"  → edit it; {document('reference/declaration.md')} has every key")
+        say(f"  → then: almanac validate {kb}; almanac test-url {kb} {origin or 'URL'}; almanac run {kb}")
+
+
+def schema(
+    overlay: Annotated[
+        bool, typer.Option("--overlay", help="of NAME.ENV.yaml: nothing is required, and null resets a key")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PATH", help="a file; default: stdout", show_default=False)
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a declaration, by which an editor completes its keys, explains and checks them.
+
+    almanac init writes it as declaration.schema.json beside the declaration, whose first line names it; --out writes it
+    anew, after an upgrade or for a declaration that is there already.
+    """
+    from almanac.schemas.declaration.json_schema import declaration_schema, overlay_schema
+
+    found = overlay_schema() if overlay else declaration_schema()
+    if out is None:
+        print_json(found)
+    else:
+        write_file(out, _as_text(found), is_for_user=True)
+        say(f"{out} written")
+
+
+def _as_text(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, ensure_ascii=False, indent=1) + "\n"
 
 
 def _proposed(path: Path, origin: str, language: str | None, allow_private: bool) -> str:

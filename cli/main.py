@@ -53,6 +53,7 @@ app = typer.Typer(
 _PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
     "Declare": [
         ("init", author.init),
+        ("schema", author.schema),
         ("validate", author.validate),
         ("test-url", author.test_url),
         ("test-source", author.test_source),

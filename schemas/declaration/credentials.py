@@ -59,7 +59,9 @@ def _shown(value: SecretStr, info: SerializationInfo) -> str:
     return value.get_secret_value() if is_revealed(info) else MASK
 
 
-Secret = Annotated[SecretStr, BeforeValidator(_written), PlainSerializer(_shown, return_type=str)]
+Secret = Annotated[
+    SecretStr, BeforeValidator(_written, json_schema_input_type=str | int), PlainSerializer(_shown, return_type=str)
+]
 Token = Annotated[str, Field(pattern=TOKEN)]
 
 

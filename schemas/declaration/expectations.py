@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from almanac.schemas.declaration.expressions import Regex, check_regex
@@ -51,6 +51,13 @@ def _plain_values(values: list[Any]) -> list[Any]:
     return values
 
 
+def _with_arguments(schema: dict[str, Any]) -> None:
+    """In a JSON Schema: the arguments of a named expectation stand beside its name."""
+    schema["additionalProperties"] = True
+    schema["if"] = {"required": ["expectation"]}
+    schema["else"] = {"propertyNames": {"enum": list(schema["properties"])}}
+
+
 class Expectation(DeclaredModel):
     """A condition on the items, in one of two forms.
 
@@ -62,6 +69,8 @@ class Expectation(DeclaredModel):
     (`expect_column_mean_to_be_between`, `expect_table_row_count_to_be_between`) judges what is left to publish, and its
     `severity` says what follows.
     """
+
+    model_config = ConfigDict(json_schema_extra=_with_arguments)
 
     expectation: str | None = Field(
         None,

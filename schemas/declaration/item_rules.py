@@ -34,14 +34,20 @@ Title = Annotated[
 ]
 
 
-def css_of(value: Any) -> Any:
+def _css_of(value: Any) -> Any:
     return {"css": value} if isinstance(value, str) else value
 
 
-def on_markup(selector: Selector) -> Selector:
+def _on_markup(selector: Selector) -> Selector:
     if selector.json_ is not None or selector.attr is not None or not finds_elements(selector.css, selector.xpath):
         raise ValueError("takes css or xpath, which find elements")
     return selector
+
+
+# a CSS selector alone, or with its key
+MarkupSelector = Annotated[
+    Selector, BeforeValidator(_css_of, json_schema_input_type=Selector | str), AfterValidator(_on_markup)
+]
 
 
 def _text_encoding(name: str) -> str:
@@ -75,7 +81,7 @@ class ItemRules(DeclaredModel):
             "only a byte order mark counts more"
         ),
     )
-    drop: list[Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup)]] = Field(
+    drop: list[MarkupSelector] = Field(
         [],
         description=(
             "elements of HTML and XML that nothing is read of, as CSS or `{xpath: …}`: related products, "

@@ -2,11 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import Field
 
 from almanac.schemas.declaration.credentials import Secret
-from almanac.schemas.declaration.fields import Selector
-from almanac.schemas.declaration.item_rules import css_of, on_markup
+from almanac.schemas.declaration.item_rules import MarkupSelector
 from almanac.schemas.declaration.model import DeclaredModel
 from almanac.schemas.declaration.urls import HttpUrl
 
@@ -22,7 +21,7 @@ class Login(DeclaredModel):
             "fields go along as the page has them"
         ),
     )
-    check: Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup)] = Field(
+    check: MarkupSelector = Field(
         description=(
             "an element that only somebody who is logged in sees, on each HTML page that may yield items or "
             "belongs to a listing: `{css: \"a[href='/logout']\"}`"

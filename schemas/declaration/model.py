@@ -142,9 +142,14 @@ def _parse_share(value: Any, beyond: str = "") -> float:
     return share
 
 
-Share = Annotated[float, BeforeValidator(_parse_share), Field(ge=0, le=1)]
+# as it is written
+_WrittenShare = Annotated[float, Field(ge=0, le=1)] | Annotated[str, Field(pattern=f"^{_PERCENTAGE.pattern}$")]
+Share = Annotated[float, BeforeValidator(_parse_share, json_schema_input_type=_WrittenShare), Field(ge=0, le=1)]
 Growth = Annotated[
     float,
-    BeforeValidator(partial(_parse_share, beyond="; where more than as much again may come, leave the limit out")),
+    BeforeValidator(
+        partial(_parse_share, beyond="; where more than as much again may come, leave the limit out"),
+        json_schema_input_type=_WrittenShare,
+    ),
     Field(ge=0, le=1),
 ]

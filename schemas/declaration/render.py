@@ -64,7 +64,7 @@ class Render(DeclaredModel):
         allow_inf_nan=False,
         description="how long loading and wait_for may take; and each click, and each scroll",
     )
-    click: list[Annotated[Click, BeforeValidator(_click)]] = Field(
+    click: list[Annotated[Click, BeforeValidator(_click, json_schema_input_type=Click | Element)]] = Field(
         [],
         max_length=20,
         description=(

@@ -22,7 +22,7 @@ from almanac.schemas.declaration.expressions import Regex
 from almanac.schemas.declaration.fields import FieldRule, Selector
 from almanac.schemas.declaration.git import Git
 from almanac.schemas.declaration.globs import Glob
-from almanac.schemas.declaration.item_rules import ItemRules, css_of, on_markup
+from almanac.schemas.declaration.item_rules import ItemRules, MarkupSelector
 from almanac.schemas.declaration.login import Login
 from almanac.schemas.declaration.model import Finding, refuse
 from almanac.schemas.declaration.reading import ReadingLimits
@@ -57,7 +57,7 @@ def _lasting(status: int) -> int:
 
 Sign = Annotated[
     Annotated[int, Field(ge=400, lt=500), AfterValidator(_lasting), Tag("status")]
-    | Annotated[Selector, BeforeValidator(css_of), AfterValidator(on_markup), Tag("selector")],
+    | Annotated[MarkupSelector, Tag("selector")],
     Discriminator(_sign_kind),
 ]
 
@@ -106,7 +106,7 @@ class SiteSource(ItemRules):
             "rules as pages, one item each. Documents of other types are counted by type"
         ),
     )
-    gone: Annotated[list[Sign], BeforeValidator(_listed)] = Field(
+    gone: Annotated[list[Sign], BeforeValidator(_listed, json_schema_input_type=list[Sign] | Sign)] = Field(
         [],
         description=(
             "what says that a page is gone, besides 404 and 410: statuses such as `[401, 403]`, and "
@@ -129,7 +129,7 @@ class SiteSource(ItemRules):
         description="an API that takes POST: what start URLs and the pages of their pagination are asked for with; "
         "others are asked for by GET",
     )
-    render: Annotated[Render | None, BeforeValidator(read_render)] = Field(
+    render: Annotated[Render | None, BeforeValidator(read_render, json_schema_input_type=Render | bool | None)] = Field(
         None,
         description=("the machine's Chromium draws pages before they are stored. `true` for the defaults"),
     )

@@ -28,4 +28,4 @@ def _named(value: Any) -> Any:
     return {"field": value} if isinstance(value, str) else value
 
 
-FieldOrWorkspace = Annotated[Workspace, BeforeValidator(_named)]
+FieldOrWorkspace = Annotated[Workspace, BeforeValidator(_named, json_schema_input_type=Workspace | str)]

@@ -10,7 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+from ruamel.yaml import YAML
 
 from almanac.cli.main import run
 from almanac.core.load import load_declaration
@@ -134,10 +136,11 @@ def test_init_writes_into_the_project_or_makes_one_here(
 ) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
     assert said("init", "shop")[0] == 0
-    assert [path.relative_to(here).as_posix() for path in here.rglob("*")] == ["knowledge", "knowledge/shop.yaml"]
+    written = ["knowledge", "knowledge/declaration.schema.json", "knowledge/shop.yaml"]
+    assert sorted(path.relative_to(here).as_posix() for path in here.rglob("*")) == written
     _enter(monkeypatch, here / "notes" / "old")
     assert said("init", "jobs")[0] == 0  # the project is further up
-    assert sorted(path.name for path in (here / "knowledge").iterdir()) == ["jobs.yaml", "shop.yaml"]
+    assert sorted(path.name for path in (here / "knowledge").glob("*.yaml")) == ["jobs.yaml", "shop.yaml"]
     assert said("init", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
     assert said("validate", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
 
@@ -454,3 +457,20 @@ def test_a_declaration_and_a_link_to_it_are_one(tmp_path: Path, monkeypatch: pyt
     project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop"))
     (project / "knowledge" / "store.yaml").symlink_to("shop.yaml")
     assert [said("validate", kb)[0] for kb in ("shop", "store")] == [0, 0]
+
+
+def test_the_schema_that_init_names_is_there_and_valid(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    here = _enter(monkeypatch, tmp_path / "fresh")
+    assert said("init", "shop")[0] == 0
+    [first, *_] = (here / "knowledge" / "shop.yaml").read_text(encoding="utf-8").splitlines()
+    named = here / "knowledge" / first.removeprefix("# yaml-language-server: $schema=")
+    schema = json.loads(named.read_text(encoding="utf-8"))
+    declared = YAML(typ="safe").load((here / "knowledge" / "shop.yaml").read_text(encoding="utf-8"))
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(declared)) == []
+    code, told = said("schema")
+    assert (code, json.loads(told)) == (0, schema)
+    assert said("schema", "--overlay", "--out", str(here / "overlay.json"))[0] == 0
+    overlay = json.loads((here / "overlay.json").read_text(encoding="utf-8"))
+    assert list(jsonschema.Draft202012Validator(overlay).iter_errors({"retrieve": {"k": 6}})) == []
