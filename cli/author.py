@@ -368,7 +368,7 @@ def _show(declaration: "Declaration", chosen: "Source", report: "PageReport", *,
     for reject in report.rejects:
         place = reject["document_id"] or reject["url"]
         rule = f"; field {reject['field']}, rule {reject['rule']}, value {reject['value']!r}" if reject["field"] else ""
-        say(f"quarantined {place}: {reject['reason']}{rule}")
+        say(f"rejected {place}: {reject['reason']}{rule}")
 
 
 def _short(value: object) -> str:

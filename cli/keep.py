@@ -55,7 +55,7 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
     table: list[tuple[object, ...]] = [
         (
             r.version,
-            r.state,
+            "live" if r.state == "current" else r.state,
             _minute(r.created_at),
             _publication(r),
             r.counts.records,

@@ -38,7 +38,7 @@ _HELP = """Websites and documents in, a versioned and published vector index out
 Start with [bold]almanac demo[/bold]. Then: almanac init NAME, almanac validate NAME, almanac run NAME,
 almanac ask NAME "…".
 
-Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused · 5 published, items quarantined · 6 another
+Exit codes: 0 done · 2 usage or declaration · 3 no records · 4 gate refused · 5 published, items rejected · 6 another
 run holds the lock · 7 unreachable, disk or a damaged version · 130 interrupted · 1 a defect.
 """
 

@@ -37,7 +37,7 @@ def run(
     no_publish: Annotated[
         bool, typer.Option("--no-publish", help="keep the new version without making it the live one")
     ] = False,
-    rejects_ok: Annotated[bool, typer.Option("--rejects-ok", help="exit 0 although items were quarantined")] = False,
+    rejects_ok: Annotated[bool, typer.Option("--rejects-ok", help="exit 0 although items were rejected")] = False,
     env: Env = None,
     data: Data = None,
     as_json: Json = False,
@@ -59,7 +59,7 @@ def run(
         from almanac.spiders.crawling.start import start_ahead as start_crawl_ahead
 
         start_crawl_ahead()
-    from almanac.cli.run_report import show_report
+    from almanac.cli.run_report import say_what_next, show_report
     from almanac.flows.refresh import get_ready, refresh
     from almanac.flows.reporting.tables import summary_line
 
@@ -84,6 +84,8 @@ def run(
         can_be_compared = bool(folder.url) or is_comparable(folder.index(declaration.name), report.previous)
         show_report(report, declaration.handle, is_comparable=can_be_compared)
         say(summary_line(report))
+        if report.outcome.startswith("published") and report.previous is None:
+            say_what_next(declaration)
     raise typer.Exit(report.exit_code)
 
 
@@ -108,7 +110,7 @@ def plan(
     data: Data = None,
     as_json: Json = False,
 ) -> None:
-    """Say what a run would do now: pages, items, quarantined ones with reasons, texts to embed, tokens, cost, the
+    """Say what a run would do now: pages, items, rejected ones with reasons, texts to embed, tokens, cost, the
     gate's verdict. Touches nothing.
     """
     from almanac.cli.run_report import show_plan, show_rejects
@@ -174,7 +176,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
         return
     rows = [
         ("environment", result.env),
-        ("current", result.current),
+        ("live", result.current),
         *([("problem", result.problem)] if result.problem else []),
         ("last run", f"{last.outcome.replace('_', ' ')}, {last.finished_at}" if last else None),
         (

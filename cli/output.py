@@ -2,17 +2,19 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from almanac.schemas.errors import AlmanacError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_WORD = 20  # letters of a word that is never broken
+WIDTH = 80  # columns that every terminal is taken to have
+_WORD = 20  # letters of a word that is broken only where columns are many
 _GAP = 2  # between columns
 _stdout: IO[str] | None = None
 
@@ -62,9 +64,20 @@ def _even_if_nobody_reads() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stdout().fileno())
 
 
+def width() -> int:
+    """Columns of the terminal, WIDTH at least."""
+    return max(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
+
+
+def shortened(text: str, indented: int = 0) -> str:
+    """A text on one line that fits the terminal."""
+    flat, room = " ".join(text.split()), width() - indented
+    return flat if len(flat) <= room else f"{flat[: room - 1]}…"
+
+
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table for people; numbers stand right. No word is broken but one longer than a column should be, such as a URL,
-    even where the terminal is narrow.
+    """A table for people, no wider than the terminal, or than WIDTH where that is narrower; numbers stand right. No
+    word is broken but those longer than a column can be, such as a URL.
     """
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
@@ -73,18 +86,21 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     table = Table(header_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     shown = [["–" if cell is None else str(cell) for cell in row] for row in rows]
-    narrowest = 0
+    console = Console(file=stdout(), highlight=False, markup=False)
+    console.width = max(console.width, WIDTH)
+    longest = [
+        max((cell_len(word) for cell in (column, *(row[number] for row in shown)) for word in cell.split()), default=1)
+        for number, column in enumerate(columns)
+    ]
+    word = next(
+        (most for most in range(_WORD, 1, -1) if sum(min(one, most) + _GAP for one in longest) <= console.width), 1
+    )
     for number, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)
-        longest = max(
-            (cell_len(word) for cell in (column, *(row[number] for row in shown)) for word in cell.split()), default=1
-        )
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold", min_width=min(longest, _WORD))
-        narrowest += min(longest, _WORD) + _GAP
+        justify: Literal["left", "right"] = "right" if numeric else "left"
+        table.add_column(column, justify=justify, overflow="fold", min_width=min(longest[number], word))
     for row in shown:
         table.add_row(*row)
-    console = Console(file=stdout(), highlight=False, markup=False)
-    console.width = max(console.width, narrowest - _GAP + 1)
     with _even_if_nobody_reads():
         console.print(title, style="bold")  # a title of the table itself would be as narrow as that
         console.print(table)

@@ -1,14 +1,16 @@
 """Commands for whoever asks: search, ask, eval."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from almanac.cli.options import KB, After, Data, Env, Floor, Json, KBs, Parts, SearchMode, TopK, Version, Workspace
-from almanac.cli.output import print_json, print_table, say
+from almanac.cli.output import print_json, print_table, say, shortened
 from almanac.core.load import is_declared
 from almanac.core.passage_parts import parts_of
+from almanac.core.sentences import sentence_spans
 from almanac.core.settings import document
 from almanac.schemas.errors import UsageError
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from almanac.query import PublishedIndex, SeveralIndexes
     from almanac.schemas.reports import EvalResult
     from almanac.schemas.results import Answer, Citation, Hit, SearchResult
+
+_LONG_WORD = re.compile(r"\w{4,}")  # short ones are in every sentence
 
 
 def search(
@@ -58,10 +62,7 @@ def search(
     if as_json:
         print_json(result)
         return
-    if result.explain is not None:
-        _show_trace(result)
-    else:
-        _show_hits(result, ("title", "text"), [(hit.title, _shown(hit.passage, hit.text)) for hit in result.hits])
+    _show_hits(result)
     _show_searched(result.searched)
     _show_note(result.note)
 
@@ -266,7 +267,7 @@ def _show_failed(result: "EvalResult") -> None:
         for hit in one.found:
             facts = f"relevance {_share(hit.relevance)}" if hit.relevance is not None else f"score {hit.score:.2f}"
             say(f"    found {hit.rank}: {_place(hit.title, hit.url)} ({facts})")
-            say(f"        {_excerpt(hit.passage or hit.text)}")
+            say(f"        {shortened(hit.passage or hit.text, 8)}")
 
 
 def _alternatives(values: list[str] | list[list[str]]) -> str:
@@ -276,28 +277,35 @@ def _alternatives(values: list[str] | list[list[str]]) -> str:
     )
 
 
-def _show_hits(result: "SearchResult", columns: tuple[str, ...], cells: list[tuple[str, ...]]) -> None:
-    """A table of the hits with these columns between their scores and their URLs; where several knowledge bases were
-    searched, with that of each hit.
+def _show_hits(result: "SearchResult") -> None:
+    """Each hit in four lines: title, URL, scores with its place, and the part of it that has words of the query; with
+    the trace of the query where it was asked for.
     """
-    base = () if result.versions is None else ("base",)
-    rows = [
-        (hit.rank, _share(hit.relevance), f"{hit.score:.3f}", *(hit.kb for _ in base), *cell, hit.url)
-        for hit, cell in zip(result.hits, cells, strict=True)
-    ]  # fmt: skip
-    print_table(f"{_versions(result)}: {result.query}", ("", "relevance", "score", *base, *columns, "url"), rows)
+    from almanac.query.answering.citations import cite
+
+    say(f"{_versions(result)}: {result.query}" + ("" if result.hits else ": no hit"))
+    indent = " " * (len(str(len(result.hits))) + 2)
+    for hit in result.hits:
+        relevance = [] if hit.relevance is None else [f"relevance {_share(hit.relevance)}"]
+        facts = [*relevance, f"score {hit.score:.3f}", *filter(None, (hit.kb, cite(hit, hit.rank, "").place))]
+        if result.explain is not None:
+            facts += [f"{name} {value:.3f}" for name, value in hit.scores.items() if value is not None]
+            facts += [f"tags {', '.join(hit.tags)}"] if hit.tags else []
+        say(f"{hit.rank:<{len(indent)}}{shortened(hit.title, len(indent))}")
+        for line in (hit.url, ", ".join(facts), shortened(_part_about(result.query, hit), len(indent))):
+            say(f"{indent}{line}")
+    if result.explain is not None:
+        trace = [(step["step"], step["ms"], _told(step)) for step in result.explain]
+        print_table("Trace of the query", ("step", "ms", ""), trace)
 
 
-def _show_trace(result: "SearchResult") -> None:
-    names = ("dense", "lexical", "tag", "cluster", "rerank")
-    shown = [name for name in names if any(hit.scores.get(name) is not None for hit in result.hits)]
-    _show_hits(
-        result,
-        (*shown, "title", "tags"),
-        [(*(_figure(hit.scores.get(name)) for name in shown), hit.title, _tags(hit)) for hit in result.hits],
-    )
-    trace = [(step["step"], step["ms"], _told(step)) for step in result.explain or []]
-    print_table("Trace of the query", ("step", "ms", ""), trace)
+def _part_about(query: str, hit: "Hit") -> str:
+    """Its text from the sentence on that has most words of the query, the first of several; else all of it."""
+    wanted = {word.casefold() for word in _LONG_WORD.findall(query)}
+    sentences = [hit.text[begin:end] for begin, end in sentence_spans(hit.text, hit.language)]
+    hits = [len(wanted & {word.casefold() for word in _LONG_WORD.findall(sentence)}) for sentence in sentences]
+    best = hits.index(max(hits)) if hits else 0
+    return ("… " if best else "") + " ".join(sentences[best:])
 
 
 def _show_searched(searched: str | None) -> None:
@@ -312,15 +320,6 @@ def _show_note(note: str | None) -> None:
 
 def _share(relevance: float | None) -> str:
     return "" if relevance is None else f"{relevance:.0%}"
-
-
-def _figure(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
-def _tags(hit: "Hit") -> str:
-    tags = hit.metadata.get("tags")
-    return ", ".join(map(str, tags)) if isinstance(tags, list) else str(tags or "")
 
 
 def _told(step: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ def show_report(report: RunReport, handle: str, *, is_comparable: bool = True) -
             say(f"and {more:,} more: {report.duplicates_file}")
     _show_expectations(report)
     if report.rejects_file:
-        say(f"quarantined items with their reasons: {report.rejects_file}")
+        say(f"rejected items with their reasons: {report.rejects_file}")
 
 
 def show_plan(result: PlanResult, declaration: Declaration) -> None:
@@ -155,7 +155,7 @@ def _say_recall(report: RunReport, handle: str) -> None:
     if report.recall is not None and report.recall.questions:
         missed, asked = len(report.recall.missed), report.recall.questions
         say(
-            f"golden questions: {asked - missed} of {asked} answered"
+            f"golden questions: {asked - missed} of {asked} find their answer"
             + (f"; almanac eval {handle} shows the others" if missed else "")
         )
 
@@ -183,9 +183,19 @@ def _say_what_to_do(report: RunReport, handle: str, *, is_comparable: bool) -> N
     say(f'  → if that is right:  almanac publish {handle} {report.version} --override-gate "why"')
 
 
+def say_what_next(declaration: Declaration) -> None:
+    """For a first version: what to do with it, and how to keep it fresh."""
+    handle = declaration.handle
+    undeclared = f'once {declaration.path.name} has schedule: "0 3 * * *"'
+    when = f"at {declaration.schedule}" if declaration.schedule else undeclared
+    say(f'  → ask it: almanac ask {handle} "…"; for others: almanac serve')
+    say(f"  → keep it fresh: almanac server, which refreshes it {when}")
+    say("  → what a word means: almanac explain WORD")
+
+
 def show_rejects(rejects: list[dict[str, Any]]) -> None:
     if not rejects:
         return
-    print_table(f"Would be quarantined: {len(rejects)}", REJECT_COLUMNS, reject_rows(rejects[:_SHOWN_REJECTS]))
+    print_table(f"Would be rejected: {len(rejects)}", REJECT_COLUMNS, reject_rows(rejects[:_SHOWN_REJECTS]))
     if len(rejects) > _SHOWN_REJECTS:
         say(f"and {len(rejects) - _SHOWN_REJECTS} more; --json lists all of them")

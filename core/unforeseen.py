@@ -13,5 +13,5 @@ _log = get_logger("almanac.defect")
 def reason_of_defect(error: Exception, *, url: str, rule: str | None = None) -> str:
     """Logs the exception that is being handled, with page and rule, and returns the reason for the reject."""
     finding = f"{type(error).__name__}: {error}"
-    _log.exception("a page or item is quarantined for a defect; please report it", page=url, rule=rule, error=finding)
+    _log.exception("a page or item is rejected for a defect; please report it", page=url, rule=rule, error=finding)
     return f"{DEFECT}{finding}"

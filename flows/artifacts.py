@@ -39,7 +39,7 @@ def show_survey(run: Run, surveyed: Survey) -> None:
         _table(kb, "validation", rules, f"What is declared of the items of {kb}, and what holds")
     first = islice((reject for rejects in validated.rejects for reject in rejects.read()), _REJECTS_SHOWN)
     rows = [{name: str(value) for name, value in reject.as_json().items()} for reject in first]
-    _table(kb, "rejects", rows, f"Items of {kb} that were quarantined: {validated.rejected}")
+    _table(kb, "rejects", rows, f"Items of {kb} that were rejected: {validated.rejected}")
 
 
 def show_summary(report: RunReport) -> None:

@@ -8,7 +8,7 @@ from prefect.events import emit_event
 from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
-from almanac.flows.reporting.tables import amount, limits_line, rules_note
+from almanac.flows.reporting.tables import amount, item_changes, limits_line, rules_note
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
 from almanac.schemas.reports import Outcome, RunReport
 
@@ -61,17 +61,9 @@ def describe_run(report: RunReport) -> str:
         )
     if report.error:
         return str(report.error["message"])
-    items = report.items.model_dump(by_alias=True)
-    counts = [
-        f"{items[name]:,} {name}"
-        for name in ("added", "changed", "moved", "removed", "unchanged", "quarantined")
-        if items[name]
-    ]
     chunks = f"{report.chunks.total:,} chunks, {report.chunks.embedded:,} embedded"
     cut = limits_line(report.limits_reached)
-    return " · ".join(
-        [report.version or "no version", ", ".join(counts) or "no items", chunks, *([cut] if cut else [])]
-    )
+    return " · ".join([report.version or "no version", item_changes(report), chunks, *([cut] if cut else [])])
 
 
 def reasons_of(report: RunReport) -> list[str]:

@@ -202,7 +202,7 @@ def quarantine_refused(
         raise OperationalError(
             f"{len(refused)} texts that were embedded before are refused now; the first: {first}",
             where=run.embedder.model,
-            hint=f"almanac run {run.declaration.handle} --full quarantines their items",
+            hint=f"almanac run {run.declaration.handle} --full rejects their items",
         )
     reasons: dict[ItemKey, str] = {}
     for batch in read_batches(tables.chunks, ["source", "document_id", "text_sha256"], rows=10_000):
@@ -216,7 +216,7 @@ def quarantine_refused(
         Reject(source, url, document_id, "embed", reasons[source, document_id])
         for source, document_id, url in rows.values()
     ]
-    log.warning("items are quarantined: the embedder refuses them", kb=run.kb, items=len(rows), first=first)
+    log.warning("items are rejected: the embedder refuses them", kb=run.kb, items=len(rows), first=first)
     return Validated(
         rejects=(*validated.rejects, Rejects.write(run.staging / "rejects-embed.jsonl", rejects)),
         quarantined=write_rows(run.staging / "quarantined-embed.json", before | rows.keys()),

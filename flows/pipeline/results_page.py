@@ -44,7 +44,7 @@ details table{margin:.4rem 0 0;font-size:.95em}details td{padding:.3rem .8rem .3
 details td:first-child{min-width:6rem}
 p{max-width:60rem}
 """
-_SEVERITIES = {"quarantine": "quarantines the item", "warn": "warns", "refuse": "refuses the version"}
+_SEVERITIES = {"quarantine": "rejects the item", "warn": "warns", "refuse": "refuses the version"}
 
 
 def page_of(results: ValidationResults) -> str:
@@ -78,7 +78,7 @@ def _verdict(results: ValidationResults) -> str:
         else []
     )
     if broken:
-        said.append(f"{_count(results.by_expectations, 'item')} quarantined for {_count(len(broken), 'broken rule')}")
+        said.append(f"{_count(results.by_expectations, 'item')} rejected for {_count(len(broken), 'broken rule')}")
     if warned:
         said.append(_count(len(warned), "warning"))
     kind = "bad" if refused else "warn" if said else "good"
@@ -89,9 +89,9 @@ def _sums(results: ValidationResults) -> str:
     items = results.items
     left = items.in_ - items.deduplicated - items.quarantined
     sums = (
-        ("items in", items.in_), ("left to publish", left), ("duplicates", items.deduplicated), ("quarantined by rules",
+        ("items in", items.in_), ("left to publish", left), ("duplicates", items.deduplicated), ("rejected by rules",
         results.by_expectations),
-        ("quarantined otherwise", sum(one.count for one in results.otherwise)), ("rules judged",
+        ("rejected otherwise", sum(one.count for one in results.otherwise)), ("rules judged",
         len(results.expectations)),
     )  # fmt: skip
     return f'<ul class="sums">{"".join(f"<li><b>{count:,}</b>{what}</li>" for what, count in sums)}</ul>'
@@ -131,7 +131,7 @@ def _row(rule: JudgedExpectation) -> str:
 def _tag(rule: JudgedExpectation) -> str:
     kind, word = ("bad", "not judged") if rule.error is not None else ("good", "holds")
     if rule.error is None and not rule.ok:
-        kind, word = {"quarantine": ("warn", "quarantined"), "warn": ("warn", "warning"), "refuse": ("bad", "refused")}[
+        kind, word = {"quarantine": ("warn", "rejected"), "warn": ("warn", "warning"), "refuse": ("bad", "refused")}[
             rule.severity
         ]
     return f'<span class="tag {kind}">{word}</span>'
@@ -184,13 +184,13 @@ def _accounts(results: ValidationResults) -> str:
     )
     return (
         "<h2>How the numbers agree</h2>"
-        f"<p>Of {_count(items.in_, 'item')}, {items.quarantined:,} are quarantined: "
+        f"<p>Of {_count(items.in_, 'item')}, {items.quarantined:,} are rejected: "
         f"{results.by_expectations:,} for a rule above (the sum of "
-        f"<em>broken</em> where the item is quarantined), and {other:,} for other reasons.</p>"
+        f"<em>broken</em> where the item is rejected), and {other:,} for other reasons.</p>"
         f"{f'<ul>{reasons}</ul>' if reasons else ''}"
         "<p>A rule on single items is checked on every item that was mapped, with those that mapping rejected "
         "for what is declared of their fields. An item is "
-        "quarantined once, for the first rule that it breaks; others that it breaks as well say “counted "
+        "rejected once, for the first rule that it breaks; others that it breaks as well say “counted "
         "above”. Rules on a whole column or table "
         "judge what is left to publish.</p>"
     )

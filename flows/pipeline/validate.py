@@ -65,7 +65,7 @@ def require_records(
     else:
         field = f", field {first.field}" if first.field else ""
         finding = (
-            f"all {validated.rejected} items of {present} pages were quarantined; the first: {first.url}: "
+            f"all {validated.rejected} items of {present} pages were rejected; the first: {first.url}: "
             f"{first.reason}{field}"
         )
     unfollowed = {page.source: page.unfollowed for page in pages}

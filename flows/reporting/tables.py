@@ -21,6 +21,7 @@ DUPLICATE_COLUMNS = ("source", "dropped", "equals")
 LEFT_OUT_COLUMNS = ("source", "reason", "blocks", "characters", "of its text")
 TEXT_COLUMNS = ("source", "pages", "what became of their texts", "for example")
 NOTHING = "–"
+_PRINTED = {"quarantined": "rejected"}  # for people, by its name in JSON
 _COUNTS = frozenset({"min_items", "expectations", "complete", "max_cost"})
 _EXAMPLES = 3
 _FOLDERS = 5  # that a table names
@@ -96,7 +97,7 @@ def state_of_rule(result: ExpectationResult) -> str:
     """What became of a rule, in a word or with the reason why it could not be judged."""
     if result.error is not None:
         return f"not judged: {result.error}"
-    return "ok" if result.ok else {"quarantine": "quarantined", "warn": "WARNING", "refuse": "REFUSED"}[result.severity]
+    return "ok" if result.ok else {"quarantine": "rejected", "warn": "WARNING", "refuse": "REFUSED"}[result.severity]
 
 
 def expectations_line(results: Sequence[ExpectationResult]) -> str:
@@ -386,7 +387,30 @@ def diff_rows(diff: DiffResult) -> list[tuple[str, object]]:
 
 
 def _counters(what: str, counts: Mapping[str, int]) -> list[tuple[str, object]]:
-    return [(f"{what} {name}", count) for name, count in counts.items()]
+    return [(f"{what} {_PRINTED.get(name, name)}", count) for name, count in counts.items()]
+
+
+def item_changes(report: RunReport) -> str:
+    """`24 added, 1 rejected`: the counters that are not 0."""
+    counts = report.items.model_dump(by_alias=True)
+    names = ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined")
+    return ", ".join(f"{counts[name]:,} {_PRINTED.get(name, name)}" for name in names if counts[name]) or "no items"
+
+
+def _arrived(report: RunReport) -> str:
+    """`38 pages, 2 failed, 4 files`: what the sources gave, by what they give."""
+    if not report.sources:
+        return _count(report.pages.present, "pages")
+    parts = []
+    for unit in ("pages", "files", "rows"):
+        found = [one.pages for one in report.sources if one.counted == unit]
+        parts += [_count(sum(one.present for one in found), unit)] if found else []
+        parts += [f"{failed:,} failed"] if (failed := sum(one.failed for one in found)) else []
+    return ", ".join(parts)
+
+
+def _count(number: int, plural: str) -> str:
+    return f"{number:,} {plural.removesuffix('s') if number == 1 else plural}"
 
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
@@ -398,15 +422,9 @@ def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list
 
 def summary_line(report: RunReport) -> str:
     """The run in one line: `voyago v0002 published: 24 added, …`."""
-    counts = report.items.model_dump(by_alias=True)
-    items = ", ".join(
-        f"{counts[name]} {name}"
-        for name in ("added", "changed", "moved", "unchanged", "removed", "deduplicated", "quarantined")
-    )
     cut = limits_line(report.limits_reached)
-    pages = f"{report.pages.present} {counted(report.sources)}, {report.pages.failed} failed"
-    pages += f"; {cut}" if cut else ""
-    chunks = f"{report.chunks.total} chunks, {report.chunks.embedded} embedded"
+    pages = _arrived(report) + (f"; {cut}" if cut else "")
+    chunks = f"{_count(report.chunks.total, 'chunks')}, {report.chunks.embedded:,} embedded"
     name = f"{report.kb} {report.version}" if report.version else report.kb
     left = "".join(
         f"; {share:.0%} of {source.source} left out as {words(why)}"
@@ -414,6 +432,6 @@ def summary_line(report: RunReport) -> str:
         for why, share in source.left_out.much(source.characters).items()
     )
     return (
-        f"{name} {report.outcome.replace('_', ' ')}: {items}; {pages}; {chunks}{left}; "
+        f"{name} {report.outcome.replace('_', ' ')}: {item_changes(report)}; {pages}; {chunks}{left}; "
         f"{sum(report.seconds.values()):.1f} s"
     )

@@ -127,7 +127,7 @@ def test_report_rejects_page_and_counts_agree_on_everything_that_is_declared(tou
         == items["quarantined"] - sum(one["count"] for one in results["otherwise"])
     )
     assert [(one["stage"], one["count"]) for one in results["otherwise"]] == [("read", 1)]
-    assert "8 are quarantined: 7 for a rule above" in Path(report["validation_page"]).read_text()
+    assert "8 are rejected: 7 for a rule above" in Path(report["validation_page"]).read_text()
     assert {reject["stage"] for reject in rejects} == {"map", "read", "deduplicate", "validate"}
     assert all(
         reject.keys() == {"source", "url", "document_id", "stage", "reason", "field", "value", "rule"}
@@ -153,7 +153,7 @@ def test_an_unchanged_run_keeps_the_results_of_the_run_that_judged(tours: Tours)
         third = tours.run()
     assert (third["outcome"], third["expectations"]) == ("unchanged", first["expectations"])
     assert third["run_id"] in third["validation_page"]
-    assert "8 are quarantined: 7 for a rule above" in Path(third["validation_page"]).read_text()
+    assert "8 are rejected: 7 for a rule above" in Path(third["validation_page"]).read_text()
 
 
 def test_a_run_after_one_change_reports_what_a_fresh_run_reports(tours: Tours, tmp_path: Path) -> None:
