@@ -21,6 +21,7 @@ from typer.exceptions import TyperException
 from almanac.cli import author, keep, operate, questions
 from almanac.cli.demo import demo
 from almanac.cli.doctor import doctor
+from almanac.cli.explain import explain
 from almanac.cli.mcp import mcp
 from almanac.cli.options import Project
 from almanac.cli.output import print_error, print_json, reserve_stdout
@@ -74,7 +75,7 @@ _PANELS: dict[str, list[tuple[str, Callable[..., int | None]]]] = {
     ],
     "Ask": [("search", questions.search), ("ask", questions.ask), ("eval", questions.evaluate)],
     "Serve": [("serve", serve), ("mcp", mcp)],
-    "Try": [("demo", demo), ("doctor", doctor)],
+    "Try": [("demo", demo), ("doctor", doctor), ("explain", explain)],
 }
 
 

@@ -1,5 +1,5 @@
-"""Writes docs/reference/: declaration.md from the models, commands.md from the commands; `--check` says whether they
-are up to date.
+"""Writes docs/reference/: declaration.md from the models, commands.md from the commands, words.md from the words that
+they print; `--check` says whether they are up to date.
 
 usage: python -m almanac.cli.reference [--check]
 """
@@ -16,6 +16,7 @@ from rich.markup import render
 from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
+from almanac.cli.explain import printed_words
 from almanac.cli.main import app
 from almanac.core.settings import installation
 from almanac.schemas.declaration import Declaration  # fmt: skip
@@ -267,8 +268,26 @@ def _parameter(parameter: Any) -> str:
     return f"- `{' '.join(filter(None, (option, _value(parameter))))}`: {parameter.help}{told}"
 
 
+def words_reference() -> str:
+    """Markdown: every word that commands print, as `almanac explain` explains it."""
+    lines = [
+        "# Words that commands print",
+        "",
+        "This page is written by `make docs` from `cli/words.yaml`; in the terminal, `almanac explain WORD`.",
+        "",
+    ]
+    for word in sorted(printed_words(), key=lambda one: one.name):
+        name = f"**{word.name}**" + (f" (`{word.json}` in JSON)" if word.json else "")
+        lines.append(f"- {name}: {word.means} *Printed by:* {word.printed}. *What to do:* {word.do}")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
-    pages = {"declaration.md": declaration_reference(), "commands.md": commands_reference()}
+    pages = {
+        "declaration.md": declaration_reference(),
+        "commands.md": commands_reference(),
+        "words.md": words_reference(),
+    }
     folder = installation() / "docs" / "reference"
     stale = [name for name, text in pages.items() if not _same(folder / name, text)]
     if "--check" in sys.argv:
