@@ -32,7 +32,7 @@ from almanac.query.evaluation.evaluate import read_queries
 from almanac.query.evaluation.golden import Golden, load_golden, normalize
 from almanac.query.published import PublishedIndex
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.hashing import sha256
 from almanac.schemas.results import Answer
 from benchmarks.evaluation import EMBEDDERS, EXAMPLES, declared_set, run_below_prefect

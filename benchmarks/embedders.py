@@ -53,7 +53,7 @@ def _measure(model: str, passages: list[str], questions: list[str]) -> dict[str,
     from almanac.core.settings import quiet_engines
     from almanac.index.embedding.embedder import load_embedder
     from almanac.index.embedding.model_folder import find_model
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     quiet_engines()
     embed = Embed(model=model)

@@ -145,7 +145,7 @@ def _bare(folder: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     from almanac.index.embedding.model_folder import find_model
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     texts = _embedded(next(folder.glob("data-*")))
     model = SentenceTransformer(str(find_model(Embed()).path), device="cpu", local_files_only=True)
@@ -172,7 +172,7 @@ def _worst_cosine(folder: Path, precision: str) -> float:
 
     from almanac.index.embedding.embedder import describe_embedder
     from almanac.index.vectors.store import VectorStore
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     with np.load(folder / "bare.npz") as bare:
         info = describe_embedder(Embed.model_validate({"precision": precision}))

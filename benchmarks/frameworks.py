@@ -66,7 +66,7 @@ def _framework(side: str, folder: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     from almanac.index.embedding.model_folder import find_model
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     model = SentenceTransformer(str(find_model(Embed()).path), device="cpu", local_files_only=True)
 

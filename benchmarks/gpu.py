@@ -68,7 +68,7 @@ def _measure(name: str, count: int, tokens: int, folder: Path) -> dict[str, Any]
     from almanac.index.embedding.embedder import LocalEmbedder
     from almanac.index.embedding.library_models import load_library_model
     from almanac.index.embedding.model_folder import find_model
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     embedder = LocalEmbedder(Embed(model=name))
     model = load_library_model(find_model(Embed(model=name)), is_half=embedder.info.precision == "bfloat16")

@@ -37,7 +37,7 @@ from almanac.index.vectors.store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import finish_version, publish, rollback
 from almanac.index.versions.store import current_version, read_manifest, version_dir
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Counts, Derived, EmbedderInfo, Manifest, Verdict
 

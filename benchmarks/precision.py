@@ -19,7 +19,7 @@ from almanac.index.embedding.embedder import LocalEmbedder, Vectors
 from almanac.index.embedding.model_folder import BUNDLED
 from almanac.index.embedding.precision import require_precision
 from almanac.query.evaluation.evaluate import measure, read_qrels, read_queries
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from benchmarks.index import machine
 
 _PRECISIONS = ("float32", "bfloat16")

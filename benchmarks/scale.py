@@ -56,7 +56,7 @@ from almanac.index.versions.store import current_version, next_version, version_
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.manifest import Counts, EmbedderInfo, Manifest, Verdict
 from benchmarks.index import machine, made_up_rows
 

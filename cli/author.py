@@ -408,7 +408,7 @@ def _source_of_file(declaration: "Declaration", path: Path, name: str | None) ->
 
 
 def _require_url(url: str) -> None:
-    from almanac.schemas.declaration.urls import http_url
+    from almanac.schemas.declaration.url_types import http_url
 
     try:
         http_url(url)

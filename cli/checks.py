@@ -184,7 +184,7 @@ def _models() -> Check:
     """The bundled models, whose files are compared with their digests."""
     from almanac.index.embedding import four_bits
     from almanac.index.embedding.model_folder import BUNDLED, find_model
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     _ = find_model(Embed()).path  # raises where the default one is not whole
     files = (four_bits.WEIGHTS, four_bits.TOKENIZER)

@@ -54,7 +54,7 @@ def explain(
     asked = " ".join(word).lower().replace("_", " ")
     found = next((one for one in words if {asked, asked.removesuffix("s")} & one.answers_to()), None)
     if found is None:
-        from almanac.schemas.declaration.nearest import did_you_mean
+        from almanac.schemas.declaration.near_words import did_you_mean
 
         close = did_you_mean(asked, [one.name for one in words])
         raise UsageError(

@@ -20,15 +20,15 @@ from almanac.cli.explain import printed_words
 from almanac.cli.main import app
 from almanac.core.settings import installation
 from almanac.schemas.declaration import Declaration  # fmt: skip
-from almanac.schemas.declaration.answer import AnswerWords
-from almanac.schemas.declaration.api import ApiSection
-from almanac.schemas.declaration.chunk import Chunk  # fmt: skip
+from almanac.schemas.declaration.answer_section import AnswerWords
+from almanac.schemas.declaration.api_section import ApiSection
+from almanac.schemas.declaration.chunk_section import Chunk  # fmt: skip
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth, OAuth
-from almanac.schemas.declaration.embed import Embed, Prompts  # fmt: skip
-from almanac.schemas.declaration.expectations import Expectation, needs_of
-from almanac.schemas.declaration.fields import FieldRule, Script, Selector
-from almanac.schemas.declaration.gate import Gate, Validate  # fmt: skip
+from almanac.schemas.declaration.declared_expectations import Expectation, needs_of
+from almanac.schemas.declaration.embed_section import Embed, Prompts  # fmt: skip
+from almanac.schemas.declaration.field_rules import FieldRule, Script, Selector
+from almanac.schemas.declaration.gate_section import Gate, Validate  # fmt: skip
 from almanac.schemas.declaration.generate import Generate  # fmt: skip
 from almanac.schemas.declaration.git import Git
 from almanac.schemas.declaration.item_rules import ItemRules
@@ -41,8 +41,15 @@ from almanac.schemas.declaration.named_expectations import (
 from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.request import Request
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
-from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowLimits, RowSource, RowsSource, SqlSource
-from almanac.schemas.declaration.run import RunsOn
+from almanac.schemas.declaration.row_sources import (
+    CommandSource,
+    PushedSource,
+    RowLimits,
+    RowSource,
+    RowsSource,
+    SqlSource,
+)
+from almanac.schemas.declaration.run_section import RunsOn
 from almanac.schemas.declaration.source import FileLimits, FilesSource, SiteSource
 from almanac.schemas.declaration.versions import Index, Retention  # fmt: skip
 from almanac.schemas.declaration.workspace import Workspace

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.nearest import nearest
+from almanac.schemas.declaration.near_words import nearest
 
 _BROWSER = (
     '`render` of a site has Chromium draw its pages: render: {wait_for: "css=…"}. Data that a page\'s scripts '

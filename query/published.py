@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from almanac.query.models.generators import Generator
     from almanac.query.models.rerank import Reranker
     from almanac.schemas.declaration import Declaration
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
     from almanac.schemas.reports import Versions
     from almanac.schemas.results import Answer
 
@@ -186,7 +186,7 @@ class Embedders:
 @cache
 def _bundled(model: str) -> Embedder:
     """A bundled embedder for what is compared with questions, loaded once for all indexes of a process."""
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
     return CachingEmbedder(load_embedder(Embed(model=model, precision="float32"), for_queries=True))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.declaration.urls import http_url
+from almanac.schemas.declaration.url_types import http_url
 from almanac.schemas.errors import UsageError
 
 

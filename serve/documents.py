@@ -6,7 +6,7 @@ from typing import Any
 
 from almanac.core.row_table import ROWS, RowTable
 from almanac.core.templates import fill, render
-from almanac.schemas.declaration.rows import PushedSource
+from almanac.schemas.declaration.row_sources import PushedSource
 from almanac.schemas.hashing import canonical_json
 from almanac.serve.catalog import Catalog
 from almanac.serve.keys import Caller

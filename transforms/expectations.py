@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.expectations import Expectation, Severity, needs_of
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.declared_expectations import Expectation, Severity, needs_of
+from almanac.schemas.declaration.field_rules import FieldRule
 from almanac.schemas.declaration.named_expectations import Known, known_expectation
 from almanac.schemas.declaration.source import Source
 from almanac.transforms.deduplicate import UNIQUE_ID

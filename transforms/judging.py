@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from almanac.schemas.declaration.nearest import did_you_mean
+from almanac.schemas.declaration.near_words import did_you_mean
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import PLACES, Item, Reject
 from almanac.schemas.reports import BrokenValue, JudgedExpectation

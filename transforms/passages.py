@@ -11,7 +11,7 @@ from babel import Locale
 
 from almanac.core.locales import locale_of, primary
 from almanac.core.passage_parts import lay_out
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.field_rules import FieldRule
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.template import parse_template
 from almanac.transforms.written import is_price, written

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from almanac.core.templates import fill
-from almanac.schemas.declaration.fields import FieldRule, Origin
+from almanac.schemas.declaration.field_rules import FieldRule, Origin
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.declaration.template import template_names
 from almanac.schemas.declaration.workspace import Workspace

@@ -23,7 +23,7 @@ from babel.numbers import (
 )
 
 from almanac.core.locales import locale_of, primary
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.field_rules import FieldRule
 
 _DEFAULT = Locale("en")
 _YES_NO = {

@@ -21,7 +21,7 @@ from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
 from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import GateRefused, OperationalError
 from almanac.schemas.items import Reject
 from almanac.schemas.manifest import Check, Verdict

@@ -11,7 +11,7 @@ from almanac.core.code_fingerprint import code_fingerprint
 from almanac.index.lexical.facts import analyzer_fingerprint
 from almanac.query.evaluation.golden import Golden, without_history
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import short_hash
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of

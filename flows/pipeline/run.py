@@ -16,7 +16,7 @@ from almanac.index.versions.store import list_versions, version_dir
 from almanac.query.evaluation.golden import Golden, load_golden
 from almanac.query.evaluation.golden_calibration import is_to_be_fitted
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.manifest import EmbedderInfo
 from almanac.schemas.scope import Scope
 from almanac.spiders.store.raw import RawStore

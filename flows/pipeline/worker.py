@@ -16,7 +16,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import require_precision
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import AlmanacError, UsageError
 
 # What mapping imports is part of its fingerprint. These compute vectors, or carry batches from one process to another.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from almanac.core.extras import Extra
 from almanac.index.api.client import Refusal, Sdk
-from almanac.schemas.declaration.api import OPENAI_URL
+from almanac.schemas.declaration.api_section import OPENAI_URL
 
 if TYPE_CHECKING:
     import httpx2

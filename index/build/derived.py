@@ -17,7 +17,7 @@ from almanac.core.memory import give_back
 from almanac.core.tables import read_batches
 from almanac.index.build.chunk_rows import ChunkRows
 from almanac.index.embedding.subword_fertility import language_fit
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.manifest import Derived
 
 _SAMPLE, _LONGEST = 100, 500  # chunks of each language, and characters of each

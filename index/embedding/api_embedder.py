@@ -13,7 +13,7 @@ from almanac.index.api.batching import MAX_TOKENS, estimate_tokens, pack_request
 from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
 from almanac.index.api.retry import Retry
 from almanac.index.api.sdks import SDKS
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DeclarationError, OperationalError
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.manifest import EmbedderInfo

@@ -17,7 +17,7 @@ from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
     from almanac.index.embedding.encoders import Encode
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
 __all__ = [
     "BUNDLED",
@@ -71,7 +71,7 @@ def load_embedder(embed: "Embed", data: DataDir | None = None, *, for_queries: b
     loaded, CredentialRefused where an API's key is missing.
     """
     if embed.provider != "local":
-        from almanac.schemas.declaration.api import EMBEDDERS, provided
+        from almanac.schemas.declaration.api_section import EMBEDDERS, provided
 
         made: Embedder = provided(EMBEDDERS, embed.provider).load()(embed, data)
         return made

@@ -15,7 +15,7 @@ from almanac.schemas.hashing import canonical_json, file_sha256, sha256
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
 _MINILM = "all-MiniLM-L6-v2"
 BUNDLED = (_MINILM, four_bits.MODEL)  # names that no folder has to be given for
@@ -243,7 +243,7 @@ def describe_embedder(embed: "Embed") -> EmbedderInfo:
     be read.
     """
     if embed.provider != "local":
-        from almanac.schemas.declaration.api import EMBEDDERS, provided
+        from almanac.schemas.declaration.api_section import EMBEDDERS, provided
 
         described: EmbedderInfo = provided(EMBEDDERS, embed.provider).load().describe(embed)
         return described

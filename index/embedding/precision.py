@@ -12,7 +12,7 @@ from almanac.schemas.errors import DeclarationError
 from almanac.schemas.manifest import EmbedderInfo
 
 if TYPE_CHECKING:
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
 log = get_logger("almanac.index")
 

@@ -10,7 +10,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from almanac.index.embedding.word_pieces import load_word_pieces
 
 if TYPE_CHECKING:
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
 _WORD = regex.compile(r"[\p{L}\p{M}\p{N}]+")
 _SPACELESS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]")

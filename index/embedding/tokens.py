@@ -10,7 +10,7 @@ from almanac.core.tables import Batches, read_rows
 from almanac.index.api.batching import estimate_tokens
 from almanac.index.embedding.model_folder import find_model, prompts_of
 from almanac.index.embedding.word_pieces import load_word_pieces
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DeclarationError
 
 _BATCH = 1000

@@ -16,7 +16,7 @@ from almanac.index.embedding.model_folder import find_model
 if TYPE_CHECKING:
     from tokenizers import Encoding
 
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
 
 def load_word_pieces(embed: "Embed") -> "WordPieces | None":

@@ -28,7 +28,7 @@ from almanac.index.vectors.restore import restore_vectors
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.store import read_manifest, version_dir
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.schemas.manifest import Counts, Derived, Manifest, SegmentUse
 

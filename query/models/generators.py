@@ -14,7 +14,7 @@ from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, s
 from almanac.index.api.retry import Retry
 from almanac.index.api.sdks import SDKS
 from almanac.index.api.taken import Taken, change_for, changed
-from almanac.schemas.declaration.api import GENERATORS, provided
+from almanac.schemas.declaration.api_section import GENERATORS, provided
 from almanac.schemas.declaration.generate import Generate
 
 _FAILED = "error"  # finish reason of a failed reply

@@ -11,7 +11,7 @@ from almanac.index.lexical.analyzer import primary_tag
 
 if TYPE_CHECKING:
     from almanac.index.reader import OpenVersion
-    from almanac.schemas.declaration.embed import Embed
+    from almanac.schemas.declaration.embed_section import Embed
 
 _NO_LANGUAGE = re.compile(r"https?://\S+|(?<!\S)\S[^\s@]*@\S+|[\d\W_]+")
 # From this probability on, 99 % of short questions are identified correctly; below it, the generating model is the

@@ -8,9 +8,9 @@ from pydantic import Field, field_validator, model_validator
 
 from almanac.schemas.declaration.credentials import Auth, OAuth, Secret, Token, check_cookies, check_headers
 from almanac.schemas.declaration.expressions import JmesPath, Regex
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.schemas.declaration.sizes import Bytes
 
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]

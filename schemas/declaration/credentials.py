@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, Seriali
 from pydantic_core import PydanticCustomError
 
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.urls import HttpUrl
+from almanac.schemas.declaration.url_types import HttpUrl
 
 REVEALED = {"reveal_secrets": True}
 

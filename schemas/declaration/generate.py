@@ -4,7 +4,7 @@ from typing import Any, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from almanac.schemas.declaration.api import GENERATORS, ApiSection, provided
+from almanac.schemas.declaration.api_section import GENERATORS, ApiSection, provided
 
 
 class Generate(ApiSection):

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Priv
 
 from almanac.schemas.declaration.crawling import FieldName
 from almanac.schemas.declaration.expressions import finds_elements
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.template import Known, Template, template_names, unknown_field, unknown_name
 

@@ -8,15 +8,15 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator, model_validator
 
-from almanac.schemas.declaration.answer import AnswerWords
-from almanac.schemas.declaration.chunk import Chunk
-from almanac.schemas.declaration.embed import Embed
-from almanac.schemas.declaration.expectations import unfit_expectations
-from almanac.schemas.declaration.gate import Gate, Validate
+from almanac.schemas.declaration.answer_section import AnswerWords
+from almanac.schemas.declaration.chunk_section import Chunk
+from almanac.schemas.declaration.declared_expectations import unfit_expectations
+from almanac.schemas.declaration.embed_section import Embed
+from almanac.schemas.declaration.gate_section import Gate, Validate
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.declaration.model import DeclaredModel, Finding, refuse
 from almanac.schemas.declaration.retrieve import Retrieve
-from almanac.schemas.declaration.run import RunsOn
+from almanac.schemas.declaration.run_section import RunsOn
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.declaration.template import template_names, unknown_field, unknown_name
 from almanac.schemas.declaration.versions import Index, Retention

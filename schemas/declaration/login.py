@@ -7,7 +7,7 @@ from pydantic import Field
 from almanac.schemas.declaration.credentials import Secret
 from almanac.schemas.declaration.item_rules import MarkupSelector
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.urls import HttpUrl
+from almanac.schemas.declaration.url_types import HttpUrl
 
 
 class Login(DeclaredModel):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
-from almanac.schemas.declaration.nearest import did_you_mean
+from almanac.schemas.declaration.near_words import did_you_mean
 
 # row: judged item by item. column: one value of all items of a source. table: how many items there are. names: which
 # fields the items have.

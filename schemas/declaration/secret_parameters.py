@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit
 
 from pydantic import SecretStr
 
-from almanac.schemas.declaration.urls import ascii_host
+from almanac.schemas.declaration.url_types import ascii_host
 
 _MASK = "*" * 10
 # What may stand between a name and its value: in a URL, also escaped in HTML, JSON or another URL, or in JSON, a script

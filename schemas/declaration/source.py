@@ -15,24 +15,24 @@ from pydantic import (
     model_validator,
 )
 
-from almanac.schemas.declaration.addresses import private_host, refusal
 from almanac.schemas.declaration.crawling import Follow, Limits, Listing, Pagination, Politeness
 from almanac.schemas.declaration.credentials import Auth
 from almanac.schemas.declaration.expressions import Regex
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.git import Git
 from almanac.schemas.declaration.globs import Glob
 from almanac.schemas.declaration.item_rules import ItemRules, MarkupSelector
 from almanac.schemas.declaration.login import Login
 from almanac.schemas.declaration.model import Finding, refuse
-from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.private_hosts import private_host, refusal
+from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.schemas.declaration.render import Render, read_render
 from almanac.schemas.declaration.request import Request
-from almanac.schemas.declaration.rows import CommandSource, PushedSource, RowsSource, SqlSource
+from almanac.schemas.declaration.row_sources import CommandSource, PushedSource, RowsSource, SqlSource
 from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.sizes import Bytes
 from almanac.schemas.declaration.template import template_names
-from almanac.schemas.declaration.urls import Domain, HttpUrl, domain_of
+from almanac.schemas.declaration.url_types import Domain, HttpUrl, domain_of
 
 _ROW_FORMATS = frozenset({"csv", "tsv", "json", "jsonl", "ndjson"})
 Fetched = Literal["html", "pdf", "docx", "pptx", "xlsx", "epub", "eml"]

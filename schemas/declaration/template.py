@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
-from almanac.schemas.declaration.fields import FieldRule
-from almanac.schemas.declaration.nearest import nearest
+from almanac.schemas.declaration.field_rules import FieldRule
+from almanac.schemas.declaration.near_words import nearest
 
 Known = Mapping[str, FieldRule | None]  # name → its rule; None for a value without parts
 

@@ -19,7 +19,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import IResolutionReceiver
 from zope.interface import implementer  # type: ignore[import-untyped]  # ships no types
 
-from almanac.schemas.declaration.addresses import describe, private_kind, refusal
+from almanac.schemas.declaration.private_hosts import describe, private_kind, refusal
 from almanac.spiders.crawling.refusal import Refusal
 
 _REMEMBERED_HOSTS = 10_000

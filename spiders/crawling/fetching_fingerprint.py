@@ -1,7 +1,7 @@
 """Fingerprint of the fetching rules: two crawls with the same one request the same pages in the same way."""
 
-from almanac.schemas.declaration.reading import ReadingLimits
-from almanac.schemas.declaration.rows import SqlSource
+from almanac.schemas.declaration.reading_limits import ReadingLimits
+from almanac.schemas.declaration.row_sources import SqlSource
 from almanac.schemas.declaration.source import RowSource, SiteSource, Source
 from almanac.schemas.hashing import short_hash
 

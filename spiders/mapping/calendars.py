@@ -4,7 +4,7 @@ import re
 from datetime import date, timedelta
 
 from almanac.core.locales import primary
-from almanac.schemas.declaration.fields import Calendar
+from almanac.schemas.declaration.field_rules import Calendar
 from almanac.spiders.mapping.numbers import shown
 
 # The calendar that pages in a language are dated by, besides the Gregorian one. That of Arabic and Urdu pages depends

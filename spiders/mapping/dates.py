@@ -14,8 +14,8 @@ import dateparser  # type: ignore[import-untyped]  # ships no types
 from babel import Locale
 
 from almanac.core.locales import locale_of, primary
+from almanac.schemas.declaration.field_rules import Calendar
 from almanac.schemas.declaration.field_values import UNIX_FORMATS
-from almanac.schemas.declaration.fields import Calendar
 from almanac.spiders.mapping.calendars import calendar_hint, check_calendar, with_gregorian_date
 from almanac.spiders.mapping.casing import has_two_i, lower
 from almanac.spiders.mapping.locales import is_month_first

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.render import Render
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import NoRecords

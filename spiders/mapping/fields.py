@@ -7,7 +7,7 @@ from typing import Any
 
 from almanac.core.patterns import TooSlow, first_group
 from almanac.core.unforeseen import FORESEEN, reason_of_defect
-from almanac.schemas.declaration.fields import FieldRule, Process
+from almanac.schemas.declaration.field_rules import FieldRule, Process
 from almanac.spiders.mapping.casing import lower, title, upper
 from almanac.spiders.mapping.machine_dates import machine_date
 from almanac.spiders.mapping.values import convert

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from almanac.schemas.crawl_outcome import NotFetched
-from almanac.schemas.declaration.addresses import private_host, refusal
+from almanac.schemas.declaration.private_hosts import private_host, refusal
 from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.source import FilesSource, RowSource, SiteSource, Source
 from almanac.schemas.errors import NoRecords, UsageError

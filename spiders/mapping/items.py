@@ -10,7 +10,7 @@ import parsel
 
 from almanac.core.templates import fill
 from almanac.core.unforeseen import FORESEEN, reason_of_defect
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, RowSource, SiteSource, Source
 from almanac.schemas.items import Draft, Markup, Reject
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields, told_hidden

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.field_rules import Selector
 from almanac.schemas.declaration.source import FilesSource, Source
 from almanac.schemas.items import Reject
 from almanac.spiders.mapping.fields import told_hidden

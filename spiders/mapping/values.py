@@ -9,7 +9,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from almanac.schemas.declaration.fields import Calendar, FieldType
+from almanac.schemas.declaration.field_rules import Calendar, FieldType
 from almanac.spiders.mapping.dates import read_date
 from almanac.spiders.mapping.numbers import read_number, shown
 from almanac.spiders.mapping.prices import read_price

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, urljoin, urlsplit
 
-from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.field_rules import Selector
 from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords

@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
-from almanac.schemas.declaration.addresses import private_host
+from almanac.schemas.declaration.private_hosts import private_host
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import AlmanacError, UsageError
 from almanac.schemas.items import Page

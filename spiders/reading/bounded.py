@@ -21,7 +21,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]  # ships no types
 
 from almanac.core.extras import how_to_install, missing_package
-from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.spiders.reading.document import Document, Interrupted, Unreadable, document_of
 
 _CHILD = "almanac.spiders.reading.reading_child"

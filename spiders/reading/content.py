@@ -14,8 +14,8 @@ from lxml.etree import iselement
 from w3lib.encoding import read_bom
 from w3lib.html import get_base_url
 
-from almanac.schemas.declaration.fields import Selector
-from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.field_rules import Selector
+from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.schemas.declaration.source import Source
 from almanac.schemas.items import Page
 from almanac.schemas.left_out import LeftOut

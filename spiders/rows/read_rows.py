@@ -15,7 +15,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.core.row_table import ROWS, UNREAD, RowTable
 from almanac.core.templates import fill, render
 from almanac.schemas.crawl_outcome import CrawlOutcome, FailedPage
-from almanac.schemas.declaration.rows import CommandSource, PushedSource
+from almanac.schemas.declaration.row_sources import CommandSource, PushedSource
 from almanac.schemas.declaration.source import RowSource
 from almanac.schemas.errors import NoRecords, OperationalError
 from almanac.schemas.items import Page

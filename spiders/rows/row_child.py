@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from almanac.core.lifetime import die_with_parent, watch_stdin
-from almanac.schemas.declaration.rows import CommandSource, RowsSource, SqlSource
+from almanac.schemas.declaration.row_sources import CommandSource, RowsSource, SqlSource
 from almanac.schemas.errors import AlmanacError, DeclarationError
 from almanac.spiders.rows.dlt_state import kept_state
 from almanac.spiders.rows.plain_values import as_line

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict
 
 from almanac.core.lifetime import how_it_ended, tell_job
 from almanac.schemas.declaration.credentials import REVEALED
-from almanac.schemas.declaration.rows import CommandSource, SqlSource
+from almanac.schemas.declaration.row_sources import CommandSource, SqlSource
 from almanac.schemas.declaration.source import RowSource
 from almanac.schemas.errors import CredentialRefused, DeclarationError, OperationalError, Unreachable, UsageError
 

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from almanac.core.extras import how_to_install
-from almanac.schemas.declaration.nearest import did_you_mean
-from almanac.schemas.declaration.rows import SqlSource
+from almanac.schemas.declaration.near_words import did_you_mean
+from almanac.schemas.declaration.row_sources import SqlSource
 from almanac.schemas.declaration.template import template_names
 from almanac.schemas.errors import (
     AlmanacError,

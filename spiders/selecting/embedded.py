@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import parsel
 
 from almanac.core.logs import get_logger
-from almanac.schemas.declaration.fields import FieldRule, Script, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Script, Selector
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.scripts import named_data, read_data
 from almanac.spiders.selecting.selectors import (

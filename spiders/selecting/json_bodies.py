@@ -4,7 +4,7 @@ error in JSON.
 
 import json
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.source import FilesSource, SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.selectors import search_json

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 import parsel
 from w3lib.url import safe_url_string
 
-from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.field_rules import Selector
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list, links_of_list

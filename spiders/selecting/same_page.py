@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import parsel
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.hashing import sha256
 from almanac.spiders.reading.content import Content

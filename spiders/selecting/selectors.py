@@ -16,7 +16,7 @@ from jmespath.visitor import TreeInterpreter
 from lxml import etree
 from parsel.csstranslator import GenericTranslator, HTMLTranslator
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.escaped import with_markup_parsed
 from almanac.spiders.reading.markup import parse_markup

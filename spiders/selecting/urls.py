@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
 
 from almanac.core.patterns import TooSlow, search
-from almanac.schemas.declaration.urls import ascii_host
+from almanac.schemas.declaration.url_types import ascii_host
 
 # the longest that common servers and proxies accept; longer ones nearly always come from a loop of parameters
 MAX_URL_LENGTH = 2083

@@ -9,7 +9,7 @@ from typing import Any
 import parsel
 from lxml import etree
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list

@@ -125,7 +125,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     [
         ("spiders/mapping/prices.py", '"""', '"""Reworded. ', set()),
         ("spiders/mapping/prices.py", "\nimport ", "\n# A comment.\n\nimport ", set()),
-        ("schemas/declaration/fields.py", 'description="', 'description="Reworded: ', set()),
+        ("schemas/declaration/field_rules.py", 'description="', 'description="Reworded: ', set()),
         ("spiders/selecting/pagination.py", "return None", "return 0", {"mapping"}),
         ("spiders/reading/currencies.py", "return None", "return 0", {"mapping"}),
         ("spiders/store/raw.py", "return None", "return 0", set()),

@@ -19,7 +19,7 @@ from almanac.index.api.client import Api, ApiKey
 from almanac.index.api.rate_limit import RateLimit
 from almanac.index.api.sdks import SDKS
 from almanac.index.embedding.model_folder import require_models
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import Page
 from almanac.spiders.reading.content import Content

@@ -38,7 +38,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import validate
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.store import read_manifest
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import read_cards

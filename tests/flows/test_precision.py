@@ -16,7 +16,7 @@ from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.store import version_dir
 from almanac.query.published import open_index
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DeclarationError, EmbedderMismatch
 from tests.index import making
 

@@ -20,9 +20,9 @@ from twisted.internet import _resolver
 from w3lib.url import safe_url_string
 
 from almanac.core.settings import installation
-from almanac.schemas.declaration.addresses import private_kind
+from almanac.schemas.declaration.private_hosts import private_kind
 from almanac.schemas.declaration.source import SiteSource
-from almanac.schemas.declaration.urls import domain_of
+from almanac.schemas.declaration.url_types import domain_of
 from almanac.spiders.crawling import addresses
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.selecting.urls import canonical_url

@@ -14,7 +14,7 @@ from almanac.core import patterns
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.field_rules import FieldRule
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
 from almanac.spiders.mapping.fields import FieldScope, read_field

@@ -10,7 +10,7 @@ import pytest
 
 from almanac.core.settings import quiet_engines
 from almanac.index.embedding.model_folder import find_model
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 
 READS = 32  # tokens
 DIMENSION = 16

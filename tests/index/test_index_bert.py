@@ -24,7 +24,7 @@ from almanac.index.embedding.encoders import _load
 from almanac.index.embedding.library_models import LibraryModel
 from almanac.index.embedding.model_folder import BUNDLED, find_model
 from almanac.index.embedding.open_vino import Encoder, passes
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from tests.conftest import ROOT
 from tests.index.small_models import KINDS, save_embedder, save_kind
 
@@ -87,7 +87,7 @@ def test_a_prompt_stands_before_the_text(tmp_path: Path) -> None:
 
 _ASKS = (
     "import sys, numpy; from almanac.index.embedding.embedder import load_embedder; from "
-    "almanac.schemas.declaration.embed import Embed; found = load_embedder(Embed(model=sys.argv[1], "
+    "almanac.schemas.declaration.embed_section import Embed; found = load_embedder(Embed(model=sys.argv[1], "
     "precision='float32')).embed_documents(sys.argv[3:]); numpy.save(sys.argv[2], found); "
     "sys.exit('torch' in sys.modules)"
 )
@@ -242,7 +242,7 @@ def test_embedders_of_a_model_share_it() -> None:
 def test_a_bundled_model_needs_no_torch_and_tells_nobody(call: str, model: str) -> None:
     code = (
         "import sys; from almanac.index.embedding.embedder import load_embedder; from "
-        "almanac.schemas.declaration.embed import Embed; "
+        "almanac.schemas.declaration.embed_section import Embed; "
         f"load_embedder(Embed(model='{model}', precision='float32'), {call}(['When do boats leave?']); "
         "print({'torch', 'onnxruntime'} & set(sys.modules), sys.modules['openvino_telemetry'])"
     )
@@ -254,7 +254,7 @@ _INTERRUPTED = """
 import mmap, signal, sys, threading
 from almanac.index.embedding.embedder import LocalEmbedder
 from almanac.index.embedding.encoders import _load
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 embedders = [LocalEmbedder(Embed(precision="float32"))]
 embedders[0].embed_documents(["Two are back."])
 _load.cache_clear()

@@ -15,7 +15,7 @@ from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder, l
 from almanac.index.embedding.model_folder import ModelFolder
 from almanac.index.embedding.precision import require_precision, resolve
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DeclarationError
 from tests.index.conftest import INFO
 from tests.proof.base import LONG
@@ -43,7 +43,7 @@ def model_folder(path: Path, **pooling: object) -> Path:
 def test_bundled_model_is_described_without_loading_it() -> None:
     code = (
         "import sys; from almanac.index.embedding.embedder import describe_embedder; from "
-        "almanac.schemas.declaration.embed import Embed\n"
+        "almanac.schemas.declaration.embed_section import Embed\n"
         "print(describe_embedder(Embed()).model_dump_json()); assert not {'torch', 'transformers', "
         "'chromadb'} & set(sys.modules)"
     )

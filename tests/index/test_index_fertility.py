@@ -6,7 +6,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from almanac.index.embedding import subword_fertility as module
 from almanac.index.embedding.subword_fertility import language_fit, subword_fertility
 from almanac.index.embedding.word_pieces import WordPieces
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 
 
 def _fit(text: str) -> float:

@@ -17,7 +17,7 @@ from almanac.index.embedding import four_bits
 from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.embedding.four_bits import FourBits, PackagedFile
 from almanac.index.embedding.tokens import count_truncated, max_tokens, token_spans
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DeclarationError, StorageError
 from almanac.schemas.hashing import sha256
 from tests.proof.base import LONG
@@ -137,7 +137,7 @@ def test_the_multilingual_model_makes_the_vectors_that_its_file_stands_for() -> 
     """
     code = (
         "import json, sys; from almanac.index.embedding.embedder import load_embedder; from "
-        "almanac.schemas.declaration.embed import Embed\n"
+        "almanac.schemas.declaration.embed_section import Embed\n"
         "embedder = load_embedder(Embed(model='multilingual-e5-small-q4')); question, *passages = "
         "json.load(sys.stdin)\n"
         "print(json.dumps([*embedder.embed_queries([question]).tolist(), "

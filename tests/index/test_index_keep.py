@@ -39,7 +39,7 @@ from almanac.index.versions.store import (
     version_names,
 )
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DamagedVersion, GateRefused, NotFound, RunLocked, UsageError
 from almanac.schemas.manifest import Counts
 from tests.index import making

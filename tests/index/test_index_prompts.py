@@ -21,7 +21,7 @@ from almanac.index.embedding.tokens import count_tokens, count_truncated, max_to
 from almanac.index.vectors.store import VectorStore
 from almanac.index.versions.store import read_manifest
 from almanac.query import open_index
-from almanac.schemas.declaration.embed import Embed, Prompts
+from almanac.schemas.declaration.embed_section import Embed, Prompts
 from almanac.schemas.errors import DeclarationError, EmbedderMismatch
 from tests.flows.commands import carry_out
 from tests.index.making import without_children

@@ -16,7 +16,7 @@ from almanac.core.tables import batches_of, write_table
 from almanac.index.build import digest
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.hashing import sha256
 
 

@@ -47,7 +47,7 @@ from almanac.index.versions.store import (
     version_names,
 )
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DamagedVersion, UsageError
 from almanac.schemas.manifest import Manifest, SegmentUse
 from almanac.schemas.reports import CompactResult

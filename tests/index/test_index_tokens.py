@@ -14,7 +14,7 @@ from almanac.index.embedding.tokens import (
     max_tokens,
     token_spans,
 )
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.items import ChunkRow
 
 _EMBED = Embed()

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from almanac.index.embedding.model_folder import BUNDLED, find_model
 from almanac.index.embedding.word_pieces import UnigramPieces, WordPieces, read_word_pieces
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 
 _ODD = [
     "",

@@ -5,7 +5,7 @@ import pytest
 from almanac.index.embedding.embedder import BUNDLED, load_embedder
 from almanac.query.answering.reading import Reader
 from almanac.query.models.embedding_cache import CachingEmbedder
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from almanac.query.answering.extractive import Picked
 from almanac.query.answering.reading import Reader
 from almanac.query.answering.sentences import sentences_of
 from almanac.query.published import PublishedIndex, open_index
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import StorageError
 from tests.query.answering import UNKNOWN, ask, make_hit
 from tests.query.small_base import SmallBase

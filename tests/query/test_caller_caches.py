@@ -22,7 +22,7 @@ from almanac.query.retrieval.access import KnownFields, WorkspaceCache
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict

@@ -13,8 +13,8 @@ from almanac.core.settings import DataDir
 from almanac.index.embedding.embedder import Embedder, LocalEmbedder, Vectors, load_embedder
 from almanac.query import open_index, published
 from almanac.query.published import PublishedIndex
-from almanac.schemas.declaration.answer import AnswerWords
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.answer_section import AnswerWords
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import OperationalError
 from almanac.serve.catalog import Catalog
 from tests.query.small_base import NOTES, SmallBase

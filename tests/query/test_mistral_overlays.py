@@ -12,7 +12,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
 from almanac.query.published import PublishedIndex
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import CredentialRefused
 from almanac.schemas.results import Answer
 from tests.conftest import Example

@@ -10,7 +10,7 @@ from almanac.query import open_index
 from almanac.query.answering.wording import MULTILINGUAL, note_on_language
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.question_language import QuestionLanguage, language_of_question, question_language
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.results import Answer
 from tests.growth import assert_linear
 from tests.query.small_base import SmallBase

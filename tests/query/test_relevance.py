@@ -27,7 +27,7 @@ from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.query.retrieval.term_coverage import term_coverage, term_weights
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.manifest import Calibration, Curve, EmbedderInfo, Verdict
 from tests.flows.commands import carry_out

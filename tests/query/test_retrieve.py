@@ -18,7 +18,7 @@ from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import UsageError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict

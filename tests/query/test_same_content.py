@@ -17,7 +17,7 @@ from almanac.index.versions.publish import finish_version
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict
 from tests.index.conftest import Base, HashEmbedder

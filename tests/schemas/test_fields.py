@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from twisted.internet._resolver import GAIResolver
 
-from almanac.schemas.declaration.addresses import private_kind
+from almanac.schemas.declaration.private_hosts import private_kind
 from almanac.spiders.crawling import addresses, browser, crawl_process, drawing
 from almanac.spiders.crawling.job import Job
 

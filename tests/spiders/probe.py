@@ -17,7 +17,7 @@ from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from almanac.schemas.declaration.addresses import private_kind
+from almanac.schemas.declaration.private_hosts import private_kind
 from almanac.schemas.declaration.source import SiteSource
 from almanac.spiders.crawling import addresses
 from almanac.spiders.crawling.crawl_settings import settings_for

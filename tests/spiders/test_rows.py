@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from almanac.core.lifetime import process_start
 from almanac.core.row_table import ROWS, RowTable
 from almanac.schemas.crawl_outcome import CrawlOutcome
-from almanac.schemas.declaration.rows import RowLimits
+from almanac.schemas.declaration.row_sources import RowLimits
 from almanac.schemas.declaration.source import RowSource
 from almanac.schemas.errors import DeclarationError, NoRecords, OperationalError, Unreachable
 from almanac.schemas.items import Draft, Page, Reject

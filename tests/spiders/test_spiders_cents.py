@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.field_rules import FieldRule
 from almanac.schemas.items import Page
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_field
 from almanac.spiders.mapping.values import convert

@@ -6,7 +6,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from almanac.schemas.declaration.crawling import Pagination
-from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.field_rules import Selector
 from almanac.schemas.declaration.source import FilesSource, SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.schemas.items import Page, Reject

@@ -27,8 +27,8 @@ import pytest
 from docx.oxml import OxmlElement
 from pptx.util import Inches
 
-from almanac.schemas.declaration.chunk import Chunk
-from almanac.schemas.declaration.reading import ReadingLimits
+from almanac.schemas.declaration.chunk_section import Chunk
+from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.schemas.declaration.source import FilesSource
 from almanac.schemas.items import PLACES, Draft, Item, Page, Reject
 from almanac.spiders.crawling.find_files import FoundFile

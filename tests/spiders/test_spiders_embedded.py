@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from almanac.schemas.declaration.fields import FieldRule, Selector
+from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.items import Page
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_field, read_fields
 from almanac.spiders.reading.content import Content, parse_json

@@ -25,8 +25,8 @@ from scrapy.settings import Settings
 
 from almanac.core.load import load_declaration
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.addresses import private_host, private_kind
 from almanac.schemas.declaration.credentials import REVEALED
+from almanac.schemas.declaration.private_hosts import private_host, private_kind
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError, NoRecords
 from almanac.spiders.crawling.crawl import crawl_site

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.core.templates import fill
-from almanac.schemas.declaration.fields import Calendar, FieldRule, FieldType
+from almanac.schemas.declaration.field_rules import Calendar, FieldRule, FieldType
 from almanac.schemas.items import Page
 from almanac.spiders.mapping.fields import FieldScope, read_field
 from almanac.spiders.mapping.values import convert

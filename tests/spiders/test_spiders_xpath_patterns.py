@@ -4,7 +4,7 @@ import pytest
 from lxml import etree
 
 from almanac.core import patterns
-from almanac.schemas.declaration.fields import Selector
+from almanac.schemas.declaration.field_rules import Selector
 from almanac.schemas.items import Page
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.selectors import select

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, StoredItems, batches_of
-from almanac.schemas.declaration.chunk import Chunk
+from almanac.schemas.declaration.chunk_section import Chunk
 from almanac.schemas.items import Item
 from almanac.transforms.assemble import cut_items, items_to_cut, split_items, write_chunks, write_items
 from almanac.transforms.chunking.chunker import Chunker

@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from almanac.schemas.declaration.chunk import Chunk
+from almanac.schemas.declaration.chunk_section import Chunk
 from almanac.schemas.items import PLACES, Item
 from almanac.transforms.chunking.chunker import Chunker
 from almanac.transforms.chunking.headings import find_headings

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from almanac.core.passage_parts import lay_out, parts_of
 from almanac.schemas.declaration import Declaration
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.field_rules import FieldRule
 from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Draft, Item
 from almanac.transforms.passages import BUDGET, label_of

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from almanac.core.templates import fill
-from almanac.schemas.declaration.chunk import Chunk, ChunkLimits
+from almanac.schemas.declaration.chunk_section import Chunk, ChunkLimits
 from almanac.schemas.items import PLACES, ChunkRow, Item
 from almanac.transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
 from almanac.transforms.chunking.sections import Outline, split_by_sections

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from almanac.schemas.declaration.chunk import ChunkLimits
+from almanac.schemas.declaration.chunk_section import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.separators import split_recursively
 

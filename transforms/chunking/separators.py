@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from almanac.schemas.declaration.chunk import ChunkLimits
+from almanac.schemas.declaration.chunk_section import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.packing import (
     blank_lines,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from almanac.schemas.declaration.chunk import ChunkLimits
+from almanac.schemas.declaration.chunk_section import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 from almanac.transforms.chunking.packing import lines, pack_pieces, pieces_of, sentences, spaces, with_overlap, words
 

@@ -5,7 +5,7 @@ of the last.
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
-from almanac.schemas.declaration.chunk import ChunkLimits
+from almanac.schemas.declaration.chunk_section import ChunkLimits
 from almanac.transforms.chunking.layout import Layout, Span
 
 _NEAR = 80  # characters before the limit of a window within which it ends with a sentence or line if it can

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from almanac.schemas.declaration.expectations import Expectation
+from almanac.schemas.declaration.declared_expectations import Expectation
 from almanac.schemas.declaration.model import DeclaredModel, Growth, Share
 
 

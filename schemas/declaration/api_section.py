@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.urls import BaseUrl, ServerUrl
+from almanac.schemas.declaration.url_types import BaseUrl, ServerUrl
 
 MISTRAL_URL, OPENAI_URL = "https://api.mistral.ai", "https://api.openai.com/v1"
 # The groups of entry points by which packages bring embedders and generators; Almanac's own are among them.

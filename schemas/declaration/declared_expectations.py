@@ -8,10 +8,10 @@ from pydantic import AfterValidator, ConfigDict, Field, ValidationError, Validat
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from almanac.schemas.declaration.expressions import Regex, check_regex
-from almanac.schemas.declaration.fields import FieldRule
+from almanac.schemas.declaration.field_rules import FieldRule
 from almanac.schemas.declaration.model import DeclaredModel, Finding, Share
 from almanac.schemas.declaration.named_expectations import Known, known_expectation, wrong_arguments
-from almanac.schemas.declaration.nearest import did_you_mean
+from almanac.schemas.declaration.near_words import did_you_mean
 
 Severity = Literal["quarantine", "warn", "refuse"]
 Needs = Literal["anything", "number", "text", "length", "number or date"]

@@ -4,9 +4,9 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from almanac.schemas.declaration.api import EMBEDDERS, ApiSection, provided
+from almanac.schemas.declaration.api_section import EMBEDDERS, ApiSection, provided
 from almanac.schemas.declaration.model import DeclaredModel
-from almanac.schemas.declaration.urls import BaseUrl
+from almanac.schemas.declaration.url_types import BaseUrl
 
 # lengths of the vectors of models that providers serve
 DIMENSIONS = {
