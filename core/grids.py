@@ -10,7 +10,7 @@ from typing import Any
 from lxml import etree
 from lxml import html as lxml_html
 
-from almanac.core.controls import drop_controls
+from almanac.core.control_characters import drop_controls
 from almanac.core.spanned_cells import own_rows, write_out_spanned
 from almanac.core.table_heads import is_name, is_value, joined, kind_of, pipe_table
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml.html import defs
 
-from almanac.core.controls import without_controls
+from almanac.core.control_characters import without_controls
 from almanac.spiders.reading.markup import parse_markup
 from almanac.spiders.reading.rewriting import local_name
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from lxml import etree, html
 
-from almanac.core.controls import without_controls
+from almanac.core.control_characters import without_controls
 from almanac.spiders.reading.mathml import formula_text
 from almanac.spiders.reading.rewriting import class_names, local_name, remove, replace_by_text
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lxml import etree
 
-from almanac.core.controls import without_controls
+from almanac.core.control_characters import without_controls
 from almanac.spiders.reading.rewriting import class_names, remove, replace_by_text
 
 _UNSEEN = ("noscript", "template", "script", "style")

@@ -8,7 +8,7 @@ import parsel
 from lxml import etree
 from lxml import html as lxml_html
 
-from almanac.core.controls import without_controls
+from almanac.core.control_characters import without_controls
 
 # libxml2 stops at 2048 levels and drops the rest of the page; recursive functions fail earlier. Browsers flatten at
 # 512.

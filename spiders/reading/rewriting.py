@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from almanac.core.controls import without_controls
+from almanac.core.control_characters import without_controls
 
 
 def remove(element: Any) -> None:

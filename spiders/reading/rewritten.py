@@ -14,7 +14,7 @@ from typing import Any
 
 from lxml import etree
 
-from almanac.core.controls import drop_controls
+from almanac.core.control_characters import drop_controls
 from almanac.schemas.left_out import LeaveOut, untold
 from almanac.spiders.reading.formulas import write_formulas
 from almanac.spiders.reading.images import alt_text, drop_fallbacks, write_images
