@@ -121,7 +121,7 @@ def _bare(arguments: argparse.Namespace) -> None:
 def _almanac(arguments: argparse.Namespace) -> None:
 
     from almanac.schemas.declaration import Declaration
-    from almanac.spiders.crawling.start import start_ahead
+    from almanac.spiders.crawling.crawl_start import start_ahead
 
     start_ahead()
     from almanac.core.settings import DataDir

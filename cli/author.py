@@ -289,7 +289,7 @@ def _show(declaration: "Declaration", chosen: "Source", report: "PageReport", *,
     from almanac.schemas.declaration.source import SiteSource
     from almanac.schemas.items import Item, Reject
     from almanac.schemas.left_out import CURES, characters_in
-    from almanac.spiders.selecting.documents import describe_not_fetched
+    from almanac.spiders.selecting.linked_documents import describe_not_fetched
     from almanac.spiders.selecting.links import describe_unfollowed
     from almanac.transforms.prepare import prepare_items
 

@@ -56,7 +56,7 @@ def run(
 
     wait_until_ready = start_api(folder)
     if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
-        from almanac.spiders.crawling.start import start_ahead as start_crawl_ahead
+        from almanac.spiders.crawling.crawl_start import start_ahead as start_crawl_ahead
 
         start_crawl_ahead()
     from almanac.cli.run_report import say_what_next, show_report

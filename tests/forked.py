@@ -26,7 +26,7 @@ from unittest.mock import patch
 _HIGHEST = 4096  # descriptors
 _M_PERTURB = -6  # of glibc's mallopt, which reads GLIBC_TUNABLES only as a program starts
 # what starts the children that are forked
-_STARTING = ("almanac.spiders.crawling.start", "almanac.index.build.child_process")
+_STARTING = ("almanac.spiders.crawling.crawl_start", "almanac.index.build.child_process")
 
 
 class Forked(subprocess.Popen[str]):
@@ -69,7 +69,7 @@ def forked_crawls() -> Iterator[None]:
     """Crawls are forked within the block."""
     import_crawls()  # so that children have it
     forking = SimpleNamespace(**{**vars(subprocess), "Popen": Forked})
-    with patch("almanac.spiders.crawling.start.subprocess", forking):
+    with patch("almanac.spiders.crawling.crawl_start.subprocess", forking):
         yield
 
 

@@ -21,7 +21,7 @@ from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.reports import PruneResult
 from almanac.spiders.store.raw import RawStore
-from almanac.spiders.store.retention import Pruned
+from almanac.spiders.store.raw_retention import Pruned
 
 log = get_logger("almanac.retention")
 

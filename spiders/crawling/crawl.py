@@ -29,14 +29,14 @@ from almanac.schemas.errors import (
 )
 from almanac.spiders.crawling.browser_state import browser_state
 from almanac.spiders.crawling.chromium import DOES_NOT_START, require_browser, why_it_does_not_start
+from almanac.spiders.crawling.crawl_job import NO_BROWSER, NOT_LOGGED_IN, STORAGE_FAILED, Job
+from almanac.spiders.crawling.crawl_start import crawl_process
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of
-from almanac.spiders.crawling.job import NO_BROWSER, NOT_LOGGED_IN, STORAGE_FAILED, Job
 from almanac.spiders.crawling.page_carryover import carry_over_pages
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
-from almanac.spiders.crawling.start import crawl_process
 from almanac.spiders.crawling.stats import CrawlStats, read_stats
 from almanac.spiders.reading.linked_types import type_of_headers
-from almanac.spiders.selecting.documents import READABLE, remedy
+from almanac.spiders.selecting.linked_documents import READABLE, remedy
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import canonical_url, is_on_domains
 from almanac.spiders.selecting.withheld import WITHHELD

@@ -17,8 +17,8 @@ from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import StorageError
 from almanac.spiders.crawling.chromium import DOES_NOT_START
+from almanac.spiders.crawling.crawl_job import NO_BROWSER, NOT_LOGGED_IN, STORAGE_FAILED, Job
 from almanac.spiders.crawling.crawl_settings import settings_for
-from almanac.spiders.crawling.job import NO_BROWSER, NOT_LOGGED_IN, STORAGE_FAILED, Job
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.crawling.site_spider import SiteSpider

@@ -12,7 +12,7 @@ from almanac.spiders.crawling.chain import Chain
 from almanac.spiders.crawling.frontier import Frontier, Waiting
 from almanac.spiders.crawling.previous_crawls import PreviousPages
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.documents import LinkTexts
+from almanac.spiders.selecting.linked_documents import LinkTexts
 from almanac.spiders.selecting.links import Link, UrlPolicy
 
 _PROBES = 3

@@ -16,7 +16,7 @@ from almanac.spiders.crawling.frontier import Waiting
 from almanac.spiders.crawling.middlewares import is_robots_txt, may_see_credentials, sends_to_login
 from almanac.spiders.crawling.problems import ARRIVED, document_of, header
 from almanac.spiders.reading.content import Content
-from almanac.spiders.reading.refresh import forwards_to
+from almanac.spiders.reading.meta_refresh import forwards_to
 from almanac.spiders.selecting.embedded import find
 
 _FORBIDDEN = frozenset({401, 403})

@@ -36,8 +36,8 @@ from almanac.spiders.crawling.stats import CrawlStats
 from almanac.spiders.crawling.tally import Tally
 from almanac.spiders.crawling.unknown_urls import UnknownUrls
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.documents import LinkTexts, not_fetched_by_type
 from almanac.spiders.selecting.json_bodies import begins_as_json, problem_of_json
+from almanac.spiders.selecting.linked_documents import LinkTexts, not_fetched_by_type
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.withheld import gone_by, withheld
 from almanac.spiders.store.journal import Entry

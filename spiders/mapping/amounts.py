@@ -9,7 +9,7 @@ from babel.core import get_global
 from babel.numbers import get_currency_name, get_currency_precision, get_territory_currencies
 
 from almanac.core.locales import locale_of
-from almanac.spiders.mapping.locales import decimal_mark
+from almanac.spiders.mapping.notations import decimal_mark
 from almanac.spiders.mapping.numbers import NUMBER, RANGE, to_decimal
 from almanac.spiders.mapping.rounded import find_multiplier
 from almanac.spiders.reading.currencies import currency_beside

@@ -18,7 +18,7 @@ from almanac.schemas.declaration.field_rules import Calendar
 from almanac.schemas.declaration.field_values import UNIX_FORMATS
 from almanac.spiders.mapping.calendars import calendar_hint, check_calendar, with_gregorian_date
 from almanac.spiders.mapping.casing import has_two_i, lower
-from almanac.spiders.mapping.locales import is_month_first
+from almanac.spiders.mapping.notations import is_month_first
 from almanac.spiders.mapping.numbers import plain_digits, shown
 from almanac.spiders.mapping.unix_times import read_unix_time, unix_hint
 

@@ -21,10 +21,10 @@ from almanac.spiders.crawling.file_places import ReadableFile
 from almanac.spiders.crawling.middlewares import may_see_credentials
 from almanac.spiders.crawling.read_files import read_file
 from almanac.spiders.mapping.fields import FieldReading
-from almanac.spiders.mapping.items import Card, map_page
+from almanac.spiders.mapping.item_mapping import Card, map_page
 from almanac.spiders.mapping.pages import read_cards
 from almanac.spiders.reading.content import Content
-from almanac.spiders.selecting.documents import not_fetched_by_type
+from almanac.spiders.selecting.linked_documents import not_fetched_by_type
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.urls import url_matcher
 from almanac.spiders.selecting.withheld import leave_out_page, withheld

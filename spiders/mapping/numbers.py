@@ -5,7 +5,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any
 
-from almanac.spiders.mapping.locales import decimal_mark
+from almanac.spiders.mapping.notations import decimal_mark
 from almanac.spiders.mapping.rounded import find_multiplier, unclear
 from almanac.spiders.reading.currencies import UNSEEN
 

@@ -14,7 +14,7 @@ from almanac.schemas.hashing import canonical_json, sha256
 from almanac.schemas.items import Extraction, Page, Reject
 from almanac.schemas.left_out import LeftOut
 from almanac.spiders.mapping.fields import FieldReading, FieldScope, read_fields
-from almanac.spiders.mapping.items import Card, MappedItem, map_parts
+from almanac.spiders.mapping.item_mapping import Card, MappedItem, map_parts
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import language_of
 from almanac.spiders.selecting.links import UrlPolicy

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from almanac.core.locales import primary
 from almanac.spiders.mapping.amounts import Amount, find_amounts, is_range, is_share, read_amount
-from almanac.spiders.mapping.locales import decimal_mark
+from almanac.spiders.mapping.notations import decimal_mark
 from almanac.spiders.mapping.numbers import plain_digits, shown, to_decimal
 from almanac.spiders.mapping.rounded import unclear
 from almanac.spiders.reading.currencies import ANY_CURRENCY, currency_beside

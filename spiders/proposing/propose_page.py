@@ -22,8 +22,8 @@ from almanac.spiders.reading.content import Content, parse_json
 from almanac.spiders.reading.language import language_of
 from almanac.spiders.reading.link_lists import kind_of_list, links_of_list
 from almanac.spiders.reading.linked_types import type_of_name
-from almanac.spiders.selecting.documents import READABLE
 from almanac.spiders.selecting.embedded import find, things_on
+from almanac.spiders.selecting.linked_documents import READABLE
 from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.pagination import NUMBERING
 from almanac.spiders.selecting.selectors import element_text

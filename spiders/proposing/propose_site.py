@@ -17,7 +17,7 @@ from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.decode import is_labelled
 from almanac.spiders.reading.language import UNDETERMINED
 from almanac.spiders.reading.link_lists import kind_of_list
-from almanac.spiders.selecting.documents import READABLE
+from almanac.spiders.selecting.linked_documents import READABLE
 from almanac.spiders.selecting.withheld import withheld
 from almanac.spiders.store.raw import RawStore
 

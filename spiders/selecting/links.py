@@ -19,7 +19,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list, links_of_list
 from almanac.spiders.reading.linked_types import may_name_document, type_of_name
-from almanac.spiders.reading.refresh import refresh_of
+from almanac.spiders.reading.meta_refresh import refresh_of
 from almanac.spiders.selecting.embedded import find
 from almanac.spiders.selecting.pagination import numbered_next, stated_next
 from almanac.spiders.selecting.selectors import text_of

@@ -13,7 +13,7 @@ from almanac.schemas.declaration.field_rules import FieldRule, Selector
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.link_lists import kind_of_list
-from almanac.spiders.reading.refresh import forwards_to
+from almanac.spiders.reading.meta_refresh import forwards_to
 from almanac.spiders.reading.robots_rules import RobotsRules, robots_rules
 from almanac.spiders.selecting.embedded import find, why_no_prefix
 

@@ -25,7 +25,7 @@ from almanac.core.logs import get_logger
 from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Page
 from almanac.spiders.store.journal import FIELDS, CrawlIndex, Entry, Head, head_of, line_of, storage_errors, values_of
-from almanac.spiders.store.retention import Pruned, forget_urls, prune_crawls
+from almanac.spiders.store.raw_retention import Pruned, forget_urls, prune_crawls
 
 log = get_logger("almanac.raw")
 # Level 1 compresses pages a fifth less than level 6, in a quarter of the time.

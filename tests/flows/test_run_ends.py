@@ -22,7 +22,7 @@ from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords, RunLocked, Unreachable
 from almanac.schemas.reports import Problem
-from almanac.spiders.mapping import items
+from almanac.spiders.mapping import item_mapping as items
 from tests.flows.commands import before, carry_out
 from tests.flows.notes import write
 from tests.index.making import without_children

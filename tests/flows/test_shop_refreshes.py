@@ -94,7 +94,7 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
     where the plan said something else.
     """
     monkeypatch.setenv("SITE", loopback_site.base)
-    monkeypatch.setattr("almanac.spiders.crawling.start._PROCESS", "tests.spiders.hasty")
+    monkeypatch.setattr("almanac.spiders.crawling.crawl_start._PROCESS", "tests.spiders.hasty")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO)
     monkeypatch.setattr("almanac.flows.pipeline.run.load_embedder", lambda *_, **__: Noting(tmp_path / "embedded"))

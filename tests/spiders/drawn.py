@@ -17,7 +17,7 @@ from twisted.internet._resolver import GAIResolver
 
 from almanac.schemas.declaration.private_hosts import private_kind
 from almanac.spiders.crawling import addresses, browser, crawl_process, drawing
-from almanac.spiders.crawling.job import Job
+from almanac.spiders.crawling.crawl_job import Job
 
 _look_up = socket.getaddrinfo
 _begin = GAIResolver.__init__

@@ -4,8 +4,8 @@ import sys
 
 from almanac.core.lifetime import job_of_parent
 from almanac.spiders.crawling import crawl_settings
+from almanac.spiders.crawling.crawl_job import Job
 from almanac.spiders.crawling.crawl_process import crawl
-from almanac.spiders.crawling.job import Job
 
 if __name__ == "__main__":
     crawl_settings.DOWNLOAD_TIMEOUT = 2

@@ -23,7 +23,7 @@ from almanac.schemas.declaration.source import RowSource
 from almanac.schemas.errors import DeclarationError, NoRecords, OperationalError, Unreachable
 from almanac.schemas.items import Draft, Page, Reject
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls
-from almanac.spiders.mapping.items import map_page
+from almanac.spiders.mapping.item_mapping import map_page
 from almanac.spiders.reading.content import Content
 from almanac.spiders.rows.read_rows import first_rows, forget_rows, read_rows
 from almanac.spiders.store.raw import RawStore

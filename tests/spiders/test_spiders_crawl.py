@@ -21,10 +21,11 @@ from almanac.core.settings import installation
 from almanac.schemas.crawl_outcome import CrawlOutcome
 from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.errors import CredentialRefused, NoRecords, OperationalError, Unreachable
-from almanac.spiders.crawling import crawl, site_spider, start
+from almanac.spiders.crawling import crawl, site_spider
+from almanac.spiders.crawling import crawl_start as start
 from almanac.spiders.crawling.crawl import crawl_site, fetch_site
+from almanac.spiders.crawling.crawl_job import Job
 from almanac.spiders.crawling.frontier import Waiting
-from almanac.spiders.crawling.job import Job
 from almanac.spiders.crawling.previous_crawls import PreviousCrawls, PreviousPages
 from almanac.spiders.mapping.inspect_url import inspect_url
 from almanac.spiders.mapping.pages import map_pages

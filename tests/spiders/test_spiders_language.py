@@ -4,7 +4,7 @@ import pytest
 
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.items import Item, Page
-from almanac.spiders.mapping.items import map_page
+from almanac.spiders.mapping.item_mapping import map_page
 from almanac.spiders.reading.content import Content
 from almanac.spiders.reading.language import detect_language, language_of
 from almanac.transforms.prepare import prepare_items

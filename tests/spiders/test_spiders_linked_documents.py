@@ -33,7 +33,7 @@ from almanac.spiders.reading.linked_types import (
     type_of_headers,
     type_of_name,
 )
-from almanac.spiders.selecting.documents import LinkTexts
+from almanac.spiders.selecting.linked_documents import LinkTexts
 from almanac.spiders.store.raw import RawStore
 from tests.spiders.files import column, docx, paragraph, pdf
 from tests.spiders.test_spiders_crawl import source

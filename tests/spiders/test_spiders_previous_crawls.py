@@ -18,7 +18,7 @@ from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.items import Page
 from almanac.spiders.crawling.crawl import crawl_site
-from almanac.spiders.crawling.job import Job
+from almanac.spiders.crawling.crawl_job import Job
 from almanac.spiders.crawling.previous_crawls import Ending, PreviousCrawls, PreviousPages, find_previous_crawls
 from almanac.spiders.crawling.requester_fingerprint import requester_fingerprint
 from almanac.spiders.store.raw import RawStore

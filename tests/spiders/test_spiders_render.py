@@ -15,7 +15,7 @@ from almanac.schemas.declaration.render import Click, Render
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import DeclarationError, OperationalError, UsageError
 from almanac.schemas.items import Page
-from almanac.spiders.crawling import start
+from almanac.spiders.crawling import crawl_start as start
 from almanac.spiders.crawling.crawl import fetch_site
 from almanac.spiders.crawling.crawl_settings import settings_for
 from almanac.spiders.crawling.fetching_fingerprint import fetching_of

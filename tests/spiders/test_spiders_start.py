@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from almanac.spiders.crawling import start
+from almanac.spiders.crawling import crawl_start as start
 from tests.conftest import PATIENCE_S
 
 

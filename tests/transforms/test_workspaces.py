@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError
 from almanac.schemas.items import Draft, Item, Page, Reject
-from almanac.spiders.mapping.items import map_page
+from almanac.spiders.mapping.item_mapping import map_page
 from almanac.spiders.reading.content import Content
 from almanac.transforms.clean import clean_value
 from almanac.transforms.deduplicate import Deduplication
