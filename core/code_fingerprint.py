@@ -65,7 +65,7 @@ class _Module(NamedTuple):
 def code_fingerprint(*entries: str) -> str:
     """Returns a 16-character hash of all code that the entry modules depend on, cached for the process.
 
-    `entries` are module names without the package's, such as `transforms.mapped`.
+    `entries` are module names without the package's, such as `transforms.mapped_pages`.
     """
     modules = computing_modules(*entries)
     return sha256(canonical_json([{name: _read(name).code for name in modules}, libraries_of(modules)]))[:16]

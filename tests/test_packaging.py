@@ -89,7 +89,7 @@ def test_a_build_that_would_lack_a_file_fails_and_names_it(source: Path, build: 
     assert names == set()
     assert "query/answering/prompts/new.txt: is in no package" in told
     assert "almanac.serve.page: nothing matches 'static/app.js'" in told
-    assert "imports almanac.transforms.mapped, which is not there" in told
+    assert "imports almanac.transforms.mapped_pages, which is not there" in told
 
 
 @pytest.mark.slow

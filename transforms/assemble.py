@@ -22,7 +22,7 @@ from almanac.core.tables import (
 )
 from almanac.schemas.items import Item
 from almanac.transforms.chunking.chunker import Chunker
-from almanac.transforms.compare import item_keys
+from almanac.transforms.item_changes import item_keys
 
 _BATCH = 500  # items
 _ID = 16  # bytes of a chunk id

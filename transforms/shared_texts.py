@@ -18,7 +18,7 @@ from almanac.schemas.crawl_outcome import SharedText
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.items import Item
 from almanac.schemas.left_out import characters_in
-from almanac.transforms.sentences import sentences_of
+from almanac.transforms.sentence_hashes import sentences_of
 
 OWN = 200  # characters of other text that make a page one of its own
 _DIGEST = 16  # bytes

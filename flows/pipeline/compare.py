@@ -17,8 +17,8 @@ from almanac.flows.pipeline.run import Run
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.reports import ItemCounts
 from almanac.transforms.assemble import split_items
-from almanac.transforms.compare import Briefs, compare_items
-from almanac.transforms.compare import Comparison as Compared
+from almanac.transforms.item_changes import Briefs, compare_items
+from almanac.transforms.item_changes import Comparison as Compared
 
 log = get_logger("almanac.compare")
 

@@ -26,7 +26,7 @@ from almanac.schemas.errors import GateRefused, OperationalError
 from almanac.schemas.items import Reject
 from almanac.schemas.manifest import Check, Verdict
 from almanac.schemas.reports import ChunkCounts
-from almanac.transforms.compare import ItemKey
+from almanac.transforms.item_changes import ItemKey
 
 log = get_logger("almanac.embed")
 

@@ -18,8 +18,8 @@ from almanac.spiders.crawling.fetching_fingerprint import fetching_of
 
 # The modules with which each stage begins; what they import counts with them.
 MAPPING = ("spiders.mapping.pages", "spiders.reading.reading_child")  # the child is started by name
-CLEANING = ("transforms.mapped",)
-VALIDATION = ("transforms.deduplicate", "transforms.main_texts", "transforms.validate")
+CLEANING = ("transforms.mapped_pages",)
+VALIDATION = ("transforms.deduplicate", "transforms.main_texts", "transforms.validate_items")
 CHUNKING = ("transforms.chunking.chunker",)
 
 # What a crawl asks for, and how; the rest of a source says what becomes of the pages.

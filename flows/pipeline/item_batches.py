@@ -37,7 +37,7 @@ from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.transforms.assemble import cut_items, items_to_cut
 from almanac.transforms.chunking.chunker import Chunker
-from almanac.transforms.compare import item_keys
+from almanac.transforms.item_changes import item_keys
 
 log = get_logger("almanac.chunk")
 _ITEMS, _BYTES = 500, 2_000_000  # of texts, at most in a batch: a second of work

@@ -18,7 +18,7 @@ from almanac.index.segments.tables import StoredTables
 from almanac.index.versions.store import published_last, read_outline, version_dir
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.manifest import Counts, Outline
-from almanac.transforms.compare import Brief, Briefs
+from almanac.transforms.item_changes import Brief, Briefs
 
 log = get_logger("almanac.compare")
 # without them, nothing tells which item is which; what else lacks counts as changed

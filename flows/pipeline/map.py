@@ -35,7 +35,7 @@ from almanac.spiders.reading.bounded import close_reader
 from almanac.transforms.assemble import write_items
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.main_texts import MainTexts, WholeRead
-from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
+from almanac.transforms.mapped_pages import Mapped, MappedPages, MappedWriter, staged_batches
 from almanac.transforms.prepare import with_length
 
 MAP_REJECTS = "rejects-map.jsonl"

@@ -28,7 +28,7 @@ from almanac.schemas.declaration.source import SiteSource, Source
 from almanac.schemas.hashing import canonical_json, sha256
 from almanac.spiders.mapping.pages import PageToMap, StoredPage, page_to_map, pages_to_map, stored_pages
 from almanac.spiders.store.journal import CrawlIndex
-from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, clean_extraction
+from almanac.transforms.mapped_pages import Mapped, MappedPages, MappedWriter, clean_extraction
 
 log = get_logger("almanac.map")
 _LEAST_PAGES, _MOST_PAGES = 32, 160  # of a batch, 64 on average: a fifth to half a second of work

@@ -15,7 +15,7 @@ from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.spiders.selecting.links import describe_unfollowed
 from almanac.transforms.gate import refusing
-from almanac.transforms.validate import validate_items
+from almanac.transforms.validate_items import validate_items
 
 
 def validate(run: Run, items: Items) -> Validated:

@@ -12,7 +12,7 @@ from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_rows
 from almanac.index.segments.tables import VersionTables
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.schemas.reports import DiffResult, ItemChange
-from almanac.transforms.compare import CHANGES, Brief, Briefs, Comparison, compare_items
+from almanac.transforms.item_changes import CHANGES, Brief, Briefs, Comparison, compare_items
 
 Difference = Literal["added", "changed", "moved", "removed"]
 _REPORTED = ("added", "changed", "moved", "unchanged", "removed")

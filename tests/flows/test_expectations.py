@@ -249,7 +249,7 @@ def test_where_nothing_is_declared_the_library_is_not_imported(tmp_path: Path) -
     code = (
         "import sys\n"
         "from almanac.schemas.declaration import Declaration\n"
-        "from almanac.transforms.validate import validate_items\n"
+        "from almanac.transforms.validate_items import validate_items\n"
         "declared = Declaration.model_validate({'name': 'kb', 'sources': [{'name': 's', 'kind': 'files', "
         "'glob': '*.md'}]})\n"
         "assert validate_items([], declared).results == []\n"

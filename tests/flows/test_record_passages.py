@@ -18,7 +18,7 @@ from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.store import read_manifest, version_dir
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
-from almanac.transforms import mapped
+from almanac.transforms import mapped_pages as mapped
 from tests.index.conftest import INFO
 from tests.proof.acts import run, small_and_here
 

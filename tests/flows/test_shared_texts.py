@@ -23,7 +23,7 @@ from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, SharedText
 from almanac.schemas.items import Extraction
 from almanac.schemas.reports import RunReport
-from almanac.transforms import mapped
+from almanac.transforms import mapped_pages as mapped
 from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.making import without_children

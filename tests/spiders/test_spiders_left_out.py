@@ -9,7 +9,7 @@ from almanac.schemas.items import Page
 from almanac.schemas.left_out import LeftOut
 from almanac.spiders.mapping.inspect_url import report_page
 from almanac.spiders.mapping.pages import map_pages
-from almanac.transforms.mapped import Mapped, clean_extraction
+from almanac.transforms.mapped_pages import Mapped, clean_extraction
 
 URL = "http://x.test/"
 _STORY = (

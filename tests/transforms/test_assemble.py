@@ -13,7 +13,7 @@ from almanac.schemas.declaration.chunk_section import Chunk
 from almanac.schemas.items import Item
 from almanac.transforms.assemble import cut_items, items_to_cut, split_items, write_chunks, write_items
 from almanac.transforms.chunking.chunker import Chunker
-from almanac.transforms.compare import Briefs, compare_items
+from almanac.transforms.item_changes import Briefs, compare_items
 
 _CHUNKER = Chunker(Chunk(by="paragraphs", size=60, overlap=10))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from almanac.schemas.hashing import sha256
 from almanac.schemas.items import Item
-from almanac.transforms.compare import CHANGES, Brief, Briefs, Change, compare_items
+from almanac.transforms.item_changes import CHANGES, Brief, Briefs, Change, compare_items
 
 
 def _brief(

@@ -12,7 +12,7 @@ from almanac.schemas.reports import ItemCounts
 from almanac.transforms.deduplicate import Deduplication
 from almanac.transforms.gate import judge
 from almanac.transforms.prepare import prepare_items
-from almanac.transforms.validate import validate_items
+from almanac.transforms.validate_items import validate_items
 
 
 def _declaration(**more: Any) -> Declaration:

@@ -4,9 +4,9 @@ them.
 
 import pytest
 
+from almanac.transforms.html.markdown_writer import write_tree
 from almanac.transforms.html.page import Part, html_to_markdown
 from almanac.transforms.html.simplify import parse_page, simplify
-from almanac.transforms.html.writer import write_tree
 
 _PROSE = [
     "The harbour was closed on Monday after a barge had struck the old lock gate, and divers found that both "

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from almanac.core.tables import TableWriter
 from almanac.schemas.items import Item, Reject
 from almanac.schemas.left_out import LeftOut
-from almanac.transforms.mapped import Mapped, MappedPages, MappedWriter, staged_batches
+from almanac.transforms.mapped_pages import Mapped, MappedPages, MappedWriter, staged_batches
 
 
 def _mapped(number: int) -> Mapped:

@@ -8,7 +8,7 @@ import pytest
 
 from almanac.schemas.items import Item
 from almanac.schemas.left_out import LeftOut
-from almanac.transforms.html.beside import marked_page
+from almanac.transforms.html.blocks_beside import marked_page
 from almanac.transforms.html.edges import Edges, edges_of
 from almanac.transforms.html.page import html_to_markdown
 from almanac.transforms.page_furniture import LEAST, PageFurniture

@@ -9,8 +9,8 @@ import pytest
 
 from almanac.schemas.items import Item
 from almanac.transforms.deduplicate import Deduplication
-from almanac.transforms.html.beside import blocks_beside, keeps_little, marked_page
-from almanac.transforms.sentences import sentences_of
+from almanac.transforms.html.blocks_beside import blocks_beside, keeps_little, marked_page
+from almanac.transforms.sentence_hashes import sentences_of
 from almanac.transforms.shared_texts import Read, SharedTexts
 from tests.growth import assert_linear
 

@@ -17,7 +17,7 @@ from almanac.schemas.items import PLACES, Item, Reject
 from almanac.schemas.reports import BrokenValue, ItemCounts, JudgedExpectation, OtherRejects, ValidationResults
 from almanac.transforms.gate import refusing
 from almanac.transforms.library import Finding
-from almanac.transforms.validate import Validation, validate_items
+from almanac.transforms.validate_items import Validation, validate_items
 
 _FIELDS = {
     "code": {"json": "code", "required": True},

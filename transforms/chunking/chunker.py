@@ -11,7 +11,7 @@ from almanac.schemas.items import PLACES, ChunkRow, Item
 from almanac.transforms.chunking.layout import Characters, Layout, Ruler, Span, Units, encodable, word_spans
 from almanac.transforms.chunking.sections import Outline, split_by_sections
 from almanac.transforms.chunking.separators import split_by_paragraphs, split_by_sentences, split_recursively
-from almanac.transforms.chunking.tables import Tables, WithHeaders
+from almanac.transforms.chunking.table_chunks import Tables, WithHeaders
 from almanac.transforms.chunking.topics import Embed, split_by_topic
 from almanac.transforms.chunking.windows import split_into_windows
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from almanac.transforms.html.beside import UNREAD, blocks_in
+from almanac.transforms.html.blocks_beside import UNREAD, blocks_in
 from almanac.transforms.html.letters import hash_of, weight
 
 _REACH = 1000  # letters that are no links: an edge ends with the block that reaches them

@@ -17,10 +17,10 @@ from almanac.transforms.html.around import mark_around
 from almanac.transforms.html.blocks import LISTS, Block, blocks_of
 from almanac.transforms.html.contacts import add_contacts
 from almanac.transforms.html.letters import letters
+from almanac.transforms.html.markdown_writer import one_line
 from almanac.transforms.html.region import add_region
 from almanac.transforms.html.simplify import simplify
 from almanac.transforms.html.witness import Witness, witness_of
-from almanac.transforms.html.writer import one_line
 
 _CONFIRMED = 0.8  # of the witness's letters; with less, the page cannot be divided as the witness did
 _WHOLE = 0.9  # of the page's letters; a witness with more told nothing apart

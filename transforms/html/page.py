@@ -9,8 +9,8 @@ import lxml.etree
 from almanac.schemas.left_out import LeftOut
 from almanac.transforms.html.blocks import BESIDE
 from almanac.transforms.html.main_text import main_tree
+from almanac.transforms.html.markdown_writer import one_line, write_tree
 from almanac.transforms.html.simplify import parse_page, simplify
-from almanac.transforms.html.writer import one_line, write_tree
 
 Part = Literal["main", "all"]
 # Telling main text takes more than linear time. A book on one page has about 10,000 elements; 30,000 take 5 s.

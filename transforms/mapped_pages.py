@@ -25,7 +25,7 @@ from almanac.schemas.declaration.workspace import Workspace
 from almanac.schemas.items import Extraction, Item, Reject
 from almanac.schemas.left_out import LeftOut, characters_in
 from almanac.transforms.clean import Clean, clean_text
-from almanac.transforms.html.beside import blocks_beside, keeps_little, marked_page
+from almanac.transforms.html.blocks_beside import blocks_beside, keeps_little, marked_page
 from almanac.transforms.html.edges import Edges, edges_of
 from almanac.transforms.prepare import prepare_items
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from almanac.transforms.html.blocks import BESIDE
 from almanac.transforms.html.letters import letters
+from almanac.transforms.html.markdown_writer import write_tree
 from almanac.transforms.html.simplify import parse_page
-from almanac.transforms.html.writer import write_tree
 
 UNREAD = frozenset(
     {"script", "style", "noscript", "template", "title", "svg", "canvas", "iframe", "object", "audio", "video"}
