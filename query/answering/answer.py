@@ -11,11 +11,11 @@ from almanac.index.embedding.embedder import Embedder
 from almanac.query.answering.answerability import NEAREST, Grounds
 from almanac.query.answering.citations import cite, cite_statements
 from almanac.query.answering.extractive import extract
+from almanac.query.answering.hit_sentences import Sentence
 from almanac.query.answering.markers import as_quoted, without_markers
 from almanac.query.answering.pathways import Pathway, require_mode
 from almanac.query.answering.prompt import Message, make_messages, select_passages
 from almanac.query.answering.reading import Reader
-from almanac.query.answering.sentences import Sentence
 from almanac.query.answering.support import CheckedReply, addresses_of
 from almanac.query.answering.wording import fallback_notice, reply_language, says_unknown, unknown_words
 from almanac.query.retrieval.searching import History

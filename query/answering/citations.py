@@ -7,8 +7,8 @@ from operator import itemgetter
 from urllib.parse import urlsplit
 
 from almanac.index.embedding.embedder import Embedder
+from almanac.query.answering.hit_sentences import sentences_of
 from almanac.query.answering.overlap import covered, words_of
-from almanac.query.answering.sentences import sentences_of
 from almanac.schemas.results import Citation, Hit
 
 _TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does

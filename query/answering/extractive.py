@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from almanac.index.lexical.analyzer import primary_tag
+from almanac.query.answering.hit_sentences import Sentence, sentences_of
 from almanac.query.answering.overlap import covered, words_of
 from almanac.query.answering.question_parts import parts_of_question
 from almanac.query.answering.reading import Floats, Reader
-from almanac.query.answering.sentences import Sentence, sentences_of
 from almanac.query.retrieval.question_language import question_language
 from almanac.query.retrieval.term_coverage import term_weights
 from almanac.schemas.results import Hit

@@ -12,10 +12,10 @@ from string import Template
 from typing import NamedTuple
 
 from almanac.core.invisible import without_invisible
+from almanac.query.answering.hit_sentences import sentences_of
 from almanac.query.answering.markers import hide_markers, without_markers
 from almanac.query.answering.overlap import covered, words_of
 from almanac.query.answering.pathways import Pathway
-from almanac.query.answering.sentences import sentences_of
 from almanac.query.answering.wording import language_name
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import sha256

@@ -9,9 +9,9 @@ from itertools import chain
 
 from almanac.core.sentences import sentence_spans
 from almanac.query.answering.figures import Stated, is_supported, stated_by
-from almanac.query.answering.links import addresses_in, without_foreign_links
 from almanac.query.answering.markers import CODE, MARKERS, normalize_markers, without_markers
 from almanac.query.answering.overlap import covered, words_of
+from almanac.query.answering.reply_links import addresses_in, without_foreign_links
 from almanac.schemas.hashing import canonical_json
 from almanac.schemas.results import Hit
 

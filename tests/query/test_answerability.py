@@ -10,8 +10,8 @@ from almanac.index.embedding.embedder import Embedder, load_embedder
 from almanac.query import published
 from almanac.query.answering.answerability import LEAST, Grounds
 from almanac.query.answering.extractive import Picked
+from almanac.query.answering.hit_sentences import sentences_of
 from almanac.query.answering.reading import Reader
-from almanac.query.answering.sentences import sentences_of
 from almanac.query.published import PublishedIndex, open_index
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import StorageError

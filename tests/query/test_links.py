@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from almanac.query.answering.links import addresses_in, without_foreign_links
+from almanac.query.answering.reply_links import addresses_in, without_foreign_links
 from almanac.query.answering.support import CheckedReply
 from tests.query.answering import Says, ask, declared, make_hit, stream
 

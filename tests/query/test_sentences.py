@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from almanac.query.answering.sentences import sentences_of
+from almanac.query.answering.hit_sentences import sentences_of
 from almanac.schemas.results import Hit
 from tests.query.answering import make_hit
 
