@@ -46,7 +46,7 @@ def mcp(
         from almanac.schemas.errors import UsageError
         from almanac.serve.catalog import Catalog
         from almanac.serve.mcp_server import KnowledgeServer, http_app, serve_stdio
-        from almanac.serve.settings import Settings
+        from almanac.serve.server_settings import Settings
 
         if http and workspace is not None:
             raise UsageError(
@@ -61,7 +61,7 @@ def mcp(
             sys.stderr.write(f"{line}\n")
         server = KnowledgeServer(catalog, settings, version=version("almanac"), workspace=workspace, is_ahead=http)
     if http:
-        from almanac.serve.server import run_app
+        from almanac.serve.http_server import run_app
 
         run_app(
             http_app(server, settings),

@@ -53,9 +53,9 @@ def serve(
 ) -> None:
     """Answer over HTTP, with a chat page at /, from every knowledge base that has a published version."""
     from almanac.core.settings import DataDir, Project
-    from almanac.serve.server import serve as run
-    from almanac.serve.server import serve_by_workers
-    from almanac.serve.settings import Settings
+    from almanac.serve.http_server import serve as run
+    from almanac.serve.http_server import serve_by_workers
+    from almanac.serve.server_settings import Settings
 
     settings = Settings.read(host=host, port=port, workers=workers)
     project = Project.locate()

@@ -19,10 +19,11 @@ from almanac.query.several import SeveralIndexes
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.reports import Versions
 from almanac.schemas.results import Answer, Hit, ListedDocument, SearchResult
+from almanac.serve.api_keys import Caller
+from almanac.serve.caller_view import View
 from almanac.serve.catalog import Catalog
 from almanac.serve.documents import push_documents, remove_documents
 from almanac.serve.guard import PUSHED
-from almanac.serve.keys import Caller
 from almanac.serve.messages import (
     ChatAnswer,
     ChatRequest,
@@ -44,9 +45,8 @@ from almanac.serve.messages import (
     require_small_filter,
 )  # fmt: skip
 from almanac.serve.metrics import Metrics
-from almanac.serve.problems import ProblemDetails, problem_of
-from almanac.serve.settings import Settings
-from almanac.serve.visibility import View
+from almanac.serve.problem_details import ProblemDetails, problem_of
+from almanac.serve.server_settings import Settings
 from almanac.serve.workers import Workers
 
 _T = TypeVar("_T")

@@ -16,15 +16,15 @@ from almanac.core.logs import get_logger
 from almanac.core.memory import give_back
 from almanac.schemas.errors import AlmanacError
 from almanac.serve.api import Api
+from almanac.serve.api_keys import ApiKeys, require_safe_address
 from almanac.serve.bodies import BodyLimits
 from almanac.serve.catalog import Catalog
 from almanac.serve.guard import Guard
-from almanac.serve.keys import ApiKeys, require_safe_address
 from almanac.serve.messages import ProblemDocument
 from almanac.serve.metrics import Observed
 from almanac.serve.page import page_routes
-from almanac.serve.problems import ProblemDetails, invalid, problem_of
-from almanac.serve.settings import Settings
+from almanac.serve.problem_details import ProblemDetails, invalid, problem_of
+from almanac.serve.server_settings import Settings
 from almanac.serve.workers import Workers
 
 _LOOK_S = 2.0  # seconds between two checks for newly published versions

@@ -10,8 +10,8 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from almanac.serve.problems import ProblemDetails
-from almanac.serve.settings import Settings
+from almanac.serve.problem_details import ProblemDetails
+from almanac.serve.server_settings import Settings
 
 
 class BodyLimits:

@@ -8,10 +8,10 @@ from almanac.core.row_table import ROWS, RowTable
 from almanac.core.templates import fill, render
 from almanac.schemas.declaration.row_sources import PushedSource
 from almanac.schemas.hashing import canonical_json
+from almanac.serve.api_keys import Caller
 from almanac.serve.catalog import Catalog
-from almanac.serve.keys import Caller
 from almanac.serve.messages import Pushed
-from almanac.serve.problems import ProblemDetails
+from almanac.serve.problem_details import ProblemDetails
 
 
 def push_documents(

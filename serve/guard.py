@@ -7,10 +7,10 @@ from pathlib import Path
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from almanac.serve.keys import LOCAL, ApiKeys, Caller, names_loopback
-from almanac.serve.problems import ProblemDetails
+from almanac.serve.api_keys import LOCAL, ApiKeys, Caller, names_loopback
+from almanac.serve.problem_details import ProblemDetails
 from almanac.serve.rates import Rates
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 
 PUSHED = "/api/documents"
 _RATE = 600  # default rate limit of a key, requests per minute

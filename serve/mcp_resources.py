@@ -12,7 +12,7 @@ from mcp_types import Resource, ResourceTemplate
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NotFound, UsageError
-from almanac.serve.visibility import View
+from almanac.serve.caller_view import View
 
 PAGE = 100  # documents, or passages of a document, in one response
 JSON = "application/json"

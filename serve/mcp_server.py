@@ -36,10 +36,11 @@ from starlette.types import ASGIApp
 
 from almanac.core.logs import get_logger
 from almanac.schemas.errors import AlmanacError
+from almanac.serve.api_keys import ApiKeys, Caller, require_safe_address
 from almanac.serve.bodies import BodyLimits
+from almanac.serve.caller_view import View
 from almanac.serve.catalog import Catalog
 from almanac.serve.guard import Guard
-from almanac.serve.keys import ApiKeys, Caller, require_safe_address
 from almanac.serve.mcp_resources import JSON, TEMPLATES, read_resource, sources_resource
 from almanac.serve.mcp_tools import (
     SEARCH_SEVERAL,
@@ -59,9 +60,8 @@ from almanac.serve.mcp_tools import (
     usual_results,
 )
 from almanac.serve.messages import require_small_filter
-from almanac.serve.problems import ProblemDetails, problem_of
-from almanac.serve.settings import Settings
-from almanac.serve.visibility import View
+from almanac.serve.problem_details import ProblemDetails, problem_of
+from almanac.serve.server_settings import Settings
 from almanac.serve.workers import Workers
 
 _LOOK_EVERY_S = 5.0  # seconds between two checks for changes, to notify subscribed clients

@@ -11,10 +11,10 @@ from almanac.query.answering.wording import language_name
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.results import Answer, Confidence, SearchResult
+from almanac.serve.caller_view import Held
 from almanac.serve.mcp_resources import passage_uri
 from almanac.serve.messages import WHERE, Message
-from almanac.serve.problems import ProblemDetails
-from almanac.serve.visibility import Held
+from almanac.serve.problem_details import ProblemDetails
 
 SEARCH_SEVERAL = "search"
 MAX_RESULTS = 50  # more would fill an agent's context

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Fiel
 from almanac.query.answering.pathways import AnswerMode
 from almanac.query.retrieval.request import SearchMode
 from almanac.schemas.results import Answer, ListedDocument
-from almanac.serve.problems import BRANCHES, ProblemDetails
+from almanac.serve.problem_details import BRANCHES, ProblemDetails
 
 
 class _Request(BaseModel):

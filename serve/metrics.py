@@ -20,7 +20,7 @@ from almanac.core.lifetime import process_start
 from almanac.core.logs import get_logger
 from almanac.core.store.readers import StoreState
 from almanac.schemas.results import Answer
-from almanac.serve.problems import ProblemDetails
+from almanac.serve.problem_details import ProblemDetails
 
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from starlette.requests import ClientDisconnect
 
 from almanac.core.given_up import require_wanted, unless
-from almanac.serve.problems import ProblemDetails
-from almanac.serve.settings import Settings
+from almanac.serve.problem_details import ProblemDetails
+from almanac.serve.server_settings import Settings
 
 _T = TypeVar("_T")
 _END = object()

@@ -31,7 +31,7 @@ from almanac.schemas.errors import DamagedVersion, StorageError, StoreAway
 from almanac.schemas.hashing import short_hash
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.conftest import PATIENCE_S, ROOT
 from tests.flows.test_object_stores import Machine
 from tests.loopback.s3 import Bucket, Wire

@@ -24,7 +24,7 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.conftest import Serve
 from tests.forked import forked_crawls
 from tests.hardening.hostile_pages import Hostile, file_of, hostile_pages, html_of, rows_of

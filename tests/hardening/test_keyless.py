@@ -14,7 +14,7 @@ from almanac.core.settings import DataDir
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.hardening.tally import some, tallied
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import Bases, serve_bases

@@ -18,7 +18,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.conftest import PATIENCE_S
 from tests.flows.commands import carry_out
 from tests.hardening.hostile_markup import Marked, marked_records

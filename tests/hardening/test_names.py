@@ -18,9 +18,9 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.index.versions.store import resolve_version
 from almanac.schemas.errors import AlmanacError
+from almanac.serve.caller_view import View
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_resources import read_resource
-from almanac.serve.visibility import View
 from tests.hardening.tally import some, tallied
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import Bases, serve_bases

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import psutil  # type: ignore[import-untyped]  # ships no types
 import pytest
 
-from almanac.serve.server import MAX_HEAD_BYTES
+from almanac.serve.http_server import MAX_HEAD_BYTES
 from tests.hardening.framings import BODY
 from tests.hardening.tally import some, tallied
 from tests.hardening.wire import until

@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 from almanac.core.settings import DataDir
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.hardening.tally import tallied
 from tests.loopback.mistral import LoopbackMistral
 from tests.proof.base import TORTURE

@@ -19,7 +19,7 @@ from almanac.schemas.errors import (
     Retriable,
     Unreachable,
 )
-from almanac.serve.problems import problem_of
+from almanac.serve.problem_details import problem_of
 from tests.loopback.faults import CHAT, COMMON, STREAM
 from tests.loopback.mistral import LoopbackMistral, address_of
 

@@ -15,8 +15,8 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
-from almanac.serve.server import configured
-from almanac.serve.settings import Settings
+from almanac.serve.http_server import configured
+from almanac.serve.server_settings import Settings
 from tests.flows.commands import carry_out
 from tests.index.making import without_children
 from tests.loopback.mistral import LoopbackMistral

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.conftest import PATIENCE_S, ROOT
 from tests.loopback.mistral import LoopbackMistral
 from tests.serve.conftest import NOTES, Serving, events_of

@@ -6,8 +6,8 @@ import httpx
 import pytest
 
 from almanac.schemas.errors import UsageError
-from almanac.serve.keys import ApiKeys, is_loopback, require_safe_address
-from almanac.serve.settings import Settings
+from almanac.serve.api_keys import ApiKeys, is_loopback, require_safe_address
+from almanac.serve.server_settings import Settings
 from tests.serve.conftest import Serving
 from tests.serve.test_api_limits import require_problem
 

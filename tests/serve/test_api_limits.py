@@ -18,7 +18,7 @@ import pytest
 from almanac.query.published import PublishedIndex
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.results import Answer
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from almanac.serve.workers import Workers
 from tests.conftest import PATIENCE_S
 from tests.serve.conftest import Serving

@@ -136,8 +136,8 @@ def test_workers_end_with_a_parent_that_is_killed(fleet: tuple["subprocess.Popen
 
 _CANNOT_START = """
 from functools import partial
-from almanac.serve.server import serve_by_workers
-from almanac.serve.settings import Settings
+from almanac.serve.http_server import serve_by_workers
+from almanac.serve.server_settings import Settings
 def catalog():
     raise MemoryError("too little of it")
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import pytest
 
-from almanac.serve.server import MAX_HEAD_BYTES
+from almanac.serve.http_server import MAX_HEAD_BYTES
 from tests.hardening.wire import exchanged
 from tests.serve.conftest import Serving
 

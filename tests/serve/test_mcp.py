@@ -28,10 +28,10 @@ from almanac.schemas.errors import UsageError
 from almanac.schemas.results import Hit, Related, SearchResult
 from almanac.serve import mcp_resources, mcp_server
 from almanac.serve.catalog import Catalog
+from almanac.serve.http_server import configured
 from almanac.serve.mcp_server import KnowledgeServer, http_app
 from almanac.serve.mcp_tools import search_results
-from almanac.serve.server import configured
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.conftest import ROOT
 from tests.flows.commands import carry_out
 from tests.index.making import without_children

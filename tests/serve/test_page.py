@@ -31,7 +31,7 @@ from almanac.query.published import PublishedIndex
 from almanac.schemas.results import Related
 from almanac.serve.app import create_app
 from almanac.serve.catalog import Catalog
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.conftest import PATIENCE_S
 from tests.flows.commands import carry_out
 from tests.index.making import without_children

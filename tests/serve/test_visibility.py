@@ -17,7 +17,7 @@ from mcp_types import TextResourceContents
 from almanac.core.settings import DataDir
 from almanac.serve.catalog import Catalog
 from almanac.serve.mcp_server import KnowledgeServer
-from almanac.serve.settings import Settings
+from almanac.serve.server_settings import Settings
 from tests.serve.conftest import Bases, serve_bases
 from tests.serve.test_mcp import listening
 

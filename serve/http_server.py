@@ -22,8 +22,8 @@ from almanac.core.lifetime import die_with_parent, how_it_ended
 from almanac.core.logs import get_logger
 from almanac.core.settings import quiet_engines
 from almanac.schemas.errors import OperationalError
-from almanac.serve.keys import ApiKeys, require_safe_address
-from almanac.serve.settings import Settings
+from almanac.serve.api_keys import ApiKeys, require_safe_address
+from almanac.serve.server_settings import Settings
 
 if TYPE_CHECKING:
     from almanac.serve.catalog import Catalog
