@@ -420,7 +420,7 @@ def _declared(project: Project) -> Iterator[Any]:
 
 def _prefect() -> Check:
     """The server that runs report to."""
-    from almanac.flows.server.api import answers
+    from almanac.flows.server.prefect_api import answers
 
     chosen = os.environ.get("PREFECT_API_URL")
     if chosen and not answers(f"{chosen}/health"):
@@ -437,7 +437,7 @@ def _prefect() -> Check:
 
 def _port() -> Check:
     """The port that `almanac server` takes."""
-    from almanac.flows.server.api import answers
+    from almanac.flows.server.prefect_api import answers
 
     port = os.environ.get("PREFECT_SERVER_API_PORT", "4200")
     if answers(f"http://127.0.0.1:{port}/api/health"):

@@ -61,7 +61,7 @@ def serve_folder(folder: Path, port: int) -> Iterator[str]:
 
 def demo(data: Data = None) -> None:
     """Serve the bundled site on loopback, run the example knowledge bases, ask them their golden questions."""
-    from almanac.flows.server.api import start_api
+    from almanac.flows.server.prefect_api import start_api
 
     project, here = _with_examples(Project.locate()), Path.cwd()
     use_project(project.root)
@@ -71,7 +71,7 @@ def demo(data: Data = None) -> None:
     chosen = _installed_examples()
     wait_until_ready = start_api(folder)
     from almanac.flows.refresh import get_ready, refresh
-    from almanac.flows.reporting.tables import summary_line
+    from almanac.flows.reporting.report_tables import summary_line
 
     get_ready()
 

@@ -295,7 +295,7 @@ def prune(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> 
     """Remove what is beyond the declared retention: versions, raw crawls and their pages, vectors that nothing kept
     needs.
     """
-    from almanac.flows.pipeline.retention import apply_retention
+    from almanac.flows.pipeline.apply_retention import apply_retention
     from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
@@ -329,7 +329,7 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
-    from almanac.flows.pipeline.takedown import forget_url
+    from almanac.flows.pipeline.forget_url import forget_url
     from almanac.index.versions import store as stored
     from almanac.index.versions.lock import writer_lock
 

@@ -52,7 +52,7 @@ def run(
     folder = DataDir.locate(data)
     folder.require_writable()
     require_free(folder.index(declaration.name))
-    from almanac.flows.server.api import start_api
+    from almanac.flows.server.prefect_api import start_api
 
     wait_until_ready = start_api(folder)
     if any(source.kind == "site" and scope.covers(source.name) for source in declaration.sources):
@@ -61,7 +61,7 @@ def run(
         start_crawl_ahead()
     from almanac.cli.run_report import say_what_next, show_report
     from almanac.flows.refresh import get_ready, refresh
-    from almanac.flows.reporting.tables import summary_line
+    from almanac.flows.reporting.report_tables import summary_line
 
     get_ready(declaration)
     wait_until_ready()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from almanac.cli.output import print_table, say
-from almanac.flows.reporting.tables import (
+from almanac.flows.reporting.report_tables import (
     DUPLICATE_COLUMNS,
     EXPECTATION_COLUMNS,
     GATE_COLUMNS,

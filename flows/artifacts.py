@@ -12,11 +12,11 @@ from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.plan import foresee
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.survey import Survey
-from almanac.flows.reporting import tables
+from almanac.flows.reporting import report_tables as tables
 from almanac.flows.reporting.chart import as_data_uri, draw_bars
 from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import COLUMNS, history_of, history_panels, history_rows
-from almanac.flows.reporting.tables import as_records
+from almanac.flows.reporting.report_tables import as_records
 from almanac.index.versions.store import read_manifest
 from almanac.schemas.crawl_outcome import DECLARE_BODY
 from almanac.schemas.errors import DamagedVersion, NotFound

@@ -22,7 +22,7 @@ from almanac.flows.pipeline.embed import embed_batch
 from almanac.flows.pipeline.item_batches import cut_batch
 from almanac.flows.pipeline.page_batches import map_batch
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.segments import make_segment_of
+from almanac.flows.pipeline.segment_batches import make_segment_of
 from almanac.flows.pipeline.worker import SAME, abilities
 from almanac.flows.steps import StepTask
 from almanac.schemas.declaration import Declaration

@@ -19,7 +19,7 @@ def prepare_prefect(data: DataDir) -> None:
     defaults = {
         "PREFECT_HOME": str(data.prefect_home),
         "PREFECT_PROFILES_PATH": str(data.prefect_home / "profiles.toml"),
-        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",  # ours is started by flows/server/api.py
+        "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "false",  # ours is started by flows/server/prefect_api.py
         # Steps log through "almanac"; Prefect keeps those lines for its UI, and its own chatter off the terminal.
         "PREFECT_LOGGING_EXTRA_LOGGERS": "almanac",
         "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",

@@ -8,7 +8,7 @@ from prefect.events import emit_event
 from prefect.states import Completed, Failed
 from prefect.utilities.urls import url_for
 
-from almanac.flows.reporting.tables import amount, item_changes, limits_line, rules_note
+from almanac.flows.reporting.report_tables import amount, item_changes, limits_line, rules_note
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, RunLocked
 from almanac.schemas.reports import Outcome, RunReport
 

@@ -35,9 +35,10 @@ from almanac.flows.pipeline import acquire as acquiring
 from almanac.flows.pipeline import chunk as chunking
 from almanac.flows.pipeline import compare as comparing
 from almanac.flows.pipeline import embed as embedding
-from almanac.flows.pipeline import item_batches, page_batches, segments
+from almanac.flows.pipeline import item_batches, page_batches
 from almanac.flows.pipeline import map as mapping
-from almanac.flows.pipeline import publish as publishing
+from almanac.flows.pipeline import publish_steps as publishing
+from almanac.flows.pipeline import segment_batches as segments
 from almanac.flows.pipeline import validate as validating
 from almanac.flows.pipeline.batches import FanOut, do_all, span_name, spans_of
 from almanac.flows.pipeline.building import Building, build_job, is_built_meanwhile
@@ -46,8 +47,8 @@ from almanac.flows.pipeline.earlier_runs import find_live
 from almanac.flows.pipeline.fingerprints import read_code
 from almanac.flows.pipeline.handles import Comparison, Embedded, Items, Live, Pages, Texts, Validated
 from almanac.flows.pipeline.ledger import Ledger
-from almanac.flows.pipeline.refresh import refreshing
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.run_frame import refreshing
 from almanac.flows.pipeline.state import is_to_be_asked
 from almanac.flows.pipeline.survey import (
     Mending,
@@ -61,7 +62,7 @@ from almanac.flows.pipeline.survey import (
     judged_again,
     refused_before,
 )
-from almanac.flows.progress import show_progress
+from almanac.flows.progress_bars import show_progress
 from almanac.flows.steps import StepTask, in_flow_run
 from almanac.index.build.builder import BUILDER
 from almanac.index.build.child_process import ForkServer

@@ -25,7 +25,7 @@ from _pytest.nodeid import coerce_node_id
 from filelock import FileLock
 
 from almanac.core.settings import _QUIET_ENGINES
-from almanac.flows.server.api import answers, start_lean_server
+from almanac.flows.server.prefect_api import answers, start_lean_server
 from almanac.schemas.hashing import short_hash
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def prefect_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def _prefect_api(home: Path) -> Iterator[str]:
-    """The URL of Prefect's API, as flows/server/api.py serves it to one command."""
+    """The URL of Prefect's API, as flows/server/prefect_api.py serves it to one command."""
     environment = {
         **os.environ,
         "PREFECT_HOME": str(home),

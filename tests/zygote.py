@@ -37,7 +37,7 @@ _LATER = (
     *("openvino", "pyarrow.dataset", "pyarrow.pandas_compat", "rich.traceback", "structlog"),
 )
 _LATER_WITH_PREFECT = (
-    "almanac.flows.server.api",
+    "almanac.flows.server.prefect_api",
     "fastapi.encoders",
     "prefect.flow_engine",
     "prefect.task_engine",

@@ -12,7 +12,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.flows.pipeline.embed import embeds_on_workers
 from almanac.flows.pipeline.handles import Live, Tables, Texts
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.segments import spec_of
+from almanac.flows.pipeline.segment_batches import spec_of
 from almanac.index.build.builder import BUILDER, More, build_version
 from almanac.index.build.child_process import ForkServer
 from almanac.index.build.facts import BuildFacts

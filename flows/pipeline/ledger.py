@@ -19,8 +19,8 @@ from almanac.flows.pipeline.acquire import read_outcomes
 from almanac.flows.pipeline.earlier_runs import note_run
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Items, Measured, Rejects, Tables, Validated
 from almanac.flows.pipeline.map import MAP_REJECTS
-from almanac.flows.pipeline.results import Judged, keep_results, public_lines
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.validation_results import Judged, keep_results, public_lines
 from almanac.schemas.crawl_outcome import CrawlOutcome, PageCounts
 from almanac.schemas.items import Duplicate
 from almanac.schemas.manifest import Manifest, Verdict

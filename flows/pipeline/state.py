@@ -11,8 +11,8 @@ from almanac.core.durable import write_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, DUPLICATES, RECORDS, REJECTS
 from almanac.flows.pipeline.fingerprints import golden_of
 from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, MappedSource, Pages, Rejects, Tables, Validated
-from almanac.flows.pipeline.results import judged_by, write_judged
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.validation_results import judged_by, write_judged
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.vectors.store import VectorStore
 from almanac.schemas.crawl_outcome import SourceTexts

@@ -9,8 +9,8 @@ from pathlib import Path
 from almanac.core.durable import write_file
 from almanac.core.tables import StoredItems
 from almanac.flows.pipeline.handles import Items, Pages, Rejects, Validated
-from almanac.flows.pipeline.results import write_judged
 from almanac.flows.pipeline.run import Run
+from almanac.flows.pipeline.validation_results import write_judged
 from almanac.schemas.declaration.source import SiteSource
 from almanac.schemas.errors import NoRecords
 from almanac.spiders.selecting.links import describe_unfollowed

@@ -29,7 +29,7 @@ _BATCHES = (
     "flows.pipeline.page_batches",
     "flows.pipeline.item_batches",
     "flows.pipeline.embed",
-    "flows.pipeline.segments",
+    "flows.pipeline.segment_batches",
 )
 _EMBEDDER = "embedder"
 SAME = (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.earlier_runs import newest_first
 from almanac.flows.reporting.chart import Panel
-from almanac.flows.reporting.tables import NOTHING, percent
+from almanac.flows.reporting.report_tables import NOTHING, percent
 from almanac.schemas.reports import RunReport
 
 COLUMNS = ("version", "made", "outcome", "documents", "chunks", "embedded", "recall", "duration")

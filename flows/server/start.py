@@ -19,9 +19,9 @@ from pathlib import Path
 from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir, Project, use_project
 from almanac.flows.environment import prepare_prefect
-from almanac.flows.server.api import answers
 from almanac.flows.server.children import Children, Process, children
 from almanac.flows.server.deployments import deployed_names, deployment_files
+from almanac.flows.server.prefect_api import answers
 from almanac.schemas.errors import OperationalError, UsageError
 
 _SLOW_S = "300"  # for one answer of a server that has just started, on a machine that is busy

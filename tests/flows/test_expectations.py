@@ -14,11 +14,11 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
+from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan
-from almanac.flows.pipeline.results import prune_results
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.takedown import forget_url
-from almanac.flows.reporting.tables import expectation_rows, expectations_line
+from almanac.flows.pipeline.validation_results import prune_results
+from almanac.flows.reporting.report_tables import expectation_rows, expectations_line
 from almanac.index.versions.store import current_version
 from almanac.schemas.reports import ExpectationResult
 from tests.flows.commands import carry_out

@@ -15,8 +15,8 @@ import pytest
 
 from almanac.core.durable import watched
 from almanac.core.settings import DataDir
-from almanac.flows.pipeline.retention import apply_retention
-from almanac.flows.pipeline.takedown import complete_takedowns, forget_url
+from almanac.flows.pipeline.apply_retention import apply_retention
+from almanac.flows.pipeline.forget_url import complete_takedowns, forget_url
 from almanac.index.upkeep.takedown import forgotten_urls, takedowns
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.vectors.store import VectorStore
@@ -202,7 +202,7 @@ def test_a_url_that_nobody_knows_is_refused_with_those_near_it(data: DataDir) ->
 def test_while_a_run_uses_vectors_all_else_is_erased_and_the_next_one_completes_it(
     data: DataDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("almanac.flows.pipeline.takedown._PATIENCE_S", 0.1)
+    monkeypatch.setattr("almanac.flows.pipeline.forget_url._PATIENCE_S", 0.1)
     with vectors_in_use(data.vectors), pytest.raises(RunLocked, match="erased but for its vectors"):
         forget_url(data, DECLARATION, URL)
     keys = takedowns(data.index("shop"))[0].keys

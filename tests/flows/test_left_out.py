@@ -14,7 +14,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.artifacts import show_summary
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
-from almanac.flows.reporting.tables import summary_line
+from almanac.flows.reporting.report_tables import summary_line
 from almanac.schemas.reports import RunReport
 from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder

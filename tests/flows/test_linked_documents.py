@@ -11,7 +11,7 @@ from almanac.core.load import load_declaration
 from almanac.core.tables import DOCUMENTS, read_table
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
-from almanac.flows.reporting.tables import not_fetched_rows, plan_rows, summary_rows
+from almanac.flows.reporting.report_tables import not_fetched_rows, plan_rows, summary_rows
 from almanac.schemas.reports import RunReport
 from almanac.schemas.scope import Scope
 from almanac.spiders.mapping.pages import StoredPage

@@ -16,10 +16,10 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import text_lengths
 from almanac.flows.outcome import describe_run
 from almanac.flows.pipeline import compare as compare_step
+from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.takedown import forget_url
-from almanac.flows.reporting.tables import duplicate_rows, rules_note
+from almanac.flows.reporting.report_tables import duplicate_rows, rules_note
 from almanac.index.segments import tables as version_tables
 from almanac.index.versions.publish import publish
 from almanac.index.versions.store import current_version

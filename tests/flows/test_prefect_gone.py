@@ -19,7 +19,7 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.flows import availability
 from almanac.flows.limits import embedding_slot
-from almanac.flows.server import api
+from almanac.flows.server import prefect_api as api
 from almanac.schemas.errors import PrefectGone
 from tests.conftest import PATIENCE_S
 from tests.flows.commands import Commands

@@ -16,7 +16,7 @@ from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
-from almanac.flows.reporting.tables import reject_rows
+from almanac.flows.reporting.report_tables import reject_rows
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
 from almanac.index.versions.store import current_version, read_manifest

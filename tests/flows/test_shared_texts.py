@@ -15,10 +15,10 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, read_table
 from almanac.flows.artifacts import show_summary
+from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.takedown import forget_url
-from almanac.flows.reporting.tables import text_rows
+from almanac.flows.reporting.report_tables import text_rows
 from almanac.index.versions.store import current_version, read_manifest
 from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, SharedText
 from almanac.schemas.items import Extraction

@@ -6,7 +6,7 @@ import pytest
 
 from almanac.flows.artifacts import show_summary
 from almanac.flows.outcome import describe_run
-from almanac.flows.reporting.tables import (
+from almanac.flows.reporting.report_tables import (
     as_records,
     diff_rows,
     gate_rows,

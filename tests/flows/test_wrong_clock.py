@@ -65,7 +65,7 @@ class Clock:
         with pytest.MonkeyPatch.context() as patch:
             for module in (
                 "flows.pipeline.ledger",
-                "flows.pipeline.publish",
+                "flows.pipeline.publish_steps",
                 "index.versions.publish",
                 "index.versions.lock",
             ):

@@ -17,7 +17,7 @@ from almanac.cli.export import export_table
 from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS
-from almanac.flows.pipeline import retention
+from almanac.flows.pipeline import apply_retention as retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.flows.reporting.diff import compare_versions
 from almanac.index.build.facts import BuildFacts, row_layout

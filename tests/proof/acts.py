@@ -17,10 +17,10 @@ from almanac.core.durable import is_removed
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
+from almanac.flows.pipeline.apply_retention import apply_retention
+from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan as plan_run
-from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run, new_run_id
-from almanac.flows.pipeline.takedown import forget_url
 from almanac.index.reader import OpenVersion
 from almanac.index.segments.store import SEGMENTS, is_sealed
 from almanac.index.segments.tables import VersionTables

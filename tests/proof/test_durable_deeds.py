@@ -55,8 +55,8 @@ _ALLOWED = {
     "index/vectors/retention.py:_write": "the age of vectors, which a crash makes younger",
     "index/vectors/retention.py:_old_parts": "the age of vectors from the future, which the next call sets again",
     "flows/pipeline/earlier_runs.py:note_run": "opens the list of runs, of which each line is added by `append`",
-    "flows/server/api.py:start_lean_server": "the log of Prefect's API",
-    "flows/server/api.py:_take_empty_database": (
+    "flows/server/prefect_api.py:start_lean_server": "the log of Prefect's API",
+    "flows/server/prefect_api.py:_take_empty_database": (
         "Prefect's empty database, which appears whole or not at all, and is made anew where it is missing"
     ),
     "query/evaluation/evaluate.py": "a file that the user asked for",

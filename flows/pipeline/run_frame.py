@@ -10,14 +10,14 @@ from almanac.core.durable import REMOVED, TEMPORARY, remove, sweep
 from almanac.core.lifetime import uninterrupted
 from almanac.core.logs import get_logger
 from almanac.core.store.session import writing
+from almanac.flows.pipeline.apply_retention import apply_retention
 from almanac.flows.pipeline.earlier_runs import ending_of
+from almanac.flows.pipeline.forget_url import complete_takedowns
 from almanac.flows.pipeline.handles import Tables
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.question_vectors import question_key
-from almanac.flows.pipeline.retention import apply_retention
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import remember
-from almanac.flows.pipeline.takedown import complete_takedowns
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.store import discard_unfinished

@@ -11,8 +11,8 @@ from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS, RECORDS
 from almanac.flows.pipeline.earlier_runs import ending_of, prune_reports
-from almanac.flows.pipeline.results import prune_results
 from almanac.flows.pipeline.state import judges_of_live
+from almanac.flows.pipeline.validation_results import prune_results
 from almanac.index.segments.tables import TablePart, VersionTables
 from almanac.index.upkeep.prune import prune
 from almanac.index.versions.lock import Lease

@@ -14,8 +14,8 @@ from almanac.core.logs import get_logger
 from almanac.core.settings import DataDir
 from almanac.core.tables import DUPLICATES, REJECTS
 from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, nearest_urls, parsed
-from almanac.flows.pipeline.results import is_results, write_results
 from almanac.flows.pipeline.state import change_state
+from almanac.flows.pipeline.validation_results import is_results, write_results
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.segments.store import remove_unnamed_segments
 from almanac.index.upkeep.erase import forget_in_version

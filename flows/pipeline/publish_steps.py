@@ -25,7 +25,7 @@ from almanac.flows.pipeline.handles import (
 )
 from almanac.flows.pipeline.question_vectors import UnknownQuestions, kept_questions, known_questions
 from almanac.flows.pipeline.run import Run
-from almanac.flows.pipeline.segments import left_to_make, plan_job
+from almanac.flows.pipeline.segment_batches import left_to_make, plan_job
 from almanac.flows.pipeline.survey import Survey
 from almanac.index.build.builder import BUILDER, build_version
 from almanac.index.build.child_process import ForkServer
