@@ -104,7 +104,7 @@ def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run_there(*arguments: Any, project: Any = None, **options: Any) -> Any:
-        from almanac.cli.logs import configure_logs
+        from almanac.cli.log_lines import configure_logs
 
         configure_logs()
         if project is not None:

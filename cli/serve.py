@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from almanac.cli.logs import configure_logs
+from almanac.cli.log_lines import configure_logs
 from almanac.cli.options import Data, Env
 from almanac.cli.output import say
 

@@ -29,7 +29,7 @@ _SPARES = {"run": 3, "rebuild": 2, "compact": 2, "promote": 2, "forget": 6, "ver
 _LATER = (
     *(
         "almanac.cli.export",
-        "almanac.cli.logs",
+        "almanac.cli.log_lines",
         "almanac.cli.run_report",
         "almanac.index.embedding.bert",
         "almanac.index.upkeep.export_chroma",
