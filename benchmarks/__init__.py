@@ -1,3 +1,3 @@
 """Measurements in pairs: what Almanac costs against the plainest thing that does the same. `python -m
-benchmarks.crawl`.
+benchmarks.crawl_cost`.
 """

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from almanac.core.settings import installation
+from benchmarks.benchmark_tables import Table, Watched, rows_of_both, tables_in, worse_rows
 from benchmarks.first_build import machine
-from benchmarks.tables import Table, Watched, rows_of_both, tables_in, worse_rows
 
 _CHUNKERS = "recursive:400:200:tokens recursive:250:0:tokens words:250:0:tokens semantic:200:0:tokens"
 _LIMIT_S = 1200  # of one program

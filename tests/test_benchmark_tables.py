@@ -4,7 +4,7 @@ import pytest
 
 from almanac.core.settings import installation
 from benchmarks.__main__ import _PROGRAMS, Program
-from benchmarks.tables import Watched, tables_in, worse_rows
+from benchmarks.benchmark_tables import Watched, tables_in, worse_rows
 
 _BEFORE = """Prose | with a bar.
 

@@ -1,6 +1,6 @@
 """What `almanac serve` bears: requests a second and latency, by how many ask at once, and while a version is published.
 
-    python -m benchmarks.serve [--seconds 10] [--clients 1 8 32] [--workers 1 2] [--stream]
+    python -m benchmarks.serve_load [--seconds 10] [--clients 1 8 32] [--workers 1 2] [--stream]
 
 The handbook of the examples is published into a folder of its own and served by processes of their own, on loopback.
 Clients ask `POST /api/search` and `POST /api/chat` one question after the other, without a pause, and share the machine

@@ -1,7 +1,7 @@
 """What bfloat16 changes in retrieval: nDCG@10 of dense search with texts embedded in either precision, and the same
 questions in float32.
 
-    python -m benchmarks.precision --sets DIR [DIR ...]
+    python -m benchmarks.precision_cost --sets DIR [DIR ...]
 
 A set is a folder with corpus.jsonl {id, title, text}, queries.jsonl {id, text} and qrels.tsv. Texts are embedded whole,
 up to what the embedder reads; all products are exact. The processor has to have bfloat16. What is printed is Markdown.

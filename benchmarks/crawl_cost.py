@@ -1,7 +1,7 @@
 """Pages per second: Almanac's crawl and mapping against a bare Scrapy spider that follows the same links and saves the
 same pages.
 
-    python -m benchmarks.crawl [--pages 1000] [--rounds 3] [--url http://127.0.0.1:PORT/]
+    python -m benchmarks.crawl_cost [--pages 1000] [--rounds 3] [--url http://127.0.0.1:PORT/]
 
 Both sides are whole processes, start-up included, over the same loopback server, turn by turn. Almanac's side does
 more: it reads robots.txt, keeps a journal with validators, and has a clean record of every product page in a table.
@@ -54,7 +54,7 @@ def _site(arguments: argparse.Namespace) -> Iterator[str]:
     if arguments.url:
         yield arguments.url
         return
-    command = [sys.executable, "-m", "benchmarks.crawl", "--side", "server", "--pages", str(arguments.pages)]
+    command = [sys.executable, "-m", "benchmarks.crawl_cost", "--side", "server", "--pages", str(arguments.pages)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:
@@ -71,7 +71,7 @@ def _measured(side: str, url: str, match: str) -> dict[str, Any]:
         command = [
             sys.executable,
             "-m",
-            "benchmarks.crawl",
+            "benchmarks.crawl_cost",
             "--side",
             side,
             "--url",
