@@ -39,7 +39,7 @@ from almanac.schemas.declaration.named_expectations import (
     known_expectation,
 )
 from almanac.schemas.declaration.render import Click, Render
-from almanac.schemas.declaration.request import Request
+from almanac.schemas.declaration.request_section import Request
 from almanac.schemas.declaration.retrieve import Rerank, Retrieve, Tags  # fmt: skip
 from almanac.schemas.declaration.row_sources import (
     CommandSource,

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -245,6 +246,23 @@ def test_importing_the_command_line_imports_no_engine() -> None:
         ).stdout.strip()
         == "[]"
     )
+
+
+def test_no_two_modules_share_a_name() -> None:
+    """So a name can be searched for. Those of index/ that are left stand here, and none may be added."""
+    paths = [path for place in (*_MAY_IMPORT, "benchmarks") for path in (_ROOT / place).rglob("*.py")]
+    counts = Counter(path.stem for path in paths if not path.stem.startswith("__"))
+    shared = {name: count for name, count in counts.items() if count > 1}
+    assert shared == {
+        "client": 2,
+        "facts": 2,
+        "matrix": 2,
+        "reader": 2,
+        "rows": 3,
+        "segments": 3,
+        "store": 3,
+        "tables": 2,
+    }
 
 
 def test_every_module_says_what_it_is_for() -> None:

@@ -27,7 +27,7 @@ from almanac.schemas.declaration.model import Finding, refuse
 from almanac.schemas.declaration.private_hosts import private_host, refusal
 from almanac.schemas.declaration.reading_limits import ReadingLimits
 from almanac.schemas.declaration.render import Render, read_render
-from almanac.schemas.declaration.request import Request
+from almanac.schemas.declaration.request_section import Request
 from almanac.schemas.declaration.row_sources import CommandSource, PushedSource, RowsSource, SqlSource
 from almanac.schemas.declaration.secret_parameters import SecretParameters
 from almanac.schemas.declaration.sizes import Bytes

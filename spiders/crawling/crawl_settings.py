@@ -94,7 +94,7 @@ def settings_for(source: SiteSource) -> dict[str, Any]:
     # the last to see a page before the spider but StrictRobots
     drawn = {"almanac.spiders.crawling.drawn_pages.DrawnPages": 520} if source.render else {}
     logging_in = {"almanac.spiders.crawling.logging_in.LoggingIn": 340} if source.login else {}
-    tokens = {"almanac.spiders.crawling.tokens.Tokens": 345} if manners.oauth else {}
+    tokens = {"almanac.spiders.crawling.access_tokens.Tokens": 345} if manners.oauth else {}
     is_local = all(is_loopback(domain) for domain in source.domains)
     delay_s = 0.0 if is_local else manners.delay_s
     per_domain = manners.per_domain or (16 if is_local else 8)
