@@ -11,7 +11,7 @@ import numpy as np
 
 from almanac.core.settings import DataDir
 from almanac.query.models.generators import Messages
-from almanac.schemas.declaration.embed import Embed
+from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.declaration.generate import Generate
 from almanac.schemas.errors import OperationalError
 from almanac.schemas.hashing import sha256
