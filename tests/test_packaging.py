@@ -84,7 +84,7 @@ def test_a_wheel_holds_every_file_of_every_room_and_nothing_else(source: Path, b
 def test_a_build_that_would_lack_a_file_fails_and_names_it(source: Path, build: Build) -> None:
     (source / "query" / "answering" / "prompts" / "new.txt").write_text("not listed")
     (source / "serve" / "page" / "static" / "app.js").unlink()
-    (source / "transforms" / "mapped.py").unlink()
+    (source / "transforms" / "mapped_pages.py").unlink()
     names, told = build(source)
     assert names == set()
     assert "query/answering/prompts/new.txt: is in no package" in told
