@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from almanac.core.extras import Extra, how_to_install, missing_package
-from almanac.schemas.declaration.rows import CommandSource, RowsSource, SqlSource
+from almanac.schemas.declaration.row_sources import CommandSource, RowsSource, SqlSource
 from almanac.schemas.declaration.source import FilesSource, Source
 
 

@@ -44,7 +44,9 @@ def acquire(
     raw, previous = run.raw(source.name), previous_crawls(run, source.name)
     reused = _reused(run, source, live, previous)
     outcome = reused or _fetched(run, source, previous, on_page, take)
-    outcome.counted = "pages" if isinstance(source, SiteSource) else "rows" if isinstance(source, RowSource) else "files"
+    outcome.counted = (
+        "pages" if isinstance(source, SiteSource) else "rows" if isinstance(source, RowSource) else "files"
+    )
     # Staged before anything is raised: the report of a run that ends here says what became of the source.
     write_file(_outcome_file(run, source), outcome.model_dump_json(), synced=False)
     if reused is not None:
