@@ -83,7 +83,8 @@ class WebFiles:
         """The names in a folder; those of folders end with a slash."""
         with self._open("GET", self._top + quote(folder)) as answer:
             page, url = _body(answer, _FOLDER_BYTES).decode("utf-8", "replace"), answer.url
-        targets = (urljoin(url, href).partition("#")[0] for href in Selector(page or "<p>").xpath("//a/@href").getall())
+        links = (_joined(url, href) for href in Selector(page or "<p>").xpath("//a/@href").getall())
+        targets = (link.partition("#")[0] for link in links if link is not None)
         here = unquote(url.partition("?")[0])
         found = (unquote(target.partition("?")[0]) for target in targets)
         names = (path.removeprefix(here) for path in found if path.startswith(here))
@@ -99,6 +100,8 @@ class WebFiles:
                 return NotRead(name, "gone", "its folder lists it, and it is not there")
             if error.code not in (405, 501):  # it may be read all the same
                 return NotRead(name, "error", _told(error))
+        except OSError as error:
+            return NotRead(name, "error", _told(error))
         length, changed = headers.get("Content-Length", ""), headers.get("Last-Modified", "")
         etag = headers.get("ETag") or (f"{changed} {length}" if changed else "")
         return RemoteFile(name, etag, int(length) if length.isdecimal() else None, partial(self._read, url))
@@ -113,8 +116,8 @@ class WebFiles:
             raise
 
     def _open(self, method: str, url: str) -> Any:
-        """The answer; HTTPError where it is a refusal, Unreachable where there is none. Both may pass, and are tried
-        again.
+        """The answer; HTTPError where it is a refusal, OSError where it leads to no URL, Unreachable where there is
+        none. The first and the last may pass, and are tried again.
         """
         for left in reversed(range(_TRIES)):
             try:
@@ -125,6 +128,8 @@ class WebFiles:
             except (OSError, HTTPException) as error:
                 if not left:
                     raise self._refusal(error) from error
+            except ValueError as error:
+                raise OSError(f"it leads to no URL: {error}") from error
         raise AssertionError
 
     def _refusal(self, error: Exception) -> AlmanacError:
@@ -148,6 +153,13 @@ class _OnSameHost(HTTPRedirectHandler):
         if following is not None:
             following.method = req.get_method()
         return following
+
+
+def _joined(url: str, href: str) -> str | None:
+    try:
+        return urljoin(url, href)
+    except ValueError:  # no URL, such as http://[
+        return None
 
 
 def _body(answer: Any, size: int) -> bytes:

@@ -137,6 +137,16 @@ def test_what_a_server_refuses_keeps_what_it_had(web: _Web, tmp_path: Path) -> N
     }
 
 
+def test_what_is_no_url_in_a_folder_or_a_redirect_costs_nothing_else(web: _Web, tmp_path: Path) -> None:
+    _write(web.root, {"a.md": "a", "b.md": "b", "c/index.html": '<a href="http://[">?</a> <a href="d.md">d</a>'})
+    _write(web.root, {"c/d.md": "d"})
+    web.answers["/b.md"] = (302, {"Location": "http://["})
+    raw = RawStore(tmp_path / "raw")
+    outcome = read_files(web.source("**/*.md"), tmp_path, raw, "r1")
+    assert _stored(raw, "r1") == {"a.md": "a", "c/d.md": "d"}
+    assert [one.detail for one in outcome.failures] == ["it leads to no URL: Invalid IPv6 URL"]
+
+
 def test_a_body_that_is_cut_short_is_no_file(web: _Web, tmp_path: Path) -> None:
     _write(web.root, {"a.md": "a", "b.md": "b"})
     web.answers["/a.md"] = (200, {"Content-Length": "100", "Connection": "close"})
