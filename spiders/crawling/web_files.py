@@ -13,7 +13,7 @@ from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any
 from urllib.error import HTTPError
-from urllib.parse import quote, unquote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from parsel import Selector
@@ -23,6 +23,7 @@ from almanac.schemas.errors import AlmanacError, CredentialRefused, OperationalE
 from almanac.spiders.crawling.fetched_ahead import AT_ONCE, RemoteFile, fetched_ahead
 from almanac.spiders.crawling.find_files import NotRead
 from almanac.spiders.crawling.glob_pattern import GlobPattern, Rest, fixed_part
+from almanac.spiders.selecting.urls import joined
 
 _PATIENCE_S = 30
 _FOLDER_BYTES = 64 << 20
@@ -83,7 +84,7 @@ class WebFiles:
         """The names in a folder; those of folders end with a slash."""
         with self._open("GET", self._top + quote(folder)) as answer:
             page, url = _body(answer, _FOLDER_BYTES).decode("utf-8", "replace"), answer.url
-        links = (_joined(url, href) for href in Selector(page or "<p>").xpath("//a/@href").getall())
+        links = (joined(url, href) for href in Selector(page or "<p>").xpath("//a/@href").getall())
         targets = (link.partition("#")[0] for link in links if link is not None)
         here = unquote(url.partition("?")[0])
         found = (unquote(target.partition("?")[0]) for target in targets)
@@ -153,13 +154,6 @@ class _OnSameHost(HTTPRedirectHandler):
         if following is not None:
             following.method = req.get_method()
         return following
-
-
-def _joined(url: str, href: str) -> str | None:
-    try:
-        return urljoin(url, href)
-    except ValueError:  # no URL, such as http://[
-        return None
 
 
 def _body(answer: Any, size: int) -> bytes:

@@ -4,7 +4,6 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin
 
 import parsel
 
@@ -21,6 +20,7 @@ from almanac.spiders.reading.document import as_html, as_markdown
 from almanac.spiders.reading.language import AUTO, UNDETERMINED, language_of, language_of_values
 from almanac.spiders.selecting.embedded import find, why_hidden, why_no_prefix
 from almanac.spiders.selecting.selectors import markup_of, text_of
+from almanac.spiders.selecting.urls import joined
 
 Card = dict[str, FieldReading]
 
@@ -202,7 +202,7 @@ class _Mapper:
             and page_url.startswith(("http://", "https://"))
             and not self.source.takes_own_fields
         ):
-            declared = _joined(self.content.base_url, declared)
+            declared = joined(self.content.base_url, declared) or declared  # reported as it is where it is no URL
         if (
             isinstance(declared, str)
             and declared
@@ -338,14 +338,6 @@ class _Mapper:
         if isinstance(named, str | int | float) and not isinstance(named, bool) and str(named).strip():
             return str(named)
         return part.title or own_title(self.content, part.node, is_part=part.anchor is not None)
-
-
-def _joined(base_url: str, url: str) -> str:
-    """A URL from a page, resolved against its base URL."""
-    try:
-        return urljoin(base_url, url)
-    except ValueError:  # not a URL: reported unchanged
-        return url
 
 
 def _without_controls(text: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl, urljoin, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from almanac.schemas.declaration.field_rules import Selector
 from almanac.schemas.declaration.knowledge_base import LANGUAGE_PATTERN
@@ -28,6 +28,7 @@ from almanac.spiders.selecting.links import UrlPolicy
 from almanac.spiders.selecting.pagination import NUMBERING
 from almanac.spiders.selecting.selectors import element_text
 from almanac.spiders.selecting.things import is_of_the_site, types_of
+from almanac.spiders.selecting.urls import joined
 
 _MOST_FIELDS = 12
 _OG_PRICE = ("product:price:amount", "product:price:currency")
@@ -239,7 +240,7 @@ class PageLook:
             self.proposed.declare("pagination", {"next": {"css": css, "attr": "href"}}, "a link to the next page")
             return
         for href in page.css("a::attr(href)").getall():
-            for name, value in parse_qsl(urlsplit(urljoin(self.content.url, href)).query):
+            for name, value in parse_qsl(urlsplit(joined(self.content.url, href) or "").query):
                 if name.lower() in NUMBERING and value == "2":
                     self.proposed.declare("pagination", {"parameter": name}, f"a link to {href}")
                     return

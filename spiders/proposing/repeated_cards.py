@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import parsel
 
@@ -12,6 +12,7 @@ from almanac.spiders.proposing.proposal import field_name
 from almanac.spiders.proposing.rows_to_fields import is_price, type_of
 from almanac.spiders.reading.content import Content
 from almanac.spiders.selecting.selectors import element_text
+from almanac.spiders.selecting.urls import joined
 
 FEWEST = 3
 _MOST_FIELDS = 8
@@ -96,7 +97,7 @@ def _is_card(element: Any, text: str, content: Content, language: str) -> bool:
 
 def _address(link: Any, content: Content) -> str | None:
     """Where a link leads, if that is another page of the site."""
-    url = urljoin(content.base_url, (link.get("href") or "").strip()).partition("#")[0]
+    url = (joined(content.base_url, (link.get("href") or "").strip()) or "").partition("#")[0]
     is_here = urlsplit(url).netloc == urlsplit(content.url).netloc
     return url if is_here and url != content.url.partition("#")[0] else None
 

@@ -4,7 +4,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Collection, Iterable
 from fnmatch import fnmatchcase
-from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urlsplit
+from urllib.parse import parse_qsl, quote_plus, unquote, unquote_plus, urljoin, urlsplit
 
 from almanac.core.patterns import TooSlow, search
 from almanac.schemas.declaration.url_types import ascii_host
@@ -42,6 +42,14 @@ def as_browsers_read(reference: str) -> str:
     if authority := _AUTHORITY.match(head):
         head = f"{authority[1]}//{head[authority.end() :]}"
     return head + reference[end:]
+
+
+def joined(base_url: str, reference: str) -> str | None:
+    """Where a link leads; None where it is no URL, such as `http://[`."""
+    try:
+        return urljoin(base_url, reference)
+    except ValueError:
+        return None
 
 
 def canonical_url(url: str, ignore_parameters: Iterable[str] = ()) -> str:

@@ -26,6 +26,7 @@ _CARD = (
 _LISTING = (
     "<html lang='de-AT'><title>Lampen: \"alle\" # ${NAME} {x}</title><nav><ul>"
     + "".join(f"<li class='menu'><a href='/{name}'>{name}</a></li>" for name in ("Heim", "Laden", "Kontakt", "Karte"))
+    + "<li class='menu'><a href='http://[domain]'>no URL</a></li>"
     + f"</ul></nav><main><h1>Unsere Lampen</h1><ul>{''.join(map(_CARD.format, '1234'))}</ul>"
     "<a href='/lampen?page=2'>2</a></main>"
 )
