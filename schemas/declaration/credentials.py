@@ -5,6 +5,7 @@ value; it is used for the job that is sent to the crawl's process.
 """
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, SerializationInfo, model_validator
@@ -16,6 +17,7 @@ from almanac.schemas.declaration.url_types import HttpUrl
 REVEALED = {"reveal_secrets": True}
 
 MASK = "**********"
+_FEWEST = 6  # letters of a secret that is looked for in a text
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 TOKEN = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # RFC 9110, 5.6.2
 _OTHER_KEY = {"cookie": "cookies", "user-agent": "user_agent"}
@@ -89,6 +91,13 @@ class OAuth(DeclaredModel):
     basic: bool = Field(
         True, description="whether the client is named by HTTP basic authentication; `no` for in the form"
     )
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """A text with a mask in place of each secret that a server repeats in it. Those of a few letters are words, too."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK) if len(secret) >= _FEWEST else text
+    return text
 
 
 def check_headers(headers: dict[str, SecretStr], *, has_auth: bool) -> None:

@@ -1,12 +1,12 @@
 """The section `request` of a site's declaration: pages of an API that are asked for by POST, with a body."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, JsonValue, PlainSerializer, SerializationInfo
 
-from almanac.schemas.declaration.credentials import MASK, is_revealed
+from almanac.schemas.declaration.credentials import MASK, is_revealed, masked
 from almanac.schemas.declaration.model import DeclaredModel
 
 
@@ -48,6 +48,18 @@ class Request(DeclaredModel):
                 is_number = isinstance(where[key], int) and not isinstance(where[key], bool)
                 where[key] = int(value) if is_number and value.removeprefix("-").isdecimal() else value
         return filled
+
+    def masked(self, text: str) -> str:
+        """A text of the server without those of the body."""
+        return masked(text, _texts(self.json_))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+    elif isinstance(value, str):
+        yield value
 
 
 def _place(body: Any, name: str) -> tuple[Any, Any] | None:

@@ -10,7 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import FormRequest, Request, Response
 from w3lib.http import basic_auth_header
 
-from almanac.schemas.declaration.credentials import OAuth
+from almanac.schemas.declaration.credentials import OAuth, masked
 from almanac.schemas.errors import CredentialRefused, OperationalError
 from almanac.spiders.crawling.entering import DECLARED, Entering
 from almanac.spiders.crawling.middlewares import is_robots_txt, may_see_credentials
@@ -77,12 +77,17 @@ class Tokens(Entering):
         said = said if isinstance(said, dict) else {}
         token, lasts_s = said.get("access_token"), said.get("expires_in")
         if answer.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            told = " ".join(str(said[key])[:_SHOWN] for key in ("error", "error_description") if key in said)
+            words = (str(said[key]) for key in ("error", "error_description") if key in said)
+            told = " ".join(masked(word, _secrets(self._oauth))[:_SHOWN] for word in words)
             finding = f"{self._oauth.token_url} answered {answer.status} and gives no token"
             raise CredentialRefused(f"{finding}{f': {told}' if told else ''}", where=self._where, hint=_LOOK_AT)
         self._token, self._number = token, self._number + 1
         lasts_s = lasts_s if isinstance(lasts_s, int | float) and lasts_s > 0 else float("inf")
         self._until = time.monotonic() + lasts_s * _EARLIER
+
+
+def _secrets(oauth: OAuth) -> list[str]:
+    return [one.get_secret_value() for one in (oauth.client_id, oauth.client_secret, *oauth.form.values())]
 
 
 def _asking(oauth: OAuth) -> Request:

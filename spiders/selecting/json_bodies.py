@@ -40,7 +40,10 @@ def error_in(content: Content, source: SiteSource, *, as_listing: bool, as_item:
     )
     if told is None or not rules or any(search_json(rule.json_ or "", content.json) for rule in rules):
         return None
-    return f"an error in place of {rules[0].json_}: {json.dumps(told, ensure_ascii=False)[:_SHOWN]}"
+    said = json.dumps(told, ensure_ascii=False)
+    if source.request is not None:  # a server may repeat the key that it does not know
+        said = source.request.masked(said)
+    return f"an error in place of {rules[0].json_}: {said[:_SHOWN]}"
 
 
 def why_not_json(content: Content, source: Source) -> str | None:

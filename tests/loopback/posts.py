@@ -25,6 +25,7 @@ class Posts:
         lasts: answers that a token opens; None where none is wanted.
         expires_in: what is told of a token; None for nothing.
         refuses: what is answered to whoever wants a token.
+        error: what is told in place of records.
     """
 
     base: str = ""
@@ -33,6 +34,7 @@ class Posts:
     lasts: int | None = None
     expires_in: float | None = None
     refuses: tuple[int, dict[str, str]] | None = None
+    error: str = ""
     sent: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # path and body
     forms: list[tuple[dict[str, list[str]], str]] = field(default_factory=list)  # of token requests, with who asks
     tokens: list[str] = field(default_factory=list)
@@ -67,6 +69,8 @@ def posts_api() -> Iterator[Posts]:
                     self._answer(200, self._records(asked))
 
         def _records(self, asked: dict[str, Any]) -> dict[str, Any]:
+            if api.error:
+                return {"error": api.error}
             kind = asked.get("filter", {}).get("kind")
             lamps = [lamp for lamp in api.lamps if kind in (None, lamp["kind"])]
             if "variables" in asked:  # as GraphQL does

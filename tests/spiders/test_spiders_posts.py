@@ -133,7 +133,7 @@ def test_a_page_that_no_token_opens_has_failed(api: Posts, tmp_path: Path) -> No
     ("refuses", "kind", "told"),
     [
         ((401, {"error": "invalid_client"}), CredentialRefused, "answered 401 and gives no token: invalid_client"),
-        ((200, {"error": "no"}), CredentialRefused, "answered 200 and gives no token: no"),
+        ((200, {"error": f"no {SECRET}"}), CredentialRefused, r"answered 200 and gives no token: no \*+"),
         ((503, {}), Unreachable, "answered 503"),
     ],
 )
@@ -145,6 +145,13 @@ def test_where_there_is_no_token_the_crawl_ends(
         fetch_site(_with_token(api), RawStore(tmp_path), "r1")
     assert "source s: politeness.oauth" in str(caught.value) and not api.sent
     assert SECRET not in f"{caught.value} {caught.value!r}"
+
+
+def test_a_key_that_an_error_repeats_is_masked(api: Posts, tmp_path: Path) -> None:
+    api.error = f"the key {KEY} is unknown"
+    (failure,) = fetch_site(_source(api), RawStore(tmp_path), "r1").failures
+    assert failure.detail.endswith('"the key ********** is unknown"')
+    assert not any(KEY in path.read_text() for path in tmp_path.rglob("*.json*"))
 
 
 def test_no_trace_of_a_secret_is_left(api: Posts, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
