@@ -32,9 +32,9 @@ class Weight(NamedTuple):
 
 # Lines in hundreds, begun ones counted.
 _NOTED = {
-    "schemas": Weight(57, 46, 8, 25, 0, 0, 35),
+    "schemas": Weight(57, 46, 9, 25, 0, 0, 36),
     "core": Weight(61, 54, 47, 20, 0, 5, 65),
-    "spiders": Weight(254, 170, 223, 247, 0, 1, 405),
+    "spiders": Weight(254, 170, 223, 247, 0, 1, 408),
     "transforms": Weight(64, 46, 63, 46, 0, 0, 109),
     "index": Weight(122, 98, 127, 34, 0, 0, 233),
     "query": Weight(63, 43, 105, 34, 0, 0, 277),
@@ -42,7 +42,7 @@ _NOTED = {
     "flows": Weight(82, 56, 67, 1, 0, 1, 158),
     "cli": Weight(39, 22, 15, 3, 0, 3, 63),
     "benchmarks": Weight(36, 19, 39, 2, 0, 0, 95),
-    "tests": Weight(637, 350, 81, 21, 4, 11, 1107),
+    "tests": Weight(637, 350, 81, 21, 4, 11, 1108),
 }
 # The longest lines that no formatter can break: texts of tests, and tables of words.
 _LONG_LINES = 74
