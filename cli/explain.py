@@ -13,17 +13,20 @@ from almanac.schemas.errors import UsageError
 
 
 class Word(NamedTuple):
-    """A word that commands print; `json` is what it is called in JSON, where that is another."""
+    """A word that commands print; `json` is what it is called in JSON, where that is another, and `also` are words that
+    it explains along.
+    """
 
     name: str
     means: str
     printed: str
     do: str
     json: str | None = None
+    also: str | None = None
 
     def answers_to(self) -> set[str]:
-        """Its name, those in JSON, and each without an s."""
-        named = {self.name, *(self.json or "").split(", ")} - {""}
+        """Its name, those in JSON, what it explains along, and each without an s."""
+        named = {self.name, *f"{self.json or ''}, {self.also or ''}".replace("_", " ").split(", ")} - {""}
         return named | {name.removesuffix("s") for name in named}
 
 

@@ -131,7 +131,7 @@ def _engine(source: SqlSource) -> sa.Engine:
         url = sa.make_url(source.url.get_secret_value())
         path = url.database if url.get_backend_name() == "sqlite" else None
         if path and not path.startswith((":memory:", "file:")) and not Path(path).exists():  # SQLite would make it
-            raise OperationalError("there is no such file", where=path, hint="url: is relative to the declaration")
+            raise OperationalError(f"there is no file {path}", where=path, hint="url: is relative to the declaration")
         return sa.create_engine(url, hide_parameters=True)
     except ArgumentError as error:
         raise DeclarationError(

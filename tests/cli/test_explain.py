@@ -8,7 +8,9 @@ import pytest
 from almanac.cli.explain import explain, printed_words
 from almanac.cli.main import run
 from almanac.schemas.crawl_outcome import PageCounts
-from almanac.schemas.reports import ItemCounts, VersionRow
+from almanac.schemas.declaration.gate_section import Gate
+from almanac.schemas.reports import ItemCounts, Outcome, VersionRow
+from almanac.schemas.results import Answer
 
 
 def _said(capsys: pytest.CaptureFixture[str], *arguments: str, ends_with: int = 0) -> str:
@@ -20,6 +22,9 @@ def test_what_reports_count_is_explained() -> None:
     known = {name for word in printed_words() for name in word.answers_to()}
     states = get_args(VersionRow.model_fields["state"].annotation)
     assert {*PageCounts.model_fields, *ItemCounts.model_fields, *states} - {"in_"} <= known
+    ends = {*get_args(Outcome), *get_args(Answer.model_fields["pathway"].annotation)}
+    checks = {key for key in Gate.model_fields if key.startswith(("max_", "min_"))}
+    assert {one.replace("_", " ") for one in ends | checks} <= known
 
 
 def test_no_name_stands_for_two_words() -> None:

@@ -132,7 +132,7 @@ def test_what_is_said_to_be_gone_is_gone(reader: _Reader) -> None:
         (_source(kind="rows", **{"from": "no_such_module:rows"}), DeclarationError, "no_such_module"),
         (_source(kind="rows", **{"from": "json:nothing"}), DeclarationError, "nothing"),
         (_source(kind="rows", **{"from": "no-such-entry-point"}), DeclarationError, "no package brings a source"),
-        (_source(kind="sql", url="sqlite:///none.db", query="select 1 id"), OperationalError, "no such file"),
+        (_source(kind="sql", url="sqlite:///none.db", query="select 1 id"), OperationalError, "no file none.db"),
         (_source(kind="sql", url="nonsense", query="select 1 id"), DeclarationError, "no address|not the address"),
     ],
 )
