@@ -28,12 +28,22 @@ CREDENTIALS = {
     "AWS_EC2_METADATA_DISABLED": "true",
 }
 
-# As `python -m moto.server`, each answer of which waits 40 ms for an acknowledgement.
+# As `python -m moto.server`, each answer of which waits 40 ms for an acknowledgement, and whose threads compare an ETag
+# and write in two steps, between which another thread may write.
 _SERVER = """
-from moto.server import main
+import threading
+from moto import server
 from werkzeug.serving import WSGIRequestHandler
 WSGIRequestHandler.disable_nagle_algorithm = True
-main()
+writing = threading.Lock()
+class OneWriter(server.DomainDispatcherApplication):
+    def __call__(self, environ, start_response):
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return super().__call__(environ, start_response)
+        with writing:
+            return super().__call__(environ, start_response)
+server.DomainDispatcherApplication = OneWriter
+server.main()
 """
 
 
