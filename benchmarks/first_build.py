@@ -171,7 +171,7 @@ def _worst_cosine(folder: Path, precision: str) -> float:
     import numpy as np
 
     from almanac.index.embedding.embedder import describe_embedder
-    from almanac.index.vectors.store import VectorStore
+    from almanac.index.vectors.vector_store import VectorStore
     from almanac.schemas.declaration.embed_section import Embed
 
     with np.load(folder / "bare.npz") as bare:

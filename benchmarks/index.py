@@ -33,10 +33,10 @@ from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.reader import OpenVersion
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import finish_version, publish, rollback
-from almanac.index.versions.store import current_version, read_manifest, version_dir
+from almanac.index.versions.version_store import current_version, read_manifest, version_dir
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Counts, Derived, EmbedderInfo, Manifest, Verdict
@@ -148,7 +148,7 @@ def _prepared(step: str, folder: Path) -> Callable[[], dict[str, float]]:
         return lambda: {"digest": len(digest_of(table, _INFO.fingerprint))}
     if step == "rollback":
         return lambda: {"to": float(rollback(index_dir)[1:])}
-    import almanac.index.chroma.client  # noqa: F401
+    import almanac.index.chroma.chroma_client  # noqa: F401
 
     return lambda: _ask(index_dir)
 

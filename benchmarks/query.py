@@ -22,11 +22,11 @@ import numpy as np
 from sentence_transformers import SentenceTransformer
 
 from almanac.core.logs import log_through_stdlib
-from almanac.index.chroma.client import open_client, open_collection
+from almanac.index.chroma.chroma_client import open_client, open_collection
 from almanac.index.embedding.embedder import load_embedder
 from almanac.index.embedding.model_folder import find_model
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration

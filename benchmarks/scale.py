@@ -45,14 +45,14 @@ from almanac.core.tables import (
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import DIGESTED, digest_of
 from almanac.index.build.planner import PlanJob
-from almanac.index.build.segments import SegmentSpec
+from almanac.index.build.staged_segments import SegmentSpec
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
-from almanac.index.segments.store import remove_unnamed_segments
-from almanac.index.vectors.store import VectorStore
+from almanac.index.segments.segment_store import remove_unnamed_segments
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_composition
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import current_version, next_version, version_dir
+from almanac.index.versions.version_store import current_version, next_version, version_dir
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration

@@ -250,8 +250,8 @@ def _nearest(path: Path) -> Path:
 
 def _live_sizes(data: DataDir) -> Iterator[int]:
     """Bytes of each live version, with its segments."""
-    from almanac.index.segments.store import segment_dir
-    from almanac.index.versions.store import read_manifest, usable_pointer, version_dir
+    from almanac.index.segments.segment_store import segment_dir
+    from almanac.index.versions.version_store import read_manifest, usable_pointer, version_dir
 
     for index_dir in data.root.glob("index/*/"):
         if version := usable_pointer(index_dir):
@@ -333,7 +333,7 @@ def _kind_of(folder: Path) -> str:
 def _versions(project: Project, data: DataDir) -> Check:
     """Every live version can be read by this Almanac."""
     from almanac.core.load import load_as_served
-    from almanac.index.versions.store import current_version, read_manifest
+    from almanac.index.versions.version_store import current_version, read_manifest
 
     handles = {}
     for path in project.declarations():

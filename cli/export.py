@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from almanac.core.durable import write_file
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
-from almanac.index.segments.tables import VersionTables
-from almanac.index.vectors.store import VectorStore
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.segments.version_tables import VersionTables
+from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import UsageError
 from almanac.schemas.hashing import canonical_json

@@ -43,7 +43,7 @@ def _locate(kb: str, env: str | None, data: str | None) -> _Place:
 
 def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """List the versions that are kept, newest first."""
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.publications import ALTERED, altered_publications
 
     place = _locate(kb, env, data)
@@ -97,7 +97,7 @@ def _publication(row: "VersionRow") -> str:
 
 
 def _readers(folder: Path, version: str) -> str:
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
 
     try:
         with alone_with(stored.version_dir(folder, version)) as alone:
@@ -160,7 +160,7 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Make a kept version the live one."""
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.publish import publish as move_pointer
 
     place = _locate(kb, env, data)
@@ -173,7 +173,7 @@ def publish(
 
 def rollback(kb: KB, version: BeforeArgument = None, env: Env = None, data: Data = None, as_json: Json = False) -> None:
     """Make an older version the live one; without V the newest older one that the gate let pass."""
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.publish import rollback as move_back
 
     place = _locate(kb, env, data)
@@ -198,7 +198,7 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
     """Compare a version with its manifest, its tables and the kept vectors, row by row."""
     from almanac.index.vectors.retention import vectors_in_use
     from almanac.index.verify.verifier import verify_version
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.publications import ALTERED, altered_publications
     from almanac.schemas.reports import Problem, VerifyResult
 
@@ -244,7 +244,7 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
     """Make a version anew from its tables and the kept vectors; nothing is embedded, and its digest stays."""
     from almanac.index.upkeep.rebuild import rebuild_version
     from almanac.index.vectors.retention import vectors_in_use
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
@@ -268,7 +268,7 @@ def compact(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) -
     """
     from almanac.index.upkeep.compact import compact_version
     from almanac.index.vectors.retention import vectors_in_use
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.lock import writer_lock
 
     place = _locate(kb, env, data)
@@ -330,7 +330,7 @@ def forget(
 ) -> None:
     """Take a page or item down: out of raw pages, caches and every kept version, never to be fetched again."""
     from almanac.flows.pipeline.forget_url import forget_url
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.lock import writer_lock
 
     if not url.strip():
@@ -372,7 +372,7 @@ def promote(
 ) -> None:
     """Copy a verified version into another data directory, verify it there, and publish it."""
     from almanac.index.upkeep.promote import promote_version
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
 
     place = _locate(kb, env, data)
     name, target = place.name, DataDir.locate(to)
@@ -429,7 +429,7 @@ def export(
 ) -> None:
     """Write a version's chunks, documents, records or vectors, or all of it as one Chroma directory."""
     from almanac.cli.export import export_table
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
 
     place = _locate(kb, env, data)
     if what == "chroma" and out is None:

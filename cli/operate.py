@@ -138,7 +138,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
     from almanac.core.store.readers import heard_of
     from almanac.core.store.session import listing
     from almanac.flows.pipeline.earlier_runs import last_run
-    from almanac.index.versions import store as stored
+    from almanac.index.versions import version_store as stored
     from almanac.index.versions.lock import lock_holder
     from almanac.schemas.reports import Status, StoreStatus
 
@@ -196,7 +196,7 @@ def status(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) ->
 
 def is_comparable(index_dir: Path, version: str | None) -> bool:
     """Whether `almanac diff` reads a version: not one that another release wrote, or that is damaged or gone."""
-    from almanac.index.versions.store import read_manifest, require_files, require_segments, version_dir
+    from almanac.index.versions.version_store import read_manifest, require_files, require_segments, version_dir
 
     if version is None:
         return False
@@ -213,7 +213,7 @@ def _problem(index_dir: Path, version: str, handle: str) -> str | None:
     """Why a version is not as it should be, with the way out, as far as a look of milliseconds tells; None where it
     finds nothing.
     """
-    from almanac.index.versions.store import read_manifest, require_files, require_segments, version_dir
+    from almanac.index.versions.version_store import read_manifest, require_files, require_segments, version_dir
 
     try:
         manifest = read_manifest(index_dir, version)

@@ -17,7 +17,7 @@ from almanac.flows.reporting.chart import as_data_uri, draw_bars
 from almanac.flows.reporting.diff import compare_versions
 from almanac.flows.reporting.history import COLUMNS, history_of, history_panels, history_rows
 from almanac.flows.reporting.report_tables import as_records
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.schemas.crawl_outcome import DECLARE_BODY
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.reports import RunReport

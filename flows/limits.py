@@ -18,7 +18,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
 from almanac.core.logs import get_logger
 from almanac.flows.availability import tell_prefect
-from almanac.index.api.client import ApiKey
+from almanac.index.api.api_client import ApiKey
 from almanac.schemas.declaration import Declaration
 
 EMBEDDING_API = "embedding-api"

@@ -70,7 +70,7 @@ from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.verify.verifier import VERIFIER
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.store import next_version
+from almanac.index.versions.version_store import next_version
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, PrefectGone, Retriable
 from almanac.schemas.manifest import Manifest

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from almanac.core.computed_once import computed_once
 from almanac.core.mapped import map_pages_in_memory, read_around, read_singly
-from almanac.index.segments.rows import BY_ID, ROWS, MappedRows
+from almanac.index.segments.segment_rows import BY_ID, ROWS, MappedRows
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.matrix import MATRIX, open_matrix
 from almanac.index.vectors.nearest import Rows
 from almanac.index.vectors.quantized import QUANTIZED, Quantized, has_quantized
+from almanac.index.vectors.vector_matrix import MATRIX, open_matrix
 from almanac.schemas.manifest import Sealed
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from almanac.core.leases import Leases
 from almanac.core.pins import Pin
 from almanac.core.stamps import untouched, write_stamps
 from almanac.core.tables import CHUNKS
-from almanac.index.chroma.rows import CHROMA
+from almanac.index.chroma.chroma_rows import CHROMA
 from almanac.index.open_segment import OpenSegment
 from almanac.index.segments.deleted import DELETED, deleted_rows
-from almanac.index.segments.store import segment_dir, segment_in
-from almanac.index.versions.store import manifest_in, pin_version, require_unaltered, version_dir
+from almanac.index.segments.segment_store import segment_dir, segment_in
+from almanac.index.versions.version_store import manifest_in, pin_version, require_unaltered, version_dir
 from almanac.schemas.errors import DamagedVersion, StorageError
 from almanac.schemas.manifest import Manifest, Sealed, SegmentUse
 

@@ -27,20 +27,20 @@ from almanac.core.mapped import read_ahead
 from almanac.core.processors import processors
 from almanac.index.chunk_set import ChunkSet
 from almanac.index.document_rows import DocumentRows
-from almanac.index.lexical.facts import LEXICAL
+from almanac.index.lexical.lexical_facts import LEXICAL
 from almanac.index.open_segment import Mask, OpenSegment
 from almanac.index.pinned_version import PinnedVersion, way_out
 from almanac.index.row_memory import RowMemory
-from almanac.index.segments.rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
+from almanac.index.segments.segment_rows import COLUMNS, ID_LENGTH, ROWS_SCHEMA
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.vectors.nearest import exact_cosines, seek_nearest
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.errors import AlmanacError, DamagedVersion, EmbedderMismatch, storage_error
 from almanac.schemas.manifest import Manifest
 
 if TYPE_CHECKING:
     from almanac.index.embedding.embedder import Vectors
-    from almanac.index.lexical.reader import AnalyzedQuery, LexicalIndex
+    from almanac.index.lexical.lexical_reader import AnalyzedQuery, LexicalIndex
 
 # chunk ids whose rows are remembered, since a search asks for the rows of its candidates several times
 _REMEMBERED = 20_000
@@ -469,7 +469,7 @@ class OpenVersion:
 
     @computed_once
     def _lexical(self) -> "LexicalIndex":
-        from almanac.index.lexical.reader import LexicalIndex
+        from almanac.index.lexical.lexical_reader import LexicalIndex
 
         for part in self._segments:
             part.require_unaltered(LEXICAL)

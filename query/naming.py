@@ -7,7 +7,7 @@ from almanac.core.logs import get_logger
 from almanac.core.overlays import overlays_of
 from almanac.core.settings import DataDir, Project, environment, index_name
 from almanac.core.store.readers import live_in_store
-from almanac.index.versions.store import current_version
+from almanac.index.versions.version_store import current_version
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, NothingPublished, UsageError
 

@@ -24,7 +24,13 @@ from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thre
 from almanac.index.embedding.subword_fertility import COVERED
 from almanac.index.lexical.analyzer import primary_tag
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import current_version, read_manifest, report_versions, resolve_version, size_mb
+from almanac.index.versions.version_store import (
+    current_version,
+    read_manifest,
+    report_versions,
+    resolve_version,
+    size_mb,
+)
 from almanac.query.models.embedding_cache import CachingEmbedder
 from almanac.query.open_versions import VersionPool
 from almanac.query.retrieval.arguments import compose_query, require_arguments, require_temperature

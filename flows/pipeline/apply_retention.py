@@ -13,10 +13,10 @@ from almanac.core.tables import DOCUMENTS, RECORDS
 from almanac.flows.pipeline.earlier_runs import ending_of, prune_reports
 from almanac.flows.pipeline.state import judges_of_live
 from almanac.flows.pipeline.validation_results import prune_results
-from almanac.index.segments.tables import TablePart, VersionTables
+from almanac.index.segments.version_tables import TablePart, VersionTables
 from almanac.index.upkeep.prune import prune
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.store import list_versions, read_manifest, version_dir, version_names
+from almanac.index.versions.version_store import list_versions, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.reports import PruneResult

@@ -33,8 +33,8 @@ from almanac.index.reader import OpenVersion
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.missing import embed_checkpoint, stage_missing
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.store import VectorStore
-from almanac.index.versions.store import version_dir
+from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.versions.version_store import version_dir
 from almanac.query.evaluation.golden import Golden, measure_recall, requests_for, without_history
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import DamagedVersion

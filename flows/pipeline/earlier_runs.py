@@ -16,10 +16,10 @@ from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
 from almanac.index.chroma.noted import is_as_sealed
 from almanac.index.segments.deleted import DELETED
-from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.segment_store import read_segment, segment_dir
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.verify.verifier import verify_folder
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     current_version,
     read_manifest,
     read_outline,

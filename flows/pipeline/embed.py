@@ -20,7 +20,7 @@ from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, embed_checkpoint, stage_missing
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import GateRefused, OperationalError
 from almanac.schemas.items import Reject

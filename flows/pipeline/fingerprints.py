@@ -8,7 +8,7 @@ library's version. Otherwise an upgrade would embed every text anew, for vectors
 from collections.abc import Sequence
 
 from almanac.core.code_fingerprint import code_fingerprint
-from almanac.index.lexical.facts import analyzer_fingerprint
+from almanac.index.lexical.lexical_facts import analyzer_fingerprint
 from almanac.query.evaluation.golden import Golden, without_history
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.declaration.reading_limits import ReadingLimits

@@ -17,14 +17,14 @@ from almanac.flows.pipeline.known_urls import find_items, known_urls, names_of, 
 from almanac.flows.pipeline.state import change_state
 from almanac.flows.pipeline.validation_results import is_results, write_results
 from almanac.index.chroma.leftover import remove_leftovers
-from almanac.index.segments.store import remove_unnamed_segments
+from almanac.index.segments.segment_store import remove_unnamed_segments
 from almanac.index.upkeep.erase import forget_in_version
 from almanac.index.upkeep.prune import Needs
 from almanac.index.upkeep.takedown import Takedown, note_takedown, takedowns
 from almanac.index.upkeep.url_content import UrlContent, forget_in_tables, versions_to_clean
 from almanac.index.vectors.retention import forget_vectors, vectors_in_use, vectors_unused
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.store import usable_pointer
+from almanac.index.versions.version_store import usable_pointer
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import AlmanacError, DamagedVersion, NotFound, OperationalError, RunLocked, StorageError
 from almanac.schemas.reports import ForgetResult

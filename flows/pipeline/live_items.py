@@ -14,8 +14,8 @@ from almanac.core.tables import DOCUMENTS, RECORDS
 from almanac.flows.pipeline.handles import Live
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import tables_are_of
-from almanac.index.segments.tables import StoredTables
-from almanac.index.versions.store import published_last, read_outline, version_dir
+from almanac.index.segments.version_tables import StoredTables
+from almanac.index.versions.version_store import published_last, read_outline, version_dir
 from almanac.schemas.errors import DamagedVersion, NotFound
 from almanac.schemas.manifest import Counts, Outline
 from almanac.transforms.item_changes import Brief, Briefs

@@ -31,7 +31,7 @@ from almanac.flows.pipeline.survey import Survey, begin_survey, confirmed, is_li
 from almanac.flows.pipeline.validate import require_records, validate
 from almanac.index.embedding.tokens import count_tokens
 from almanac.index.vectors.keys import RowNumbers, keys_in
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import NoRecords

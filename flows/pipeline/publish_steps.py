@@ -34,11 +34,11 @@ from almanac.index.build.policy import fits_one_segment
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.composing.version import build_segmented
 from almanac.index.reader import OpenVersion
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import VERIFIER, require_as_built, verify_composition, verify_version
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publish import finish_version, publish_after
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.query.evaluation.golden import measure_recall
 from almanac.query.evaluation.golden_calibration import fit_calibration
 from almanac.schemas.errors import DamagedVersion, NotFound, OtherFormat

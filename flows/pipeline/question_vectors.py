@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from almanac.index.embedding.embedder import Embedder, Vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import sha256
 

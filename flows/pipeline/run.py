@@ -12,7 +12,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.fingerprints import stages_of
 from almanac.index.embedding.embedder import Embedder, describe_embedder, load_embedder
 from almanac.index.embedding.precision import require_precision, resolve
-from almanac.index.versions.store import list_versions, version_dir
+from almanac.index.versions.version_store import list_versions, version_dir
 from almanac.query.evaluation.golden import Golden, load_golden
 from almanac.query.evaluation.golden_calibration import is_to_be_fitted
 from almanac.schemas.declaration import Declaration

@@ -20,7 +20,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import remember
 from almanac.index.chroma.leftover import remove_leftovers
 from almanac.index.versions.lock import Lease, writer_lock
-from almanac.index.versions.store import discard_unfinished
+from almanac.index.versions.version_store import discard_unfinished
 from almanac.schemas.errors import AlmanacError, GateRefused, NoRecords, as_storage_error
 from almanac.schemas.reports import Outcome, RunReport
 

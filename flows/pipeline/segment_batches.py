@@ -13,8 +13,8 @@ from almanac.flows.pipeline.handles import Live, PlannedSegments, Tables
 from almanac.flows.pipeline.run import Run
 from almanac.index.build.planner import Plan, PlanJob, plan_version
 from almanac.index.build.policy import fits_one_segment
-from almanac.index.build.segments import SegmentSpec, StagedSegment, is_intact
-from almanac.index.composing.segments import make_segment_in_own_folder
+from almanac.index.build.staged_segments import SegmentSpec, StagedSegment, is_intact
+from almanac.index.composing.made_segments import make_segment_in_own_folder
 
 log = get_logger("almanac.build")
 

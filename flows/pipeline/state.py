@@ -14,7 +14,7 @@ from almanac.flows.pipeline.handles import Comparison, Duplicates, Live, MappedS
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validation_results import judged_by, write_judged
 from almanac.index.upkeep.takedown import forgotten_urls
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.crawl_outcome import SourceTexts
 from almanac.schemas.hashing import canonical_json, checked, file_sha256, sha256, unchecked
 from almanac.schemas.reports import ExpectationResult, ItemCounts, RunReport

@@ -14,9 +14,9 @@ from almanac.flows.pipeline.page_batches import remove_parts
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.state import confirmed_before, inputs_of, vectors_as_confirmed
 from almanac.index.embedding.model_folder import require_models
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.vectors.retention import vectors_in_use
-from almanac.index.versions.store import current_version, discard_unfinished, list_versions, version_names
+from almanac.index.versions.version_store import current_version, discard_unfinished, list_versions, version_names
 from almanac.query.models.rerank import find_reranker
 from almanac.schemas.crawl_outcome import PageCounts
 from almanac.schemas.declaration.source import SiteSource

@@ -9,8 +9,8 @@ import numpy as np
 
 from almanac.core.digests import Digests, DigestSet, RowNumbers, digests_of
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_rows
-from almanac.index.segments.tables import VersionTables
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.segments.version_tables import VersionTables
+from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.schemas.reports import DiffResult, ItemChange
 from almanac.transforms.item_changes import CHANGES, Brief, Briefs, Comparison, compare_items
 

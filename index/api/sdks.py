@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from almanac.core.extras import Extra
-from almanac.index.api.client import Refusal, Sdk
+from almanac.index.api.api_client import Refusal, Sdk
 from almanac.schemas.declaration.api_section import OPENAI_URL
 
 if TYPE_CHECKING:

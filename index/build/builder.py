@@ -24,20 +24,20 @@ from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, read_table
 from almanac.core.verified import verified_file
+from almanac.index.build.build_facts import BuildFacts, row_layout
 from almanac.index.build.child_process import ForkServer, Message, run_child
-from almanac.index.build.facts import BuildFacts, row_layout
 from almanac.index.build.job import BuildJob
+from almanac.index.chroma.chroma_rows import CHROMA, STORED_COLUMNS
 from almanac.index.chroma.compared import differences
 from almanac.index.chroma.copy import copy_database, copy_file, copy_listed
 from almanac.index.chroma.leftover import Making, leftover_of, note_making, read_making
-from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS
-from almanac.index.segments.rows import MappedRows, write_rows
-from almanac.index.segments.store import is_sealed, segment_in
+from almanac.index.segments.segment_rows import MappedRows, write_rows
+from almanac.index.segments.segment_store import is_sealed, segment_in
 from almanac.index.vectors.keys import RowNumbers
-from almanac.index.vectors.matrix import create_matrix
 from almanac.index.vectors.quantized import write_quantized
-from almanac.index.vectors.store import VectorStore
-from almanac.index.versions.store import manifest_in
+from almanac.index.vectors.vector_matrix import create_matrix
+from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.versions.version_store import manifest_in
 from almanac.schemas.errors import AlmanacError, DamagedVersion, OperationalError, as_storage_error
 from almanac.schemas.manifest import Manifest, Sealed
 
@@ -153,7 +153,7 @@ def _empty(job: BuildJob) -> None:
 
 def build_here(job: BuildJob, on_progress: OnProgress = ignore, more: Iterable[object] = ()) -> BuildFacts:
     """Builds the version in this process; called in the child. Arguments, result and errors as in `build_version`."""
-    from almanac.index.chroma.client import as_disk_full
+    from almanac.index.chroma.chroma_client import as_disk_full
     from almanac.index.lexical.writer import build_lexical
 
     has_tables = job.chunks.parent == job.version_dir
@@ -274,7 +274,7 @@ def _slots_of(manifest: Manifest) -> int | None:
 
 
 def _filled(job: BuildJob, rows: "_Rows", begun: _Begun, on_progress: OnProgress, more: Iterable[object]) -> BuildFacts:
-    from almanac.index.chroma.client import create_collection, flush, open_client, open_collection
+    from almanac.index.chroma.chroma_client import create_collection, flush, open_client, open_collection
 
     with open_client(job.version_dir) as client:
         if begun.is_there:
@@ -334,7 +334,7 @@ class _Filling:
         return rest
 
     def _put(self, numbers: RowNumbers) -> None:
-        from almanac.index.chroma.client import add_rows
+        from almanac.index.chroma.chroma_client import add_rows
 
         rows, vectors = self._rows.read(numbers), self._rows.matrix[numbers]
         there = [place for place, row in enumerate(rows) if row["chunk_id"] in self._there]
@@ -465,5 +465,5 @@ def prepare() -> None:
     """Imports what the work needs, before there is any."""
     import pandas  # noqa: F401  # pyarrow imports it with the first array
 
-    import almanac.index.chroma.client
+    import almanac.index.chroma.chroma_client
     import almanac.index.lexical.writer  # noqa: F401

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from almanac.index.chroma.rows import document_of, metadata_of
+from almanac.index.chroma.chroma_rows import document_of, metadata_of
 from almanac.index.embedding.embedder import Vectors
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
-from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.index.chroma.chroma_rows import CHROMA, DATABASE
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Sealed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from almanac.core.durable import write_file
 from almanac.core.stamps import altered_file
-from almanac.index.chroma.rows import CHROMA, DATABASE
+from almanac.index.chroma.chroma_rows import CHROMA, DATABASE
 from almanac.schemas.errors import storage_error
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import StoredFile

@@ -9,8 +9,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from almanac.core.settings import DataDir
+from almanac.index.api.api_client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
 from almanac.index.api.batching import MAX_TOKENS, estimate_tokens, pack_requests
-from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
 from almanac.index.api.retry import Retry
 from almanac.index.api.sdks import SDKS
 from almanac.schemas.declaration.embed_section import Embed

@@ -3,7 +3,7 @@
 import regex  # type: ignore[import-untyped]  # ships no types
 
 from almanac.index.lexical.analyzer import folded_tokens, tokens
-from almanac.index.lexical.reader import MOST_TERMS, AnalyzedQuery, idf
+from almanac.index.lexical.lexical_reader import MOST_TERMS, AnalyzedQuery, idf
 
 _CHARACTER = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}〇]\p{M}*")
 

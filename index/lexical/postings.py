@@ -26,7 +26,7 @@ import pyarrow as pa
 from almanac.core.digests import RowNumbers
 from almanac.core.durable import write_file
 from almanac.core.mapped import load_array, map_pages_in_memory
-from almanac.index.lexical.facts import FACTS, LexicalFacts, as_damaged_lexical, lexical_facts
+from almanac.index.lexical.lexical_facts import FACTS, LexicalFacts, as_damaged_lexical, lexical_facts
 from almanac.schemas.hashing import sha256
 
 Hashes = npt.NDArray[np.uint64]

@@ -18,7 +18,7 @@ from almanac.core.passage_parts import parts_of
 from almanac.core.tables import CHUNKS, read_batches, read_table
 from almanac.core.verified import verified_file
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, stored_tokens
-from almanac.index.lexical.facts import LEXICAL, LexicalFacts, analyzer_fingerprint
+from almanac.index.lexical.lexical_facts import LEXICAL, LexicalFacts, analyzer_fingerprint
 from almanac.index.lexical.postings import (
     ARRAYS,
     FOLDED,

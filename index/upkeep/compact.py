@@ -15,25 +15,31 @@ from almanac.core.durable import remove
 from almanac.core.logs import get_logger
 from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
+from almanac.index.build.build_facts import BuildFacts
 from almanac.index.build.builder import build_version
-from almanac.index.build.facts import BuildFacts
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import fits_one_segment, rows_each
-from almanac.index.build.segments import SegmentSpec, unused_folder
+from almanac.index.build.staged_segments import SegmentSpec, unused_folder
 from almanac.index.composing.version import build_segmented
-from almanac.index.segments.store import segment_dir
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.segment_store import segment_dir
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.upkeep.composition import TABLES, read_deletions
 from almanac.index.upkeep.rebuild import require_tables
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import require_none, verify_folder, verify_version, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish_after
-from almanac.index.versions.store import list_versions, next_version, read_manifest, resolve_version, version_dir
+from almanac.index.versions.version_store import (
+    list_versions,
+    next_version,
+    read_manifest,
+    resolve_version,
+    version_dir,
+)
 from almanac.schemas.manifest import Manifest, SegmentUse
 from almanac.schemas.reports import CompactResult, SegmentCounts
 

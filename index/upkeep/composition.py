@@ -10,12 +10,12 @@ from almanac.core.durable import exchange, remove
 from almanac.core.pins import hidden_folder, remove_unless_pinned
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.segments.deleted import DELETED, deleted_rows, write_deleted_rows
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.vectors.keys import RowNumbers
 from almanac.index.verify.verifier import require_none, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.manifest import Manifest, Sealed

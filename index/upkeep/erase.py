@@ -13,21 +13,21 @@ from almanac.core.pins import hidden_folder
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, RECORDS, TableWriter, batches_of, read_table
 from almanac.index.build.derived import derive
 from almanac.index.build.digest import digest_of
-from almanac.index.build.segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment, unused_folder
-from almanac.index.composing.segments import make_segments
+from almanac.index.build.staged_segments import KEYS, SegmentSpec, StagedSegment, keys_of, stage_segment, unused_folder
+from almanac.index.composing.made_segments import make_segments
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.embedding.precision import resolve
-from almanac.index.segments.store import read_segment, segment_dir
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.segment_store import read_segment, segment_dir
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.upkeep.composition import TABLES, Deletions, read_deletions, recompose
 from almanac.index.upkeep.rebuild import replace_version, require_tables
 from almanac.index.upkeep.takedown import Takedown
 from almanac.index.upkeep.url_content import UrlContent, find_in_tables, is_under, rest_of, rewrite
 from almanac.index.vectors.keys import RowNumbers, keys_in
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError
 from almanac.schemas.manifest import Counts, Derived, Manifest, SegmentUse

@@ -14,13 +14,13 @@ from almanac.core.tables import CHUNKS, read_batches
 from almanac.core.verified import verified_file
 from almanac.index.build.child_process import Message, run_child
 from almanac.index.build.job import AbsolutePath
-from almanac.index.chroma.rows import CHROMA, STORED_COLUMNS
+from almanac.index.chroma.chroma_rows import CHROMA, STORED_COLUMNS
 from almanac.index.embedding.embedder import Vectors
 from almanac.index.segments.deleted import deleted_rows
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.upkeep.composition import read_deletions
-from almanac.index.vectors.matrix import verified_matrix
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.vectors.vector_matrix import verified_matrix
+from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion, OperationalError, UsageError, as_storage_error
 from almanac.schemas.manifest import Manifest
 from almanac.schemas.reports import ExportedChroma
@@ -74,7 +74,7 @@ def _unexpected(message: Message) -> None:
 
 
 def _write_collection(job: ExportJob) -> None:
-    from almanac.index.chroma.client import add_rows, as_disk_full, create_collection, flush, open_client
+    from almanac.index.chroma.chroma_client import add_rows, as_disk_full, create_collection, flush, open_client
 
     manifest = read_manifest(job.index_dir, job.version)
     with as_disk_full(job.target), open_client(job.target) as client:
@@ -115,4 +115,4 @@ def work(job_text: str, _: Callable[[Message], None], _more: Iterable[object] = 
 
 def prepare() -> None:
     """Imports what the work needs, before there is any."""
-    import almanac.index.chroma.client  # noqa: F401
+    import almanac.index.chroma.chroma_client  # noqa: F401

@@ -13,21 +13,21 @@ from almanac.core.logs import get_logger
 from almanac.core.pins import Pin
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
-from almanac.index.build.segments import is_intact, unused_folder
+from almanac.index.build.staged_segments import is_intact, unused_folder
 from almanac.index.chroma.copy import copy_database, copy_listed
-from almanac.index.composing.segments import put_in_place
-from almanac.index.segments.store import segment_dir, segment_in
+from almanac.index.composing.made_segments import put_in_place
+from almanac.index.segments.segment_store import segment_dir, segment_in
 from almanac.index.upkeep.takedown import forgotten_urls
 from almanac.index.upkeep.url_content import find_in_version
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import vectors_in_use
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import require_none, verify_folder, verify_version, verify_whole
 from almanac.index.versions.lock import Lease, writer_lock
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
 from almanac.index.versions.seal import seal
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     discard_unfinished,
     list_versions,
     next_version,

@@ -16,12 +16,12 @@ from almanac.core.pins import remove_unless_pinned
 from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.chroma.leftover import remove_leftovers
-from almanac.index.segments.store import bytes_in, remove_unnamed_segments
+from almanac.index.segments.segment_store import bytes_in, remove_unnamed_segments
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors, vectors_unused
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import override_of, pointer_lock, publications
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     MANIFEST,
     discard_unfinished,
     read_manifest,

@@ -12,16 +12,16 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.builder import build_version
 from almanac.index.build.job import BuildJob
-from almanac.index.build.segments import SegmentSpec
-from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.build.staged_segments import SegmentSpec
+from almanac.index.segments.segment_store import read_segment, segment_dir
 from almanac.index.upkeep.composition import TABLES, read_deletions, recompose, replacing, require_unaltered
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.restore import restore_vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import require_none, verify_folder, verify_segment, verify_whole
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.seal import seal
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Sealed, Segment
 from almanac.schemas.reports import RebuildResult

@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 
 from almanac.core.durable import remove
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter, read_batches
-from almanac.index.segments.store import SEGMENT, SEGMENTS, segment_dir
+from almanac.index.segments.segment_store import SEGMENT, SEGMENTS, segment_dir
 from almanac.index.upkeep.composition import TABLES
-from almanac.index.versions.store import manifest_in, read_pointer, version_dir, version_names, version_number
+from almanac.index.versions.version_store import manifest_in, read_pointer, version_dir, version_names, version_number
 from almanac.schemas.errors import AlmanacError, DamagedVersion
 from almanac.schemas.manifest import Manifest
 

@@ -17,7 +17,7 @@ from almanac.core.progress import OnProgress, ignore
 from almanac.core.tables import TableWriter, batches_of, in_order, open_table, read_rows
 from almanac.index.embedding.embedder import Embedder, RemoteEmbedder, Vectors, checked_vectors
 from almanac.index.vectors.keys import keys_in
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.errors import EmbedderMismatch
 
 CHECKPOINT = 500  # texts per checkpoint, at most

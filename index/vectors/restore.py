@@ -9,9 +9,9 @@ from almanac.core.digests import SortedDigests, Texts, digests_of
 from almanac.core.logs import get_logger
 from almanac.core.tables import CHUNKS
 from almanac.index.vectors.keys import keys_in
-from almanac.index.vectors.matrix import verified_matrix
 from almanac.index.vectors.missing import CHECKPOINT
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_matrix import verified_matrix
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Sealed
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from almanac.core.digests import DigestSet, digests_of
 from almanac.core.durable import TEMPORARY, remove, sweep
 from almanac.core.logs import get_logger
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.manifest import EmbedderInfo
 
 _USE = ".use"

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, open_table, read_table
 from almanac.index.build.digest import DIGESTED, digest_of
-from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
+from almanac.index.segments.segment_store import SEGMENT, SEGMENT_HASH
 from almanac.index.verify.problem_collector import ProblemCollector
-from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
+from almanac.index.versions.version_store import MANIFEST, MANIFEST_HASH
 from almanac.schemas.hashing import file_sha256
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import EmbedderInfo, Sealed, Segment

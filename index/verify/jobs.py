@@ -21,7 +21,7 @@ class VerifyJob(BaseModel):
 
 class CompositionJob(BaseModel):
     """The input of a verification of what a version makes of its segments; see `verify_composition` and
-    `index.verify.segments`.
+    `index.verify.verify_composed`.
     """
 
     task: Literal["composition"] = "composition"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from almanac.core.tables import CHUNKS
 from almanac.index.build.chunk_rows import ChunkRows
-from almanac.index.lexical.facts import LEXICAL, analyzer_fingerprint, as_damaged_lexical
+from almanac.index.lexical.lexical_facts import LEXICAL, analyzer_fingerprint, as_damaged_lexical
 from almanac.index.lexical.postings import MOST_COUNTED, Postings, hash_of_ids, term_hash
 from almanac.index.lexical.writer import COLUMNS, analyzed
 from almanac.index.verify.problem_collector import ProblemCollector

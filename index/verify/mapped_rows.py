@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from almanac.core.mapped import load_array
 from almanac.core.tables import CHUNKS, read_batches
-from almanac.index.segments.rows import BY_ID, COLUMNS, ROWS, ROWS_SCHEMA
+from almanac.index.segments.segment_rows import BY_ID, COLUMNS, ROWS, ROWS_SCHEMA
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import AlmanacError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from almanac.index.build.child_process import ForkServer, Message, run_child
-from almanac.index.chroma.rows import CHROMA
-from almanac.index.segments.store import SEGMENT, SEGMENTS, read_segment, segment_dir
+from almanac.index.chroma.chroma_rows import CHROMA
+from almanac.index.segments.segment_store import SEGMENT, SEGMENTS, read_segment, segment_dir
 from almanac.index.vectors.quantized import QUANTIZED
 from almanac.index.verify.jobs import CompositionJob, VerifyJob
 from almanac.schemas.errors import DamagedVersion
@@ -128,7 +128,7 @@ def verify_composition(
     """
     places = {"index_dir": index_dir.absolute(), "version_dir": version_dir.absolute(), "chunks": chunks.absolute()}
     from almanac.index.verify.problem_collector import ProblemCollector
-    from almanac.index.verify.segments import check_composition
+    from almanac.index.verify.verify_composed import check_composition
 
     problems: list[Problem] = []
     check_composition(
@@ -201,7 +201,7 @@ def work(job_text: str, send: Callable[[Message], None], _: Iterable[object] = (
         verify_here(job, tell)
         return
     from almanac.index.verify.problem_collector import ProblemCollector
-    from almanac.index.verify.segments import check_composition
+    from almanac.index.verify.verify_composed import check_composition
 
     check_composition(job, ProblemCollector(tell))
 
@@ -223,8 +223,8 @@ def verify_here(job: VerifyJob, send: Callable[[Problem], None]) -> None:
     if table is not None:
         from almanac.index.verify.lexical import check_lexical
         from almanac.index.verify.mapped_rows import check_mapped_rows
-        from almanac.index.verify.matrix import check_quantized
-        from almanac.index.verify.rows import check_rows
+        from almanac.index.verify.verify_matrix import check_quantized
+        from almanac.index.verify.verify_rows import check_rows
 
         check_mapped_rows(job.version_dir, table, problems)
         give_back()  # each check reads all rows
@@ -252,4 +252,4 @@ def prepare() -> None:
 
     import almanac.index.verify.lexical
     import almanac.index.verify.mapped_rows
-    import almanac.index.verify.rows  # noqa: F401
+    import almanac.index.verify.verify_rows  # noqa: F401

@@ -7,7 +7,7 @@ from almanac.core.logs import get_logger
 from almanac.index.versions.lock import Lease
 from almanac.index.versions.publications import Publication, note_publication, override_of, pointer_lock, publications
 from almanac.index.versions.seal import seal
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     MANIFEST,
     existing_versions,
     point_to,

@@ -8,12 +8,12 @@ from typing import TypeVar
 
 from almanac.core.durable import sync_tree, write_file
 from almanac.core.stamps import STAMPS, write_stamps
+from almanac.index.chroma.chroma_rows import CHROMA
 from almanac.index.chroma.leftover import forget_making
 from almanac.index.chroma.noted import note_database
-from almanac.index.chroma.rows import CHROMA
-from almanac.index.segments.store import SEGMENT, SEGMENT_HASH
+from almanac.index.segments.segment_store import SEGMENT, SEGMENT_HASH
 from almanac.index.versions.lock import Lease
-from almanac.index.versions.store import MANIFEST, MANIFEST_HASH
+from almanac.index.versions.version_store import MANIFEST, MANIFEST_HASH
 from almanac.schemas.hashing import file_sha256, sha256
 from almanac.schemas.manifest import Sealed, Segment, StoredFile
 

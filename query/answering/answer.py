@@ -24,7 +24,7 @@ from almanac.schemas.errors import OperationalError
 from almanac.schemas.results import Answer, Citation, Hit, Related
 
 if TYPE_CHECKING:
-    from almanac.index.lexical.reader import AnalyzedQuery
+    from almanac.index.lexical.lexical_reader import AnalyzedQuery
     from almanac.query.models.generators import Generator
 
 

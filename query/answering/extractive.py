@@ -17,7 +17,7 @@ from almanac.query.retrieval.term_coverage import term_weights
 from almanac.schemas.results import Hit
 
 if TYPE_CHECKING:
-    from almanac.index.lexical.reader import AnalyzedQuery
+    from almanac.index.lexical.lexical_reader import AnalyzedQuery
 
 _SENTENCES, _CHARACTERS = 4, 380  # of a reply, at most
 # Added to what the embedders say: for the question's words that a sentence has with its context, weighted by rarity;

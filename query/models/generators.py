@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from almanac.core.settings import DataDir
+from almanac.index.api.api_client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
 from almanac.index.api.batching import estimate_tokens
-from almanac.index.api.client import AnswerMalformed, Api, ApiKey, Unanswered, shared_limit
 from almanac.index.api.retry import Retry
 from almanac.index.api.sdks import SDKS
 from almanac.index.api.taken import Taken, change_for, changed

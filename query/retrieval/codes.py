@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import regex  # type: ignore[import-untyped]  # ships no types
 
 if TYPE_CHECKING:
-    from almanac.index.lexical.reader import AnalyzedQuery
+    from almanac.index.lexical.lexical_reader import AnalyzedQuery
     from almanac.schemas.results import Hit
 
 # A code: letters, then digits. "5G" and "4x4" are none, nor is "7-day"; in other scripts, particles are written onto a

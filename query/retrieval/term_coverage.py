@@ -12,7 +12,7 @@ import regex  # type: ignore[import-untyped]  # ships no types
 from almanac.index.lexical.analyzer import folded_tokens, primary_tag, remembered_tokens, tokens
 
 if TYPE_CHECKING:
-    from almanac.index.lexical.reader import AnalyzedQuery
+    from almanac.index.lexical.lexical_reader import AnalyzedQuery
 
 # In a small version nearly all words of a question are rare: "must" as well as "Mongolia". So frequencies are smoothed
 # with _PRIOR further texts of _PRIOR_WORDS words each in general language (Dirichlet prior); from some thousand texts

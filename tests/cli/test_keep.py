@@ -15,7 +15,7 @@ import pytest
 from almanac.core.settings import DataDir
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import pin_version, version_dir
+from almanac.index.versions.version_store import pin_version, version_dir
 from tests.conftest import ROOT, Almanac
 from tests.index import making
 

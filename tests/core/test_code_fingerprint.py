@@ -24,7 +24,7 @@ from almanac.core.code_fingerprint import (
 from almanac.core.settings import installation
 from almanac.flows.pipeline.fingerprints import CHUNKING, CLEANING, MAPPING, VALIDATION
 from almanac.flows.pipeline.worker import _BATCHES
-from almanac.index.lexical.facts import ANALYSIS
+from almanac.index.lexical.lexical_facts import ANALYSIS
 
 _STAGES = {"mapping": MAPPING, "cleaning": CLEANING, "validation": VALIDATION, "chunker": CHUNKING, "lexical": ANALYSIS}
 Fingerprints = Callable[[], dict[str, str]]
@@ -212,7 +212,9 @@ def test_every_import_of_a_computing_module_counts_or_is_excluded() -> None:
 
 def test_no_module_is_excluded_that_nobody_imports() -> None:
     """An exclusion that is not needed hides the next one that would be."""
-    modules = computing_modules(*(entry for entries in _STAGES.values() for entry in entries), "index.chroma.rows")
+    modules = computing_modules(
+        *(entry for entries in _STAGES.values() for entry in entries), "index.chroma.chroma_rows"
+    )
     own = {name for module in modules for name in subject._read(module).own}
     assert {
         excluded

@@ -15,7 +15,7 @@ from almanac.core.extras import Extra, installed_version, missing_package, requi
 from almanac.core.store.objects import Objects
 from almanac.flows.pipeline import worker
 from almanac.flows.pipeline.fingerprints import MAPPING
-from almanac.index.api.client import Api, ApiKey
+from almanac.index.api.api_client import Api, ApiKey
 from almanac.index.api.rate_limit import RateLimit
 from almanac.index.api.sdks import SDKS
 from almanac.index.embedding.model_folder import require_models

@@ -20,7 +20,7 @@ from almanac.flows import refresh
 from almanac.flows.pipeline.ledger import Ledger
 from almanac.flows.pipeline.run import Run
 from almanac.index.versions.lock import lock_holder
-from almanac.index.versions.store import current_version, read_manifest
+from almanac.index.versions.version_store import current_version, read_manifest
 from tests.conftest import PATIENCE_S, ROOT
 from tests.processes import carrying
 

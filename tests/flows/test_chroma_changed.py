@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from almanac.core.settings import DataDir
-from almanac.index.chroma.client import open_client, open_collection
-from almanac.index.segments.store import SEGMENT, SEGMENTS
+from almanac.index.chroma.chroma_client import open_client, open_collection
+from almanac.index.segments.segment_store import SEGMENT, SEGMENTS
 from almanac.index.verify.verifier import verify_version
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.versions.version_store import read_manifest, version_dir
 from tests.proof.acts import run, small_and_here
 from tests.proof.base import declare, make_place, text_of
 

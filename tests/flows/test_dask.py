@@ -37,7 +37,7 @@ from almanac.flows.pipeline.page_batches import map_batch, parts_folder, stage_p
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validate import validate
 from almanac.index.verify.verifier import verify_composition
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import AlmanacError, OperationalError, UsageError
 from almanac.schemas.scope import Scope
@@ -298,7 +298,7 @@ def test_workers_build_segments_and_one_that_is_killed_costs_its_segment(
         os.kill(killed[0], signal.SIGKILL)
 
     killing = _meanwhile(kill)
-    with patch("almanac.index.composing.segments.build_version", side_effect=AssertionError("built by workers")):
+    with patch("almanac.index.composing.made_segments.build_version", side_effect=AssertionError("built by workers")):
         report = _run(declared, tmp_path / "dask", cluster)
     killing.join()
     assert workers.issuperset(killed)

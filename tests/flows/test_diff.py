@@ -5,7 +5,7 @@ from pathlib import Path
 from almanac.core.tables import CHUNKS, DOCUMENTS, chunks_table, items_table, write_table
 from almanac.flows.reporting.diff import compare_versions
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.items import Item
 from tests.index import making
 

@@ -19,7 +19,7 @@ from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.pipeline.validation_results import prune_results
 from almanac.flows.reporting.report_tables import expectation_rows, expectations_line
-from almanac.index.versions.store import current_version
+from almanac.index.versions.version_store import current_version
 from almanac.schemas.reports import ExpectationResult
 from tests.flows.commands import carry_out
 from tests.index.conftest import INFO, HashEmbedder

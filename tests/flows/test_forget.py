@@ -19,10 +19,10 @@ from almanac.flows.pipeline.apply_retention import apply_retention
 from almanac.flows.pipeline.forget_url import complete_takedowns, forget_url
 from almanac.index.upkeep.takedown import forgotten_urls, takedowns
 from almanac.index.vectors.retention import vectors_in_use
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import discard_unfinished, read_manifest, version_dir, version_names
+from almanac.index.versions.version_store import discard_unfinished, read_manifest, version_dir, version_names
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DamagedVersion, NotFound, RunLocked, StorageError
 from almanac.schemas.items import Page

@@ -21,7 +21,7 @@ from almanac.core.durable import is_removed, reserve, watched
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run, new_run_id
-from almanac.index.versions.store import current_version, read_manifest
+from almanac.index.versions.version_store import current_version, read_manifest
 from almanac.schemas.errors import StorageError
 from tests.flows.commands import carry_out
 from tests.flows.notes import write

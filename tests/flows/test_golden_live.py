@@ -14,7 +14,7 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.flows.pipeline.run import Run
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import version_names
+from almanac.index.versions.version_store import version_names
 from almanac.query import open_index
 from almanac.query.evaluation.evaluate import evaluate_golden
 from almanac.schemas.errors import UsageError

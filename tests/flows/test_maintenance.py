@@ -20,9 +20,9 @@ from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.report_tables import duplicate_rows, rules_note
-from almanac.index.segments import tables as version_tables
+from almanac.index.segments import version_tables as version_tables
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import current_version
+from almanac.index.versions.version_store import current_version
 from almanac.schemas.errors import GateRefused
 from almanac.schemas.items import Duplicate
 from almanac.schemas.reports import ItemCounts, PlanResult, RunReport

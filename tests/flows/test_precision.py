@@ -14,7 +14,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.embedding import precision
 from almanac.index.embedding.model_folder import describe_embedder
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.query.published import open_index
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import DeclarationError, EmbedderMismatch

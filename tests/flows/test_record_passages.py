@@ -15,7 +15,7 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS
 from almanac.index.reader import OpenVersion
 from almanac.index.verify.verifier import verify_version
-from almanac.index.versions.store import read_manifest, version_dir
+from almanac.index.versions.version_store import read_manifest, version_dir
 from almanac.query.retrieval.request import Request
 from almanac.query.retrieval.retriever import Retriever
 from almanac.transforms import mapped_pages as mapped

@@ -19,7 +19,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.report_tables import reject_rows
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
-from almanac.index.versions.store import current_version, read_manifest
+from almanac.index.versions.version_store import current_version, read_manifest
 from almanac.schemas.errors import DamagedVersion, ManyDefects, NoRecords, RunLocked, Unreachable
 from almanac.schemas.reports import Problem
 from almanac.spiders.mapping import item_mapping as items

@@ -19,7 +19,7 @@ from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.report_tables import text_rows
-from almanac.index.versions.store import current_version, read_manifest
+from almanac.index.versions.version_store import current_version, read_manifest
 from almanac.schemas.crawl_outcome import DECLARE_BODY, CrawlOutcome, SharedText
 from almanac.schemas.items import Extraction
 from almanac.schemas.reports import RunReport

@@ -18,7 +18,7 @@ from almanac.core.settings import DataDir
 from almanac.flows.pipeline.plan import plan
 from almanac.flows.pipeline.run import Run
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import current_version, read_manifest, version_dir
+from almanac.index.versions.version_store import current_version, read_manifest, version_dir
 from tests.conftest import ROOT
 from tests.flows.commands import carry_out
 from tests.index.conftest import INFO

@@ -24,7 +24,7 @@ from almanac.core.store.fetching import fetch_versions
 from almanac.core.store.objects import Objects
 from almanac.core.store.pointer import read_head
 from almanac.core.store.readers import StoreReader
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.query import PublishedIndex, open_index
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.errors import DamagedVersion, StorageError, StoreAway
@@ -331,7 +331,7 @@ def test_what_is_damaged_in_the_cache_is_fetched_anew_and_what_only_was_opened_i
 def test_what_cannot_be_opened_though_it_is_what_was_published_is_compared_once(machine: Machines) -> None:
     reader, live = machine("compared"), _live(machine("compared"))
     with _reading(reader) as index, patch("almanac.core.store.readers.fetch_versions", wraps=fetch_versions) as fetch:
-        with patch("almanac.index.versions.store.FORMAT", 0), pytest.raises(DamagedVersion, match="has format"):
+        with patch("almanac.index.versions.version_store.FORMAT", 0), pytest.raises(DamagedVersion, match="has format"):
             index.search("amber")
         assert fetch.call_count == 0
         with patch("almanac.query.published._compared", side_effect=DamagedVersion("cannot be read")):

@@ -18,9 +18,9 @@ from almanac.cli.operate import is_comparable
 from almanac.core.settings import DataDir
 from almanac.core.tables import DOCUMENTS
 from almanac.flows.pipeline.earlier_runs import ending_of
-from almanac.index.segments.store import SEGMENT, SEGMENTS
+from almanac.index.segments.segment_store import SEGMENT, SEGMENTS
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import MANIFEST, current_version, read_manifest, version_dir
+from almanac.index.versions.version_store import MANIFEST, current_version, read_manifest, version_dir
 from almanac.schemas.errors import DamagedVersion, OtherFormat
 from almanac.schemas.manifest import FORMAT
 from tests.proof.acts import run, small_and_here

@@ -14,7 +14,7 @@ from almanac.flows.pipeline.acquire import acquire
 from almanac.flows.pipeline.earlier_runs import last_run, newest_first
 from almanac.flows.pipeline.run import Run
 from almanac.flows.reporting.history import history_of
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.spiders.store.journal import line_of, values_of
 from almanac.spiders.store.raw import RawStore
 from tests.flows.commands import carry_out

@@ -16,7 +16,7 @@ import pytest
 
 from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
-from almanac.index.versions.store import resolve_version
+from almanac.index.versions.version_store import resolve_version
 from almanac.schemas.errors import AlmanacError
 from almanac.serve.caller_view import View
 from almanac.serve.catalog import Catalog

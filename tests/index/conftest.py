@@ -13,9 +13,9 @@ from almanac.index.build.builder import build_here
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Counts, Derived, EmbedderInfo, Manifest, Verdict
 from tests.index.embedding import embed_missing

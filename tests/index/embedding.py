@@ -6,7 +6,7 @@ from pathlib import Path
 from almanac.core.progress import OnProgress, ignore
 from almanac.index.embedding.embedder import Embedder
 from almanac.index.vectors.missing import CHECKPOINT, EmbeddedPart, StagedTexts, embed_checkpoint, stage_missing
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 
 
 def embed_missing(

@@ -14,11 +14,11 @@ from almanac.index.build.builder import build_version
 from almanac.index.build.digest import digest_of
 from almanac.index.build.job import BuildJob
 from almanac.index.build.planner import PlanJob
-from almanac.index.build.segments import SegmentSpec
+from almanac.index.build.staged_segments import SegmentSpec
 from almanac.index.composing.version import build_segmented
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.items import ChunkRow, Item
 from almanac.schemas.manifest import Counts, Manifest, Verdict
 from tests.index.conftest import DERIVED, INFO, HashEmbedder

@@ -9,10 +9,10 @@ import numpy as np
 from almanac.core.tables import CHUNKS, chunks_table, write_table
 from almanac.index.build.builder import build_here
 from almanac.index.segments.deleted import write_deleted_rows
-from almanac.index.segments.store import segment_dir
+from almanac.index.segments.segment_store import segment_dir
 from almanac.index.versions.publish import finish_version
 from almanac.index.versions.seal import seal
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Manifest, Segment, SegmentUse, Verdict
 from tests.index.conftest import Base

@@ -18,8 +18,8 @@ import pytest
 from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
-from almanac.index.chroma.client import add_rows, create_collection, open_client
-from almanac.index.chroma.rows import OWN_KEYS, document_of, metadata_of
+from almanac.index.chroma.chroma_client import add_rows, create_collection, open_client
+from almanac.index.chroma.chroma_rows import OWN_KEYS, document_of, metadata_of
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.export_chroma import export_chroma
 from almanac.index.verify.jobs import VerifyJob

@@ -8,7 +8,7 @@ import pytest
 
 from almanac.index.build.builder import build_version
 from almanac.index.verify.verifier import verify_version
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from tests.index.conftest import INFO, Base, make_chunks
 
 _AT_LEAST = 100  # rows that an index has room for

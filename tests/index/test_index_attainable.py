@@ -6,7 +6,7 @@ import pytest
 
 from almanac.index.lexical.analyzer import tokens
 from almanac.index.lexical.attainable import attainable_score
-from almanac.index.lexical.reader import AnalyzedQuery
+from almanac.index.lexical.lexical_reader import AnalyzedQuery
 
 
 def _analyzed(query: str, language: str, texts: list[str]) -> AnalyzedQuery:

@@ -21,14 +21,14 @@ from chromadb.api.models.Collection import Collection
 from chromadb.config import Settings
 
 from almanac.core.tables import chunks_table, write_table
-from almanac.index.build import facts as told
+from almanac.index.build import build_facts as told
 from almanac.index.build.builder import build_here, build_version
 from almanac.index.reader import OpenVersion
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.jobs import VerifyJob
 from almanac.index.verify.verifier import verify_here, verify_version
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Manifest, Verdict
 from almanac.schemas.reports import Problem
@@ -401,7 +401,7 @@ def test_chroma_that_fails_on_a_full_disk_is_told_as_that(
     base: Any, rows: list[ChunkRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chroma names no cause. Every disk counts as full here, and an id that Chroma refuses makes it fail."""
-    from almanac.index.chroma import client as engine
+    from almanac.index.chroma import chroma_client as engine
 
     folder = version_dir(base.index_dir, "v0001")
     monkeypatch.setattr(engine, "_HARDLY_ANY", 1 << 62)

@@ -24,13 +24,13 @@ from almanac.index.upkeep.prune import prune
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.upkeep.takedown import Takedown, forgotten_urls, note_takedown
 from almanac.index.upkeep.url_content import find_in_tables
-from almanac.index.vectors.matrix import MATRIX
 from almanac.index.vectors.retention import vectors_in_use
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_matrix import MATRIX
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     current_version,
     discard_unfinished,
     pin_version,

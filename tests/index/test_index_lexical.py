@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from almanac.index.build.builder import build_here
 from almanac.index.lexical import writer
-from almanac.index.lexical.facts import FACTS, LEXICAL, lexical_facts
+from almanac.index.lexical.lexical_facts import FACTS, LEXICAL, lexical_facts
 from almanac.index.lexical.postings import ARRAYS, term_hash
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict
@@ -213,7 +213,7 @@ def test_only_rows_whose_terms_are_not_known_are_analyzed(base: Base, monkeypatc
     counts.write_bytes(content[:-1] + b"?")
     assert newly_analyzed("v0004", "en", rows[1:]) == 399
     counts.write_bytes(content)
-    monkeypatch.setattr("almanac.index.lexical.facts.analyzer_fingerprint", lambda: "another")
+    monkeypatch.setattr("almanac.index.lexical.lexical_facts.analyzer_fingerprint", lambda: "another")
     monkeypatch.setattr(writer, "analyzer_fingerprint", lambda: "another")
     assert newly_analyzed("v0005", "en", rows[1:]) == 399
 

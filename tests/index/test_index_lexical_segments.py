@@ -16,10 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from almanac.core.tables import CHUNKS, chunks_table, write_table
-from almanac.index.lexical import reader, writer
-from almanac.index.lexical.facts import LEXICAL
+from almanac.index.lexical import lexical_reader as reader
+from almanac.index.lexical import writer
+from almanac.index.lexical.lexical_facts import LEXICAL
+from almanac.index.lexical.lexical_reader import LexicalIndex
 from almanac.index.lexical.postings import ARRAYS, Postings
-from almanac.index.lexical.reader import LexicalIndex
 from almanac.index.lexical.writer import KnownRows, build_lexical
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import file_sha256

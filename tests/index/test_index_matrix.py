@@ -12,9 +12,9 @@ from almanac.core.tables import read_table
 from almanac.index.build.builder import build_here
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
-from almanac.index.vectors.matrix import MATRIX
-from almanac.index.vectors.store import VectorStore
-from almanac.index.versions.store import version_dir
+from almanac.index.vectors.vector_matrix import MATRIX
+from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.items import ChunkRow
 from tests.index.conftest import INFO, Base, make_chunks

@@ -19,7 +19,7 @@ from almanac.index.api.retry import Retry
 from almanac.index.embedding.api_embedder import ApiEmbedder
 from almanac.index.embedding.embedder import RemoteEmbedder, describe_embedder
 from almanac.index.embedding.score_thresholds import ScoreThresholds, score_thresholds
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.declaration.embed_section import Embed
 from almanac.schemas.errors import (
     AlmanacError,

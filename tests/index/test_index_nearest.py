@@ -14,10 +14,10 @@ import pytest
 
 from almanac.index.reader import OpenVersion
 from almanac.index.vectors import nearest as module
-from almanac.index.vectors.matrix import MATRIX
 from almanac.index.vectors.nearest import Rows, seek_nearest
 from almanac.index.vectors.quantized import QUANTIZED, Quantized, write_quantized
-from almanac.index.versions.store import version_dir
+from almanac.index.vectors.vector_matrix import MATRIX
+from almanac.index.versions.version_store import version_dir
 from almanac.schemas.errors import DamagedVersion
 from tests.index.conftest import INFO, Base, HashEmbedder, make_chunks
 from tests.index.segmented import as_one, build_segmented, spread

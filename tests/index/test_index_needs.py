@@ -19,7 +19,7 @@ from almanac.index.upkeep import prune as module
 from almanac.index.upkeep.prune import Needs
 from almanac.index.vectors.keys import keys_in
 from almanac.index.vectors.retention import prune_vectors
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
 

@@ -18,8 +18,8 @@ from almanac.index.embedding.embedder import LocalEmbedder, describe_embedder
 from almanac.index.embedding.model_folder import prompts_of
 from almanac.index.embedding.score_thresholds import score_thresholds
 from almanac.index.embedding.tokens import count_tokens, count_truncated, max_tokens
-from almanac.index.vectors.store import VectorStore
-from almanac.index.versions.store import read_manifest
+from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.versions.version_store import read_manifest
 from almanac.query import open_index
 from almanac.schemas.declaration.embed_section import Embed, Prompts
 from almanac.schemas.errors import DeclarationError, EmbedderMismatch

@@ -11,15 +11,15 @@ from almanac.core.settings import DataDir
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS
 from almanac.index.build.planner import PlanJob
 from almanac.index.build.policy import Size, rows_each, to_merge
-from almanac.index.build.segments import SegmentSpec
+from almanac.index.build.staged_segments import SegmentSpec
 from almanac.index.composing.version import SegmentedBuild, build_segmented
 from almanac.index.segments.deleted import deleted_rows
-from almanac.index.segments.store import read_segment, remove_unnamed_segments, segment_dir
-from almanac.index.segments.tables import VersionTables
-from almanac.index.vectors.store import VectorStore
+from almanac.index.segments.segment_store import read_segment, remove_unnamed_segments, segment_dir
+from almanac.index.segments.version_tables import VersionTables
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import discard_unfinished, next_version, version_dir
+from almanac.index.versions.version_store import discard_unfinished, next_version, version_dir
 from almanac.schemas.manifest import Manifest
 from tests.index.conftest import INFO, HashEmbedder
 from tests.index.embedding import embed_missing

@@ -20,9 +20,9 @@ import pytest
 from almanac.core.stamps import STAMPS
 from almanac.index import pinned_version
 from almanac.index.reader import OpenVersion
-from almanac.index.segments.rows import COLUMNS, MappedRows, write_rows
-from almanac.index.segments.store import remove_unnamed_segments, segment_dir
-from almanac.index.versions.store import MANIFEST, version_dir
+from almanac.index.segments.segment_rows import COLUMNS, MappedRows, write_rows
+from almanac.index.segments.segment_store import remove_unnamed_segments, segment_dir
+from almanac.index.versions.version_store import MANIFEST, version_dir
 from almanac.query.retrieval.request import Request, SearchMode
 from almanac.query.retrieval.retriever import Retriever
 from almanac.schemas.declaration import Declaration
@@ -419,8 +419,8 @@ def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_
 def test_rows_of_many_batches_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(3)
     rows = [_row(number, number, 0, chance) for number in range(300)]
-    monkeypatch.setattr("almanac.index.segments.rows._BATCH", 10_000)
-    monkeypatch.setattr("almanac.index.segments.rows._READ", 7)
+    monkeypatch.setattr("almanac.index.segments.segment_rows._BATCH", 10_000)
+    monkeypatch.setattr("almanac.index.segments.segment_rows._READ", 7)
     write_rows(table_in(tmp_path, rows))
     mapped = MappedRows(tmp_path, 300)
     ids = [row.chunk_id for row in rows]

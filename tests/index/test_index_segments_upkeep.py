@@ -20,11 +20,11 @@ from almanac.core.tables import CHUNKS, DOCUMENTS
 from almanac.flows.pipeline import apply_retention as retention
 from almanac.flows.pipeline.known_urls import find_items, known_urls
 from almanac.flows.reporting.diff import compare_versions
-from almanac.index.build.facts import BuildFacts, row_layout
+from almanac.index.build.build_facts import BuildFacts, row_layout
 from almanac.index.segments.deleted import deleted_file
-from almanac.index.segments.rows import BY_ID, ROWS
-from almanac.index.segments.store import SEGMENTS, remove_unnamed_segments, segment_dir
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.segment_rows import BY_ID, ROWS
+from almanac.index.segments.segment_store import SEGMENTS, remove_unnamed_segments, segment_dir
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.upkeep import compact
 from almanac.index.upkeep.compact import compact_version
 from almanac.index.upkeep.erase import forget_in_version
@@ -38,7 +38,7 @@ from almanac.index.verify.verifier import damaged_segments, verify_composition, 
 from almanac.index.versions.lock import writer_lock
 from almanac.index.versions.publications import override_of
 from almanac.index.versions.publish import finish_version, publish
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     current_version,
     discard_unfinished,
     pin_version,

@@ -20,13 +20,13 @@ import pytest
 from almanac.core.tables import chunks_table, write_table
 from almanac.index.build.builder import BUILDER, More, build_here, build_version
 from almanac.index.build.child_process import ForkServer
-from almanac.index.chroma.client import open_client, open_collection
+from almanac.index.chroma.chroma_client import open_client, open_collection
+from almanac.index.chroma.chroma_rows import CHROMA, DATABASE
 from almanac.index.chroma.leftover import STAGED, leftover_of, remove_leftovers
-from almanac.index.chroma.rows import CHROMA, DATABASE
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import finish_version
-from almanac.index.versions.store import discard_unfinished, version_dir
+from almanac.index.versions.version_store import discard_unfinished, version_dir
 from almanac.schemas.errors import DamagedVersion, OperationalError
 from almanac.schemas.items import ChunkRow
 from almanac.schemas.manifest import Verdict

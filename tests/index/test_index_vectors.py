@@ -19,7 +19,7 @@ from almanac.core.settings import installation
 from almanac.core.tables import CHUNK_SCHEMA, TableWriter, chunks_table, write_table
 from almanac.index.embedding.embedder import Embedder, checked_vectors
 from almanac.index.vectors.missing import CHECKPOINT, StagedTexts, stage_missing
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.schemas.errors import DamagedVersion, EmbedderMismatch, OperationalError
 from almanac.schemas.hashing import sha256
 from almanac.schemas.manifest import EmbedderInfo
@@ -120,7 +120,7 @@ import os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import HashEmbedder
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from tests.index.embedding import embed_missing
 
 class Dying(HashEmbedder):

@@ -23,7 +23,7 @@ from almanac.index.upkeep.prune import expired_versions
 from almanac.index.versions.lock import lock_holder, writer_lock
 from almanac.index.versions.publications import altered_publications, publications
 from almanac.index.versions.publish import finish_version, publish, publish_after, rollback
-from almanac.index.versions.store import (
+from almanac.index.versions.version_store import (
     current_version,
     discard_unfinished,
     list_versions,
@@ -448,7 +448,7 @@ def test_what_a_reader_holds_is_left_and_swept_once_it_is_free(base: Any) -> Non
 def test_reader_that_died_holds_nothing(base: Any) -> None:
     base.pretend("v0001")
     code = (
-        "import sys, time; from pathlib import Path; from almanac.index.versions.store import pin_version\n"
+        "import sys, time; from pathlib import Path; from almanac.index.versions.version_store import pin_version\n"
         "pin = pin_version(Path(sys.argv[1]), 'v0001'); print('held', flush=True); time.sleep(60)"
     )
     other = subprocess.Popen(

@@ -13,12 +13,12 @@ import pytest
 from almanac.index.chroma.noted import note_database
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.versions.publish import publish
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 
 _CODE = """
 import sys
 from pathlib import Path
-from almanac.index.versions.store import current_version, version_names
+from almanac.index.versions.version_store import current_version, version_names
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.core.tables import rows_in
 from almanac.index.chroma.noted import is_as_sealed

@@ -12,7 +12,7 @@ import pytest
 
 from almanac.core.settings import installation
 from almanac.index.reader import OpenVersion
-from almanac.index.versions.store import version_dir
+from almanac.index.versions.version_store import version_dir
 
 _SEARCH = """
 import sys

@@ -22,14 +22,14 @@ from almanac.flows.pipeline.forget_url import forget_url
 from almanac.flows.pipeline.plan import plan as plan_run
 from almanac.flows.pipeline.run import Run, new_run_id
 from almanac.index.reader import OpenVersion
-from almanac.index.segments.store import SEGMENTS, is_sealed
-from almanac.index.segments.tables import VersionTables
+from almanac.index.segments.segment_store import SEGMENTS, is_sealed
+from almanac.index.segments.version_tables import VersionTables
 from almanac.index.upkeep.compact import compact_version
 from almanac.index.upkeep.promote import promote_version
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.vectors.retention import vectors_in_use
 from almanac.index.verify.verifier import verify_version
-from almanac.index.versions import store as stored
+from almanac.index.versions import version_store as stored
 from almanac.index.versions.lock import lock_holder, writer_lock
 from almanac.index.versions.publish import rollback as move_back
 from almanac.schemas.crawl_outcome import CrawlOutcome

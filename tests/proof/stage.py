@@ -21,11 +21,11 @@ from tests.processes import find_fingerprints
 _LIMIT_S = 300
 # What acts import as they come by it, which takes half of the time of a small one.
 _LATER = (
-    *("almanac.index.lexical.reader", "almanac.index.lexical.writer"),
+    *("almanac.index.lexical.lexical_reader", "almanac.index.lexical.writer"),
     *(
         "almanac.index.verify.lexical",
         "almanac.index.verify.mapped_rows",
-        "almanac.index.verify.segments",
+        "almanac.index.verify.verify_composed",
         "almanac.query.published",
     ),
     *("pyarrow.acero", "pyarrow.dataset", "pyarrow.pandas_compat", "structlog", "tokenizers"),
@@ -50,8 +50,8 @@ def _import_engines() -> None:
     for name in (
         *engines,
         *_LATER,
-        "almanac.index.chroma.client",
-        "almanac.index.verify.rows",
+        "almanac.index.chroma.chroma_client",
+        "almanac.index.verify.verify_rows",
         "tests.proof.acts",
     ):
         importlib.import_module(name)

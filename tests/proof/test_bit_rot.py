@@ -20,7 +20,7 @@ from almanac.flows.pipeline.run import Run
 from almanac.index.upkeep.rebuild import rebuild_version
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.publish import rollback
-from almanac.index.versions.store import current_version, read_manifest, version_dir
+from almanac.index.versions.version_store import current_version, read_manifest, version_dir
 from almanac.query import open_index
 from almanac.schemas.errors import AlmanacError
 from tests.flows.commands import carry_out

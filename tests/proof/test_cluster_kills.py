@@ -27,7 +27,7 @@ from almanac.core.load import load_declaration
 from almanac.core.settings import DataDir
 from almanac.core.store.session import fetch
 from almanac.flows.pipeline.run import Run
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.schemas.errors import OperationalError
 from tests.conftest import PATIENCE_S
 from tests.flows.commands import carry_out

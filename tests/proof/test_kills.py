@@ -22,10 +22,16 @@ from pathlib import Path
 from typing import Any
 
 from almanac.core.settings import DataDir
-from almanac.index.vectors.store import VectorStore
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.verifier import verify_version
 from almanac.index.versions.lock import lock_holder
-from almanac.index.versions.store import current_version, read_manifest, require_files, version_dir, version_names
+from almanac.index.versions.version_store import (
+    current_version,
+    read_manifest,
+    require_files,
+    version_dir,
+    version_names,
+)
 from almanac.spiders.store.raw import RawStore
 from tests.conftest import PATIENCE_S, ROOT
 from tests.index.conftest import INFO

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from almanac.core.settings import DataDir
-from almanac.index.versions.store import version_names
+from almanac.index.versions.version_store import version_names
 from tests.conftest import ROOT
 from tests.proof.base import PROOF, TORTURE, Content, Stage, declare, make_place, put, text_of
 

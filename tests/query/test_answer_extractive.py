@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.lexical.reader import AnalyzedQuery
+from almanac.index.lexical.lexical_reader import AnalyzedQuery
 from almanac.query.answering.extractive import extract, texts_of_sentences
 from almanac.query.answering.question_parts import parts_of_question
 from almanac.query.answering.reading import Reader

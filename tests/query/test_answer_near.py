@@ -15,7 +15,7 @@ from almanac.core.settings import DataDir
 from almanac.index.build.builder import build_version
 from almanac.index.embedding.embedder import Embedder
 from almanac.index.embedding.score_thresholds import ScoreThresholds
-from almanac.index.lexical.reader import AnalyzedQuery
+from almanac.index.lexical.lexical_reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.relevance import LEAST_COVERAGE, Evidence

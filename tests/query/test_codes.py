@@ -2,7 +2,7 @@
 
 import pytest
 
-from almanac.index.lexical.reader import AnalyzedQuery
+from almanac.index.lexical.lexical_reader import AnalyzedQuery
 from almanac.query.retrieval.codes import codes_in, has_code, rare_codes, with_codes
 from tests.query.answering import make_hit
 

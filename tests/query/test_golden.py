@@ -12,8 +12,8 @@ from almanac.flows.pipeline.question_vectors import UnknownQuestions, kept_quest
 from almanac.index.build.builder import build_version
 from almanac.index.embedding.embedder import Embedder, Vectors
 from almanac.index.reader import OpenVersion
-from almanac.index.vectors.store import VectorStore
-from almanac.index.versions.store import version_names
+from almanac.index.vectors.vector_store import VectorStore
+from almanac.index.versions.version_store import version_names
 from almanac.query.evaluation.golden import Golden, load_golden, measure_recall, without_history
 from almanac.schemas.declaration import Declaration
 from almanac.schemas.errors import DeclarationError

@@ -17,7 +17,7 @@ import pytest
 from almanac.core.load import load_declaration
 from almanac.core.pins import alone_with
 from almanac.core.settings import DataDir
-from almanac.index.versions.store import point_to
+from almanac.index.versions.version_store import point_to
 from almanac.query import open_index
 from almanac.query.open_versions import VersionPool
 from almanac.query.published import PublishedIndex

@@ -16,10 +16,10 @@ from almanac.index.build.builder import build_version
 from almanac.index.embedding.calibrations import calibration_of
 from almanac.index.embedding.embedder import describe_embedder
 from almanac.index.embedding.score_thresholds import E5_PROMPTS, E5_REVISION, score_thresholds
-from almanac.index.lexical.reader import AnalyzedQuery
+from almanac.index.lexical.lexical_reader import AnalyzedQuery
 from almanac.index.reader import OpenVersion
 from almanac.index.upkeep.rebuild import rebuild_version
-from almanac.index.versions.store import read_manifest
+from almanac.index.versions.version_store import read_manifest
 from almanac.query import open_index
 from almanac.query.evaluation.golden_calibration import fit_curve
 from almanac.query.retrieval.relevance import Evidence, Features, confidence_in, features, relevance_by

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from almanac.index.chroma.compared import unlike
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.matrix import MATRIX, open_matrix
 from almanac.index.vectors.quantized import QUANTIZED, Quantized, has_quantized
+from almanac.index.vectors.vector_matrix import MATRIX, open_matrix
 from almanac.index.verify.problem_collector import ProblemCollector
 from almanac.schemas.errors import DamagedVersion
 

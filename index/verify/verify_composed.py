@@ -20,8 +20,8 @@ from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, damaged_table
 from almanac.index.build.digest import digest_of
 from almanac.index.segments.deleted import DELETED, deleted_file, deleted_rows
-from almanac.index.segments.store import SEGMENT, SEGMENT_HASH, SEGMENTS, segment_dir, segment_in
-from almanac.index.segments.tables import TablePart, VersionTables
+from almanac.index.segments.segment_store import SEGMENT, SEGMENT_HASH, SEGMENTS, segment_dir, segment_in
+from almanac.index.segments.version_tables import TablePart, VersionTables
 from almanac.index.verify.files import UNREADABLE, hash_line
 from almanac.index.verify.jobs import CompositionJob
 from almanac.index.verify.problem_collector import ProblemCollector

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from almanac.index.lexical.analyzer import folded_tokens, has_folded, is_folded, remembered_tokens, tokens
-from almanac.index.lexical.facts import LEXICAL
+from almanac.index.lexical.lexical_facts import LEXICAL
 from almanac.index.lexical.postings import FOLDED, Counts, Postings, Rows, term_hash
 from almanac.index.lexical.writer import AUTO
 from almanac.index.vectors.keys import RowNumbers

@@ -12,7 +12,7 @@ import pyarrow as pa
 from almanac.core.logs import get_logger
 from almanac.core.tables import CHUNKS, DOCUMENTS, RECORDS, Batches, read_batches, read_table, rows_in, text_lengths
 from almanac.index.segments.deleted import deleted_rows
-from almanac.index.segments.store import read_segment, segment_dir
+from almanac.index.segments.segment_store import read_segment, segment_dir
 from almanac.index.vectors.keys import RowNumbers
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.manifest import Manifest, Outline, Sealed

@@ -29,4 +29,4 @@ def row_layout() -> str:
     """Fingerprint of what a row is in Chroma: changes with the code that makes it, and with Chroma's version, which
     rules out a delta.
     """
-    return short_hash([code_fingerprint("index.chroma.rows"), version("chromadb")])
+    return short_hash([code_fingerprint("index.chroma.chroma_rows"), version("chromadb")])

@@ -18,9 +18,9 @@ from almanac.core.durable import remove, write_file
 from almanac.core.logs import get_logger
 from almanac.core.pins import Pin, remove_unless_pinned
 from almanac.core.stamps import altered_file
+from almanac.index.chroma.chroma_rows import CHROMA, DATABASE
 from almanac.index.chroma.leftover import put_aside
-from almanac.index.chroma.rows import CHROMA, DATABASE
-from almanac.index.segments.store import bytes_in, discard_unfinished_segments, read_segment, segment_dir
+from almanac.index.segments.segment_store import bytes_in, discard_unfinished_segments, read_segment, segment_dir
 from almanac.index.versions.publications import altered_publications, publications
 from almanac.schemas.errors import DamagedVersion, NotFound, NothingPublished, OtherFormat, storage_error
 from almanac.schemas.manifest import FORMAT, Manifest, Outline, Sealed

@@ -15,11 +15,11 @@ from pydantic import BaseModel, ConfigDict
 from almanac.core.durable import remove
 from almanac.core.stamps import altered_file
 from almanac.core.tables import CHUNK_SCHEMA, CHUNKS, DOCUMENTS, ITEM_SCHEMA, RECORDS, TableWriter
-from almanac.index.build.facts import row_layout
+from almanac.index.build.build_facts import row_layout
 from almanac.index.build.job import AbsolutePath
 from almanac.index.chroma.noted import is_as_sealed
-from almanac.index.lexical.facts import analyzer_fingerprint
-from almanac.index.segments.store import SEGMENTS, is_sealed, read_segment, segment_dir
+from almanac.index.lexical.lexical_facts import analyzer_fingerprint
+from almanac.index.segments.segment_store import SEGMENTS, is_sealed, read_segment, segment_dir
 from almanac.index.vectors.quantized import quantized_layout
 from almanac.schemas.errors import DamagedVersion
 from almanac.schemas.hashing import canonical_json, sha256

@@ -18,7 +18,7 @@ from chromadb.api.shared_system_client import SharedSystemClient
 from chromadb.api.types import Metadata
 from chromadb.config import Settings
 
-from almanac.index.chroma.rows import CHROMA, DATABASE, document_of, metadata_of
+from almanac.index.chroma.chroma_rows import CHROMA, DATABASE, document_of, metadata_of
 from almanac.index.embedding.embedder import Vectors
 from almanac.schemas.errors import DamagedVersion, OperationalError
 from almanac.schemas.manifest import EmbedderInfo

@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from almanac.core.memory import give_back
 from almanac.core.tables import CHUNKS, read_batches
-from almanac.index.chroma.client import open_client, open_collection, require_database
+from almanac.index.chroma.chroma_client import open_client, open_collection, require_database
+from almanac.index.chroma.chroma_rows import CHROMA, DATABASE, STORED_COLUMNS
 from almanac.index.chroma.compared import differences
-from almanac.index.chroma.rows import CHROMA, DATABASE, STORED_COLUMNS
 from almanac.index.embedding.embedder import Vectors
-from almanac.index.vectors.store import VectorStore
-from almanac.index.verify.matrix import check_matrix
+from almanac.index.vectors.vector_store import VectorStore
 from almanac.index.verify.problem_collector import ProblemCollector
+from almanac.index.verify.verify_matrix import check_matrix
 from almanac.schemas.errors import AlmanacError
 from almanac.schemas.manifest import EmbedderInfo
 
