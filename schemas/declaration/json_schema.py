@@ -68,7 +68,8 @@ def _admit_variables(node: dict[str, Any]) -> dict[str, Any]:
     if kind not in _SCALARS and (kind != "string" or not any(key in node for key in _PICKY)):
         return node
     about: dict[str, Any] = {key: node.pop(key) for key in ("description", "default") if key in node}
-    return {**about, "anyOf": [node, _VARIABLE]}
+    words = [{"enum": ["yes", "no", "on", "off"]}] if kind == "boolean" else []  # which YAML 1.2 reads as texts
+    return {**about, "anyOf": [node, *words, _VARIABLE]}
 
 
 def _ask_for_little(node: dict[str, Any]) -> dict[str, Any]:

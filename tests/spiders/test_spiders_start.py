@@ -53,7 +53,7 @@ def test_one_that_has_died_is_not_taken(waiting: list["subprocess.Popen[str]"]) 
 @pytest.mark.parametrize("end", ["", "; os.kill(os.getpid(), 9)"], ids=["by itself", "killed"])
 def test_one_that_no_crawl_takes_ends_with_the_command(end: str) -> None:
     code = (
-        "import os; from almanac.spiders.crawling import start; start.start_ahead(); "
+        "import os; from almanac.spiders.crawling import crawl_start as start; start.start_ahead(); "
         f"print(start._waiting[0].pid, flush=True){end}"
     )
     told = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
