@@ -81,13 +81,13 @@ def act(name: str, place: Path, arguments: dict[str, Any]) -> Any:
         return error.as_json()
 
 
-def _of(place: Path) -> tuple[Any, DataDir]:
+def _declaration_and_data(place: Path) -> tuple[Any, DataDir]:
     return load_declaration(str(place / "proof.yaml")), DataDir(place / "data")
 
 
 def run(place: Path, publish: bool = True, full: bool = False) -> dict[str, Any]:
     run_id = f"{new_run_id()[:-6]}{_next(place):06x}"  # two runs of a user never begin in the same second, and these do
-    return carry_out(Run(*_of(place), Scope(full=full), run_id=run_id), go_live=publish)
+    return carry_out(Run(*_declaration_and_data(place), Scope(full=full), run_id=run_id), go_live=publish)
 
 
 def _next(place: Path) -> int:
@@ -98,23 +98,23 @@ def _next(place: Path) -> int:
 
 
 def plan(place: Path) -> dict[str, Any]:
-    return plan_run(*_of(place)).model_dump(by_alias=True)
+    return plan_run(*_declaration_and_data(place)).model_dump(by_alias=True)
 
 
 def rollback(place: Path, version: str | None = None) -> str:
     """As the command does it."""
-    declaration, data = _of(place)
+    declaration, data = _declaration_and_data(place)
     return move_back(data.index(declaration.name), version)
 
 
 def prune(place: Path) -> dict[str, Any]:
-    declaration, data = _of(place)
+    declaration, data = _declaration_and_data(place)
     with writer_lock(data.index(declaration.name), "prune") as lease:
         return apply_retention(data, declaration, lease=lease).model_dump()
 
 
 def forget(place: Path, url: str) -> dict[str, Any]:
-    declaration, data = _of(place)
+    declaration, data = _declaration_and_data(place)
     index_dir = data.index(declaration.name)
     with writer_lock(index_dir, "forget") as lease:
         stored.discard_unfinished(index_dir)
@@ -122,7 +122,7 @@ def forget(place: Path, url: str) -> dict[str, Any]:
 
 
 def rebuild(place: Path, version: str) -> dict[str, Any]:
-    declaration, data = _of(place)
+    declaration, data = _declaration_and_data(place)
     index_dir = data.index(declaration.name)
     with writer_lock(index_dir, "rebuild") as lease, vectors_in_use(data.vectors):
         stored.discard_unfinished(index_dir)
@@ -130,7 +130,7 @@ def rebuild(place: Path, version: str) -> dict[str, Any]:
 
 
 def compact(place: Path) -> dict[str, Any]:
-    declaration, data = _of(place)
+    declaration, data = _declaration_and_data(place)
     index_dir = data.index(declaration.name)
     with writer_lock(index_dir, "compact") as lease, vectors_in_use(data.vectors):
         stored.discard_unfinished(index_dir)
@@ -139,7 +139,7 @@ def compact(place: Path) -> dict[str, Any]:
 
 def promote(place: Path, version: str) -> dict[str, Any]:
     """To the data directory of another place, beside this one."""
-    declaration, data = _of(place)
+    declaration, data = _declaration_and_data(place)
     return promote_version(data, DataDir(place / "production"), declaration.name, version).model_dump()
 
 
@@ -209,8 +209,8 @@ def _unnamed(index_dir: Path) -> list[Path]:
 
 def _problems(index_dir: Path, version: str, vectors: Path) -> list[dict[str, Any]]:
     manifest = stored.read_manifest(index_dir, version)
-    found = verify_version(stored.version_dir(index_dir, version), manifest, vectors, manifest.embedder)
-    return [{"version": version, **problem.model_dump()} for problem in found]
+    problems = verify_version(stored.version_dir(index_dir, version), manifest, vectors, manifest.embedder)
+    return [{"version": version, **problem.model_dump()} for problem in problems]
 
 
 def _is_left(path: Path) -> bool:

@@ -93,11 +93,11 @@ def make_place(folder: Path, content: Content) -> Path:
     return folder
 
 
-def declare(place: Path, kept: int = 20, segment: int = 50_000) -> None:
+def declare(place: Path, versions: int = 20, segment: int = 50_000) -> None:
     """Writes the declaration, by which so many versions are kept, and versions of more than `segment` chunks consist of
     segments.
     """
-    (place / "proof.yaml").write_text(_DECLARATION.replace("KEPT", str(kept)).replace("SEGMENT", str(segment)))
+    (place / "proof.yaml").write_text(_DECLARATION.replace("KEPT", str(versions)).replace("SEGMENT", str(segment)))
 
 
 def age_vectors(place: Path) -> None:

@@ -74,8 +74,8 @@ def _write(declared: str, url: str, report: str) -> None:
     ):
         declaration = load_declaration(declared, "")
         try:
-            found = carry_out(Run(declaration, DataDir.locate(url).of(declaration.name)))
+            run_report = carry_out(Run(declaration, DataDir.locate(url).of(declaration.name)))
         except AlmanacError as error:
             sys.stderr.write(f"{error!r} {error.where}\n")
             sys.exit(error.exit_code)
-    Path(report).write_text(json.dumps(found))
+    Path(report).write_text(json.dumps(run_report))

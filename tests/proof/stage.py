@@ -74,9 +74,9 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as pipe:
-        told = pipe.read()
+        answered = pipe.read()
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    return json.loads(told) if told else {"code": code, "result": None, "points": []}
+    return json.loads(answered) if answered else {"code": code, "result": None, "points": []}
 
 
 def _perform(request: dict[str, Any]) -> dict[str, Any]:

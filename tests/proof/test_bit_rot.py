@@ -80,8 +80,8 @@ class Place:
     def problems(self, version: str) -> set[str]:
         manifest = read_manifest(self.index_dir, version)
         return {
-            one.kind
-            for one in verify_version(
+            problem.kind
+            for problem in verify_version(
                 version_dir(self.index_dir, version), manifest, self.data.vectors, manifest.embedder
             )
         }
@@ -121,24 +121,24 @@ def test_a_flipped_bit_crashes_nobody_and_every_hint_leads_back(place: Place, ki
         at = rng.randrange(len(content))
         content[at] ^= 1 << rng.randrange(8)
         path.write_bytes(content)
-        told = f"{path.relative_to(place.data.root)}, byte {at}"
-        found = _or_error(place.ask)
+        damaged_byte = f"{path.relative_to(place.data.root)}, byte {at}"
+        answer = _or_error(place.ask)
         if path.suffix in (".parquet", ".arrow", ".npy") or "lexical" in kind:
-            assert isinstance(found, AlmanacError) or found == wanted, told
+            assert isinstance(answer, AlmanacError) or answer == wanted, damaged_byte
         if "versions/" in kind:
             version = "v0001" if "v0001" in kind else "v0002"
             damage = _or_error(partial(place.problems, version))
             # a bit of Chroma's database in which no row lies, and of which SQLite makes nothing
-            assert damage or path.suffix == ".sqlite3", told
+            assert damage or path.suffix == ".sqlite3", damaged_byte
         ran = _or_error(place.run)
         if isinstance(ran, AlmanacError):  # its hint
-            assert "almanac rollback" in str(ran.hint), told
-            assert rollback(place.index_dir) == "v0002", told
+            assert "almanac rollback" in str(ran.hint), damaged_byte
+            assert rollback(place.index_dir) == "v0002", damaged_byte
             ran = place.run()
         live = str(current_version(place.index_dir))
         if place.problems(live):
             rebuilt = _or_error(partial(rebuild_version, place.index_dir, live, place.data.vectors))
-            assert not isinstance(rebuilt, AlmanacError), told
-        assert place.problems(live) == set(), told
-        assert place.ask() == wanted, told
-        assert place.run() == "unchanged", told
+            assert not isinstance(rebuilt, AlmanacError), damaged_byte
+        assert place.problems(live) == set(), damaged_byte
+        assert place.ask() == wanted, damaged_byte
+        assert place.run() == "unchanged", damaged_byte

@@ -196,11 +196,11 @@ def test_kills_of_workers_scheduler_writer_and_connection_change_nothing(
         if kills < _KILLS:
             stage.begin()
     assert set(hurt) == set(_KINDS) or TORTURE
-    found = (
+    summary = (
         f"{kills} kills from seed {_SEED}: {dict(hurt)}; writers ended with {dict(ends)}; embedded again at most "
         f"{worst:.0%} of what may be"
     )
-    sys.stderr.write(f"\n{found}\n")
+    sys.stderr.write(f"\n{summary}\n")
 
 
 def _digest_undisturbed(folder: Path) -> str:

@@ -56,9 +56,9 @@ def _once(prepare: Callable[[Stage, Path], None]) -> Callable[[Stage, Path], Non
     return copy
 
 
-def _files(place: Path, content: Content, kept: int = 20) -> None:
+def _files(place: Path, content: Content, versions: int = 20) -> None:
     make_place(place, content)
-    declare(place, kept)
+    declare(place, versions)
 
 
 def _published(stage: Stage, place: Path, *contents: Content) -> None:
@@ -85,7 +85,7 @@ def _expired(stage: Stage, place: Path) -> None:
         {**SECOND, "y.txt": text_of("another")},
         SECOND,
     )
-    declare(place, kept=3)
+    declare(place, versions=3)
     age_vectors(place)
 
 
@@ -115,7 +115,7 @@ def _expired_segments(stage: Stage, place: Path) -> None:
     """Three versions beyond what is declared from now on, of which two segments go with them."""
     everything_else = {name: f"{text}, in other words" for name, text in FIRST.items()}
     _segmented(stage, place, FIRST, everything_else, SECOND, {**SECOND, "y.txt": text_of("another")}, SECOND)
-    declare(place, kept=3, segment=SEGMENT)
+    declare(place, versions=3, segment=SEGMENT)
     age_vectors(place)
 
 
@@ -217,43 +217,43 @@ class _Trial:
         return Path(shutil.copytree(self._prepared, self._folder / name))
 
     def kill_and_recover(self, point: int, *, kill_recovery: bool) -> None:
-        told = f"killed at {point}: {' '.join(self.whole.points[point])}"
+        killed_at = f"killed at {point}: {' '.join(self.whole.points[point])}"
         scenario, place = self._scenario, self._copy(f"killed-{point}")
-        assert self._stage.try_act(scenario.act, place, die_at=point, **scenario.arguments).code == 9, told
-        self._require_readable(place, told)
+        assert self._stage.try_act(scenario.act, place, die_at=point, **scenario.arguments).code == 9, killed_at
+        self._require_readable(place, killed_at)
         again = scenario.arguments if scenario.again is None else scenario.again
         if kill_recovery:
             second = self._stage.try_act(scenario.act, place, die_at=point * 7 % len(self.whole.points), **again)
-            assert second.code in (0, 9), f"{told}, and again: {second.result}"
-            self._require_readable(place, told)
+            assert second.code in (0, 9), f"{killed_at}, and again: {second.result}"
+            self._require_readable(place, killed_at)
         done = self._stage.try_act(scenario.act, place, **again)
-        assert done.code == 0, f"{told}: {done.result}"
-        assert "error" not in done.result or done.result["error"] is None, f"{told}: {done.result}"
+        assert done.code == 0, f"{killed_at}: {done.result}"
+        assert "error" not in done.result or done.result["error"] is None, f"{killed_at}: {done.result}"
         parts = 2 if kill_recovery else 1
         is_run = scenario.act == "run"
-        found = self._stage("look", place, verified="live" if is_run else "all", data=scenario.data)
-        self._require_same(found, self._after, told, parts)
+        state = self._stage("look", place, verified="live" if is_run else "all", data=scenario.data)
+        self._require_same(state, self._after, killed_at, parts)
         if is_run or scenario.act in ("promote", "forget", "compact"):
-            assert found["left"] == [], told
+            assert state["left"] == [], killed_at
         if not is_run or kill_recovery:
-            assert self._stage("run", place)["error"] is None, told
-            found = self._stage("look", place)
-            self._require_same(found, self._at_last, told, parts)
-            assert found["left"] == [], told
+            assert self._stage("run", place)["error"] is None, killed_at
+            state = self._stage("look", place)
+            self._require_same(state, self._at_last, killed_at, parts)
+            assert state["left"] == [], killed_at
         shutil.rmtree(place)
 
-    def _require_readable(self, place: Path, told: str) -> None:
+    def _require_readable(self, place: Path, killed_at: str) -> None:
         """Whoever reads in between finds a complete version, as it was before or as it will be."""
-        found = self._stage("look", place, verified="none", data=self._scenario.data)
-        assert found["locked"] is None, told
+        state = self._stage("look", place, verified="none", data=self._scenario.data)
+        assert state["locked"] is None, killed_at
         # A full run that is killed after its version is whole makes another one when it is done again.
-        assert _live_digest(found) in {_live_digest(self._before), _live_digest(self._after)}, told
+        assert _live_digest(state) in {_live_digest(self._before), _live_digest(self._after)}, killed_at
         known = {version["digest"] for look in (self._before, self._after) for version in look["versions"].values()}
-        assert {version["digest"] for version in found["versions"].values()} <= known, told
+        assert {version["digest"] for version in state["versions"].values()} <= known, killed_at
 
-    def _require_same(self, found: dict[str, Any], wanted: dict[str, Any], told: str, parts: int) -> None:
-        live, wanted_live = found["versions"].get(found["current"]), wanted["versions"].get(wanted["current"])
-        assert live == wanted_live, told
-        assert len(found["versions"]) == len(wanted["versions"]), told
-        assert found["problems"] == [], told
-        assert found["embedded"] <= wanted["embedded"] + parts * CHECKPOINT, told
+    def _require_same(self, state: dict[str, Any], wanted: dict[str, Any], killed_at: str, parts: int) -> None:
+        live, wanted_live = state["versions"].get(state["current"]), wanted["versions"].get(wanted["current"])
+        assert live == wanted_live, killed_at
+        assert len(state["versions"]) == len(wanted["versions"]), killed_at
+        assert state["problems"] == [], killed_at
+        assert state["embedded"] <= wanted["embedded"] + parts * CHECKPOINT, killed_at

@@ -71,8 +71,10 @@ def _deeds(room: str) -> Iterator[str]:
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _is_deed(node):
-                around = [one for one in functions if one.lineno <= node.lineno <= (one.end_lineno or 0)]
-                name = max(around, key=lambda one: one.lineno).name if around else ""
+                around = [
+                    function for function in functions if function.lineno <= node.lineno <= (function.end_lineno or 0)
+                ]
+                name = max(around, key=lambda function: function.lineno).name if around else ""
                 yield f"{path.relative_to(ROOT)}:{name}"
 
 
@@ -80,7 +82,9 @@ def _is_deed(call: ast.Call) -> bool:
     owner, name = _called(call.func)
     if name in ("open", "TemporaryFile"):
         words = [
-            one.value for one in [*call.args, *(word.value for word in call.keywords)] if isinstance(one, ast.Constant)
+            argument.value
+            for argument in [*call.args, *(word.value for word in call.keywords)]
+            if isinstance(argument, ast.Constant)
         ]
         is_text = [word for word in words if isinstance(word, str) and set(word) <= set("rwaxbt+U")]
         return any(set(word) & set("wax+") for word in is_text)
@@ -103,9 +107,9 @@ def _called(function: ast.expr) -> tuple[str, str]:
 
 
 def test_nothing_is_written_moved_or_removed_past_the_durable_module() -> None:
-    found = {deed for room in _ROOMS for deed in _deeds(room)}
-    assert {deed for deed in found if not any(deed.startswith(allowed) for allowed in _ALLOWED)} == set()
-    assert {allowed for allowed in _ALLOWED if not any(deed.startswith(allowed) for deed in found)} == set(), (
+    deeds = {deed for room in _ROOMS for deed in _deeds(room)}
+    assert {deed for deed in deeds if not any(deed.startswith(allowed) for allowed in _ALLOWED)} == set()
+    assert {allowed for allowed in _ALLOWED if not any(deed.startswith(allowed) for deed in deeds)} == set(), (
         "exceptions that nobody needs any more"
     )
 

@@ -72,15 +72,15 @@ def _serve(site: Site, revision: int = 0) -> None:
     pages = range(revision, _PAGES)
     site.page("/", "".join(f"<a href='/p{n}'>{n}</a>" for n in pages), headers={"ETag": f'"start {revision}"'})
     for n in range(_PAGES):
-        said = revision if n % 10 == 5 else 0
+        page_revision = revision if n % 10 == 5 else 0
         text = "".join(
-            f"<p><b>{n}-{m}</b><i>Item {m} of page {n} in revision {said} says what no other does.</i></p>"
+            f"<p><b>{n}-{m}</b><i>Item {m} of page {n} in revision {page_revision} says what no other does.</i></p>"
             for m in range(_PARAGRAPHS)
         )
         site.page(
             f"/p{n}",
             f"<html><body><h1>Page {n}</h1>{text}</body></html>",
-            headers={"ETag": f'"{n} {said}"'},
+            headers={"ETag": f'"{n} {page_revision}"'},
             delay_s=0.02,
         )
     for n in range(revision):
@@ -164,7 +164,7 @@ def test_killed_at_random_moments_a_run_ends_as_if_never_killed(
         tmp_path / "refreshed",
     )
     # which few kills may not come to
-    killed, told, again = 0, Counter[str](), cache(lambda: _reference(first, refreshed, loopback_site))
+    killed, outcomes, again = 0, Counter[str](), cache(lambda: _reference(first, refreshed, loopback_site))
     rounds: list[tuple[Path, Callable[[], Command], int]] = [(empty, lambda: first, 0), (first.place, again, 1)]
     for origin, wanted_of, revision in cycle(rounds):
         if killed >= _KILLS:
@@ -173,9 +173,9 @@ def test_killed_at_random_moments_a_run_ends_as_if_never_killed(
         _serve(loopback_site, revision)
         command = replace(first, place=Path(shutil.copytree(origin, tmp_path / f"killed-{killed}")), outcomes=Counter())
         killed += _kill_and_recover(command, wanted, loopback_site, chance, chance.choice(_IN_A_ROW))
-        told += command.outcomes
+        outcomes += command.outcomes
         shutil.rmtree(command.place)
-    print(f"{killed} kills: {dict(told)}")  # noqa: T201
+    print(f"{killed} kills: {dict(outcomes)}")  # noqa: T201
 
 
 def _reference(origin: Command, place: Path, site: Site) -> Command:
@@ -193,7 +193,7 @@ def _kill_and_recover(command: Command, wanted: Command, site: Site, chance: ran
     seconds = float((wanted.place / "seconds").read_text())
     killed = 0
     for _ in range(times):
-        before, asked = command.stored(), Counter(site.asked)
+        stored_before, requests_before = command.stored(), Counter(site.asked)
         store = VectorStore(command.data.vectors, INFO)
         embedded, vectors = len(command.embedded), len(list(store.keys()))
         was_killed = command.kill_after(chance.uniform(0.5, seconds), with_own_api=chance.random() < 0.25)
@@ -201,14 +201,14 @@ def _kill_and_recover(command: Command, wanted: Command, site: Site, chance: ran
         killed += was_killed
         command.outcomes[_stage_of(command) if was_killed else "ended before"] += 1
         _require_whole(command)
-        _require_not_asked_again(site, asked, before)
-        kept = len(list(VectorStore(command.data.vectors, INFO).keys())) - vectors
-        assert len(command.embedded) - embedded - kept <= _PART
-    before, asked, embedded = command.stored(), Counter(site.asked), len(command.embedded)
+        _require_not_asked_again(site, requests_before, stored_before)
+        vectors_added = len(list(VectorStore(command.data.vectors, INFO).keys())) - vectors
+        assert len(command.embedded) - embedded - vectors_added <= _PART
+    stored_before, requests_before, embedded = command.stored(), Counter(site.asked), len(command.embedded)
     had = set(VectorStore(command.data.vectors, INFO).keys())
     report = command.finish()
     assert report["outcome"] in ("published", "unchanged")
-    _require_not_asked_again(site, asked, before)
+    _require_not_asked_again(site, requests_before, stored_before)
     assert had.isdisjoint(command.embedded[embedded:])
     _until_gone(command)
     _require_same(command, wanted)
@@ -240,16 +240,16 @@ def _require_whole(command: Command) -> None:
         require_files(version_dir(index_dir, live), read_manifest(index_dir, live))
 
 
-def _require_not_asked_again(site: Site, asked: Counter[str], stored: set[str]) -> None:
-    again = {path for path in (site.asked - asked) if f"{site.base}{path}" in stored}
+def _require_not_asked_again(site: Site, requests_before: Counter[str], stored: set[str]) -> None:
+    again = {path for path in (site.asked - requests_before) if f"{site.base}{path}" in stored}
     assert not again
 
 
 def _require_same(command: Command, wanted: Command) -> None:
     index_dir = command.data.index("proof")
     live, expected = (
-        read_manifest(one.data.index("proof"), str(current_version(one.data.index("proof"))))
-        for one in (command, wanted)
+        read_manifest(run.data.index("proof"), str(current_version(run.data.index("proof"))))
+        for run in (command, wanted)
     )
     assert (live.digest, live.counts) == (expected.digest, expected.counts)
     assert verify_version(version_dir(index_dir, live.version), live, command.data.vectors, INFO) == []

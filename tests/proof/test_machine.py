@@ -15,7 +15,7 @@ from tests.proof.base import PROOF, TORTURE, Done, Stage, declare, make_place, p
 
 pytestmark = PROOF
 
-_KEPT = 3
+_VERSIONS_KEPT = 3
 _ALWAYS = "always.txt"  # never touched: a knowledge base without a note has nothing to publish
 Items = dict[str, str]  # URL → text
 
@@ -37,7 +37,7 @@ class Model(RuleBasedStateMachine):
     @initialize(published=st.booleans())
     def begin(self, published: bool) -> None:
         self.place = make_place(self.folder / "place", {})
-        declare(self.place, kept=_KEPT)
+        declare(self.place, versions=_VERSIONS_KEPT)
         self.files: Items = {
             _ALWAYS: text_of("the note that stays"),
             "n0.txt": text_of("note 0"),
@@ -160,15 +160,15 @@ class Model(RuleBasedStateMachine):
             self._require_counts(counts, wanted)
             is_live = self.live is not None and self.versions[self.live] == wanted
             assert report["outcome"] == ("unchanged" if is_live else "published" if publish else "kept")
-        found = self.stage("look", self.place, verified="none")
+        state = self.stage("look", self.place, verified="none")
         # a kill may have come between building one and publishing it
-        for version in found["versions"].keys() - self.versions.keys():
+        for version in state["versions"].keys() - self.versions.keys():
             self.versions[version] = dict(wanted)
         if publish:
-            self.live = found["current"]
+            self.live = state["current"]
             assert self.live is not None
             assert self.versions[self.live] == wanted
-        self._let_go(found["versions"].keys(), always=report["outcome"] != "unchanged")
+        self._let_go(state["versions"].keys(), always=report["outcome"] != "unchanged")
         self._require_as_modelled()
 
     def _require_counts(self, counts: dict[str, int], wanted: Items) -> None:
@@ -182,20 +182,20 @@ class Model(RuleBasedStateMachine):
 
     def _let_go(self, left: Collection[str], *, always: bool) -> None:
         """Retention took away what it may, and not the live version; all of that where it always follows."""
-        expired = {version for version in sorted(self.versions)[:-_KEPT] if version != self.live}
+        expired = {version for version in sorted(self.versions)[:-_VERSIONS_KEPT] if version != self.live}
         gone = self.versions.keys() - set(left)
         assert gone == expired if always else gone <= expired
         for version in gone:
             del self.versions[version]
 
     def _require_as_modelled(self, *, verified: str = "live") -> None:
-        found = self.stage("look", self.place, verified=verified)
+        state = self.stage("look", self.place, verified=verified)
         contents = {
-            version: {url: text for _, _, url, text in one["items"]} for version, one in found["versions"].items()
+            version: {url: text for _, _, url, text in facts["items"]} for version, facts in state["versions"].items()
         }
         assert contents == self.versions
-        assert found["current"] == self.live
-        assert found["problems"] == []
+        assert state["current"] == self.live
+        assert state["problems"] == []
 
 
 def test_a_knowledge_base_is_what_a_plain_model_says(stage: Stage, tmp_path: Path) -> None:

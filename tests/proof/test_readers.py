@@ -81,7 +81,7 @@ def _readers(place: Path) -> Iterator[list[Path]]:
 
 def test_every_answer_is_of_one_whole_version_whatever_the_writer_does(stage: Stage, tmp_path: Path) -> None:
     place = make_place(tmp_path / "place", {})
-    declare(place, kept=3)
+    declare(place, versions=3)
     index = _Index(stage, place)
     stage("look", place)  # with which the stage is set
     with _readers(place) as notes:

@@ -57,10 +57,10 @@ def _kill_at(command: Command, embedded: int, wait_s: float) -> None:
 
 def _rows(command: Command) -> tuple[int, int]:
     """Rows that a run has found in the staged collection, and those that it sent, as it logged them."""
-    said = re.sub(r"\x1b\[[\d;]*m", "", (command.place / "err.txt").read_text())
-    found = re.search(r"rows already in the staged collection.*", said)
-    told = dict(re.findall(r"(rows|sent)=(\d+)", found[0])) if found else {}
-    return int(told.get("rows", 0)), int(told.get("sent", 0))
+    log = re.sub(r"\x1b\[[\d;]*m", "", (command.place / "err.txt").read_text())
+    event = re.search(r"rows already in the staged collection.*", log)
+    counts = dict(re.findall(r"(rows|sent)=(\d+)", event[0])) if event else {}
+    return int(counts.get("rows", 0)), int(counts.get("sent", 0))
 
 
 def test_a_run_after_a_kill_sends_only_rows_that_the_staged_collection_lacks(
@@ -90,8 +90,8 @@ def test_a_run_after_a_kill_sends_only_rows_that_the_staged_collection_lacks(
         assert not (command.data.index("proof") / STAGED).exists()
         _require_same(command, wanted)
     print(f"rows found and sent: {counts}")  # noqa: T201
-    assert any(found >= _PART for found, _ in counts)
-    assert all(sent == _ROWS - found for found, sent in counts if found)
+    assert any(staged >= _PART for staged, _ in counts)
+    assert all(sent == _ROWS - staged for staged, sent in counts if staged)
 
     command = copied("changed")
     _kill_at(command, 4 * _PART, 0.5)
