@@ -34,11 +34,11 @@ Fingerprints = Callable[[], dict[str, str]]
 def fingerprints() -> Fingerprints:
     """The fingerprint of each stage, found out anew."""
 
-    def found() -> dict[str, str]:
+    def compute_anew() -> dict[str, str]:
         _forget_what_was_read()
         return _of_what_is_read()
 
-    return found
+    return compute_anew
 
 
 def _forget_what_was_read() -> None:

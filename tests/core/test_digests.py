@@ -27,7 +27,7 @@ _texts = st.lists(st.sampled_from(_POOL + _ODD), max_size=12)
 
 
 @given(_texts, _texts, st.integers(0, 12))
-def test_what_is_found_is_what_a_dictionary_finds(given_texts: list[str], asked: list[str], cut: int) -> None:
+def test_what_is_found_is_what_a_dictionary_finds(given_texts: list[str], sought_texts: list[str], cut: int) -> None:
     column = pa.chunked_array([given_texts[:cut], given_texts[cut:]], pa.string())
     digests = digests_of(column)
     assert np.array_equal(digests, digests_of(given_texts)) and np.array_equal(
@@ -36,21 +36,23 @@ def test_what_is_found_is_what_a_dictionary_finds(given_texts: list[str], asked:
     first: dict[str, int] = {}
     for row, text in enumerate(given_texts):
         first.setdefault(text, row)
-    found = SortedDigests(digests)
-    assert found.find(digests_of(asked)).tolist() == [first.get(text, -1) for text in asked]
-    assert [found.span(digest_of(text)).tolist() for text in asked] == [
-        [row for row, one in enumerate(given_texts) if one == text] for text in asked
+    sorted_digests = SortedDigests(digests)
+    assert sorted_digests.find(digests_of(sought_texts)).tolist() == [first.get(text, -1) for text in sought_texts]
+    assert [sorted_digests.span(digest_of(text)).tolist() for text in sought_texts] == [
+        [row for row, given_text in enumerate(given_texts) if given_text == text] for text in sought_texts
     ]
     assert sorted(first_rows(digests).tolist()) == sorted(first.values())
 
 
 @given(st.lists(_texts, max_size=4), _texts)
-def test_a_set_that_grows_by_arrays_is_a_set(added: list[list[str]], asked: list[str]) -> None:
-    found = DigestSet(digests_of([]))
+def test_a_set_that_grows_by_arrays_is_a_set(added: list[list[str]], sought_texts: list[str]) -> None:
+    digest_set = DigestSet(digests_of([]))
     for texts in added:
-        found.add(digests_of(texts))
+        digest_set.add(digests_of(texts))
     every = {text for texts in added for text in texts}
-    assert len(found) == len(every) and found.has(digests_of(asked)).tolist() == [text in every for text in asked]
+    assert len(digest_set) == len(every) and digest_set.has(digests_of(sought_texts)).tolist() == [
+        text in every for text in sought_texts
+    ]
 
 
 def test_hashes_are_their_bytes_and_sort_as_their_digits_do() -> None:

@@ -15,7 +15,7 @@ def _written(table: str) -> list[str]:
     """The blocks of a page's grids."""
     root = lxml_html.fromstring(f"<div>{table}</div>")
     write_grids(root)
-    return [block for found in root.iter("table") if is_grid(found) for block in grid_blocks(found)]
+    return [block for element in root.iter("table") if is_grid(element) for block in grid_blocks(element)]
 
 
 def _rows(table: str) -> list[list[str]]:
@@ -178,10 +178,10 @@ def test_no_word_of_a_table_is_lost(rows: list[list[tuple[str, str]]], before: s
     root = lxml_html.fromstring(f"<div>{table}</div>")
     words = set(re.findall(r"w\d|é", root.text_content()))
     write_grids(root)
-    if (found := root.find(".//table")) is not None and is_grid(found):
-        shown = " ".join(grid_blocks(found))
+    if (element := root.find(".//table")) is not None and is_grid(element):
+        shown = " ".join(grid_blocks(element))
         assert words <= set(re.findall(r"w\d|é", shown))
-        widths = {line.replace("\\|", "").count("|") for line in list(grid_blocks(found))[-1].split("\n")}
+        widths = {line.replace("\\|", "").count("|") for line in list(grid_blocks(element))[-1].split("\n")}
         assert len(widths) == 1
 
 

@@ -39,12 +39,12 @@ def _in_memory(path: Path) -> int:
     read others.
     """
     whole = np.memmap(path, dtype=np.uint8, mode="r")
-    found = np.zeros(-(-len(whole) // mmap.PAGESIZE), dtype=np.uint8)
-    told = ctypes.CDLL(None).mincore(
-        ctypes.c_void_p(whole.ctypes.data), ctypes.c_size_t(len(whole)), ctypes.c_void_p(found.ctypes.data)
+    pages = np.zeros(-(-len(whole) // mmap.PAGESIZE), dtype=np.uint8)
+    status = ctypes.CDLL(None).mincore(
+        ctypes.c_void_p(whole.ctypes.data), ctypes.c_size_t(len(whole)), ctypes.c_void_p(pages.ctypes.data)
     )
-    assert told == 0
-    return mmap.PAGESIZE * int(np.count_nonzero(found & 1))
+    assert status == 0
+    return mmap.PAGESIZE * int(np.count_nonzero(pages & 1))
 
 
 def _forget(path: Path, begin: int, size: int) -> None:
@@ -85,14 +85,14 @@ def test_another_user_who_may_only_read_maps_nothing_ahead(tmp_path: Path) -> No
     path.read_bytes()
     tmp_path.chmod(0o755)
     if not (child := os.fork()):
-        found = 2
+        exit_code = 2
         try:
             os.chdir(tmp_path)  # the folders above are root's alone
             os.setresuid(65534, 65534, 65534)
             map_pages_in_memory(Path(path.name), array)
-            found = int(mapped_kib(path) >= 1024)
+            exit_code = int(mapped_kib(path) >= 1024)
         finally:
-            os._exit(found)
+            os._exit(exit_code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -116,11 +116,11 @@ def test_pages_that_are_read_singly_bring_nothing_else(tmp_path: Path) -> None:
     array = _mapped_array(path)
     _forget(path, 0, 8 * _MIB)
     read_singly(array)
-    found = [float(array[place]) for place in range(0, len(array), len(array) // 8)]
-    assert _in_memory(path) <= 4 * len(found) * mmap.PAGESIZE  # a file system may read a few pages at once
+    numbers = [float(array[place]) for place in range(0, len(array), len(array) // 8)]
+    assert _in_memory(path) <= 4 * len(numbers) * mmap.PAGESIZE  # a file system may read a few pages at once
     read_around(array)
     _ = float(array[len(array) // 16])
-    assert _in_memory(path) >= (len(found) + 1) * mmap.PAGESIZE
+    assert _in_memory(path) >= (len(numbers) + 1) * mmap.PAGESIZE
 
 
 def test_what_is_read_ahead_is_soon_in_memory(tmp_path: Path) -> None:

@@ -25,13 +25,13 @@ def test_of_four_writers_with_one_etag_exactly_one_wins(bucket: Bucket) -> None:
         contents = [f"{round_number} {writer}".encode() for writer in range(4)]
         with ThreadPoolExecutor(4) as pool:
             won = list(pool.map(lambda content, etag=etag: objects.write("head", content, replacing=etag), contents))
-        assert sum(one is not None for one in won) == 1
-        found = objects.read("head")
-        assert found is not None
-        assert (found.content, found.etag) == next(
-            (content, one) for content, one in zip(contents, won, strict=True) if one
+        assert sum(new_etag is not None for new_etag in won) == 1
+        stored = objects.read("head")
+        assert stored is not None
+        assert (stored.content, stored.etag) == next(
+            (content, new_etag) for content, new_etag in zip(contents, won, strict=True) if new_etag
         )
-        etag = found.etag
+        etag = stored.etag
 
 
 @pytest.mark.parametrize("conflicts", [2, 9])
@@ -48,10 +48,10 @@ def test_a_request_that_meets_another_one_is_repeated(bucket: Bucket, conflicts:
 
     with patch.object(objects._client, "put_object", met), patch("almanac.core.store.objects.time.sleep", waits.append):
         written = objects.write("head", b"1", replacing=etag)
-    found = objects.read("head")
-    assert found is not None
-    wanted = (b"1", found.etag, 2) if conflicts == 2 else (b"0", None, 3)
-    assert (found.content, written, len(waits)) == wanted
+    stored = objects.read("head")
+    assert stored is not None
+    wanted = (b"1", stored.etag, 2) if conflicts == 2 else (b"0", None, 3)
+    assert (stored.content, written, len(waits)) == wanted
 
 
 def test_what_is_there_is_not_written_again_and_the_same_content_counts_as_written(bucket: Bucket) -> None:

@@ -23,9 +23,9 @@ _CURRENT = "heads/kb/CURRENT"
 
 
 def _current(objects: Objects) -> dict[str, Any]:
-    found = objects.read(_CURRENT)
-    assert found is not None
-    return dict(json.loads(found.content))
+    pointer = objects.read(_CURRENT)
+    assert pointer is not None
+    return dict(json.loads(pointer.content))
 
 
 def test_one_writer_at_a_time_and_each_has_a_higher_token(bucket: Bucket) -> None:
@@ -59,9 +59,9 @@ def test_of_writers_that_come_at_the_same_time_one_gets_the_lock(bucket: Bucket)
     for number in range(3):
         won.clear()
         with ThreadPoolExecutor(4) as pool:
-            lost = [one.exception() for one in [pool.submit(take, f"{number} {writer}") for writer in range(4)]]
+            lost = [taking.exception() for taking in [pool.submit(take, f"{number} {writer}") for writer in range(4)]]
         assert len(won) == 1
-        assert sum(isinstance(one, RunLocked) for one in lost) == 3
+        assert sum(isinstance(error, RunLocked) for error in lost) == 3
         assert read_head(objects, "kb").head.areas == {"raw": won[0]}
 
 

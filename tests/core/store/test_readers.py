@@ -222,20 +222,20 @@ def _held() -> Iterator[tuple[threading.Event, threading.Event, list[str]]]:
     """Objects come only once the second event is set; the first one says that one is asked for. The list has the keys
     that were asked for.
     """
-    asked, released, keys, fetch = threading.Event(), threading.Event(), list[str](), Objects.fetch
+    requested, released, keys, fetch = threading.Event(), threading.Event(), list[str](), Objects.fetch
 
     def held(
         objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None
     ) -> None:
         keys.append(key)
-        asked.set()
+        requested.set()
         while not released.wait(0.01):
             before_each()
         fetch(objects, key, sha256, path, before_each)
 
     with patch.object(Objects, "fetch", held):
         try:
-            yield asked, released, keys
+            yield requested, released, keys
         finally:
             released.set()
 
@@ -263,9 +263,9 @@ def test_who_is_not_waited_for_any_more_leaves_and_what_it_asked_for_is_fetched_
         with unless(gone.is_set):
             return reader.resolve("v0001")
 
-    with _following(cache) as reader, _held() as (asked, released, keys):
+    with _following(cache) as reader, _held() as (requested, released, keys):
         requests = [_in_thread(ask), _in_thread(lambda: reader.resolve("v0001"))]
-        assert asked.wait(PATIENCE_S)
+        assert requested.wait(PATIENCE_S)
         gone.set()
         with pytest.raises(GivenUp):
             requests[0].result(PATIENCE_S)
@@ -287,9 +287,9 @@ def test_what_everybody_left_is_there_for_who_asks_again_and_what_waits_for_its_
         with unless(gone.is_set):
             return reader.resolve(version)
 
-    with _following(cache) as reader, _held() as (asked, released, _):
+    with _following(cache) as reader, _held() as (requested, released, _):
         first = _in_thread(lambda: ask("v0001"))
-        assert asked.wait(PATIENCE_S)
+        assert requested.wait(PATIENCE_S)
         second = _in_thread(lambda: ask("v0002"))
         gone.set()
         for request in (first, second):
@@ -304,15 +304,15 @@ def test_a_reader_that_is_closed_while_it_fetches_says_so_and_leaves_nothing_hal
     writer, cache = machine("writer"), machine("reader")
     for number in (1, 2, 3):
         _publish(writer, f"v000{number}", f"{number}")
-    with structlog.testing.capture_logs() as logs, _held() as (asked, _, _):
-        asked.clear()
+    with structlog.testing.capture_logs() as logs, _held() as (requested, _, _):
+        requested.clear()
         reader = StoreReader(cache, "kb")
         requests = [
             _in_thread(lambda: reader.resolve("v0001")),
             _in_thread(lambda: reader.resolve("v0002")),
             _in_thread(reader.begin),
         ]
-        assert asked.wait(PATIENCE_S)
+        assert requested.wait(PATIENCE_S)
         time.sleep(0.05)  # for the others to wait for their turn
         reader.close()
         for request in requests:
