@@ -441,7 +441,7 @@ def test_a_share_without_its_percent_sign_is_refused_and_no_limit_without_effect
 
 
 @pytest.mark.parametrize(
-    "found",
+    "written",
     [
         "150%",
         "100.1%",
@@ -459,11 +459,11 @@ def test_a_share_without_its_percent_sign_is_refused_and_no_limit_without_effect
         "1e400",
     ],
 )
-def test_what_is_no_share_is_refused(tmp_path: Path, found: str) -> None:
+def test_what_is_no_share_is_refused(tmp_path: Path, written: str) -> None:
     with pytest.raises(
         DeclarationError, match="must be a share: a number from 0 to 1, or a percentage from 0% to 100%"
     ):
-        load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_lost: {found}}}\n"))
+        load_declaration(_write(tmp_path, f"name: kb\nsources: [{_SITE}}}]\ngate: {{max_lost: {written}}}\n"))
 
 
 def test_where_more_than_as_much_again_may_come_the_limit_is_left_out(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def _checks(is_overlay: bool) -> tuple[Any, ...]:
     return jsonschema.Draft202012Validator(schema), jsonschema.Draft7Validator(schema)
 
 
-def _refusals(found: Any, *, is_overlay: bool = False) -> list[str]:
-    return [error.message for check in _checks(is_overlay) for error in check.iter_errors(found)]
+def _refusals(declared: Any, *, is_overlay: bool = False) -> list[str]:
+    return [error.message for check in _checks(is_overlay) for error in check.iter_errors(declared)]
 
 
 def _declared(**keys: Any) -> dict[str, Any]:
@@ -53,22 +53,22 @@ def test_it_is_a_schema_in_both_drafts() -> None:
 
 @pytest.mark.parametrize("path", _shipped(), ids=lambda path: path.name)
 def test_every_declaration_of_the_examples_is_valid(path: Path) -> None:
-    found = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
-    assert _refusals(found, is_overlay=base_of(path) is not None) == []
+    declared = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    assert _refusals(declared, is_overlay=base_of(path) is not None) == []
 
 
 def test_every_declaration_in_the_documents_is_valid() -> None:
     """A part of one stands in its place: a source, a list of them, or some keys."""
     wrong, judged = {}, 0
-    for place, found in _in_documents():
-        if isinstance(found, list) and all(isinstance(one, dict) and "kind" in one for one in found):
-            found = {"name": "shop", "sources": found}
-        elif isinstance(found, dict) and "kind" in found:
-            found = {"name": "shop", "sources": [found]}
-        if not isinstance(found, dict):
+    for place, declared in _in_documents():
+        if isinstance(declared, list) and all(isinstance(part, dict) and "kind" in part for part in declared):
+            declared = {"name": "shop", "sources": declared}
+        elif isinstance(declared, dict) and "kind" in declared:
+            declared = {"name": "shop", "sources": [declared]}
+        if not isinstance(declared, dict):
             continue
         judged += 1
-        if refused := _refusals(found, is_overlay="sources" not in found or "name" not in found):
+        if refused := _refusals(declared, is_overlay="sources" not in declared or "name" not in declared):
             wrong[place] = refused
     assert wrong == {}
     assert judged > 20

@@ -90,7 +90,7 @@ def test_null_has_a_meaning_of_its_own_nowhere_else() -> None:
     def parts(model: type[DeclaredModel]) -> set[type[DeclaredModel]]:
         return {model}.union(*(parts(part) for part in model.__subclasses__()))
 
-    found = {
+    nullable = {
         (model.__name__.lower(), name)
         for model in parts(DeclaredModel)
         for name, field in model.model_fields.items()
@@ -98,7 +98,7 @@ def test_null_has_a_meaning_of_its_own_nowhere_else() -> None:
         and not field.is_required()
         and field.get_default(call_default_factory=True) is not None
     }
-    assert found == _NULL_MEANS_OFF
+    assert nullable == _NULL_MEANS_OFF
 
 
 def test_the_hash_is_that_of_what_was_merged(load: Load) -> None:

@@ -71,8 +71,8 @@ def test_what_is_no_charset_is_no_encoding(written: str) -> None:
 
 
 def test_what_says_that_a_page_is_gone_is_a_status_or_an_element() -> None:
-    one = SiteSource.model_validate({**_SITE, "gone": {"css": ".sold-out"}})
-    assert (one.gone_statuses, list(map(str, one.gone_elements))) == (frozenset(), ["css: .sold-out"])
+    source = SiteSource.model_validate({**_SITE, "gone": {"css": ".sold-out"}})
+    assert (source.gone_statuses, list(map(str, source.gone_elements))) == (frozenset(), ["css: .sold-out"])
     both = SiteSource.model_validate({**_SITE, "gone": [403, ".sold-out", {"xpath": "//p[.='Sold out']"}]})
     assert both.gone_statuses == {403} and len(both.gone_elements) == 2
 
