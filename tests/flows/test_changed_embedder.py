@@ -92,7 +92,7 @@ def test_recall_before_and_after_is_measured_and_the_gate_judges(base: Path, ser
     assert change.recall.unanswerable == 1
     assert (asked.outcome, refused(asked)) == ("gate_refused", ["min_recall", "max_recall_drop"])
     assert asked.chunks_to_embed == len(_NOTES)
-    sent = [text for request in server.asked for text in request["input"]]
+    sent = [text for request in server.requests for text in request["input"]]
     assert len(sent) == 12 + 3  # a text each, and the questions
     assert files(base) == there
 
@@ -102,7 +102,7 @@ def test_an_api_is_asked_for_no_sample_unless_it_is_wanted(base: Path, server: L
     carry_out(Run(declare(base), data))
     change = plan(declare(base, **api(server)), data).embedder
     assert change is not None and (change.sampled, change.recall) == (0, None)
-    assert not server.asked
+    assert not server.requests
 
 
 def test_a_text_that_the_api_refuses_is_missing_from_the_sample_alone(base: Path, server: LoopbackMistral) -> None:
@@ -150,7 +150,7 @@ def test_a_sample_costs_no_more_than_a_run_may(base: Path, server: LoopbackMistr
     carry_out(Run(declare(base), data))
     asked = plan(declare(base, **api(server), **dear), data, sample=12)
     assert asked.embedder is not None and "embed.max_cost is 0.001" in str(asked.embedder.unmeasured)
-    assert (refused(asked), server.asked) == (["max_cost"], [])
+    assert (refused(asked), server.requests) == (["max_cost"], [])
 
 
 def test_questions_whose_answer_is_not_in_the_sample_are_counted(base: Path, server: LoopbackMistral) -> None:

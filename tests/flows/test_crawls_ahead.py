@@ -72,7 +72,7 @@ class Two:
         }
 
     def asked(self, path: str) -> int:
-        return sum(count for asked, count in self.site.asked.items() if re.fullmatch(f"{path}[0-9]?", asked))
+        return sum(count for asked, count in self.site.requests.items() if re.fullmatch(f"{path}[0-9]?", asked))
 
     def first_waits(self, until_second: Event) -> list[bool]:
         """Lets the last page of the first source wait for the second source; whether that came is noted in the list."""
@@ -113,7 +113,7 @@ def test_sites_of_different_hosts_are_crawled_side_by_side_and_keep_their_order(
     assert came == [True]
     assert [pages.source for pages in found.pages] == ["first", "second"]
     assert _items(found) == [(source, str(n)) for source in ("first", "second") for n in range(5)]
-    assert max(two.site.asked.values()) == 1
+    assert max(two.site.requests.values()) == 1
 
 
 @pytest.mark.parametrize("differently", [{"crawls": 1}, {"hosts": ("127.0.0.1", "127.0.0.1")}])

@@ -88,7 +88,7 @@ def test_a_plan_that_is_terminated_ends_its_crawl_and_leaves_nothing(commands: C
     scratch.mkdir()
     process = commands.start("plan", str(commands.declared), "--json", TMPDIR=str(scratch))
     deadline = time.monotonic() + PATIENCE_S
-    while loopback_site.asked.total() < 4:
+    while loopback_site.requests.total() < 4:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)

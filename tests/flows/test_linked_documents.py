@@ -85,4 +85,4 @@ def test_what_is_left_out_is_told_by_plan_and_run(site: "Site", base: Base) -> N
             ("documents not fetched: pdf", 2),
             ("documents not fetched: docx", 1),
         ]
-    assert base.items() == ["/"] and site.asked["/a.pdf"] == 0
+    assert base.items() == ["/"] and site.requests["/a.pdf"] == 0

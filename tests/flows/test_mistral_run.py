@@ -98,11 +98,11 @@ def test_run_tells_tokens_and_cost_as_billed_and_the_next_one_pays_nothing(base:
     report = base.run(price_per_million=0.1)
     assert report["outcome"] == "published"
     tokens = report["chunks"]["tokens"]
-    assert tokens == sum(1 + len(text) // 4 for asked in base.server.asked for text in asked["input"])
+    assert tokens == sum(1 + len(text) // 4 for asked in base.server.requests for text in asked["input"])
     assert report["chunks"]["cost"] == pytest.approx(tokens / 1e7)
     base.server.strike(None)
     assert base.run(price_per_million=0.1)["outcome"] == "unchanged"
-    assert base.server.asked == []
+    assert base.server.requests == []
     written = [path for path in base.folder.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert written == []
 
@@ -126,7 +126,7 @@ def test_plan_tells_the_cost_and_a_run_above_the_limit_embeds_nothing(base: Base
         4,
         None,
     )
-    assert base.server.asked == []
+    assert base.server.requests == []
     assert base.run(price_per_million=1000, max_cost=5)["outcome"] == "published"
 
 
@@ -151,7 +151,7 @@ def test_item_of_which_a_text_is_refused_is_quarantined_whole(base: Base, fault:
     base.server.strike(fault)
     again = base.run()
     assert (again["outcome"], again["items"]["quarantined"], again["version"]) == ("unchanged", 1, report["version"])
-    assert base.server.asked == []
+    assert base.server.requests == []
     base.write(*notes[::-1])
     reordered = base.run()
     assert (reordered["outcome"], reordered["items"]["quarantined"], reordered["version"]) == (

@@ -220,10 +220,10 @@ def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_neve
     _until(lambda: len(stored()) > 20, process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    _until_still(lambda: site.asked.total())
+    _until_still(lambda: site.requests.total())
     had = stored()
     assert 20 < len(had) < 61
-    site.asked.clear()
+    site.requests.clear()
     for answer in site.answers.values():
         answer.delay_s = 0.0
 
@@ -234,7 +234,7 @@ def test_a_run_killed_while_it_crawls_asks_for_no_page_twice_and_ends_as_if_neve
         61,
         60,
     )
-    assert site.asked.keys() - {"/robots.txt"} == {"/", *(f"/{n}" for n in range(60))} - had
+    assert site.requests.keys() - {"/robots.txt"} == {"/", *(f"/{n}" for n in range(60))} - had
     other = Almanac(tmp_path / "other", almanac.environment)
     assert other("run", declared, "--json").code == 0
     digests = {a("versions", declared, "--json").json["versions"][0]["digest"] for a in (almanac, other)}

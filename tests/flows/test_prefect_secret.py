@@ -39,7 +39,7 @@ def test_run_without_a_key_takes_it_from_the_block_and_writes_it_nowhere(
         )
         done = almanac("run", str(declared), "--json")
     assert (done.code, done.json["outcome"]) == (0, "published"), done.stderr
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert KEY not in done.stdout + done.stderr
     assert [
         path

@@ -349,14 +349,14 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
         declared.write_text(_SLOW.format(site=site.base, mistral=mistral.url))
 
         crawling = server.start("products", kb=str(declared))
-        server.wait_for(lambda: site.asked.total() > 8)
+        server.wait_for(lambda: site.requests.total() > 8)
         server.cancel(crawling)
         assert server.end_of(crawling)["state"]["type"] == "CANCELLED"
         assert server.wait_for(lambda: has_left_nothing(crawling))
-        assert site.asked.total() < 30
+        assert site.requests.total() < 30
 
         embedding = server.start("products", kb=str(declared))
-        server.wait_for(lambda: mistral.asked)
+        server.wait_for(lambda: mistral.requests)
         assert server.slots() == 1
         server.cancel(embedding)
         assert server.end_of(embedding)["state"]["type"] == "CANCELLED"
@@ -365,7 +365,7 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
 
         mistral.strike("late")
         killed = server.start("products", kb=str(declared))
-        server.wait_for(lambda: mistral.asked)
+        server.wait_for(lambda: mistral.requests)
         worker = _worker_of(server)
         os.kill(worker, signal.SIGKILL)
         state = server.end_of(killed)["state"]
@@ -381,7 +381,7 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
             "v0001 · 30 added · 30 chunks, 30 embedded",
         ), done["state"]
         assert {
-            path: count for path, count in site.asked.items() if path not in ("/", "/robots.txt") and count > 2
+            path: count for path, count in site.requests.items() if path not in ("/", "/robots.txt") and count > 2
         } == {}
 
     assert [one["outcome"] for one in server.alerts if one.get("flow_run") == killed] == ["crashed"]
@@ -416,7 +416,7 @@ def test_it_ends_with_its_children_and_with_their_runs(server: Server, tmp_path:
         _SLOW.format(site=loopback_site.base, mistral="http://127.0.0.1:9").replace("name: slow", "name: stopped")
     )
     crawling = server.start("products", kb=str(declared))
-    server.wait_for(lambda: loopback_site.asked.total() > 4)
+    server.wait_for(lambda: loopback_site.requests.total() > 4)
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(PATIENCE_S) == 130
     assert carrying(crawling) == carrying(f"ALMANAC_DATA={server.data}\0") == []

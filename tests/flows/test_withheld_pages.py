@@ -239,9 +239,9 @@ def test_feeds_and_sitemaps_that_a_crawl_meets_lead_on_and_are_counted(base: Bas
     assert base.run()["outcome"] == "unchanged"
     # Read by other rules, without a request.
     base.declare(body="main")
-    site.asked.clear()
+    site.requests.clear()
     reused = base.run()
-    assert (reused["sources"][0]["finish"], base.lost(reused), reused["pages"], site.asked.total()) == (
+    assert (reused["sources"][0]["finish"], base.lost(reused), reused["pages"], site.requests.total()) == (
         "reused",
         base.lost(report),
         reused["pages"],
@@ -462,7 +462,7 @@ def test_the_made_up_url_is_asked_for_as_the_declaration_allows(base: Base) -> N
     base.declare(start_urls=[f"{site.base}/docs/"], follow={"allow": ["/docs/"], "deny": ["secret"]})
     report = base.run()
     assert (base.items(), base.lost(report)) == (["/docs/", "/docs/a"], {"/docs/dead": "gone"})
-    assert all(path.startswith("/docs/") for path in {*site.asked, *site.made_up} - {"/robots.txt"})
+    assert all(path.startswith("/docs/") for path in {*site.requests, *site.made_up} - {"/robots.txt"})
 
 
 def test_unknown_urls_that_redirect_are_told_by_where_they_lead(base: Base) -> None:

@@ -161,10 +161,10 @@ def test_content_keeps_the_time_at_which_it_was_first_seen(clock: Clock) -> None
         site.page(f"/{n}", f"<p>Page number {n} tells of something.</p>", headers={"ETag": '"e"'})
     clock.run(AHEAD)
     assert set(clock.first_seen().values()) == {"2031-01-01"}
-    site.asked.clear()
+    site.requests.clear()
     site.page("/1", "<p>Another edition of page number 1.</p>")
     clock.run(RIGHT)
-    assert set(site.asked) >= {"/", "/1", "/2", "/3"}
+    assert set(site.requests) >= {"/", "/1", "/2", "/3"}
     known = {"/": "2031-01-01", "/2": "2031-01-01", "/3": "2031-01-01"}
     assert clock.first_seen() == {**known, "/1": "2026-11-22"}
     site.page("/3", "<p>A third page, and another edition of it.</p>")
@@ -177,9 +177,9 @@ def test_no_time_in_the_future_is_less_than_a_day_ago(clock: Clock) -> None:
     the age.
     """
     clock.run(AHEAD)
-    clock.site.asked.clear()
+    clock.site.requests.clear()
     clock.declared.write_text(clock.declared.read_text() + "chunk: {by: words, size: 7}\n")
-    assert clock.run(SAME_SECOND)["sources"][0]["finish"] == "finished" and clock.site.asked["/1"] == 1
+    assert clock.run(SAME_SECOND)["sources"][0]["finish"] == "finished" and clock.site.requests["/1"] == 1
 
 
 def test_reports_that_nobody_noted_are_older_than_those_that_are(clock: Clock) -> None:

@@ -36,7 +36,7 @@ class _Site:
     """`/bomb/NAME` answers as its bomb does, `/fine/NUMBER` is healthy, and `/` leads to all of them."""
 
     def __init__(self, bombs: dict[str, Answer]) -> None:
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
         site = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -48,7 +48,7 @@ class _Site:
 
             def do_GET(self) -> None:
                 name = self.path.removeprefix("/bomb/")
-                site.asked[name] += 1
+                site.requests[name] += 1
                 with suppress(OSError):
                     if name in bombs:
                         self.close_connection = True
@@ -156,7 +156,7 @@ def test_every_answer_is_told_and_its_neighbours_are_published(
             tally.note(
                 name,
                 "never asked for"
-                if not site.asked[name]
+                if not site.requests[name]
                 else "nobody says what became of it"
                 if name in of_count
                 else None,

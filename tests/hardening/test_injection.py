@@ -288,13 +288,13 @@ def test_a_model_that_obeys_credits_and_links_nothing_falsely(
     ):
         for page in world.pages:
             road = next(roads)
-            mistral.asked.clear()
+            mistral.requests.clear()
             answer = (
                 _asked_by_mcp(agents, page.question) if road == "mcp" else _asked(client, page.question, road, reply)
             )
             answered, reply = answered + answer["answered"], answer["reply"]
             messages = next(
-                (one["messages"] for one in reversed(mistral.asked) if "messages" in one), [{"content": ""}]
+                (one["messages"] for one in reversed(mistral.requests) if "messages" in one), [{"content": ""}]
             )
             prompt, said = messages[-1]["content"], obey(messages)
             obeyed += any(one.claim in said or "evil.example/" in said for one in world.pages)

@@ -123,7 +123,7 @@ def test_fault_that_lasts_ends_in_an_error_that_says_what_to_do(
     assert raised.value.where == next(iter(address_of(server, provider).values()))
     assert raised.value.hint
     assert KEY not in "".join(traceback.format_exception(raised.value))
-    assert len(server.asked) <= 2 * QUICK.attempts, "asked more often than its kind is worth"
+    assert len(server.requests) <= 2 * QUICK.attempts, "asked more often than its kind is worth"
 
 
 @pytest.mark.slow
@@ -134,7 +134,7 @@ def test_fault_that_passes_costs_no_vector(server: LoopbackMistral, fault: str) 
     if fault in _FINAL and fault not in ("400_model", "422", "422_odd"):
         with pytest.raises(AlmanacError):
             embedder.embed_documents(TEXTS)
-        assert len(server.asked) == 1, "a final answer is asked for again"
+        assert len(server.requests) == 1, "a final answer is asked for again"
     else:
         assert np.allclose(embedder.embed_documents(TEXTS), expected(TEXTS), atol=1e-5)
 
@@ -166,7 +166,7 @@ def test_server_that_refuses_everything_blames_no_text(server: LoopbackMistral) 
     server.strike("400_model")
     with pytest.raises(OperationalError, match="Invalid model: nonesuch"):
         embedder_of(server).embed_each(["a", "b"])
-    assert len(server.asked) == 2  # the request, and a probe
+    assert len(server.requests) == 2  # the request, and a probe
 
 
 def test_requests_are_packed_and_too_many_tokens_halve_them(server: LoopbackMistral) -> None:
@@ -174,12 +174,12 @@ def test_requests_are_packed_and_too_many_tokens_halve_them(server: LoopbackMist
     embedder = embedder_of(server)
     texts = [f"{number} " + "word " * 200 for number in range(40)]
     embedder.embed_documents(texts)
-    packed = [len(asked["input"]) for asked in server.asked]
+    packed = [len(asked["input"]) for asked in server.requests]
     assert sum(packed) == 40
     assert len(packed) <= 2
     server.strike("400_too_many_tokens")
     assert np.allclose(embedder.embed_documents(texts), expected(texts), atol=1e-5)
-    assert max(len(asked["input"]) for asked in server.asked[2:]) < 40
+    assert max(len(asked["input"]) for asked in server.requests[2:]) < 40
 
 
 def test_tokens_are_those_that_the_server_bills_or_else_estimated(server: LoopbackMistral) -> None:
@@ -196,7 +196,7 @@ def test_tokens_are_those_that_the_server_bills_or_else_estimated(server: Loopba
 def test_nothing_asked_for_asks_nothing(server: LoopbackMistral) -> None:
     server.strike(None)
     assert embedder_of(server).embed_documents([]).shape == (0, DIMENSION)
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_redirect_takes_the_key_nowhere(server: LoopbackMistral) -> None:
                 embedder_of(server).embed_documents(["a"])
         finally:
             del FAULTS["redirect_elsewhere"]
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
 
 
 def test_fingerprint_is_of_model_dimension_and_server() -> None:
@@ -298,7 +298,7 @@ def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None
         server.strike("503")
         with pytest.raises(Retriable):
             embed(["a"])
-        asked.append(len(server.asked))
+        asked.append(len(server.requests))
     assert asked == [3, 6]
 
 

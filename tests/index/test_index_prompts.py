@@ -166,7 +166,7 @@ def test_prompts_are_sent_to_a_server_too(monkeypatch: pytest.MonkeyPatch, tmp_p
         embedder.embed_queries(["a"])
         embedder.embed_documents(["a"])
         embedder.embed_each(["b", "c"])
-        assert [asked["input"] for asked in server.asked] == [
+        assert [asked["input"] for asked in server.requests] == [
             ["Instruct: find it\nQuery: a"],
             ["passage: a"],
             ["passage: b", "passage: c"],

@@ -22,14 +22,14 @@ class Exchange:
     """
 
     handler: BaseHTTPRequestHandler
-    asked: dict[str, Any]
+    request: dict[str, Any]
     answer: dict[str, Any]
     events: list[dict[str, Any]]
     patience_s: float
 
     @property
     def texts(self) -> list[str]:
-        given = self.asked.get("input", [])
+        given = self.request.get("input", [])
         return [given] if isinstance(given, str) else list(given)
 
     @property
@@ -68,7 +68,7 @@ class Exchange:
         self.handler.close_connection = True
 
     def send_well(self) -> None:
-        if self.asked.get("stream"):
+        if self.request.get("stream"):
             self.send_stream([*(event_line(event) for event in self.events), b"data: [DONE]\n\n"])
         else:
             self.send_json(self.answer)
@@ -187,7 +187,7 @@ def _raw(content: bytes) -> Fault:
 def _unsupported(option: str, finding: str) -> Fault:
     """Refuses an option as OpenAI's newer models do."""
     told = {"error": {"message": finding, "type": "invalid_request_error", "param": option}}
-    return _when(lambda exchange: option in exchange.asked, _status(400, told))
+    return _when(lambda exchange: option in exchange.request, _status(400, told))
 
 
 def _redirect_to(status: int, place: str) -> Fault:
@@ -342,7 +342,7 @@ OPTIONS: dict[str, Fault] = {
         (
             OPTIONS[name]
             for name in ("max_tokens_unsupported", "temperature_unsupported")
-            if name.removesuffix("_unsupported") in exchange.asked
+            if name.removesuffix("_unsupported") in exchange.request
         ),
         Exchange.send_well,
     )(exchange),

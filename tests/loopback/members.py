@@ -44,7 +44,7 @@ class Members:
         '<input type="hidden" name="token" value="{token}"><input name="user"><input type="password" name="password">'
         '<input type="checkbox" name="stay" checked value="yes"><button name="do" value="login">Log in</button></form>'
     )
-    asked: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)  # by their paths
     logins: int = 0
     sent: list[dict[str, list[str]]] = field(default_factory=list)  # forms
     cookies: list[str] = field(default_factory=list)  # that were set
@@ -68,7 +68,7 @@ def members_site() -> Iterator[Members]:
         def do_GET(self) -> None:
             with turn:
                 path = urlsplit(self.path).path
-                site.asked[path] += 1
+                site.requests[path] += 1
                 site.got.append(self._cookie())
                 if path == "/robots.txt":
                     self._answer(200, "User-agent: *\nDisallow: /login\n", kind="text/plain")

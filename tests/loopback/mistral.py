@@ -49,8 +49,8 @@ def reply_to(messages: list[dict[str, Any]]) -> str:
 
 @dataclass
 class LoopbackMistral:
-    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `asked` holds the bodies of
-    all, `headers` their headers; `says` is what chats answer.
+    """Serves within a `with` block, in a thread. `fault` strikes the next `times` requests; `requests` holds the
+    bodies of all, `headers` their headers; `says` is what chats answer.
 
     With `obeys`, chats do what stands in the prompt.
     """
@@ -60,7 +60,7 @@ class LoopbackMistral:
     fault: str | None = None
     times: int = _ALWAYS
     patience_s: float = 1.0  # how long what is late takes
-    asked: list[dict[str, Any]] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list, repr=False)  # of every request, by names in lower case
     needs_key: bool = True
     says: str | None = None
@@ -81,12 +81,12 @@ class LoopbackMistral:
         """From now on, with this fault."""
         with self._lock:
             self.fault, self.times = fault, times
-            self.asked.clear()
+            self.requests.clear()
 
     def takes(self, asked: dict[str, Any]) -> str | None:
         """Notes a request, and says which fault strikes it."""
         with self._lock:
-            self.asked.append(asked)
+            self.requests.append(asked)
             if self.fault is None or self.times <= 0:
                 return None
             self.times -= 1

@@ -193,7 +193,7 @@ def _kill_and_recover(command: Command, wanted: Command, site: Site, chance: ran
     seconds = float((wanted.place / "seconds").read_text())
     killed = 0
     for _ in range(times):
-        stored_before, requests_before = command.stored(), Counter(site.asked)
+        stored_before, requests_before = command.stored(), Counter(site.requests)
         store = VectorStore(command.data.vectors, INFO)
         embedded, vectors = len(command.embedded), len(list(store.keys()))
         was_killed = command.kill_after(chance.uniform(0.5, seconds), with_own_api=chance.random() < 0.25)
@@ -204,7 +204,7 @@ def _kill_and_recover(command: Command, wanted: Command, site: Site, chance: ran
         _require_not_asked_again(site, requests_before, stored_before)
         vectors_added = len(list(VectorStore(command.data.vectors, INFO).keys())) - vectors
         assert len(command.embedded) - embedded - vectors_added <= _PART
-    stored_before, requests_before, embedded = command.stored(), Counter(site.asked), len(command.embedded)
+    stored_before, requests_before, embedded = command.stored(), Counter(site.requests), len(command.embedded)
     had = set(VectorStore(command.data.vectors, INFO).keys())
     report = command.finish()
     assert report["outcome"] in ("published", "unchanged")
@@ -241,7 +241,7 @@ def _require_whole(command: Command) -> None:
 
 
 def _require_not_asked_again(site: Site, requests_before: Counter[str], stored: set[str]) -> None:
-    again = {path for path in (site.asked - requests_before) if f"{site.base}{path}" in stored}
+    again = {path for path in (site.requests - requests_before) if f"{site.base}{path}" in stored}
     assert not again
 
 

@@ -189,7 +189,7 @@ def test_model_receives_the_record_whole_with_tags_language_and_history(monkeypa
             declaration=declaration,
             history=history,
         )
-        [asked] = server.asked
+        [asked] = server.requests
     system, *turns, last = asked["messages"]
     assert (asked["temperature"], asked["max_tokens"]) == (0.3, 500)
     assert "Write in Vietnamese (vi)." in system["content"]

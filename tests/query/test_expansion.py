@@ -84,8 +84,8 @@ def test_each_wording_is_searched_for_and_shown(
     assert scores == pytest.approx([best[hit.chunk_id] for hit in result.hits], abs=2e-6), (
         "vectors of a batch are rounded differently"
     )
-    asked = [one for one in server.asked if _QUESTION in one["messages"][-1]["content"]]
-    assert len(asked) == 1 == len(server.asked), "asked once, and not at all where nothing is declared"
+    asked = [one for one in server.requests if _QUESTION in one["messages"][-1]["content"]]
+    assert len(asked) == 1 == len(server.requests), "asked once, and not at all where nothing is declared"
 
     search(_declare(published, server), _QUESTION, explain=True, data=str(published.data))
     assert _WORDINGS[0] in " ".join(capsys.readouterr().out.replace("│", " ").split())
@@ -111,7 +111,7 @@ def test_a_question_is_searched_for_alone_where_the_model_does_not_answer(
     step = _step(result, "other wordings")
     assert step["wordings"] == [] and step["failure"], "the trace hides why"
     assert [(hit.chunk_id, hit.score) for hit in result.hits] == [(hit.chunk_id, hit.score) for hit in alone.hits] != []
-    assert len(server.asked) <= 2, "whoever waits for hits waits for a model"
+    assert len(server.requests) <= 2, "whoever waits for hits waits for a model"
     assert "sk-loopback" not in str(result) + caplog.text
 
 

@@ -73,7 +73,7 @@ def test_reply_is_asked_for_as_declared(server: LoopbackMistral) -> None:
     parts = list(generator.stream(MESSAGES, temperature=0.7, max_tokens=9))
     assert "".join(parts) == REPLY
     assert len(parts) == 5
-    whole, streamed = server.asked
+    whole, streamed = server.requests
     assert whole["messages"] == MESSAGES
     assert (whole["model"], whole["temperature"], whole["max_tokens"]) == ("mistral-large-latest", 0.2, 500)
     assert (streamed["temperature"], streamed["max_tokens"], streamed["stream"]) == (0.7, 9, True)
@@ -137,7 +137,7 @@ def test_fault_that_passes_costs_no_reply(server: LoopbackMistral, fault: str) -
     if _ERRORS.get(fault) in (CredentialRefused, DeclarationError) or fault in ("400_model", "402", "422", "422_odd"):
         with pytest.raises(AlmanacError):
             ask(generator, streamed=False)
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
     else:
         assert ask(generator, streamed=False) == REPLY
 
@@ -147,7 +147,7 @@ def test_fault_that_passes_costs_no_reply(server: LoopbackMistral, fault: str) -
 def test_stream_is_begun_again_while_nothing_was_handed_out(server: LoopbackMistral, fault: str, provider: str) -> None:
     server.strike(fault, times=1)
     assert ask(generator_of(server, provider), streamed=True) == REPLY
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 @PROVIDERS
@@ -163,7 +163,7 @@ def test_stream_that_breaks_off_is_an_error_and_not_a_short_answer(
         for part in generator_of(server, provider).stream(MESSAGES, temperature=0, max_tokens=9):
             parts.append(part)  # noqa: PERF402  what came before the break counts
     assert "".join(parts) == "Les "
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
 
 
 @PROVIDERS
@@ -195,14 +195,14 @@ def test_model_without_its_provider_is_refused() -> None:
 def test_what_a_model_does_not_take_is_found_out_once_and_kept(server: LoopbackMistral, streamed: bool) -> None:
     server.strike("reasoning")
     assert ask(generator_of(server, "openai", model="thinker"), streamed=streamed) == REPLY
-    assert [sorted({*asked} & {"max_tokens", "max_completion_tokens", "temperature"}) for asked in server.asked] == [
+    assert [sorted({*asked} & {"max_tokens", "max_completion_tokens", "temperature"}) for asked in server.requests] == [
         ["max_tokens", "temperature"], ["max_completion_tokens", "temperature"], ["max_completion_tokens"],
     ]  # fmt: skip
     assert ask(generator_of(server, "openai", model="thinker"), streamed=streamed) == REPLY
-    assert len(server.asked) == 4 and server.asked[3]["max_completion_tokens"] == 500
+    assert len(server.requests) == 4 and server.requests[3]["max_completion_tokens"] == 500
     server.strike("temperature_unsupported")
     assert ask(generator_of(server, "openai", model="another"), streamed=streamed) == REPLY
-    assert len(server.asked) == 2 and server.asked[1]["max_tokens"] == 500
+    assert len(server.requests) == 2 and server.requests[1]["max_tokens"] == 500
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -210,7 +210,7 @@ def test_a_server_of_mistrals_protocol_that_refuses_an_option_says_so(server: Lo
     server.strike("reasoning")
     with pytest.raises(OperationalError, match="'max_tokens' is not supported") as raised:
         ask(generator_of(server, "mistral", model="thinker"), streamed=streamed)
-    assert raised.value.hint and len(server.asked) == 1
+    assert raised.value.hint and len(server.requests) == 1
 
 
 def test_a_key_is_sent_to_its_server_alone(server: LoopbackMistral, monkeypatch: pytest.MonkeyPatch) -> None:

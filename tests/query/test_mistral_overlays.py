@@ -92,7 +92,7 @@ def test_example_is_answered_by_the_model_of_its_overlay(
     assert whole.answered
     assert (whole.reply, whole.sources[0].marker, whole.pathway) == (streamed.reply, "[1]", "kb-only")
     assert "".join(map(str, pieces)) == streamed.reply
-    asked = [one for one in server.asked if "messages" in one]
+    asked = [one for one in server.requests if "messages" in one]
     assert [(one["model"], one["temperature"], one["max_tokens"], one["stream"]) for one in asked] == [
         ("mistral-small-latest", declaration.generate.temperature, declaration.generate.max_tokens, is_stream)
         for is_stream in (False, True)
@@ -112,7 +112,7 @@ def test_overlay_answers_from_the_index_of_the_base(voyago: Example, server: Loo
     answered = voyago.almanac(*question, MISTRAL_SERVER_URL=server.url, MISTRAL_API_KEY="any")
     assert answered.code == 0, answered.stderr
     assert answered.json["version"] == "v0001"
-    assert server.asked[-1]["model"] == "mistral-small-latest"
+    assert server.requests[-1]["model"] == "mistral-small-latest"
 
 
 def _embedded_on_loopback(declaration: Declaration, server: LoopbackMistral) -> Declaration:

@@ -68,7 +68,7 @@ def test_an_overlay_answers_from_the_version_that_is_live(
     declaration = load_declaration("voyago", "gemini")
     with PublishedIndex(declaration, DataDir(voyago.almanac.data)) as index:
         answer = index.ask("What does the tour to Hội An cost?")
-    assert answer.answered and server.asked[-1]["model"] == declaration.generate.model
+    assert answer.answered and server.requests[-1]["model"] == declaration.generate.model
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def _step(result: SearchResult) -> dict[str, Any]:
 def test_the_model_writes_the_question_that_is_searched_for(published: SmallBase, server: LoopbackMistral) -> None:
     found = _search(published, server)
     assert (found.query, found.searched, _step(found)["written"]) == (_QUESTION, _REWRITTEN, _REWRITTEN)
-    (asked,) = server.asked
+    (asked,) = server.requests
     prompt = asked["messages"][0]["content"]
     assert (asked["temperature"], asked["max_tokens"], len(asked["messages"])) == (0, 150, 1)
     assert all(
@@ -76,12 +76,12 @@ def test_an_answer_says_what_was_searched_for_and_is_written_for_the_question_as
     with open_index(_declare(published, server), data=published.data) as index:
         answered = index.ask(_QUESTION, history=_HISTORY, floor=-1.0)
     assert isinstance(answered, Answer) and answered.searched == _REWRITTEN
-    assert len(server.asked) == 2 and _QUESTION in server.asked[1]["messages"][-1]["content"]
+    assert len(server.requests) == 2 and _QUESTION in server.requests[1]["messages"][-1]["content"]
 
 
 def test_the_model_is_not_asked_where_nothing_came_before(published: SmallBase, server: LoopbackMistral) -> None:
     assert _search(published, server, history=[]).searched is None
-    assert server.asked == []
+    assert server.requests == []
 
 
 @pytest.mark.parametrize("fault", ["500", "late", "402"])
@@ -91,7 +91,7 @@ def test_the_words_decide_where_the_model_does_not_answer(
     server.strike(fault)
     found = _search(published, server)
     assert found.searched == _TOGETHER and _step(found)["failure"]
-    assert len(server.asked) <= 2, "a user is waiting"
+    assert len(server.requests) <= 2, "a user is waiting"
     assert "sk-loopback" not in str(found) + caplog.text
 
 

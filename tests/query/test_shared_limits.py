@@ -54,8 +54,8 @@ def test_processes_share_the_limits_of_the_data_that_they_name(tmp_path: Path, m
         ]
         for process in processes:
             assert (process.communicate(timeout=120), process.returncode)[1] == 0
-        asked = [one for one in server.asked if "input" in one]
-        chats = [one for one in server.asked if "messages" in one]
+        asked = [one for one in server.requests if "input" in one]
+        chats = [one for one in server.requests if "messages" in one]
         named = [one for one in limits.iterdir() if one.suffix != ".lock"]
         assert len(chats) == 2 and len(named) == 2, "a limit for each of the two models"
         (generating,) = [one for one in named if one != embedding]

@@ -107,11 +107,11 @@ def _serving() -> Iterator[tuple[str, dict[str, bytes], set[str]]]:
 
 class _Pages(BaseHTTPRequestHandler):
     def __init__(self, bodies: dict[str, bytes], asked: set[str], *arguments: object) -> None:
-        self.bodies, self.asked = bodies, asked
+        self.bodies, self.requests = bodies, asked
         super().__init__(*arguments)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        self.asked.add(self.path)
+        self.requests.add(self.path)
         found = self.bodies.get(self.path)
         is_robots = self.path == "/robots.txt"
         body = found if found is not None else b"" if is_robots else _PAGE.format(self.path).encode()

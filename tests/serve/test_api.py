@@ -126,7 +126,7 @@ def test_options_reach_the_model_and_the_search(api: httpx.Client, mistral: Loop
     answer = api.post(
         "/api/chat", json={"message": QUESTION, "kb": "guide", "history": history, "options": options}
     ).json()
-    *_, rewriting, asked = (one for one in mistral.asked if "messages" in one)
+    *_, rewriting, asked = (one for one in mistral.requests if "messages" in one)
     assert (rewriting["temperature"], "Next message of the user" in str(rewriting["messages"])) == (0, True)
     assert asked["temperature"] == 1.25
     assert [message["content"] for message in asked["messages"]].count("Tell me about dogs.") == 1
@@ -138,7 +138,7 @@ def test_language_of_the_reply_may_be_asked_for(api: httpx.Client, mistral: Loop
     mistral.strike(None)
     asked = {"message": QUESTION, "kb": "guide", "options": {"language": "he"}}
     assert api.post("/api/chat", json=asked).status_code == 200
-    assert "Write in Hebrew (he)." in mistral.asked[-1]["messages"][0]["content"]
+    assert "Write in Hebrew (he)." in mistral.requests[-1]["messages"][0]["content"]
     refused = api.post("/api/chat", json={**asked, "options": {"language": "qq"}})
     assert (refused.status_code, refused.json()["where"]) == (422, "language")
 
@@ -169,7 +169,7 @@ def test_the_environment_sets_what_a_chat_leaves_out(
     with serving(default=None) as client:
         mistral.strike(None)
         assert client.post("/api/chat", json={"message": QUESTION}).json()["kb"] == "guide"
-        asked = next(one for one in mistral.asked if "messages" in one)
+        asked = next(one for one in mistral.requests if "messages" in one)
         assert asked["temperature"] == 0.7
         assert "[2]" not in str(asked["messages"])
         assert client.post("/api/chat", json={"message": "x" * 41}).status_code == 422

@@ -285,7 +285,7 @@ def test_what_is_set_is_sent_with_each_question(open_page: Open, mistral: Loopba
     body: Any = sent.value.post_data_json
     assert body["options"] == {"mode": "kb-llm", "retrievalK": 2, "temperature": 0.9}
     assert [message["role"] for message in body["history"]] == ["user", "assistant"]
-    assert [asked["temperature"] for asked in mistral.asked if "messages" in asked] == [0.0, 0.9], (
+    assert [asked["temperature"] for asked in mistral.requests if "messages" in asked] == [0.0, 0.9], (
         "the question is rewritten to stand alone, then answered"
     )
 

@@ -33,7 +33,7 @@ class Site:
     base: str
     answers: dict[str, Answer] = field(default_factory=dict)
     otherwise: Callable[[str], Answer] = lambda _: Answer("nothing here", 404)
-    asked: Counter[str] = field(default_factory=Counter)
+    requests: Counter[str] = field(default_factory=Counter)  # by their paths
     sent: Counter[str] = field(default_factory=Counter)  # bodies
     unknown: Callable[[str], Answer] = lambda _: Answer("nothing here", 404)  # what is made up
     made_up: Counter[str] = field(default_factory=Counter)
@@ -60,7 +60,7 @@ def loopback_site() -> Iterator[Site]:
 
         def do_GET(self) -> None:
             is_made_up = any(name in self.path for name in made_up_names(site.base))
-            (site.made_up if is_made_up else site.asked)[self.path] += 1
+            (site.made_up if is_made_up else site.requests)[self.path] += 1
             answer = site.unknown(self.path) if is_made_up else site.answers.get(self.path) or site.otherwise(self.path)
             time.sleep(answer.delay_s)
             body = answer.body.encode() if isinstance(answer.body, str) else answer.body

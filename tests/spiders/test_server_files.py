@@ -27,7 +27,7 @@ class _Web:
     """A server that lists the folders of `root`, and notes what is asked."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.asked, self.etags = root, list[str](), False
+        self.root, self.requests, self.etags = root, list[str](), False
         self.answers: dict[str, tuple[int, dict[str, str]]] = {}
         self.base, self.password = "", ""
 
@@ -45,7 +45,7 @@ def web(tmp_path: Path) -> Iterator[_Web]:
             return
 
         def send_head(self) -> Any:
-            site.asked.append(f"{self.command} {self.path}")
+            site.requests.append(f"{self.command} {self.path}")
             wanted = base64.b64encode(f"{USER}:{site.password}".encode()).decode()
             if site.password and self.headers.get("Authorization") != f"Basic {wanted}":
                 self.send_error(401)
@@ -102,20 +102,20 @@ def test_only_files_of_a_web_server_that_changed_are_fetched(web: _Web, tmp_path
     assert _stored(raw, "r1") == {"a.md": "# A", "deep/über & co.md": "# B"} and first.pages.fetched == 2
     (web.root / "docs/a.md").unlink()
     _write(web.root, {"docs/deep/über & co.md": "# C", "docs/new.md": "# New"}, at=1_700_000_009)
-    web.asked.clear()
+    web.requests.clear()
     second = read_files(source, tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert _stored(raw, "r2") == {"deep/über & co.md": "# C", "new.md": "# New"} and second.vanished == ["a.md"]
-    web.asked.clear()
+    web.requests.clear()
     third = read_files(source, tmp_path, raw, "r3", previous=PreviousCrawls(concluded="r2"))
     assert (third.pages.unchanged, third.pages.fetched) == (2, 0)
-    assert sorted(asked for asked in web.asked if asked.startswith("GET")) == ["GET /docs/", "GET /docs/deep/"]
+    assert sorted(asked for asked in web.requests if asked.startswith("GET")) == ["GET /docs/", "GET /docs/deep/"]
     assert raw.index("r3").fingerprint == raw.index("r2").fingerprint
 
 
 def test_a_file_may_be_named_where_nothing_is_listed(web: _Web, tmp_path: Path) -> None:
     _write(web.root, {"docs/plan.md": "# Plan"})
     read_files(web.source("docs/plan.md"), tmp_path, RawStore(tmp_path / "raw"), "r1")
-    assert web.asked == ["HEAD /docs/plan.md", "GET /docs/plan.md"]
+    assert web.requests == ["HEAD /docs/plan.md", "GET /docs/plan.md"]
     with pytest.raises(NoRecords, match="gone"):
         read_files(web.source("docs/other.md"), tmp_path, RawStore(tmp_path / "raw"), "r1")
 

@@ -113,12 +113,7 @@ def test_every_answer_is_stored_or_counted_with_a_reason(loopback_site: "Site", 
     assert details["/big"] == "more than 100,000 bytes: limits.bytes_per_page"
     assert details["/zipped"] == "more than 100,000 bytes, unpacked: limits.bytes_per_page"
     assert (outcome.pages.fetched, outcome.pages.gone, outcome.pages.failed, outcome.pages.refused) == (5, 1, 3, 5)
-    assert (site.asked["/ok"], site.asked["/broken"], site.asked["/private/x"], site.asked["/photo.jpg"]) == (
-        1,
-        3,
-        0,
-        0,
-    )
+    assert [site.requests[path] for path in ("/ok", "/broken", "/private/x", "/photo.jpg")] == [1, 3, 0, 0]
     assert outcome.finish == "finished"
     pages = {page.url.removeprefix(site.base): page for page in RawStore(tmp_path).pages("r1")}
     assert pages["/ok"].etag == '"e1"' and pages["/new"].requested_url == f"{site.base}/moved"
@@ -186,7 +181,7 @@ def test_links_are_followed_as_declared(loopback_site: "Site", tmp_path: Path) -
     follow = {"allow": ["/a/"], "deny": ["secret"]}
     _, stored = crawled(site, tmp_path, follow=follow, ignore_parameters=["utm_*"], limits={"depth": 1})
     assert stored == ["/", "/a/1", "/a/2"]
-    assert site.asked["/a/1"] == 1
+    assert site.requests["/a/1"] == 1
 
 
 def test_declared_listing_is_no_free_crawl(loopback_site: "Site", tmp_path: Path) -> None:
@@ -261,7 +256,7 @@ def test_a_card_whose_link_redirects_to_a_page_that_was_met_before_is_not_lost(
         "follow": {"allow": ["/p/", "/tours"]},
     }
     outcome, stored = crawled(site, tmp_path, **keys, ignore_parameters=["ref"])
-    assert (stored, outcome.failures, site.asked["/p/1"]) == (["/", "/p/1", "/tours"], [], 1)
+    assert (stored, outcome.failures, site.requests["/p/1"]) == (["/", "/p/1", "/tours"], [], 1)
     drafts = [
         draft
         for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
@@ -421,8 +416,8 @@ def test_robots_txt_holds_for_every_page_that_waits_for_it(loopback_site: "Site"
     outcome, stored = crawled(
         site, tmp_path, start_urls=[f"{site.base}{path}" for path in site.answers if path != "/robots.txt"]
     )
-    assert (stored, outcome.pages.refused, site.asked["/robots.txt"]) == (["/yes"], 5, 1)
-    assert not any(site.asked[f"/no/{n}"] for n in range(5))
+    assert (stored, outcome.pages.refused, site.requests["/robots.txt"]) == (["/yes"], 5, 1)
+    assert not any(site.requests[f"/no/{n}"] for n in range(5))
 
 
 def test_robots_txt_that_fails_allows_nothing(loopback_site: "Site", tmp_path: Path) -> None:
@@ -430,7 +425,7 @@ def test_robots_txt_that_fails_allows_nothing(loopback_site: "Site", tmp_path: P
     loopback_site.page("/robots.txt", status=503)
     with pytest.raises(Unreachable, match=r"robots\.txt answered 503"):
         crawled(loopback_site, tmp_path)
-    assert loopback_site.asked["/"] == 0
+    assert loopback_site.requests["/"] == 0
 
 
 @pytest.mark.slow
@@ -542,7 +537,7 @@ def test_a_crash_of_a_library_says_where(
     monkeypatch.setattr(start, "subprocess", subprocess)  # started, not forked
 
     def crash(_done: int, _seen: int) -> None:
-        for crawls in _crawls_of(os.getpid()) if loopback_site.asked else ():
+        for crawls in _crawls_of(os.getpid()) if loopback_site.requests else ():
             os.kill(crawls, signal.SIGSEGV)
 
     with pytest.raises(
@@ -601,10 +596,10 @@ def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(
     process.communicate()
     arrived = {page.url.removeprefix(site.base) for page in raw.pages("r1")}
     assert 10 <= len(arrived) < 81 and not raw.stats_path("r1").exists()
-    asked = site.asked.copy()
+    asked = site.requests.copy()
     outcome = crawl_site(declared, raw, "r1")
     assert outcome.pages.fetched == len(list(raw.pages("r1"))) == 81
-    assert {path for path in arrived if site.asked[path] > asked[path]} == set()
+    assert {path for path in arrived if site.requests[path] > asked[path]} == set()
 
 
 def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: Path) -> None:
@@ -619,7 +614,7 @@ def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: P
     )
     declared = source(loopback_site).model_dump_json(by_alias=True, exclude_defaults=True)
     parent = subprocess.Popen([sys.executable, "-c", program, declared, str(tmp_path)], cwd=installation())
-    _wait_for(lambda: loopback_site.asked["/"] > 0)
+    _wait_for(lambda: loopback_site.requests["/"] > 0)
     children = _crawls_of(parent.pid)
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
@@ -651,7 +646,7 @@ def test_one_url_is_inspected_without_following_it(loopback_site: "Site") -> Non
     assert not fields["code"]["matched"] and not fields["date"]["matched"]
     listing = inspect_url(declared, f"{site.base}/tours", "en")
     assert listing.role == "listing" and listing.items[0].fields["date"].value == "05/06/2025"
-    assert site.asked["/tours/b"] == 0
+    assert site.requests["/tours/b"] == 0
     site.page("/", "<h1>Tours</h1>" + links("/tours"))
     begun = declared.model_copy(update={"match": None, "start_urls": [f"{site.base}/"]})
     home, detail = (inspect_url(begun, f"{site.base}{path}", "en") for path in ("/", "/tours/a"))
@@ -715,5 +710,5 @@ def test_links_of_start_pages_that_are_not_followed_are_counted_once_each(
     outcome, stored = crawled(site, tmp_path / "1", **shop, listing=listing)
     assert (sorted(stored), outcome.unfollowed) == (["/", "/item/1", "/shop", "/shop?page=2"], 3)  # /a, /b, /d
     outcome, stored = crawled(site, tmp_path / "2", **{**shop, "follow": {"allow": ["/[ab]$"]}}, listing=listing)
-    assert ("/a" in site.asked, outcome.unfollowed) == (True, 0)
+    assert ("/a" in site.requests, outcome.unfollowed) == (True, 0)
     assert crawled(site, tmp_path / "3", **shop, listing=listing, limits={"depth": 0})[0].unfollowed == 0

@@ -125,8 +125,8 @@ def test_what_scripts_put_in_is_stored_and_what_is_not_drawn_has_failed(loopback
     assert failures["/refresh"][0] == "refused_by_robots"
     assert failures["/away"] == ("off_site", "redirects to http://elsewhere.example/")
     assert failures["/endless"][0] == "not_drawn"
-    assert not [path for path in site.asked if "forbidden" in path or "secret" in path]
-    assert site.asked["/more"] == 1, "the browser asks for no page itself"
+    assert not [path for path in site.requests if "forbidden" in path or "secret" in path]
+    assert site.requests["/more"] == 1, "the browser asks for no page itself"
 
 
 def test_documents_are_not_drawn_whatever_they_are_sent_as_and_pages_are(loopback_site: Site, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopbac
     else:
         _, pages = crawl(tmp_path, source)
         assert len(pages) == 4
-        assert site.asked["/"] == 1, "what had arrived is not asked for again"
+        assert site.requests["/"] == 1, "what had arrived is not asked for again"
     assert len(RawStore(tmp_path / "raw").index("r1").urls) == 4
 
 

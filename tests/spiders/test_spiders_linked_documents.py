@@ -78,7 +78,7 @@ class Crawls:
     def __call__(self, **keys: Any) -> CrawlOutcome:
         self.number += 1
         previous = PreviousCrawls(concluded=f"r{self.number - 1}" if self.number > 1 else None, **keys)
-        self.site.asked.clear()
+        self.site.requests.clear()
         self.site.sent.clear()
         return crawl_site(self.source, self.raw, f"r{self.number}", previous=previous)
 
@@ -181,7 +181,7 @@ def test_without_the_type_documents_are_not_asked_for_and_counted_by_type(
     told = {one.type: one.remedy for one in outcome.not_fetched}
     assert told == {"pdf": "fetch: [html, pdf]", "docx": "fetch: [html, docx]", "doc": "this type cannot be read"}
     assert outcome.not_fetched[0].urls == [f"{site.base}/a.pdf", f"{site.base}/b.PDF?v=2"]
-    assert {path for path in site.asked if path != "/robots.txt"} == {"/", "/more", "/e/download"}
+    assert {path for path in site.requests if path != "/robots.txt"} == {"/", "/more", "/e/download"}
     page = inspect_url(source(site), f"{site.base}/more", "en")
     assert {one.type: one.documents for one in page.links.not_fetched} == {"pdf": 2, "docx": 1, "doc": 1}
     with pytest.raises(NoRecords, match="not_text") as caught:
@@ -231,9 +231,9 @@ def test_policy_limits_robots_and_sizes_hold_for_documents(loopback_site: "Site"
     }  # fmt: skip
     assert (
         not_fetched(outcome),
-        site.asked["/in/broken.pdf"],
-        site.asked["/out/c.pdf"],
-        site.asked["/in/denied.pdf"],
+        site.requests["/in/broken.pdf"],
+        site.requests["/out/c.pdf"],
+        site.requests["/in/denied.pdf"],
     ) == ({"docx": 1}, 3, 0, 0)
     limited = Crawls(site, tmp_path / "limited", limits={"pages": 2}, **keys)
     assert (limited().finish, len(limited.stored)) == ("pages", 2)

@@ -60,7 +60,7 @@ def test_a_crawl_logs_in_by_the_form_before_its_first_page(site: Members, tmp_pa
     assert stored.keys() == site.pages.keys() and all("Log out" in body for body in stored.values())
     (sent,) = site.sent
     assert sent.keys() == {"token", "user", "password", "stay", "do"} and sent["do"] == ["login"]
-    assert site.logins == 1 and site.asked["/login"] == 1 and site.asked["/m/3"] == 1
+    assert site.logins == 1 and site.requests["/login"] == 1 and site.requests["/m/3"] == 1
 
 
 @pytest.mark.parametrize("refuses", ["form", "redirect", "unauthorized"])
@@ -93,7 +93,7 @@ def test_a_page_that_never_shows_that_somebody_is_logged_in_ends_the_crawl(site:
     site.bare = {"/m/3"}
     with pytest.raises(CredentialRefused, match=r"/m/3 does not show css=?.*a\.out") as caught:
         fetch_site(_source(site.base), RawStore(tmp_path), "r1")
-    assert "follow: {deny: […]}" in str(caught.value.hint) and site.logins == 2 and site.asked["/m/3"] == 2
+    assert "follow: {deny: […]}" in str(caught.value.hint) and site.logins == 2 and site.requests["/m/3"] == 2
 
 
 def test_pages_that_yield_no_items_need_not_show_it(site: Members, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_cookies_of_a_session_go_to_no_other_host(site: Members, tmp_path: Path)
         site.lands_at = f"{other.base}/"
         with pytest.raises(CredentialRefused, match="off_site"):
             fetch_site(_source(site.base), RawStore(tmp_path), "r1")
-        assert not other.asked
+        assert not other.requests
 
 
 def test_a_login_that_does_not_answer_is_tried_again_by_the_run(site: Members, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Host:
 
     base: str
     answers: dict[str, list[tuple[int, dict[str, str], bytes]]] = field(default_factory=dict)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Asked] = field(default_factory=list)
     connections: int = 0
 
     def gives(self, path: str, *statuses: int, body: bytes = b"<p>page</p>", **headers: str) -> None:
@@ -65,10 +65,10 @@ class Host:
         ]
 
     def times(self, path: str) -> list[float]:
-        return [asked.at for asked in self.asked if asked.path == path]
+        return [asked.at for asked in self.requests if asked.path == path]
 
     def paths(self) -> list[str]:
-        return [asked.path for asked in self.asked]
+        return [asked.path for asked in self.requests]
 
 
 Serve = Callable[..., Host]
@@ -104,7 +104,7 @@ def _server(address: str, tls: Path | None) -> ThreadingHTTPServer:
             host.connections += 1
 
         def do_GET(self) -> None:
-            host.asked.append(
+            host.requests.append(
                 Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, time.monotonic())
             )
             left = host.answers.get(self.path, [(404, {}, b"")])
@@ -391,13 +391,13 @@ def test_the_language_goes_with_all_that_a_crawl_asks_for(serve: Serve, tmp_path
         }
         source = Declaration.model_validate({"name": "kb", "language": language, "sources": [site]}).sources[0]
         assert isinstance(source, SiteSource)
-        host.asked.clear()
+        host.requests.clear()
         assert crawl_site(source, raw, run_id, previous=previous).pages.fetched == 2
         assert {"/robots.txt", "/map.xml", "/", "/a"} < set(host.paths())
-        assert {asked.headers.get("accept-language") for asked in host.asked} == {
+        assert {asked.headers.get("accept-language") for asked in host.requests} == {
             {"fr-CA": "fr-CA,fr;q=0.9", "auto": None, "de": "de-AT"}[language]
         }
-        assert not any("if-none-match" in asked.headers for asked in host.asked)
+        assert not any("if-none-match" in asked.headers for asked in host.requests)
         previous = PreviousCrawls(concluded=run_id)
 
 
@@ -442,14 +442,14 @@ def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp
         politeness=_SECRETS,
         settings={"LOG_LEVEL": "DEBUG"},
     )
-    assert own.asked and all(_has_credentials(asked) for asked in own.asked)
+    assert own.requests and all(_has_credentials(asked) for asked in own.requests)
     assert other.paths() and port.paths() == ["/robots.txt", "/x"]
-    assert not any(_has_any(asked) for asked in [*other.asked, *port.asked])
+    assert not any(_has_any(asked) for asked in [*other.requests, *port.requests])
     assert done.found[f"{own.base}/port"]["status"] == 200
     assert "/page" in done.stderr and not any(
         secret in done.stderr for secret in ("key-3141", "cookie-5926", "pass-5358", "YW5uOnBhc3M")
     )
-    assert own.asked[0].headers["authorization"] == "Basic YW5uOnBhc3MtNTM1OA=="
+    assert own.requests[0].headers["authorization"] == "Basic YW5uOnBhc3MtNTM1OA=="
 
 
 @pytest.mark.slow
@@ -472,7 +472,7 @@ def test_a_crawl_behind_a_password_leaves_no_trace_of_it(
     )
     left: list[Path] = []
     outcome = crawl_site(source, RawStore(tmp_path), "r1", on_page=lambda *_: left.extend(jobs.iterdir()))
-    assert left == [] and outcome.pages.fetched == 1 and all(_has_credentials(asked) for asked in host.asked)
+    assert left == [] and outcome.pages.fetched == 1 and all(_has_credentials(asked) for asked in host.requests)
     written = (
         b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         + outcome.model_dump_json().encode()
@@ -580,7 +580,7 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
     # as beyond loopback; it must not quicken the pace
     throttle = {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_START_DELAY": 0.01}
     probe(tmp_path, *urls, politeness={"user_agent": "almanac (+mailto:a@b.test)"}, settings=throttle)
-    times = [asked.at for asked in slow.asked]
+    times = [asked.at for asked in slow.requests]
     # The first request may be late, for it has to connect; on a busy machine any other may, too, and then the next one
     # seems to follow it closely.
     assert (
@@ -588,7 +588,7 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
         and times[1] - times[0] >= 0.3
         and all(at - times[1] >= 0.37 * number for number, at in enumerate(times[1:]))
     )
-    pages = [asked.at for asked in quick.asked]
+    pages = [asked.at for asked in quick.requests]
     assert max(pages) - min(pages) < times[-1] - times[0]
 
 
@@ -605,9 +605,9 @@ def test_retry_after_rests_the_host_and_no_other(serve: Serve, tmp_path: Path) -
     assert all(found["status"] == 200 for found in done.found.values())
     refused, again = busy.times("/0")
     assert again - refused >= 2.0
-    during = [asked for asked in busy.asked if refused + 0.2 < asked.at < refused + 1.9]
+    during = [asked for asked in busy.requests if refused + 0.2 < asked.at < refused + 1.9]
     assert during == [], "nothing else may be asked of a host that rests"
-    assert max(asked.at for asked in other.asked) < refused + 1.5
+    assert max(asked.at for asked in other.requests) < refused + 1.5
 
 
 @pytest.mark.parametrize(
@@ -696,7 +696,7 @@ def test_a_certificate_that_cannot_be_trusted_is_final(
     done = probe(tmp_path, f"{host.base}/x", politeness={"robots": False}, env=known)
     found = done.found[f"{host.base}/x"]
     assert found["reason"] == "unreachable" and found["detail"].startswith("its certificate is not trusted")
-    assert (host.asked, host.connections) == ([], 1)
+    assert (host.requests, host.connections) == ([], 1)
     plain = serve()
     plain.gives("/old", 301, Location=f"{host.base}/x")
     led = probe(
@@ -782,7 +782,7 @@ def test_robots_txt_without_an_answer_allows_nothing(serve: Serve, tmp_path: Pat
         done = probe(tmp_path, *urls, settings={"DOWNLOAD_TIMEOUT": 0.5, "RETRY_TIMES": 1})
     assert {found["reason"] for found in done.found.values()} == {"timeout"}
     assert done.seconds < 20, "the pages of such a host are not tried one after the other"
-    assert host.asked == []
+    assert host.requests == []
 
 
 # Settings

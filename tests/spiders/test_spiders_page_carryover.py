@@ -370,10 +370,10 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
     assert (outcome.pages, outcome.kept) == (PageCounts(unchanged=20, failed=1), 1)
     site.answers.clear()
     site.otherwise = lambda _: Answer("", 501)
-    site.asked.clear()
+    site.requests.clear()
     with pytest.raises(Unreachable):
         crawl_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"))
-    assert len(set(site.asked) - {"/robots.txt"}) <= 4
+    assert len(set(site.requests) - {"/robots.txt"}) <= 4
     assert raw.index("r3").urls == set()
 
 
@@ -677,7 +677,7 @@ def test_one_page_alone_is_fetched_and_all_else_stays(loopback_site: "Site", tmp
     had(site, raw, source(site), "/", "/1", "/2")
     site.page("/1", "changed" + links("/3"))
     site.page("/2", status=404)
-    site.asked.clear()
+    site.requests.clear()
     outcome = fetch_site(
         source(site),
         raw,
@@ -686,7 +686,7 @@ def test_one_page_alone_is_fetched_and_all_else_stays(loopback_site: "Site", tmp
         only=[f"{site.base}/1#top", f"{site.base}/2"],
     )
     assert (outcome.pages, outcome.finish, outcome.kept) == (PageCounts(fetched=1, gone=1), "partial", 1)
-    assert set(site.asked) == {"/robots.txt", "/1", "/2"}
+    assert set(site.requests) == {"/robots.txt", "/1", "/2"}
     assert [page.body[:7] for page in raw.pages("r2")] == [links("/1", "/2").encode()[:7], b"changed"]
     narrow = source(site, follow={"deny": ["/private"]})
     for bad, finding in (
@@ -712,7 +712,7 @@ def test_what_was_taken_down_is_asked_for_by_no_way(loopback_site: "Site", tmp_p
     site.page("/1?x=1", "secret")
     site.page("/2", "x")
     outcome = fetch_site(source(site), raw, "r1", forgotten=frozenset([f"{site.base}/1?x=1"]))
-    assert (outcome.pages.fetched, outcome.pages.refused, site.asked["/1?x=1"]) == (2, 3, 0)
+    assert (outcome.pages.fetched, outcome.pages.refused, site.requests["/1?x=1"]) == (2, 3, 0)
     assert {failure.reason for failure in outcome.failures} == {"forgotten"}
     assert raw.index("r1").urls == {f"{site.base}/", f"{site.base}/2"}
 
@@ -727,9 +727,9 @@ def test_a_crawl_that_is_killed_keeps_places_like_one_that_was_not(loopback_site
     site.page("/3", status=403)
     kill_when(6, slow, raw, "r2", PreviousCrawls(concluded="r1"))
     fetched = {page.url for page in raw.pages("r2")}
-    site.asked.clear()
+    site.requests.clear()
     previous = find_previous_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
     outcome = crawl_site(slow, raw, "r3", previous=previous)
     assert (outcome.pages, outcome.kept) == (PageCounts(fetched=12, failed=1), 1)
-    assert len(fetched) >= 6 and not fetched & {site.base + path for path in site.asked}
+    assert len(fetched) >= 6 and not fetched & {site.base + path for path in site.requests}
     assert raw.index("r3").fingerprint == raw.index("r1").fingerprint

@@ -65,7 +65,7 @@ def test_numbers_are_tried_until_a_page_adds_nothing(loopback_site: "Site", tmp_
     outcome, stored = crawled(site, tmp_path, **declared, yields="records", fields={"name": {"css": "h1"}})
     assert [path for path in stored if path.startswith("/list")] == ["/list", "/list?page=2", "/list?page=3"]
     assert (outcome.pages.fetched, outcome.pages.gone, outcome.pages.failed, outcome.failures) == (9, 0, 0, [])
-    assert site.asked["/list?page=4"] == 1 and not site.asked["/list?page=5"] and not site.asked["/list?page=1"]
+    assert [site.requests[f"/list?page={number}"] for number in (4, 5, 1)] == [1, 0, 0]
     mapped = map_pages(
         RawStore(tmp_path).pages("r1"), source(site, **declared, yields="records", fields={"name": {"css": "h1"}}), "en"
     )
@@ -120,7 +120,7 @@ def test_only_start_urls_are_numbered_where_there_is_no_listing(loopback_site: "
         follow={"allow": ["/a", "/b"]},
     )
     assert stored == ["/a", "/b", "/news", "/news?page=2"]
-    assert site.asked["/a?page=2"] == 0 and outcome.finish == "finished"
+    assert site.requests["/a?page=2"] == 0 and outcome.finish == "finished"
 
 
 def test_one_broken_page_does_not_end_a_listing_and_a_broken_server_does(loopback_site: "Site", tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_one_broken_page_does_not_end_a_listing_and_a_broken_server_does(loopbac
     site.otherwise = lambda path: answers(path) if path in ("/list", "/i/1-0", "/i/1-1") else Answer("", 403)
     outcome, stored = crawled(site, tmp_path / "all", **keys)  # or is 403 how it says that there is no such page?
     assert (outcome.pages.failed, outcome.failures, stored) == (0, [], ["/i/1-0", "/i/1-1", "/list"])
-    assert [site.asked[f"/list?page={n}"] for n in range(2, 6)] == [2, 2, 2, 1]
+    assert [site.requests[f"/list?page={n}"] for n in range(2, 6)] == [2, 2, 2, 1]
     site.otherwise = lambda path: Answer("", 401) if "page=" in path else answers(path)
     outcome, _ = crawled(site, tmp_path / "closed", **keys)
     assert outcome.pages.failed == 3

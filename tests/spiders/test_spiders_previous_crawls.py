@@ -83,13 +83,13 @@ def test_a_crawl_killed_anywhere_goes_on_in_the_next_run(loopback_site: "Site", 
     for run_id, pages in (("r1", 3), ("r2", 30), ("r3", 60)):
         kill_when(pages, declared, raw, run_id, find_previous_crawls(raw, run_id, never))
     had = {entry.url for run_id in ("r1", "r2", "r3") for entry in raw.index(run_id).in_order()}
-    site.asked.clear()
+    site.requests.clear()
     previous = find_previous_crawls(raw, "r4", never)
     assert previous == PreviousCrawls(interrupted=["r3", "r2", "r1"])
     outcome = crawl_site(declared, raw, "r4", previous=previous)
     assert stored(raw, "r4") == stored(whole, "r0")
     assert outcome.pages == PageCounts(fetched=2 * _PAGES + 3)
-    asked = {site.base + path for path in site.asked}
+    asked = {site.base + path for path in site.requests}
     assert len(had) >= 60 and not had & asked
     assert outcome.finish == "finished" and outcome.bytes == sum(map(len, stored(raw, "r4").values()))
 
@@ -99,9 +99,9 @@ def test_a_crawl_that_had_finished_is_taken_over_without_a_request(loopback_site
     serve_pages(site, delay_s=0)
     first = crawl_site(source(site), raw, "r1")
     times = {page.url: page.fetched_at for page in raw.pages("r1")}
-    site.asked.clear()
+    site.requests.clear()
     second = crawl_site(source(site), raw, "r2", previous=find_previous_crawls(raw, "r2", never))
-    assert (second.pages, second.bytes, site.asked.total()) == (first.pages, first.bytes, 0)
+    assert (second.pages, second.bytes, site.requests.total()) == (first.pages, first.bytes, 0)
     assert stored(raw, "r2") == stored(raw, "r1")
     assert {page.url: page.fetched_at for page in raw.pages("r2")} == times
 
@@ -124,9 +124,9 @@ def test_an_old_page_that_a_young_crawl_took_over_is_asked_for_again(loopback_si
     site.page("/2", "x")
     crawl_site(source(site), raw, "r1")
     edit(raw.journal_path("r1"), r'_at": "20\d\d', '_at": "2001', only='/1"')
-    site.asked.clear()
+    site.requests.clear()
     crawl_site(source(site), raw, "r2", previous=find_previous_crawls(raw, "r2", never))
-    assert set(site.asked) == {"/1", "/robots.txt"}
+    assert set(site.requests) == {"/1", "/robots.txt"}
 
 
 def test_pages_of_a_run_that_failed_are_asked_for_with_their_validators(loopback_site: "Site", tmp_path: Path) -> None:
@@ -140,10 +140,10 @@ def test_pages_of_a_run_that_failed_are_asked_for_with_their_validators(loopback
     crawl_site(source(site), raw, "r1")
     site.page("/1", "y", headers={"ETag": '"b2"'})
     crawl_site(source(site, follow={"deny": ["/2"]}), raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    site.asked.clear()
+    site.requests.clear()
     outcome = crawl_site(source(site), raw, "r3", previous=PreviousCrawls(failed="r2", concluded="r1"))
     assert outcome.pages == PageCounts(unchanged=3)
-    assert set(site.asked) == {"/robots.txt", "/", "/1", "/2"}
+    assert set(site.requests) == {"/robots.txt", "/", "/1", "/2"}
 
 
 def test_pages_that_no_way_leads_to_any_more_are_counted(loopback_site: "Site", tmp_path: Path) -> None:
@@ -298,11 +298,11 @@ def test_a_crawl_of_unchanged_pages_that_is_cut_off_is_taken_over_too(loopback_s
     crawl_site(source(site), raw, "r1")
     edit(raw.journal_path("r1"), r'_at": "20\d\d', '_at": "2001')
     crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    site.asked.clear()
+    site.requests.clear()
     previous = find_previous_crawls(raw, "r3", lambda run_id: "concluded" if run_id == "r1" else "cut off")
     assert previous == PreviousCrawls(interrupted=["r2"], concluded="r1")
     outcome = crawl_site(source(site), raw, "r3", previous=previous)
-    assert (outcome.pages, site.asked.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
+    assert (outcome.pages, site.requests.total()) == (PageCounts(unchanged=2 * _PAGES + 3), 0)
 
 
 def test_a_page_that_fails_once_more_keeps_no_other_from_vanishing_after_a_cut(

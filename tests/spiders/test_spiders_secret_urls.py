@@ -136,8 +136,8 @@ def test_a_key_in_a_query_is_sent_and_left_nowhere(
     stored = {page.url.removeprefix(loopback_site.base): page.body for page in raw.pages("r1")}
     assert stored.keys() >= {"/items?kind=a", "/items?page=2", "/items?page=3", "/list", "/moved?again=1"}
     assert [failure.url for failure in outcome.failures] == [f"{loopback_site.base}/broken"]
-    assert loopback_site.asked["/robots.txt"] == 1 and all(
-        sent in path for path in loopback_site.asked if path != "/robots.txt"
+    assert loopback_site.requests["/robots.txt"] == 1 and all(
+        sent in path for path in loopback_site.requests if path != "/robots.txt"
     )
     report = inspect_url(source, f"{loopback_site.base}/items?kind=a&{sent}", "en")
     written = [path.read_bytes() for path in raw.root.rglob("*") if path.is_file()]

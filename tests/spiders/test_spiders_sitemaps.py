@@ -349,8 +349,8 @@ def test_a_declared_sitemap_is_the_whole_road(loopback_site: "Site", tmp_path: P
         "/private/4": "refused_by_robots",
         "http://127.0.0.2:9/c.xml": "off_site",
     }
-    assert site.asked["/sitemap.xml"] == site.asked["/2"] == 1
-    assert (outcome.finish, site.asked["/linked"], site.asked["/p.pdf"]) == ("finished", 0, 0)
+    assert site.requests["/sitemap.xml"] == site.requests["/2"] == 1
+    assert (outcome.finish, site.requests["/linked"], site.requests["/p.pdf"]) == ("finished", 0, 0)
 
 
 def test_allow_holds_for_sitemaps_and_opens_the_links(loopback_site: "Site", tmp_path: Path) -> None:
@@ -387,7 +387,7 @@ def test_large_index_is_read_no_further_than_the_page_limit_needs(loopback_site:
             site.page(f"/{n}-{m}", "x")
     outcome, stored = crawled(site, tmp_path, start_urls=[], sitemaps=[f"{site.base}/s.xml"], limits={"pages": 10})
     assert (len(stored), outcome.finish) == (10, "pages")
-    assert sum(site.asked[f"/s{n}.xml"] for n in range(50)) < 20
+    assert sum(site.requests[f"/s{n}.xml"] for n in range(50)) < 20
 
 
 def test_sitemaps_that_give_nothing_are_explained(loopback_site: "Site", tmp_path: Path) -> None:

@@ -96,12 +96,12 @@ class Site:
     def __init__(self, base: str) -> None:
         self.base = base
         self.answers: dict[str, bytes] = {}
-        self.asked: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
 
     def serve(self, pages: dict[str, bytes]) -> None:
         links = "".join(f"<a href='/{name}'>{name}</a>" for name in pages)
         self.answers = {"/": answer(links.encode()), **{f"/{name}": content for name, content in pages.items()}}
-        self.asked.clear()
+        self.requests.clear()
 
     def crawl(self, raw: RawStore, run_id: str, concluded: str | None = None) -> CrawlOutcome:
         source = {"name": "s", "kind": "site", "start_urls": [f"{self.base}/"], "politeness": {"allow_private": True}}
@@ -117,7 +117,7 @@ def site() -> Iterator[Site]:
             return
 
         def do_GET(self) -> None:
-            served.asked[self.path] += 1
+            served.requests[self.path] += 1
             self.wfile.write(served.answers.get(self.path, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
             self.close_connection = True
 
@@ -144,7 +144,7 @@ def test_a_body_that_was_cut_short_is_a_failed_fetch_and_the_page_keeps_what_it_
     assert site.crawl(raw, "r1").pages.fetched == len(CUT) + 1
     site.serve({**CUT, "new": CUT["gzip-cut"]})
     outcome = site.crawl(raw, "r2", "r1")
-    assert {path: times for path, times in site.asked.items() if path not in ("/", "/robots.txt")} == {
+    assert {path: times for path, times in site.requests.items() if path not in ("/", "/robots.txt")} == {
         f"/{name}": 3 for name in [*CUT, "new"]
     }
     assert (outcome.pages.fetched, outcome.pages.failed, outcome.kept, outcome.pages.vanished) == (
@@ -179,7 +179,7 @@ def test_a_whole_body_is_taken_however_it_is_sent(site: Site, tmp_path: Path) ->
     assert (outcome.pages.fetched, outcome.pages.failed, outcome.pages.gone) == (len(WHOLE) + 1, 0, 1)
     stored = bodies(RawStore(tmp_path), "r1", site.base)
     assert {name: stored[name] == _PAGE for name in WHOLE} == dict.fromkeys(WHOLE, True)
-    assert set(site.asked.values()) == {1}
+    assert set(site.requests.values()) == {1}
 
 
 @pytest.mark.parametrize("name", ENCODERS)
