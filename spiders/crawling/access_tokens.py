@@ -71,23 +71,23 @@ class Tokens(Entering):
 
     def _take(self, answer: Response) -> None:
         try:
-            said = answer.json()  # type: ignore[attr-defined]  # of a text
+            body = answer.json()  # type: ignore[attr-defined]  # of a text
         except (AttributeError, ValueError):
-            said = None
-        said = said if isinstance(said, dict) else {}
-        token, lasts_s = said.get("access_token"), said.get("expires_in")
+            body = None
+        body = body if isinstance(body, dict) else {}
+        token, lasts_s = body.get("access_token"), body.get("expires_in")
         if answer.status != 200 or not isinstance(token, str) or not token.isascii() or not token.isprintable():
-            words = (str(said[key]) for key in ("error", "error_description") if key in said)
-            told = " ".join(masked(word, _secrets(self._oauth))[:_SHOWN] for word in words)
+            words = (str(body[key]) for key in ("error", "error_description") if key in body)
+            message = " ".join(masked(word, _secrets(self._oauth))[:_SHOWN] for word in words)
             finding = f"{self._oauth.token_url} answered {answer.status} and gives no token"
-            raise CredentialRefused(f"{finding}{f': {told}' if told else ''}", where=self._where, hint=_LOOK_AT)
+            raise CredentialRefused(f"{finding}{f': {message}' if message else ''}", where=self._where, hint=_LOOK_AT)
         self._token, self._number = token, self._number + 1
         lasts_s = lasts_s if isinstance(lasts_s, int | float) and lasts_s > 0 else float("inf")
         self._until = time.monotonic() + lasts_s * _EARLIER
 
 
 def _secrets(oauth: OAuth) -> list[str]:
-    return [one.get_secret_value() for one in (oauth.client_id, oauth.client_secret, *oauth.form.values())]
+    return [secret.get_secret_value() for secret in (oauth.client_id, oauth.client_secret, *oauth.form.values())]
 
 
 def _asking(oauth: OAuth) -> Request:

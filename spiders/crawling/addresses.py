@@ -96,12 +96,12 @@ async def permitted_addresses(host: str) -> list[str]:
     """
     resolver, receiver = _guard(), _Receiver()
     resolver.resolveHostName(receiver, host)
-    found = await receiver.addresses
-    if not found:
+    addresses = await receiver.addresses
+    if not addresses:
         if finding := resolver.refused.get(_key(host)):
             raise Refusal("private_address", finding)
         raise CannotResolveHostError(f"{host} has no address")
-    return found
+    return addresses
 
 
 @implementer(IResolutionReceiver)

@@ -99,18 +99,18 @@ class Browser:
                     await self._restart(started)  # what hangs is ended
                     raise Refusal(NOT_DRAWN, f"its scripts did not come to an end within {limit_s:.0f} s") from None
                 except Exception as error:
-                    said = str(error)
+                    message = str(error)
                     # a driver that is gone is told by no class of its own
-                    if not isinstance(error, PlaywrightError) and _LOST not in said:
+                    if not isinstance(error, PlaywrightError) and _LOST not in message:
                         raise
-                    if not any(word in said for word in _CRASHED):
-                        raise Refusal(NOT_DRAWN, said.splitlines()[0][:300]) from error
+                    if not any(word in message for word in _CRASHED):
+                        raise Refusal(NOT_DRAWN, message.splitlines()[0][:300]) from error
                     if attempt == _ATTEMPTS:
                         why = f", which took more than {MOST_MEMORY >> 20} MiB," if started in self._overgrown else ""
                         raise Refusal(
                             NOT_DRAWN, f"the browser{why} ended {_ATTEMPTS} times while it drew the page"
                         ) from error
-                    if not any(word in said for word in _PAGE_CRASHED):
+                    if not any(word in message for word in _PAGE_CRASHED):
                         await self._restart(started)
         raise AssertionError("unreachable")
 

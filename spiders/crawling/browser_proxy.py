@@ -128,9 +128,9 @@ def _target(head: bytes) -> _Target:
     if tunnel:
         return _Target(host, int(port or 0), b"")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    kept = [one for one in fields if not one.lower().startswith(_HOP_BY_HOP)]
+    end_to_end_fields = [header for header in fields if not header.lower().startswith(_HOP_BY_HOP)]
     # One request a connection: a further one might be for another host.
-    lines = [f"{method} {path} {version}".encode("ascii"), *kept, b"Connection: close"]
+    lines = [f"{method} {path} {version}".encode("ascii"), *end_to_end_fields, b"Connection: close"]
     return _Target(host, port or 80, b"\r\n".join(lines) + b"\r\n\r\n")
 
 
@@ -142,8 +142,8 @@ async def _response(there: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     while is_interim:
         head = await asyncio.wait_for(there.readuntil(b"\r\n\r\n"), _IDLE_S)
         line, *fields = head[:-4].split(b"\r\n")
-        kept = [one for one in fields if not one.lower().startswith(_HOP_BY_HOP)]
-        writer.write(b"\r\n".join([line, *kept, b"Connection: close"]) + b"\r\n\r\n")
+        end_to_end_fields = [header for header in fields if not header.lower().startswith(_HOP_BY_HOP)]
+        writer.write(b"\r\n".join([line, *end_to_end_fields, b"Connection: close"]) + b"\r\n\r\n")
         is_interim = line.partition(b" ")[2].startswith(b"1")
     await _pipe(there, writer)
 

@@ -29,7 +29,7 @@ class BucketFiles:
         self._name, self.shown, self._limit = source.name, source.glob, source.limits.bytes_per_file
         bucket, _, path = source.glob.removeprefix("s3://").partition("/")
         fixed, self._moving = fixed_part(Path(), path)
-        with self._told():
+        with self._store_errors():
             self._objects = Objects(f"s3://{bucket}" if fixed == Path() else f"s3://{bucket}/{fixed.as_posix()}")
 
     def find(self, _known: Collection[str], is_wanted: Callable[[RemoteFile], bool]) -> Iterator[RemoteFile | NotRead]:
@@ -38,7 +38,7 @@ class BucketFiles:
 
     def _read(self, key: str, whole: int, size: int) -> bytes:
         try:
-            with self._told():
+            with self._store_errors():
                 body = self._objects.beginning(key, size, of=whole)
         except Unreachable:
             raise
@@ -50,13 +50,13 @@ class BucketFiles:
 
     def _listed(self) -> Iterator[RemoteFile]:
         pattern, literal = GlobPattern(self._moving), re.split(r"[*?[]", self._moving)[0]
-        with self._told():
-            for one in self._objects.listed(literal):
-                if not one.key.endswith("/") and pattern.matches(one.key.split("/")):  # such is a folder, in consoles
-                    yield RemoteFile(one.key, one.etag, one.size, partial(self._read, one.key, one.size))
+        with self._store_errors():
+            for file in self._objects.listed(literal):
+                if not file.key.endswith("/") and pattern.matches(file.key.split("/")):  # such is a folder, in consoles
+                    yield RemoteFile(file.key, file.etag, file.size, partial(self._read, file.key, file.size))
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         """Names the source in what the store says."""
         try:
             yield

@@ -87,12 +87,12 @@ def failure_to_start(chromium: str) -> str | None:
     return None if "<p>shown</p>" in tried.stdout else tried.stderr.strip() or f"it ends with code {tried.returncode}"
 
 
-def why_it_does_not_start(said: str) -> tuple[str, str]:
+def why_it_does_not_start(output: str) -> tuple[str, str]:
     """The finding and the way out, of what Chromium says where it does not start."""
-    if _NO_SANDBOX.search(said):
+    if _NO_SANDBOX.search(output):
         return f"{DOES_NOT_START}: this system gives user {os.geteuid()} no sandbox for it", HOW_TO_GET_SANDBOX
     return (
-        f"{DOES_NOT_START}: {said[-1000:]}",
+        f"{DOES_NOT_START}: {output[-1000:]}",
         "chromium --headless --dump-dom about:blank, as the user who crawls, shows whether it starts by itself",
     )
 
@@ -111,12 +111,12 @@ def processes_below(pid: int) -> list[int]:
         except (OSError, IndexError):  # it has ended meanwhile
             continue
         children.setdefault(above, []).append(int(stat.parent.name))
-    found, waiting = [], [pid]
+    descendants, waiting = [], [pid]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        descendants += below
         waiting += below
-    return found
+    return descendants
 
 
 def resident_bytes(pids: list[int]) -> int:

@@ -129,8 +129,8 @@ def begin_crawl(
         )
     require_browser(source)
     browser_state(source)
-    asked = _asked_for(source, raw, previous, only)
-    if asked:  # a page requested by name is fetched anew, never taken from an interrupted crawl
+    named_urls = _canonical_urls(source, raw, previous, only)
+    if named_urls:  # a page requested by name is fetched anew, never taken from an interrupted crawl
         previous = previous.model_copy(update={"interrupted": []})
     with storage_errors(raw.root):
         if raw.stats_path(run_id).exists():
@@ -148,7 +148,7 @@ def begin_crawl(
         run_id=run_id,
         previous=previous,
         fetching=fetching,
-        only=asked,
+        only=named_urls,
         forgotten=sorted(forgotten),
         spares_starts=spares_starts,
     )
@@ -266,27 +266,27 @@ class RunningCrawl:
             self._errors.extend(self._process.stderr)
 
 
-def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only: Sequence[str]) -> list[str]:
+def _canonical_urls(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only: Sequence[str]) -> list[str]:
     """The canonical URLs of `only`. Raises UsageError if one is outside the URL policy, or no concluded crawl exists
     that they can be added to.
     """
     if not only:
         return []
-    where, policy, asked = f"source {source.name}", UrlPolicy(source), []
+    where, policy, urls = f"source {source.name}", UrlPolicy(source), []
     for url in only:
         try:
-            asked.append(policy.canonical(url))
+            urls.append(policy.canonical(url))
         except ValueError as error:
             raise UsageError(
                 f"{url!r} is no http(s) URL", where=where, hint="give it as a browser shows it: --url https://…"
             ) from error
-        if not is_on_domains(asked[-1], source.domains):
+        if not is_on_domains(urls[-1], source.domains):
             raise UsageError(
                 f"{url} is on none of the source's hosts: {', '.join(source.domains)}",
                 where=where,
                 hint="another source may have it",
             )
-        if policy.is_denied(asked[-1]):
+        if policy.is_denied(urls[-1]):
             raise UsageError(
                 f"{url} matches follow.deny", where=where, hint="almanac validate KB shows what is declared"
             )
@@ -296,7 +296,7 @@ def _asked_for(source: SiteSource, raw: RawStore, previous: PreviousCrawls, only
             where=where,
             hint="almanac run KB, without --url, first",
         )
-    return asked
+    return urls
 
 
 def _limits_reached(source: SiteSource, stats: CrawlStats, before: CrawlStats | None) -> list[LimitReached]:
@@ -304,7 +304,7 @@ def _limits_reached(source: SiteSource, stats: CrawlStats, before: CrawlStats | 
     for, and no depth that is declared.
     """
     reached = before.limits_reached if stats.finish == "partial" and before is not None else stats.limits_reached
-    return [one for one in reached if one.limit != "depth" or "depth" not in source.limits.model_fields_set]
+    return [limit for limit in reached if limit.limit != "depth" or "depth" not in source.limits.model_fields_set]
 
 
 def _says_something(source: SiteSource, stats: CrawlStats) -> bool:
@@ -332,9 +332,9 @@ def _read_outcome(raw: RawStore, run_id: str, source: SiteSource, code: int, err
         finding, hint = why_it_does_not_start(errors.rpartition(f"{DOES_NOT_START}: ")[2])
         raise OperationalError(finding, where=f"{where}: render", hint=hint)
     if code == NOT_LOGGED_IN:
-        told = json.loads(errors.rpartition("\n")[2])["error"]
-        kind = Unreachable if told["kind"] == "unreachable" else CredentialRefused
-        raise kind(told["message"], where=told["where"], hint=told["hint"])
+        failure = json.loads(errors.rpartition("\n")[2])["error"]
+        kind = Unreachable if failure["kind"] == "unreachable" else CredentialRefused
+        raise kind(failure["message"], where=failure["where"], hint=failure["hint"])
     try:
         return CrawlStats.model_validate_json(path.read_text(encoding="utf-8"))
     except (OSError, ValidationError) as error:

@@ -53,14 +53,14 @@ def crawl(job: Job) -> int:
     with raw.journal(job.run_id, head) as journal:
         process = AsyncCrawlerProcess(settings_for(source))
         crawler = process.create_crawler(SiteSpider)
-        asked = {"only": job.only, "forgotten": job.forgotten, "spares_starts": job.spares_starts}
+        job_options = {"only": job.only, "forgotten": job.forgotten, "spares_starts": job.spares_starts}
         process.crawl(
             crawler,
             source=source,
             journal=journal,
             previous=pages,
             progress=Progress(),
-            **asked,
+            **job_options,
             shown_for_unknown=_shown_for_unknown(raw, job),
         )
         process.start()

@@ -263,8 +263,8 @@ async def _length(page: Page) -> int:
     session = await page.context.new_cdp_session(page)
     frame = (await session.send("Page.getFrameTree"))["frameTree"]["frame"]["id"]
     world = (await session.send("Page.createIsolatedWorld", {"frameId": frame}))["executionContextId"]
-    found = await session.send("Runtime.evaluate", {"expression": _LENGTH, "contextId": world})
-    return int(found["result"]["value"])
+    evaluation = await session.send("Runtime.evaluate", {"expression": _LENGTH, "contextId": world})
+    return int(evaluation["result"]["value"])
 
 
 async def _close(page: Page) -> None:

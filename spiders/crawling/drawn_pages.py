@@ -154,7 +154,7 @@ class DrawnPages:
         sent = (request.headers.get("Cookie") or b"").decode("utf-8").split("; ")
         pairs = (pair.partition("=") for pair in sent)
         cookies = cookies_for(url, {name: value for name, mark, value in pairs if mark})
-        origins = [one for one in self._origins if one["origin"] == f"{parts.scheme}://{parts.netloc}"]
+        origins = [origin for origin in self._origins if origin["origin"] == f"{parts.scheme}://{parts.netloc}"]
         return {**own, "storage_state": {"cookies": cookies, "origins": origins}}
 
     def _give_up(self, finding: str) -> None:

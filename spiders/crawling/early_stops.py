@@ -42,10 +42,10 @@ class EarlyStops:
         )
         if is_page or (isinstance(body_length, int) and 0 < body_length < _WORTH_STOPPING):
             return
-        told = type_of_headers(kind, sent_name(headers.get(b"Content-Disposition") or b""), request.url)
-        if "waiting" in request.cb_kwargs and told in self._documents:
+        document_type = type_of_headers(kind, sent_name(headers.get(b"Content-Disposition") or b""), request.url)
+        if "waiting" in request.cb_kwargs and document_type in self._documents:
             return
-        is_untold = "waiting" in request.cb_kwargs and told is None and says_nothing(kind)
+        is_untold = "waiting" in request.cb_kwargs and document_type is None and says_nothing(kind)
         is_packed = b"Content-Encoding" in headers  # and its first bytes say nothing, either
         if not is_untold or (is_packed and not self._documents):
             raise StopDownload

@@ -39,9 +39,9 @@ class Entering:
         """What is answered to a request that is no page of the crawl. Raises Unreachable and CredentialRefused where
         nothing is.
         """
-        asked = request.replace(meta={"login": False, **request.meta, **meta}, dont_filter=True)
+        request = request.replace(meta={"login": False, **request.meta, **meta}, dont_filter=True)
         try:
-            response = await self._download(asked)
+            response = await self._download(request)
         except Exception as error:
             reason, detail, _ = reason_of(error)
             if reason is None:

@@ -89,11 +89,11 @@ class FallbackPages:
 
     def _let_go(self) -> None:
         held, self._held = self._held, []
-        for one in held:
-            if self._frontier.not_queued({self._policy.key(link.url) for link in one.links}):
-                self._held.append(one)
+        for failed_page in held:
+            if self._frontier.not_queued({self._policy.key(link.url) for link in failed_page.links}):
+                self._held.append(failed_page)
             else:
-                self.fallbacks_used.append(one.waiting.url)
+                self.fallbacks_used.append(failed_page.waiting.url)
 
     def _known_links(self) -> Iterator[tuple[_Held, Link]]:
         seen = {held.waiting.url for held in self._held}

@@ -20,27 +20,27 @@ class RemoteFile:
     etag: str
     size: int | None
     fetch: Callable[[int], bytes]
-    ahead: Future[bytes] | None = None
+    download: Future[bytes] | None = None
 
     def read(self, size: int) -> bytes:
         """At most `size` bytes. Raises FileNotFoundError, OSError where this file is refused, and what the place raises
         that does not answer.
         """
-        return self.fetch(size) if self.ahead is None else self.ahead.result()[:size]
+        return self.fetch(size) if self.download is None else self.download.result()[:size]
 
 
 def fetched_ahead(
-    found: Iterable[RemoteFile | NotRead], is_wanted: Callable[[RemoteFile], bool], size: int
+    files: Iterable[RemoteFile | NotRead], is_wanted: Callable[[RemoteFile], bool], size: int
 ) -> Iterator[RemoteFile | NotRead]:
     """Yields what was found, in its order, and fetches `size` bytes of the next wanted files meanwhile."""
-    pool, ahead = ThreadPoolExecutor(AT_ONCE), deque[RemoteFile | NotRead]()
+    pool, queue = ThreadPoolExecutor(AT_ONCE), deque[RemoteFile | NotRead]()
     try:
-        for one in found:
-            if isinstance(one, RemoteFile) and is_wanted(one):
-                one.ahead = pool.submit(one.fetch, size)
-            ahead.append(one)
-            if len(ahead) >= AT_ONCE:
-                yield ahead.popleft()
-        yield from ahead
+        for file in files:
+            if isinstance(file, RemoteFile) and is_wanted(file):
+                file.download = pool.submit(file.fetch, size)
+            queue.append(file)
+            if len(queue) >= AT_ONCE:
+                yield queue.popleft()
+        yield from queue
     finally:
         pool.shutdown(cancel_futures=True)

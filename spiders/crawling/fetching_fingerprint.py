@@ -36,9 +36,9 @@ def fetching_of(source: Source) -> str:
     drawn = {"render": declared["render"]} if source.render is not None else {}
     posted = {"request": declared["request"]} if source.request is not None else {}
     gone = {"gone": sorted(map(str, source.gone))} if source.gone else {}
-    asked = {"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}}
-    asked["language"] = source.accept_language
-    return short_hash({**documents, **drawn, **posted, **gone, **asked})
+    rules = {"listing": listing, "ends": ends, "politeness": manners, **{key: declared[key] for key in _FETCHED_BY}}
+    rules["language"] = source.accept_language
+    return short_hash({**documents, **drawn, **posted, **gone, **rules})
 
 
 def _without_user(url: str) -> str:

@@ -91,21 +91,21 @@ def find_files(
         return
     root, moving = fixed_part(base, pattern)
     odd: list[tuple[bytes, FoundFile]] = []
-    for found in _Search(os.path.realpath(root), GlobPattern(moving), follow_links, known).run():
-        if isinstance(found, FoundFile) and _REPLACED in found.url:
-            odd.append((os.fsencode(found.path), found))
+    for file in _Search(os.path.realpath(root), GlobPattern(moving), follow_links, known).run():
+        if isinstance(file, FoundFile) and _REPLACED in file.url:
+            odd.append((os.fsencode(file.path), file))
         else:
-            yield found
+            yield file
     taken: set[str] = set()
-    for _, found in sorted(odd, key=lambda pair: pair[0]):
+    for _, file in sorted(odd, key=lambda pair: pair[0]):
         yield (
-            found
-            if found.url not in taken
+            file
+            if file.url not in taken
             else NotRead(
-                found.url, "same_name", "another file's name differs only in bytes that are not UTF-8; rename one"
+                file.url, "same_name", "another file's name differs only in bytes that are not UTF-8; rename one"
             )
         )
-        taken.add(found.url)
+        taken.add(file.url)
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class _Search:
             links, self.links = self._in_order(self.links), []
             for link in links:
                 yield from self._walk(link, is_linked=True)
-        yield from (found for file_id, (_, found) in self.several.items() if file_id not in self.taken)
+        yield from (file for file_id, (_, file) in self.several.items() if file_id not in self.taken)
 
     def _in_order(self, links: list[_Folder]) -> list[_Folder]:
         urls = {link.url for link in links}

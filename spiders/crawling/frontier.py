@@ -88,9 +88,9 @@ class Frontier:
             *(url for url in before if self._policy.key(url) not in self._seen),
         ]
 
-    def leave_out(self, documents: Mapping[str, str], *, asked: bool = False) -> None:
+    def leave_out(self, documents: Mapping[str, str], *, by_answer: bool = False) -> None:
         """Notes documents, given as key → type, that are not fetched; `asked`: only their answers told the type."""
-        if asked:
+        if by_answer:
             self._not_fetched |= documents
         elif len(self._left_out) < self._room:
             self._left_out |= documents

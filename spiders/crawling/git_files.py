@@ -102,12 +102,12 @@ class GitFiles:
         """Yields the files of the commit that the ref names now, and what the glob names and is not read."""
         self._git("init", "--quiet", "--bare", "--template=")
         self._fetch("--depth=1", "origin", f"+{self._ref}:{_THERE}")
-        found = self._listed()
-        while some := list(islice(found, _AT_ONCE)):
-            blobs = [one.etag for one in some if isinstance(one, _Blob) and is_wanted(one)]
+        files = self._listed()
+        while batch := list(islice(files, _AT_ONCE)):
+            blobs = [file.etag for file in batch if isinstance(file, _Blob) and is_wanted(file)]
             if blobs:
-                self._fetch("--stdin", "origin", asked="\n".join(blobs))
-            yield from some
+                self._fetch("--stdin", "origin", stdin="\n".join(blobs))
+            yield from batch
 
     def read(self, blob: str, size: int) -> bytes:
         """At most `size` bytes of a blob; OSError where git does not give it."""
@@ -121,17 +121,17 @@ class GitFiles:
                 env=self._environment,
                 start_new_session=True,
             )
-        asked, given = self._reader.stdin, self._reader.stdout
-        assert asked is not None and given is not None
-        asked.write(blob.encode() + b"\n")
-        asked.flush()
-        head = given.readline().split()
+        stdin, stdout = self._reader.stdin, self._reader.stdout
+        assert stdin is not None and stdout is not None
+        stdin.write(blob.encode() + b"\n")
+        stdin.flush()
+        head = stdout.readline().split()
         if len(head) != 3:
             raise OSError("git does not give its content")
         length = int(head[2])
-        body = given.read(min(length, size))
+        body = stdout.read(min(length, size))
         rest = length - len(body) + 1  # a line feed ends it
-        while rest and (skipped := given.read(min(rest, 1 << 20))):
+        while rest and (skipped := stdout.read(min(rest, 1 << 20))):
             rest -= len(skipped)
         if rest:
             raise OSError("git broke off")
@@ -165,15 +165,15 @@ class GitFiles:
             if "\ufffd" in url:
                 taken.add(url)
 
-    def _fetch(self, *what: str, asked: str = "") -> None:
-        self._git("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *what, asked=asked)
+    def _fetch(self, *what: str, stdin: str = "") -> None:
+        self._git("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--filter=blob:none", *what, stdin=stdin)
 
-    def _git(self, *arguments: str, asked: str = "") -> bytes:
+    def _git(self, *arguments: str, stdin: str = "") -> bytes:
         """What git prints. Raises the errors of the class."""
         try:
             done = subprocess.run(
                 ["git", *arguments],
-                input=asked.encode(),
+                input=stdin.encode(),
                 capture_output=True,
                 cwd=self._folder,
                 env=self._environment,
@@ -189,15 +189,15 @@ class GitFiles:
             raise self._refusal(done.stderr.decode("utf-8", "replace"))
         return done.stdout
 
-    def _refusal(self, said: str) -> AlmanacError:
-        if any(one in said for one in _NO_REF):
+    def _refusal(self, message: str) -> AlmanacError:
+        if any(phrase in message for phrase in _NO_REF):
             finding = f"the repository has no ref '{self._ref}'"
             return self._failed(OperationalError, finding, "git.ref is a branch, a tag, or a whole commit id")
-        finding = self._masked(" ".join(line.removeprefix("fatal: ") for line in said.strip().splitlines()))
-        if any(one in said for one in _NO_RIGHT):
+        finding = self._masked(" ".join(line.removeprefix("fatal: ") for line in message.strip().splitlines()))
+        if any(phrase in message for phrase in _NO_RIGHT):
             hint = 'git: {url: "https://${TOKEN}@host/…"} with a token; or a key of the SSH agent, and a known host'
             return self._failed(CredentialRefused, f"the repository may not be read: {finding}", hint)
-        if any(one in said for one in _NO_REPOSITORY):
+        if any(phrase in message for phrase in _NO_REPOSITORY):
             hint = "check git.url, and whether its user may read it: `git ls-remote URL`"
             return self._failed(OperationalError, f"there is no such repository: {finding}", hint)
         hint = "check the network and git.url: `git ls-remote URL`"
@@ -206,11 +206,11 @@ class GitFiles:
     def _failed(self, kind: type[AlmanacError], finding: str, hint: str) -> AlmanacError:
         return kind(f"{self._at}: {finding}", where=f"source {self._name}", hint=hint)
 
-    def _masked(self, said: str) -> str:
+    def _masked(self, message: str) -> str:
         """What git says, without user and password."""
         for secret in filter(None, (self._user, *self._user.split(":", 1))):
-            said = said.replace(secret, "…")
-        return said
+            message = message.replace(secret, "…")
+        return message
 
 
 @contextmanager

@@ -67,17 +67,17 @@ class _Fates:
         self.failures = {
             self.key(failure.url): failure for failure in stats.failures if not failure.detail.startswith("sitemap")
         }
-        self._of: dict[str, str] = dict.fromkeys(map(self.key, stats.ended), _ENDED)
-        self._of |= {key: failure.reason for key, failure in self.failures.items()}
-        for url, asked in stats.landed.items():
-            if (fate := self._of.get(self.key(asked))) is not None:
-                self._of.setdefault(self.key(url), fate)
+        self._by_key: dict[str, str] = dict.fromkeys(map(self.key, stats.ended), _ENDED)
+        self._by_key |= {key: failure.reason for key, failure in self.failures.items()}
+        for url, requested_url in stats.landed.items():
+            if (fate := self._by_key.get(self.key(requested_url))) is not None:
+                self._by_key.setdefault(self.key(url), fate)
         for entry in now.in_order():
-            self._of |= dict.fromkeys(map(self.key, {entry.url, entry.requested_url, *entry.redirects}), _MET)
+            self._by_key |= dict.fromkeys(map(self.key, {entry.url, entry.requested_url, *entry.redirects}), _MET)
         # An alias has the fate of the page that it redirects to.
         for alias, url in now.further_urls.items():
-            if (fate := self._of.get(self.key(url))) is not None:
-                self._of[self.key(alias)] = fate
+            if (fate := self._by_key.get(self.key(url))) is not None:
+                self._by_key[self.key(alias)] = fate
 
     def key(self, url: str) -> str:
         """The key that identifies a URL under the present declaration, which may ignore more parameters than the last
@@ -87,19 +87,19 @@ class _Fates:
             return self.policy.key(self.policy.canonical(url))
         return url
 
-    def of(self, url: str) -> str | None:
+    def fate_of_url(self, url: str) -> str | None:
         """The fate of a URL; None if the crawl did not come upon it."""
-        return self._of.get(self.key(url))
+        return self._by_key.get(self.key(url))
 
-    def of_page(self, entry: Entry, aliases: list[str]) -> str | None:
+    def fate_of_page(self, entry: Entry, aliases: list[str]) -> str | None:
         """The fate of a page: that of its own URL, else of the URLs that led to it; None if none was found. Transient
         failures take precedence.
         """
-        own = self.of(entry.url)
+        own = self.fate_of_url(entry.url)
         if own is not None:
             return own
-        ways = [self.of(url) for url in (entry.requested_url, *entry.redirects)]
-        reasons = [fate for fate in [*ways, *map(self.of, aliases)] if fate not in (None, _MET, _ENDED)]
+        ways = [self.fate_of_url(url) for url in (entry.requested_url, *entry.redirects)]
+        reasons = [fate for fate in [*ways, *map(self.fate_of_url, aliases)] if fate not in (None, _MET, _ENDED)]
         transient = [reason for reason in reasons if reason != "gone" and reason not in REFUSED]
         # If the URLs that led to it lead to another page now, it has moved.
         return next(iter([*transient, *reasons, *(_MET for fate in ways if fate == _MET)]), None)
@@ -129,7 +129,7 @@ class _CarryOver:
     def decide(self, entry: Entry, journal: Journal) -> None:
         """Carries one page over into `journal`, counts it as vanished, or drops it."""
         aliases = self._base.aliases(entry)
-        fate = self._fates.of_page(entry, aliases)
+        fate = self._fates.fate_of_page(entry, aliases)
         if fate in (_MET, "gone") or self._fates.key(entry.url) in self._forgotten:
             return
         if (
@@ -141,23 +141,23 @@ class _CarryOver:
         elif fate in REFUSED:
             # Pages behind it may still be available, and would seem to have vanished without its links.
             if fate != "forgotten":
-                journal.keep(self._kept(entry, str(fate), links_only=True), aliases)
+                journal.keep(self._mark_kept(entry, str(fate), links_only=True), aliases)
         elif fate is not None:
-            self._keep(self._kept(entry, fate), aliases, journal)
+            self._keep(self._mark_kept(entry, fate), aliases, journal)
         elif not self._is_complete:
-            self._keep(self._kept(entry, "not_asked", entry.misses), aliases, journal)
+            self._keep(self._mark_kept(entry, "not_asked", entry.misses), aliases, journal)
         elif entry.misses + 1 < self._source.vanish_after and not entry.links_only:
-            self._keep(self._kept(entry, "missed", entry.misses + 1), aliases, journal)
+            self._keep(self._mark_kept(entry, "missed", entry.misses + 1), aliases, journal)
         else:
             self._drop(entry)
 
-    def _kept(self, entry: Entry, why: str, misses: int = 0, *, links_only: bool = False) -> Entry:
+    def _mark_kept(self, entry: Entry, why: str, misses: int = 0, *, links_only: bool = False) -> Entry:
         # Validators of a page sent to another requester must not be used by this one.
         ours = entry if self._is_ours else replace(entry, etag=None, last_modified=None)
         return replace(ours, kept=why, misses=misses, unchanged=False, links_only=links_only or entry.links_only)
 
     def _keep(self, entry: Entry, aliases: list[str], journal: Journal) -> None:
-        journal.keep(entry, [alias for alias in aliases if self._fates.of(alias) != _MET])
+        journal.keep(entry, [alias for alias in aliases if self._fates.fate_of_url(alias) != _MET])
         self._stats.kept += not entry.links_only
 
     def _drop(self, entry: Entry) -> None:
@@ -177,7 +177,7 @@ def _hides_pages(base: CrawlIndex, fates: _Fates, before: CrawlStats | None, sta
     for key, failure in fates.failures.items():
         if failure.reason in ("gone", "forgotten") or key in followed:
             continue
-        was_page = key in base_keys and fates.of(key) != _MET
+        was_page = key in base_keys and fates.fate_of_url(key) != _MET
         if was_page or (failure.reason not in REFUSED and key not in failed_before):
             return True
     return any(_hides_entries(url, before, failed_before, fates) for url in stats.sitemaps_failed)

@@ -52,22 +52,22 @@ def find_previous_crawls(raw: RawStore, run_id: str, ending_of: Callable[[str], 
     complete crawls in failed runs are not taken over: the fault may have been another source's, for days.
     """
 
-    def ending(one: str) -> Ending:
-        told = ending_of(one)
-        return "cut off" if told == "failed" and raw.stats(one) is None else told
+    def ending(crawl: str) -> Ending:
+        run_ending = ending_of(crawl)
+        return "cut off" if run_ending == "failed" and raw.stats(crawl) is None else run_ending
 
     crawls = raw.crawls()
-    found = PreviousCrawls()
-    for one in reversed(crawls[: crawls.index(run_id)] if run_id in crawls else crawls):
-        match ending(one):
+    previous = PreviousCrawls()
+    for crawl in reversed(crawls[: crawls.index(run_id)] if run_id in crawls else crawls):
+        match ending(crawl):
             case "concluded":
-                found.concluded = one
+                previous.concluded = crawl
                 break
             case "failed":
-                found.failed = found.failed or one
-            case "cut off" if found.failed is None and is_fresh(raw.index(one).checked_at):
-                found.interrupted.append(one)
-    return found
+                previous.failed = previous.failed or crawl
+            case "cut off" if previous.failed is None and is_fresh(raw.index(crawl).checked_at):
+                previous.interrupted.append(crawl)
+    return previous
 
 
 def is_fresh(checked_at: str) -> bool:
@@ -86,9 +86,9 @@ class PreviousPages:
     def __init__(self, raw: RawStore, run_id: str, previous: PreviousCrawls, requester: str) -> None:
         self._raw = raw
         self._own = raw.index(run_id)  # of a killed attempt at this same crawl
-        ours = {one: index for one in previous.newest_first if (index := raw.index(one)).requester == requester}
+        ours = {crawl: index for crawl in previous.newest_first if (index := raw.index(crawl)).requester == requester}
         self._interrupted = (
-            [] if previous.afresh else [index for one, index in ours.items() if one in previous.interrupted]
+            [] if previous.afresh else [index for crawl, index in ours.items() if crawl in previous.interrupted]
         )
         self._known = list(ours.values())
         self._is_afresh = previous.afresh
@@ -97,16 +97,16 @@ class PreviousPages:
 
     def arrived(self, url: str) -> tuple[Entry, Page] | None:
         """The page for a URL that an interrupted crawl has stored; None if there is none."""
-        found = self._whole(self._own, url)
+        stored = self._whole(self._own, url)
         for index in self._interrupted:
             # The crawl is fresh, but pages that it took over itself may be older.
             if (
-                found is None
+                stored is None
                 and (older := self._whole(index, url)) is not None
                 and is_fresh(older[0].checked_at or older[0].fetched_at)
             ):
-                found = older
-        return found
+                stored = older
+        return stored
 
     def is_own(self, entry: Entry) -> bool:
         """Whether this crawl's own journal already has the entry."""

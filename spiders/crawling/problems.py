@@ -74,8 +74,8 @@ def document_of(response: Response) -> str | None:
         shown = shown or document_by_content(response.body)
     if shown is not None or is_text_type(kind) or (not kind and looks_like_text(response.body)):
         return shown
-    told = type_of_headers(kind, file_name(response), response.url)
-    return None if told is not None and is_whole_page(response.body) else told
+    document_type = type_of_headers(kind, file_name(response), response.url)
+    return None if document_type is not None and is_whole_page(response.body) else document_type
 
 
 def content_type_of(response: Response, documents: Collection[str]) -> str | None:

@@ -68,9 +68,9 @@ def read_files(
         log.warning(finding, source=source.name, crawl=previous.concluded)
     finish = "partial" if only else "finished"
     outcome = CrawlOutcome(source=source.name, crawl=run_id, finish=finish, counted="files")
-    cut_off = [raw.index(one) for one in previous.interrupted]
+    cut_off = [raw.index(crawl) for crawl in previous.interrupted]
     # also what a failed run has fetched, and an earlier attempt at this crawl
-    failed = [raw.index(one) for one in (previous.failed, run_id) if one is not None]
+    failed = [raw.index(crawl) for crawl in (previous.failed, run_id) if crawl is not None]
     stored = _Stored(raw, [] if previous.afresh else [before, *cut_off, *failed])
     reading = _Reading(source, before, cut_off, forgotten, outcome)
 
@@ -79,11 +79,11 @@ def read_files(
 
     raw.drop_kept(run_id)
     with place_of(source, base) as place, raw.journal(run_id, Head(fetching=fetching_of(source))) as journal:
-        found: Iterable[ReadableFile | NotRead] = place.find(before.urls, is_wanted)
+        files: Iterable[ReadableFile | NotRead] = place.find(before.urls, is_wanted)
         if only:
-            found = _asked_for(source, found, before, only)
-        for one in found:
-            reading.take(one if isinstance(one, NotRead) else stored.instead_of(one), journal)
+            files = _pick_named_files(source, files, before, only)
+        for file in files:
+            reading.take(file if isinstance(file, NotRead) else stored.instead_of(file), journal)
             on_page(reading.files, 0)
         outcome.failures.sort(key=lambda failure: failure.url)  # files are listed in the order of the disk
         reading.require_files(place)
@@ -98,8 +98,8 @@ def read_file(source: FilesSource, file: ReadableFile) -> Page | FailedPage:
     return outcome.failures[0] if page is None else page
 
 
-def _asked_for(
-    source: FilesSource, found: Iterable[ReadableFile | NotRead], before: CrawlIndex, only: Collection[str]
+def _pick_named_files(
+    source: FilesSource, files: Iterable[ReadableFile | NotRead], before: CrawlIndex, only: Collection[str]
 ) -> list[ReadableFile | NotRead]:
     """What was found of `only`. Raises UsageError if no crawl was concluded, or for a URL that is no file now and was
     none then.
@@ -111,18 +111,18 @@ def _asked_for(
             where=where,
             hint="almanac run KB, without --url, first",
         )
-    example, asked = "none is there", []
-    for one in found:
-        example = one.url or example
-        if one.url in only or (isinstance(one, NotRead) and one.is_folder):
-            asked.append(one)
-    for url in set(only) - {one.url for one in asked} - before.urls:
+    example, named_files = "none is there", []
+    for file in files:
+        example = file.url or example
+        if file.url in only or (isinstance(file, NotRead) and file.is_folder):
+            named_files.append(file)
+    for url in set(only) - {file.url for file in named_files} - before.urls:
         raise UsageError(
             f"no file is called {url}",
             where=where,
             hint=f"a file's URL is its path below the fixed part of {source.glob}: {example}",
         )
-    return asked
+    return named_files
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,17 +186,17 @@ class _Reading:
         is_refused = self._source.format == "auto" and refused_name(file.url) is not None
         return not is_refused and file.url not in self._forgotten and not _is_too_large(self._source, file)
 
-    def take(self, found: ReadableFile | NotRead, journal: Journal) -> None:
+    def take(self, file: ReadableFile | NotRead, journal: Journal) -> None:
         """Stores a file, or records why it is not read."""
-        if isinstance(found, NotRead) and found.is_folder:
-            self._shut[found.url] = found.detail
+        if isinstance(file, NotRead) and file.is_folder:
+            self._shut[file.url] = file.detail
             return
         self.files += 1
-        self._missing.discard(found.url)
-        if isinstance(found, NotRead):
-            _leave_out(self._outcome, found)
-        elif not _is_refused(self._source, found, self._forgotten, self._outcome):
-            page = _read(self._source, found, self._outcome)
+        self._missing.discard(file.url)
+        if isinstance(file, NotRead):
+            _leave_out(self._outcome, file)
+        elif not _is_refused(self._source, file, self._forgotten, self._outcome):
+            page = _read(self._source, file, self._outcome)
             if page is not None:
                 _store(page, self._before, self._cut_off, journal, self._outcome)
 

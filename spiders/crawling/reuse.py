@@ -43,7 +43,7 @@ def pages_of(source: Source, raw: RawStore, crawl: str) -> CrawlOutcome:
     declared then as it is now.
     """
     index, stats = raw.index(crawl), read_stats(raw, crawl)
-    failures = [one for one in (stats.failures if stats is not None else ()) if one.reason in WITHHELD]
+    failures = [failure for failure in (stats.failures if stats is not None else ()) if failure.reason in WITHHELD]
     unfollowed = stats.unfollowed if stats is not None and index.head.fetching == fetching_of(source) else 0
     pages = PageCounts(unchanged=len(index.urls) - index.kept - len(failures), refused=len(failures))
     sizes = sum(entry.size for entry in index.in_order() if not entry.kept)

@@ -73,8 +73,8 @@ class BudgetedScheduler(BaseScheduler):
         if not spider.budget.has_room:
             return None
         if (sitemap := spider.frontier.take_sitemap()) is not None:
-            asked, meta = {"sitemap": sitemap}, {"download_maxsize": MAX_BYTES}
-            request = Request(sitemap.url, spider.arrive_sitemap, cb_kwargs=asked, meta=meta, errback=spider.fail)
+            arguments, meta = {"sitemap": sitemap}, {"download_maxsize": MAX_BYTES}
+            request = Request(sitemap.url, spider.arrive_sitemap, cb_kwargs=arguments, meta=meta, errback=spider.fail)
         elif (waiting := spider.frontier.take()) is not None:
             request = Request(waiting.url, spider.arrive, cb_kwargs={"waiting": waiting}, errback=spider.fail)
         else:

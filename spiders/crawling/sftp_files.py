@@ -73,8 +73,8 @@ class SftpFiles:
     def _connect(self) -> None:
         import paramiko
 
-        host, auth, kept = self._parts.hostname or "", self._source.auth, Path("~/.ssh/config").expanduser()
-        own: Any = paramiko.SSHConfig.from_path(str(kept)).lookup(host) if kept.is_file() else {}
+        host, auth, ssh_config = self._parts.hostname or "", self._source.auth, Path("~/.ssh/config").expanduser()
+        own: Any = paramiko.SSHConfig.from_path(str(ssh_config)).lookup(host) if ssh_config.is_file() else {}
         try:
             self._client.load_system_host_keys()
             self._client.set_missing_host_key_policy(paramiko.RejectPolicy())

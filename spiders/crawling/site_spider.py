@@ -168,16 +168,16 @@ class SiteSpider(scrapy.Spider):
     def fail(self, failure: Failure) -> Iterator[scrapy.Request]:
         """Handles a failed request."""
         request: scrapy.Request = failure.request  # type: ignore[attr-defined]  # Scrapy puts it there
-        asked = request.cb_kwargs
-        if "made_up" in asked:
-            yield from self.arrive_made_up(None, asked["made_up"])
-        elif "sitemap" in asked:
+        arguments = request.cb_kwargs
+        if "made_up" in arguments:
+            yield from self.arrive_made_up(None, arguments["made_up"])
+        elif "sitemap" in arguments:
             reason, detail, status = reason_of(failure.value, "the limit of sitemaps")
             if reason is not None:
-                self._sitemaps.fail(asked["sitemap"].url, reason, detail, status=status)
+                self._sitemaps.fail(arguments["sitemap"].url, reason, detail, status=status)
             self.budget.in_flight -= 1
         else:
-            self._fail(failure.value, asked["waiting"], request)
+            self._fail(failure.value, arguments["waiting"], request)
 
     def _fail(self, error: BaseException | None, waiting: Waiting, request: scrapy.Request) -> None:
         reason, detail, status = reason_of(error, gone=self.source.gone_statuses)
@@ -255,7 +255,7 @@ class SiteSpider(scrapy.Spider):
         """Counts a document of a type that is not fetched, where only the answer told the type."""
         kind = document_of(response) if response is not None and response.status in ARRIVED else None
         if kind is not None and kind not in self.source.documents:
-            self.frontier.leave_out({self.policy.key_of(waiting.url): kind}, asked=True)
+            self.frontier.leave_out({self.policy.key_of(waiting.url): kind}, by_answer=True)
 
     def _take(self, response: Response, waiting: Waiting) -> None:
         """Stores a page, counts it, and queues its links. A guessed page that adds nothing ends its pagination and is
@@ -365,7 +365,7 @@ class SiteSpider(scrapy.Spider):
         elif is_cut:
             finish = "bytes" if self.budget.is_heavy else "pages"
         beyond_depth, stats = self.frontier.beyond_depth, self._tally.stats
-        found = {
+        facts = {
             "pages": self._tally.pages,
             "limits_reached": [*self._cut_by(finish), *self._cut_by("depth", beyond_depth)],
             "ended": [*stats.ended, *(self._failed.ended() if finish == "finished" else ())],
@@ -377,7 +377,7 @@ class SiteSpider(scrapy.Spider):
             "shown_for_unknown": self._unknown.shown,
             "fallbacks_used": self._fallback_pages.fallbacks_used,
         }
-        return stats.model_copy(update={"finish": finish, **found})
+        return stats.model_copy(update={"finish": finish, **facts})
 
     def _cut_by(self, limit: str, urls: Collection[str] | None = None) -> list[LimitReached]:
         """What the crawl did not fetch for a limit: `urls`, by default what it did not come to; nothing if it was not
@@ -388,5 +388,5 @@ class SiteSpider(scrapy.Spider):
         if urls is None:
             known = (self.policy.canonical(url) for url in self.previous.urls())
             urls = self.frontier.not_answered(url for url in known if self.refusal_of(url) is None)
-        told = {"known_urls_not_fetched": len(urls), "folders": by_folder(urls, FOLDERS_REPORTED)}
-        return [LimitReached(source=self.source.name, limit=limit, **told)] if urls else []
+        facts = {"known_urls_not_fetched": len(urls), "folders": by_folder(urls, FOLDERS_REPORTED)}
+        return [LimitReached(source=self.source.name, limit=limit, **facts)] if urls else []

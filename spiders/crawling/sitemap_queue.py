@@ -33,14 +33,14 @@ class SitemapQueue:
         try:
             if response.status not in ARRIVED:
                 raise ValueError(f"answered {response.status}")
-            found = read_sitemap(response.body, response.url, header(response, "Content-Type") or "")
-            self._queue(found, sitemap)
+            links = read_sitemap(response.body, response.url, header(response, "Content-Type") or "")
+            self._queue(links, sitemap)
         except ValueError as error:
             reason = "server_error" if response.status >= 500 else "error"
             self.fail(sitemap.url, reason, str(error), status=response.status)
         else:
             self._tally.stats.sitemaps.append(sitemap.url)
-            if found.is_cut:  # the pages that it names no more have not vanished
+            if links.is_cut:  # the pages that it names no more have not vanished
                 self.fail(
                     sitemap.url,
                     "error",
@@ -53,11 +53,11 @@ class SitemapQueue:
         self._tally.stats.sitemaps_failed.append(url)
         self._tell(url, reason, detail, status)
 
-    def _queue(self, found: LinkList, sitemap: Waiting) -> None:
-        for url in self._policy.sitemap_pages(found.pages):
+    def _queue(self, links: LinkList, sitemap: Waiting) -> None:
+        for url in self._policy.sitemap_pages(links.pages):
             self._frontier.add(Waiting(url))
-        self._frontier.leave_out(self._policy.sitemap_left_out(found.pages))
-        for url in found.sitemaps:
+        self._frontier.leave_out(self._policy.sitemap_left_out(links.pages))
+        for url in links.sitemaps:
             refusal = self._refusal_of(url)
             if refusal is not None:
                 self.fail(url, refusal, f"named by {sitemap.url}")
@@ -68,8 +68,8 @@ class SitemapQueue:
                     f"named by {sitemap.url}: more than {MAX_SITEMAPS} sitemaps, or indexes nested deeper than "
                     f"{MAX_NESTING}",
                 )
-        if found.left:
-            self._tell(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {found.left} were left", None)
+        if links.left:
+            self._tell(sitemap.url, "too_large", f"it names more than {MAX_URLS} URLs; {links.left} were left", None)
 
     def _tell(self, url: str, reason: str, detail: str, status: int | None) -> None:
         # `gone` is for pages; the pages of a missing sitemap are only out of reach.

@@ -25,17 +25,17 @@ def read_sitemap(body: bytes, url: str, content_type: str = "") -> LinkList:
     unzipped, is_whole = _unzipped(body)
     _, text = decode_markup(unzipped, content_type)
     text = text.lstrip("\ufeff \t\r\n\0")
-    found = (
+    links = (
         read_xml(text, url)
         if text.startswith("<")
         else _read_json(unzipped, url)
         if text.startswith("{")
         else _read_lines(text)
     )
-    if not is_whole and not found.is_cut:
-        found.is_cut = True
-        (found.sitemaps or found.pages)[-1:] = []
-    return found
+    if not is_whole and not links.is_cut:
+        links.is_cut = True
+        (links.sitemaps or links.pages)[-1:] = []
+    return links
 
 
 def _unzipped(body: bytes) -> tuple[bytes, bool]:

@@ -46,11 +46,11 @@ class StoredPages:
         if spider.is_forgotten(url):
             raise Refusal("forgotten", "it was taken down")
         if (
-            (found := spider.previous.arrived(url)) is not None
-            and self._may_be_kept(found[0])
-            and spider.refusal_of(found[0].url) is None
+            (arrived := spider.previous.arrived(url)) is not None
+            and self._may_be_kept(arrived[0])
+            and spider.refusal_of(arrived[0].url) is None
         ):
-            entry, page = found
+            entry, page = arrived
             if entry.url != url and not spider.claim(entry.url, [url]):
                 raise Refusal(None, seen=entry.url)
             request.meta["from_disk"] = True

@@ -108,14 +108,14 @@ class UnknownUrls:
         for name, place in names:
             host = self._hosts.get(name)
             if host is None:
-                if place and sum(one.startswith(f"{names[0][0]} ") for one in self._hosts) >= _MOST_PLACES:
+                if place and sum(key.startswith(f"{names[0][0]} ") for key in self._hosts) >= _MOST_PLACES:
                     return None
                 made_up = (
                     self._made_up_in(self._asked_url(response, waiting))
                     if place
                     else self._made_up(self._policy.canonical(response.url))
                 )
-                is_asked = made_up is None or any(one.url == made_up for one in self._hosts.values())
+                is_asked = made_up is None or any(other_host.url == made_up for other_host in self._hosts.values())
                 host = self._hosts[name] = _Host(made_up or "", place, is_answered=is_asked)
                 if not is_asked:
                     host.waiting.append((response, waiting))
@@ -196,8 +196,8 @@ class UnknownUrls:
         """How much the page is like what its host shows for a made-up URL. The host is None where the page is not
         compared.
         """
-        asked = (self._hosts.get(name) for name, _ in self._names(response, waiting))
-        host = next((one for one in asked if one is not None and one.shown), None)
+        hosts = (self._hosts.get(name) for name, _ in self._names(response, waiting))
+        host = next((host for host in hosts if host is not None and host.shown), None)
         if host is None or not self._may_be_none(response, waiting):
             return None, "none"
         url = self._policy.canonical(response.url)
@@ -244,8 +244,8 @@ class UnknownUrls:
             _host(response.url),
             self._place(self._asked_url(response, waiting)) if waiting.chain is None else "",
         )
-        asked = self._hosts.get(host)
-        if asked is not None and place == _folder(urlsplit(asked.url).path):
+        known_host = self._hosts.get(host)
+        if known_host is not None and place == _folder(urlsplit(known_host.url).path):
             place = ""
         return [(host, ""), (f"{host} {place}", place)] if place else [(host, "")]
 
@@ -269,7 +269,7 @@ class UnknownUrls:
             name, value = next((pair for pair in reversed(pairs) if pair[1].isdigit()), pairs[-1])
             made_up = self._policy.canonical(with_parameter(url, name, number if value.isdigit() else word))
         else:
-            made_up = _beside(url)
+            made_up = _make_up_sibling(url)
         return made_up if self._policy.may_follow(made_up, "sitemap") and not self._policy.is_start(made_up) else None
 
     def _made_up(self, url: str) -> str | None:
@@ -278,15 +278,15 @@ class UnknownUrls:
         It lies beside the start URL or, where only some pages yield items, beside one of those. It is the same in each
         crawl.
         """
-        beside = [start for start in self._policy.source.start_urls if _host(start) == _host(url)][:1]
-        beside = (
-            [*beside, url]
+        neighbours = [start for start in self._policy.source.start_urls if _host(start) == _host(url)][:1]
+        neighbours = (
+            [*neighbours, url]
             if self._policy.source.match is None and self._policy.source.listing is None
-            else [url, *beside]
+            else [url, *neighbours]
         )
-        tried = [*map(_beside, beside), _beside(urlunsplit((*urlsplit(url)[:2], "/", "", "")))]
-        allowed = [one for one in tried if self._policy.may_follow(one, "sitemap") and not self._policy.is_start(one)]
-        return next((one for one in allowed if self._policy.may_be_item(one)), next(iter(allowed), None))
+        tried = [*map(_make_up_sibling, neighbours), _make_up_sibling(urlunsplit((*urlsplit(url)[:2], "/", "", "")))]
+        allowed = [url for url in tried if self._policy.may_follow(url, "sitemap") and not self._policy.is_start(url)]
+        return next((url for url in allowed if self._policy.may_be_item(url)), next(iter(allowed), None))
 
 
 def _is_known(response: Response) -> bool:
@@ -296,7 +296,7 @@ def _is_known(response: Response) -> bool:
 
 
 def _folder(path: str) -> str:
-    """The folder in whose place `_beside` makes up a URL."""
+    """The folder in whose place `_make_up_sibling` makes up a URL."""
     return _split(path)[0] + "/"
 
 
@@ -326,7 +326,7 @@ def made_up_names(host: str) -> tuple[str, str]:
     return f"no-such-page-{digest[:12]}", str(100_000_000 + int(digest[:8], 16) % 899_999_999)
 
 
-def _beside(url: str) -> str:
+def _make_up_sibling(url: str) -> str:
     """A made-up URL in the place of another: a number where that has one, else a word, with the same suffix."""
     parts = urlsplit(url)
     folder, name, ending = _split(parts.path)

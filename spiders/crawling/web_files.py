@@ -70,7 +70,7 @@ class WebFiles:
                 except OSError as error:  # which the server gives for this one
                     if not folder:
                         raise self._refusal(error) from error
-                    yield NotRead(folder, "error", _told(error), is_folder=True)
+                    yield NotRead(folder, "error", _describe_error(error), is_folder=True)
                     continue
                 below = ((f"{folder}{name}", self._pattern.below(rest, name[:-1])) for name in names if name[-1] == "/")
                 waiting += [(path, left) for path, left in below if left]
@@ -87,8 +87,8 @@ class WebFiles:
         links = (joined(url, href) for href in Selector(page or "<p>").xpath("//a/@href").getall())
         targets = (link.partition("#")[0] for link in links if link is not None)
         here = unquote(url.partition("?")[0])
-        found = (unquote(target.partition("?")[0]) for target in targets)
-        names = (path.removeprefix(here) for path in found if path.startswith(here))
+        paths = (unquote(target.partition("?")[0]) for target in targets)
+        names = (path.removeprefix(here) for path in paths if path.startswith(here))
         return list(dict.fromkeys(name for name in names if name.strip("./") and "/" not in name[:-1]))
 
     def _looked_at(self, name: str) -> RemoteFile | NotRead:
@@ -100,9 +100,9 @@ class WebFiles:
             if error.code in (404, 410):
                 return NotRead(name, "gone", "its folder lists it, and it is not there")
             if error.code not in (405, 501):  # it may be read all the same
-                return NotRead(name, "error", _told(error))
+                return NotRead(name, "error", _describe_error(error))
         except OSError as error:
-            return NotRead(name, "error", _told(error))
+            return NotRead(name, "error", _describe_error(error))
         length, changed = headers.get("Content-Length", ""), headers.get("Last-Modified", "")
         etag = headers.get("ETag") or (f"{changed} {length}" if changed else "")
         return RemoteFile(name, etag, int(length) if length.isdecimal() else None, partial(self._read, url))
@@ -139,7 +139,7 @@ class WebFiles:
         hint = f"curl -I {self._top}"
         if code in (401, 403):
             kind, hint = CredentialRefused, 'auth: {user: "${USER}", password: "${PASSWORD}"}, and may they list it?'
-        return kind(f"{self._top} cannot be listed: {_told(error)}", where=f"source {self._name}", hint=hint)
+        return kind(f"{self._top} cannot be listed: {_describe_error(error)}", where=f"source {self._name}", hint=hint)
 
 
 class _OnSameHost(HTTPRedirectHandler):
@@ -167,7 +167,7 @@ def _body(answer: Any, size: int) -> bytes:
     return body
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, HTTPError):
         where = error.headers.get("Location") if 300 < error.code < 400 else None
         return f"the server answers {error.code}{f', and leads to {where}' if where else ''}"
