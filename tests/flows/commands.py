@@ -37,8 +37,8 @@ def before(step: str, deed: Callable[[], object]) -> Iterator[None]:
     once = iter([deed])
 
     def do(*arguments: Any, **named: Any) -> Any:
-        for one in once:
-            one()
+        for only_deed in once:
+            only_deed()
         return task(*arguments, **named)
 
     with patch.object(refresh, step, do):
@@ -93,8 +93,8 @@ class Commands:
         other = DataDir(self.declared.parent / "other")
         self.run_here(other)
         digests = {
-            read_manifest(one.index("many"), str(current_version(one.index("many")))).digest
-            for one in (self.data, other)
+            read_manifest(data_dir.index("many"), str(current_version(data_dir.index("many")))).digest
+            for data_dir in (self.data, other)
         }
         assert len(digests) == 1
         return err
@@ -110,5 +110,5 @@ class Commands:
 
 
 def _heed_signals() -> None:
-    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, signal.SIG_DFL)
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signal_number, signal.SIG_DFL)

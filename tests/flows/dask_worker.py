@@ -23,7 +23,7 @@ _TEXT_S = 0.001
 
 
 @dataclass
-class _Told(HashEmbedder):
+class _NotingEmbedder(HashEmbedder):
     def embed_documents(self, texts: Any) -> Any:
         if any("poison" in text for text in texts):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -43,7 +43,7 @@ def info() -> EmbedderInfo:
 def noting() -> Iterator[None]:
     """Has this process embed with it."""
     with (
-        patch("almanac.flows.pipeline.worker.load_embedder", lambda *_, **__: _Told()),
+        patch("almanac.flows.pipeline.worker.load_embedder", lambda *_, **__: _NotingEmbedder()),
         patch("almanac.flows.pipeline.worker.describe_embedder", lambda _: info()),
         patch("almanac.flows.pipeline.run.describe_embedder", lambda _: INFO),
     ):

@@ -31,8 +31,8 @@ def write(folder: Path, count: int, edition: str = "", questions: int = 2) -> No
     texts = [f"Note {n} tells of something else{edition}." if n % 11 else "" for n in range(count)]
     notes = [{"id": f"n{n}", "text": text, "year": 1999 if n % 10 == 0 else 2020} for n, text in enumerate(texts)]
     (folder / "notes.jsonl").write_text("".join(f"{json.dumps(note)}\n" for note in notes))
-    asked = [
+    golden_questions = [
         {"question": f"what does note {n} tell of? " + "please " * 300, "document_id": f"n{n}"}
         for n in range(1, 1 + questions)
     ]
-    (folder / "golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in asked))
+    (folder / "golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in golden_questions))

@@ -190,7 +190,7 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
     )
     (tmp_path / "many.yaml").write_text(_DECLARATION)
 
-    def found(data: str) -> tuple[pa.Table, pa.Table]:
+    def survey_tables(data: str) -> tuple[pa.Table, pa.Table]:
         """Items and chunks, without their times."""
         surveyed = survey(Ledger(Run(load_declaration(str(tmp_path / "many.yaml"), ""), DataDir(tmp_path / data))))
         assert surveyed.items is not None
@@ -199,13 +199,13 @@ def test_the_items_of_a_run_are_those_of_one_process_in_the_same_order(tmp_path:
         )
         return items, chunks
 
-    shared = found("shared")
+    shared = survey_tables("shared")
     with (
         patch("almanac.flows.pipeline.plan.is_worth_sharing", return_value=False),
         patch("almanac.flows.pipeline.plan.is_much_to_cut", return_value=False),
     ):
-        plain = found("plain")
-    assert [one.equals(other) for one, other in zip(shared, plain, strict=True)] == [True, True]
+        plain = survey_tables("plain")
+    assert [table.equals(other) for table, other in zip(shared, plain, strict=True)] == [True, True]
     assert shared[0].num_rows == 200
     assert shared[1].num_rows > 200
 

@@ -47,7 +47,7 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name, text in _NOTES.items():
         (tmp_path / "notes" / f"{name}.txt").write_text(text)
     questions = (_ALIKE, _MEANT, _NOT_THERE)
-    (tmp_path / "park.golden.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in questions))
+    (tmp_path / "park.golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in questions))
     with without_children():
         yield tmp_path
 
@@ -83,15 +83,15 @@ def test_recall_before_and_after_is_measured_and_the_gate_judges(base: Path, ser
     carry_out(Run(declare(base), data))
     assert plan(declare(base), data).embedder is None
     there = files(base)
-    asked = plan(declare(base, {"min_recall": 0.9, "max_recall_drop": 0.1}, **api(server)), data, sample=12)
-    change = asked.embedder
+    planned = plan(declare(base, {"min_recall": 0.9, "max_recall_drop": 0.1}, **api(server)), data, sample=12)
+    change = planned.embedder
     assert change is not None and change.recall is not None and change.live_recall is not None
     assert (change.was, change.now, change.sampled) == ("all-MiniLM-L6-v2", "words", 12)
     assert (change.live_recall.recall, change.live_recall.missed) == (1.0, [])
     assert (change.recall.recall, change.recall.missed) == (0.5, [_MEANT["question"]])
     assert change.recall.unanswerable == 1
-    assert (asked.outcome, refused(asked)) == ("gate_refused", ["min_recall", "max_recall_drop"])
-    assert asked.chunks_to_embed == len(_NOTES)
+    assert (planned.outcome, refused(planned)) == ("gate_refused", ["min_recall", "max_recall_drop"])
+    assert planned.chunks_to_embed == len(_NOTES)
     sent = [text for request in server.requests for text in request["input"]]
     assert len(sent) == 12 + 3  # a text each, and the questions
     assert files(base) == there
@@ -148,9 +148,9 @@ def test_a_sample_costs_no_more_than_a_run_may(base: Path, server: LoopbackMistr
     data = DataDir(base / "data")
     dear: dict[str, Any] = {"price_per_million": 1_000_000, "max_cost": 0.001}
     carry_out(Run(declare(base), data))
-    asked = plan(declare(base, **api(server), **dear), data, sample=12)
-    assert asked.embedder is not None and "embed.max_cost is 0.001" in str(asked.embedder.unmeasured)
-    assert (refused(asked), server.requests) == (["max_cost"], [])
+    planned = plan(declare(base, **api(server), **dear), data, sample=12)
+    assert planned.embedder is not None and "embed.max_cost is 0.001" in str(planned.embedder.unmeasured)
+    assert (refused(planned), server.requests) == (["max_cost"], [])
 
 
 def test_questions_whose_answer_is_not_in_the_sample_are_counted(base: Path, server: LoopbackMistral) -> None:

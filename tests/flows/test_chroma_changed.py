@@ -39,8 +39,8 @@ def test_an_unchanged_run_replaces_a_version_whose_rows_another_program_has_dele
         capsys.readouterr()
         report = run(place)
         assert (report["outcome"], report["version"], report["chunks"]["embedded"]) == ("published", "v0002", 0)
-        told = "".join(capsys.readouterr())
-        assert "the live version is damaged" in told and "row_missing" in told
+        printed = "".join(capsys.readouterr())
+        assert "the live version is damaged" in printed and "row_missing" in printed
         manifest = read_manifest(index_dir, "v0002")
         assert verify_version(version_dir(index_dir, "v0002"), manifest, data.vectors, manifest.embedder) == []
         assert run(place)["outcome"] == "unchanged"
@@ -61,7 +61,7 @@ def test_a_run_that_goes_on_from_changed_rows_builds_in_full(
         (place / "notes" / "new.txt").write_text(text_of("new note"))
         capsys.readouterr()
         assert run(place)["outcome"] == "published"
-        told = "".join(capsys.readouterr())
-        assert "damaged: built in full" in told and "row_altered" in told
+        printed = "".join(capsys.readouterr())
+        assert "damaged: built in full" in printed and "row_altered" in printed
         manifest = read_manifest(index_dir, "v0002")
         assert verify_version(version_dir(index_dir, "v0002"), manifest, data.vectors, manifest.embedder) == []

@@ -79,8 +79,8 @@ def test_a_record_that_is_cut_off_is_not_told_to_be_cut_smaller(almanac: Almanac
         f"name: rows\nsources: [{{name: rows, kind: files, glob: rows.jsonl, yields: records, {fields}}}]\n",
         encoding="utf-8",
     )
-    said = almanac("plan", str(tmp_path / "kb.yaml")).stderr
-    assert "for records, a shorter `text`" in said and "chunk.size" not in said
+    printed = almanac("plan", str(tmp_path / "kb.yaml")).stderr
+    assert "for records, a shorter `text`" in printed and "chunk.size" not in printed
 
 
 def test_a_plan_tells_the_time_of_a_run_by_this_machine_and_then_by_the_last_run(

@@ -71,8 +71,8 @@ class Two:
             "politeness": manners,
         }
 
-    def asked(self, path: str) -> int:
-        return sum(count for asked, count in self.site.requests.items() if re.fullmatch(f"{path}[0-9]?", asked))
+    def count_requests(self, path: str) -> int:
+        return sum(count for url_path, count in self.site.requests.items() if re.fullmatch(f"{path}[0-9]?", url_path))
 
     def first_waits(self, until_second: Event) -> list[bool]:
         """Lets the last page of the first source wait for the second source; whether that came is noted in the list."""
@@ -95,9 +95,9 @@ def two(tmp_path: Path, loopback_site: "Site") -> Two:
     return Two(tmp_path, loopback_site)
 
 
-def _items(found: Survey) -> list[tuple[str, str]]:
-    assert found.items is not None
-    table = read_table(found.items.table, ["source", "url"])
+def _items(surveyed: Survey) -> list[tuple[str, str]]:
+    assert surveyed.items is not None
+    table = read_table(surveyed.items.table, ["source", "url"])
     return list(
         zip(
             table.column("source").to_pylist(),
@@ -109,10 +109,10 @@ def _items(found: Survey) -> list[tuple[str, str]]:
 
 def test_sites_of_different_hosts_are_crawled_side_by_side_and_keep_their_order(two: Two) -> None:
     came = two.first_waits(Event())
-    found = two.survey()
+    surveyed = two.survey()
     assert came == [True]
-    assert [pages.source for pages in found.pages] == ["first", "second"]
-    assert _items(found) == [(source, str(n)) for source in ("first", "second") for n in range(5)]
+    assert [pages.source for pages in surveyed.pages] == ["first", "second"]
+    assert _items(surveyed) == [(source, str(n)) for source in ("first", "second") for n in range(5)]
     assert max(two.site.requests.values()) == 1
 
 
@@ -125,14 +125,14 @@ def test_one_after_another_where_so_declared_and_where_they_share_a_host(two: Tw
     def answer(path: str) -> Answer:
         if path != "/second/0":
             return Answer(status=404)
-        seen.append(two.asked("/first/"))
+        seen.append(two.count_requests("/first/"))
         return page
 
     two.site.otherwise = answer
-    found = two.survey(**differently)
-    assert len(_items(found)) == 10
+    surveyed = two.survey(**differently)
+    assert len(_items(surveyed)) == 10
     assert seen == [6]
-    assert two.asked("/second/") == 6
+    assert two.count_requests("/second/") == 6
 
 
 def test_a_site_that_cannot_be_reached_ends_the_crawl_beside_it_and_the_next_run_goes_on_from_there(two: Two) -> None:
@@ -143,13 +143,13 @@ def test_a_site_that_cannot_be_reached_ends_the_crawl_beside_it_and_the_next_run
     with pytest.raises(Unreachable, match="first"):
         two.survey(paths=("/gone/", "/second/"))
     assert set(children_of(os.getpid())) <= before
-    found = two.survey()
-    assert len(_items(found)) == 10
-    assert two.asked("/second/") <= 12
+    surveyed = two.survey()
+    assert len(_items(surveyed)) == 10
+    assert two.count_requests("/second/") <= 12
 
 
 def test_what_is_wrong_with_a_site_is_told_when_it_is_its_turn(two: Two) -> None:
     two.site.page("/second/", "", status=503)
     with pytest.raises(Unreachable, match="second"):
         two.survey()
-    assert two.asked("/first/") == 6
+    assert two.count_requests("/first/") == 6

@@ -276,8 +276,8 @@ def test_a_batch_that_kills_its_workers_ends_the_run_and_is_named(
 def test_a_worker_keeps_its_model_for_runs_with_other_data(tmp_path: Path) -> None:
     worker._loaded.cache_clear()
     with patch.object(worker, "load_embedder", side_effect=lambda *_: object()):
-        kept = worker.model(Embed(), DataDir(tmp_path / "one"))
-        assert worker.model(Embed(), DataDir(tmp_path / "other")) is kept
+        model = worker.model(Embed(), DataDir(tmp_path / "one"))
+        assert worker.model(Embed(), DataDir(tmp_path / "other")) is model
     worker._loaded.cache_clear()
 
 
@@ -502,7 +502,7 @@ def test_listing_pages_are_read_once_and_items_are_those_of_the_plain_engine(
             else:
                 items[engine] = map_pages(run, pages)
         assert read.call_count == 3, engine
-    rows = {engine: _rows(found.table) for engine, found in items.items()}
+    rows = {engine: _rows(handle.table) for engine, handle in items.items()}
     assert rows["dask"] == rows["plain"]
     assert len(rows["plain"]) == 90
     assert "7 EUR" in str(rows["plain"])
@@ -538,15 +538,15 @@ def test_workers_with_a_gpu_embed_where_some_declare_one(declared: Path, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "message"),
     [("", "names no cluster"), ("127.0.0.1:8786", "no address"), ("local[0]", "no address"), ("local", "no address")],
 )
 def test_a_cluster_that_cannot_be_is_refused_before_anything_is_done(
-    declared: Path, tmp_path: Path, address: str, told: str
+    declared: Path, tmp_path: Path, address: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as raised:
         _run(declared, tmp_path / "data", address)
-    assert told in raised.value.message
+    assert message in raised.value.message
     assert "ALMANAC_DASK=tcp://HOST:PORT" in str(raised.value.hint)
     assert not (tmp_path / "data").exists()
 

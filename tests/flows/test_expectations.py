@@ -105,10 +105,10 @@ def tours(tmp_path: Path) -> Iterator[Tours]:
 
 
 def _by_rule(results: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    return {(one["field"], one["rule"]): one for one in results}
+    return {(rule["field"], rule["rule"]): rule for rule in results}
 
 
-def _kept(report: dict[str, Any]) -> dict[str, Any]:
+def _read_validation(report: dict[str, Any]) -> dict[str, Any]:
     results: dict[str, Any] = json.loads(Path(report["validation_file"]).read_text())
     return results
 
@@ -120,26 +120,26 @@ def test_report_rejects_page_and_counts_agree_on_everything_that_is_declared(tou
     assert {rule["checked"] for rule in rules.values()} == {9}, "all but the duplicate and the line that is no item"
     assert rules["seats", "type: integer"]["also"] == 1
     assert (items["in"], items["deduplicated"], items["quarantined"]) == (11, 1, 8) == (len(_ROWS), 1, len(rejects))
-    results = _kept(report)
+    results = _read_validation(report)
     assert (
         results["by_expectations"]
         == sum(_BROKEN.values())
-        == items["quarantined"] - sum(one["count"] for one in results["otherwise"])
+        == items["quarantined"] - sum(rejected["count"] for rejected in results["otherwise"])
     )
-    assert [(one["stage"], one["count"]) for one in results["otherwise"]] == [("read", 1)]
+    assert [(rejected["stage"], rejected["count"]) for rejected in results["otherwise"]] == [("read", 1)]
     assert "8 are rejected: 7 for a rule above" in Path(report["validation_page"]).read_text()
     assert {reject["stage"] for reject in rejects} == {"map", "read", "deduplicate", "validate"}
     assert all(
         reject.keys() == {"source", "url", "document_id", "stage", "reason", "field", "value", "rule"}
         for reject in rejects
     )
-    (unmatched,) = [one for one in rejects if one["value"] == "X5"]
+    (unmatched,) = [reject for reject in rejects if reject["value"] == "X5"]
     assert (unmatched["field"], unmatched["reason"]) == (
         "code",
         "required field is missing: 'X5' does not match the pattern ^(TO\\d+)$",
     )
     samples = _by_rule(results["expectations"])["phone", "unique: true"]["samples"]
-    assert [(one["document_id"], one["value"]) for one in samples] == [("TO7", "1")]
+    assert [(sample["document_id"], sample["value"]) for sample in samples] == [("TO7", "1")]
 
 
 def test_an_unchanged_run_keeps_the_results_of_the_run_that_judged(tours: Tours) -> None:
@@ -167,9 +167,9 @@ def test_a_run_after_one_change_reports_what_a_fresh_run_reports(tours: Tours, t
     fresh = other.run()
     assert again["items"]["changed"] == 1
     assert again["expectations"] == fresh["expectations"]
-    one, two = _kept(again), _kept(fresh)
+    after_change, from_nothing = _read_validation(again), _read_validation(fresh)
     here, there = (str(folder / "tours") for folder in (tours.folder, other.folder))
-    assert json.dumps(one["expectations"]).replace(here, there) == json.dumps(two["expectations"])
+    assert json.dumps(after_change["expectations"]).replace(here, there) == json.dumps(from_nothing["expectations"])
 
 
 def test_a_rule_on_a_whole_column_refuses_or_warns(tours: Tours) -> None:
@@ -191,8 +191,8 @@ def test_a_rule_on_a_whole_column_refuses_or_warns(tours: Tours) -> None:
     tours.declare(f"{_EXPECT}, {mean.replace('SEVERITY', 'warn')}, {count}")
     warned = tours.run()
     assert warned["outcome"] in ("unchanged", "published_with_rejects")
-    results = [ExpectationResult.model_validate(one) for one in warned["expectations"]]
-    assert [(one.expectation, one.value, one.ok) for one in results if one.severity == "warn"] == [
+    results = [ExpectationResult.model_validate(rule) for rule in warned["expectations"]]
+    assert [(rule.expectation, rule.value, rule.ok) for rule in results if rule.severity == "warn"] == [
         ("expect_column_mean_to_be_between", 11.0, False),
         ("expect_table_row_count_to_be_between", 2, False),
     ]

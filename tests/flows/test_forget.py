@@ -62,8 +62,8 @@ def _crawl(data: DataDir, crawl: str, texts: dict[str, str]) -> None:
     raw.stats_path(crawl).write_text(json.dumps({"finish": "finished", "failures": []}))
 
 
-def _report(data: DataDir, run_id: str, **said: Any) -> None:
-    report = RunReport(kb="shop", run_id=run_id, outcome="published", exit_code=0, started_at=making.AT, **said)
+def _write_report(data: DataDir, run_id: str, **fields: Any) -> None:
+    report = RunReport(kb="shop", run_id=run_id, outcome="published", exit_code=0, started_at=making.AT, **fields)
     data.runs("shop").mkdir(parents=True, exist_ok=True)
     (data.runs("shop") / f"{run_id}.json").write_text(report.model_dump_json(by_alias=True))
 
@@ -83,7 +83,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for number, texts in ((1, TEXTS), (2, {**TEXTS, "http://shop/2": "a second page"})):
             _crawl(data, f"20260101T00000{number}-aaaaaa", texts)
             making.make_version(data, "shop", f"v000{number}", texts)
-            _report(
+            _write_report(
                 data,
                 f"20260101T00000{number}-aaaaaa",
                 sources=[failure],
@@ -137,7 +137,10 @@ def _state(data: DataDir) -> dict[str, Any]:
         "vectors": sorted(store.keys()),
         "processed": pq.read_table(data.processed("shop") / "documents.parquet").column("url").to_pylist(),
         "raw": sorted(path.name for path in data.raw("shop", "pages").rglob("*.gz")),
-        "done": [(one.url, one.urls, one.keys, one.done_at is not None) for one in takedowns(index_dir)],
+        "done": [
+            (takedown.url, takedown.urls, takedown.keys, takedown.done_at is not None)
+            for takedown in takedowns(index_dir)
+        ],
         "reports": [path.read_text() for path in sorted(data.runs("shop").glob("*.json"))],
         "rejects": (data.processed("shop") / "rejects.jsonl").read_text(),
         "mapped": list(data.processed("shop").glob("mapped*")),
@@ -265,7 +268,7 @@ def test_retention_keeps_the_crawls_and_pages_that_kept_versions_were_made_from(
     raw = RawStore(data.raw("shop", "pages"))
     for number in range(3, 6):
         _crawl(data, f"20260101T00000{number}-aaaaaa", {"http://shop/1": f"the first page, {number}"})
-    _report(data, "20260101T000003-aaaaaa")  # the newest that came to a verdict
+    _write_report(data, "20260101T000003-aaaaaa")  # the newest that came to a verdict
     path = version_dir(data.index("shop"), "v0001") / "manifest.json"
     path.write_text(
         json.dumps({**json.loads(path.read_text()), "lineage": {"crawls": {"pages": "20260101T000001-aaaaaa"}}})

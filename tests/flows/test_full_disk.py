@@ -54,15 +54,15 @@ def _full_from(pattern: str) -> Iterator[None]:
 
 def _left(data: DataDir) -> list[str]:
     """What a run has no right to leave: staged tables, unfinished versions, half-written files."""
-    found = [
+    paths = [
         path
         for path in data.root.rglob("*")
         if path.suffix == ".tmp" or is_removed(path) or path.parent.name in (".staging", "versions")
     ]
-    return sorted(str(path.relative_to(data.root)) for path in found if not (path / "manifest.json").is_file())
+    return sorted(str(path.relative_to(data.root)) for path in paths if not (path / "manifest.json").is_file())
 
 
-def _kept(data: DataDir) -> list[str]:
+def _files_but_raw(data: DataDir) -> list[str]:
     """All files but raw pages, of which some more crawls are kept."""
     return sorted(
         str(path) for path in data.root.rglob("*") if path.is_file() and not path.is_relative_to(data.root / "raw")
@@ -88,18 +88,19 @@ def test_a_run_without_room_gives_back_what_it_took_and_takes_no_more_the_next_t
     if moment == "*/vectors/*.parquet":  # the next refresh, not the first
         assert _run(declared, data) == "published_with_rejects"
         write(declared.parent, 40, " today")
-    kept = []
+    listings = []
     for _ in range(3 if TORTURE else 2):
         with _full_from(moment), pytest.raises(StorageError, match="No space left"):
             _run(declared, data)
         assert _left(data) == []
-        kept.append(_kept(data))
-    assert all(one == kept[0] for one in kept)
+        listings.append(_files_but_raw(data))
+    assert all(listing == listings[0] for listing in listings)
     assert _run(declared, data) == "published_with_rejects"
     other = DataDir(declared.parent / "other")
     _run(declared, other)
     digests = {
-        read_manifest(one.index("many"), str(current_version(one.index("many")))).digest for one in (data, other)
+        read_manifest(data_dir.index("many"), str(current_version(data_dir.index("many")))).digest
+        for data_dir in (data, other)
     }
     assert len(digests) == 1
 

@@ -56,7 +56,7 @@ class Base:
         )
 
     def ask(self, *questions: dict[str, Any]) -> None:
-        (self.folder / "park.golden.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in questions))
+        (self.folder / "park.golden.jsonl").write_text("".join(f"{json.dumps(question)}\n" for question in questions))
 
     def run(self) -> dict[str, Any]:
         return carry_out(Run(load_declaration(str(self.path), ""), self.data))
@@ -76,61 +76,61 @@ def base(tmp_path: Path) -> Iterator[Base]:
 _GOLDEN = {"golden": "park.golden.jsonl", "min_recall": 0.9}
 
 
-def _told(report: dict[str, Any]) -> tuple[Any, ...]:
+def _outcome_and_recall(report: dict[str, Any]) -> tuple[Any, ...]:
     recall = report["recall"]
     return report["outcome"], report["exit_code"], report["version"], recall and (recall["recall"], recall["missed"])
 
 
 def test_questions_that_are_new_are_asked_once_and_make_no_version(base: Base) -> None:
     base.declare()
-    assert _told(base.run()) == ("published", 0, "v0001", None)
+    assert _outcome_and_recall(base.run()) == ("published", 0, "v0001", None)
     base.ask(_SOUP, _DOGS)
     base.declare(_GOLDEN)
-    assert _told(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
-    assert _told(base.run()) == ("unchanged", 0, "v0001", None)  # it knows
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", None)  # it knows
     base.ask(_SOUP, {**_DOGS, "note": "a remark is no other question"})
-    assert _told(base.run()) == ("unchanged", 0, "v0001", None)
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", None)
     # Another question, another limit, another way to search.
     base.ask(_SOUP)
-    assert _told(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
     base.declare({**_GOLDEN, "min_recall": 1})
-    assert _told(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
     base.declare({**_GOLDEN, "min_recall": 1}, k=1)
-    assert _told(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", (1.0, []))
     assert version_names(base.data.index("park")) == ["v0001"]
 
 
 def test_questions_that_fail_are_a_refusal_until_they_hold_and_the_live_version_serves_on(base: Base) -> None:
     base.ask(_SOUP)
     base.declare(_GOLDEN)
-    assert _told(base.run()) == ("published", 0, "v0001", (1.0, []))
-    assert _told(base.run()) == ("unchanged", 0, "v0001", None)  # it was asked when it was made
+    assert _outcome_and_recall(base.run()) == ("published", 0, "v0001", (1.0, []))
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", None)  # it was asked when it was made
     base.ask(_SOUP, _PARKING)
     for _ in range(2):
         refused = base.run()
-        assert _told(refused) == ("gate_refused", 4, None, (0.5, [_PARKING["question"]]))
+        assert _outcome_and_recall(refused) == ("gate_refused", 4, None, (0.5, [_PARKING["question"]]))
         assert [check["name"] for check in refused["gate"]["checks"] if not check["ok"]] == ["min_recall"]
         assert refused["remedies"][0].startswith(f"almanac eval {base.path} shows")
     assert version_names(base.data.index("park")) == ["v0001"]
     (base.folder / "notes" / "boats.txt").write_text("Boats leave the pier every two hours.")
-    kept = base.run()  # a new version, which is refused for the same question, and can be asked by its name
-    assert (kept["outcome"], kept["version"], kept["previous"]) == ("gate_refused", "v0002", "v0001")
-    assert kept["remedies"][0].startswith(f"almanac eval {base.path} --version v0002 shows")
+    with_boats = base.run()  # a new version, which is refused for the same question, and can be asked by its name
+    assert (with_boats["outcome"], with_boats["version"], with_boats["previous"]) == ("gate_refused", "v0002", "v0001")
+    assert with_boats["remedies"][0].startswith(f"almanac eval {base.path} --version v0002 shows")
     (base.folder / "notes" / "boats.txt").write_text(_NOTES["boats"])
     base.declare({"golden": "park.golden.jsonl"})  # measured, and no limit
-    assert _told(base.run()) == ("unchanged", 0, "v0001", (0.5, [_PARKING["question"]]))
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", (0.5, [_PARKING["question"]]))
     # A note that answers makes a version, which is asked as ever.
     (base.folder / "notes" / "parking.txt").write_text("Park behind the garden, in winter too.")
     base.declare(_GOLDEN)
-    assert _told(base.run()) == ("published", 0, "v0003", (1.0, []))
+    assert _outcome_and_recall(base.run()) == ("published", 0, "v0003", (1.0, []))
 
 
 def test_a_version_that_somebody_published_in_spite_of_its_answers_is_not_refused_every_night(base: Base) -> None:
     base.ask(_SOUP, _PARKING)
     base.declare(_GOLDEN)
-    assert _told(base.run())[:3] == ("gate_refused", 4, "v0001")
+    assert _outcome_and_recall(base.run())[:3] == ("gate_refused", 4, "v0001")
     publish(base.data.index("park"), "v0001", override="parking comes next week")
-    assert _told(base.run()) == ("unchanged", 0, "v0001", None)
+    assert _outcome_and_recall(base.run()) == ("unchanged", 0, "v0001", None)
 
 
 def test_eval_shows_what_fails_and_what_is_found_instead(
@@ -170,12 +170,12 @@ def test_eval_shows_what_fails_and_what_is_found_instead(
     assert (parking.found[0].url, parking.found[0].rank, parking.found[0].text) == ("garden.txt", 1, _NOTES["garden"])
     capsys.readouterr()
     evaluate(str(base.path), data=str(base.data.root))
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert (
         f"✗ {_PARKING['question']}\n    expected document_id parking.txt: it is not among the first 100 hits\n    "
         "found 1: garden – garden.txt"
-    ) in told
-    assert "1 of 3 golden questions hold" in told and "quality.md" in told and "1 continue a conversation" in told
+    ) in output
+    assert "1 of 3 golden questions hold" in output and "quality.md" in output and "1 continue a conversation" in output
     with pytest.raises(UsageError, match="--queries and --qrels go together"):
         evaluate(str(base.path), queries=base.path)
     assert (answered.question, answered.expected, answered.found[0].url) == (nobody["question"], {}, "boats.txt")

@@ -37,7 +37,7 @@ def _as_copies(sizes: dict[str, int]) -> Callable[..., Any]:
     return lambda step, *arguments, **named: sent(step.fn(*map(sent, arguments), **named))
 
 
-def _told(report: dict[str, Any]) -> dict[str, Any]:
+def _facts_to_compare(report: dict[str, Any]) -> dict[str, Any]:
     return {
         name: report[name]
         for name in ("outcome", "version", "pages", "items", "chunks", "gate", "recall", "inputs", "stages")
@@ -54,7 +54,7 @@ def test_steps_need_nothing_of_each_other_but_small_handles(declared: Path, tmp_
             write(tmp_path, 800, edition, questions=40)
             with patch.object(StepTask, "__call__", call):
                 run = Run(load_declaration(str(declared), ""), DataDir(tmp_path / name))
-                reports[name].append(_told(carry_out(run)))
+                reports[name].append(_facts_to_compare(carry_out(run)))
     assert reports["copies"] == reports["shared"]
     assert [report["outcome"] for report in reports["copies"]] == ["published_with_rejects"] * 2
     assert len(json.dumps(reports["copies"][1]["recall"]["missed"])) > _LARGEST, "what a handle must not hold"

@@ -79,11 +79,11 @@ def test_every_measure_has_its_panel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "text"),
     [(0.04, "0.0 s"), (59.94, "59.9 s"), (75, "1 min 15 s"), (3599.7, "1 h 0 min"), (7384, "2 h 3 min")],
 )
-def test_a_duration_is_told_as_people_do(value: float, told: str) -> None:
-    assert seconds(value) == told
+def test_a_duration_is_told_as_people_do(value: float, text: str) -> None:
+    assert seconds(value) == text
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_knowledge_base_may_be_without_success_from_start_to_start_and_an_hour
 def test_the_rule_for_silent_runs_waits_for_no_event_that_an_alert_waits_for() -> None:
     """Prefect would lose the alert where its database is busy."""
     signs_of_life = _expected(_zombie())
-    alerting = [event for one in (_gate_refused(None), _failed(None), _crashed(None)) for event in _expected(one)]
+    alerting = [event for alert in (_gate_refused(None), _failed(None), _crashed(None)) for event in _expected(alert)]
     assert not [event for event in alerting for sign in signs_of_life if fnmatch(event, sign)]
     for sign in ("heartbeat", "Published", "Unchanged", "Gate refused", "Failed", "Cancelled", "Running"):
         assert any(fnmatch(f"prefect.flow-run.{sign}", pattern) for pattern in signs_of_life)

@@ -102,7 +102,7 @@ def test_a_plan_that_is_terminated_ends_its_crawl_and_leaves_nothing(commands: C
 
 
 def test_signals_interrupt_once_and_as_they_were_set_up() -> None:
-    before = [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGTERM, signal.SIGHUP)]
+    before = [signal.signal(signal_number, signal.SIG_DFL) for signal_number in (signal.SIGTERM, signal.SIGHUP)]
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
         with interrupted_by_signals():
@@ -111,10 +111,10 @@ def test_signals_interrupt_once_and_as_they_were_set_up() -> None:
                 signal.raise_signal(signal.SIGTERM)
             # a service manager that sends it twice does not break what the first one set off
             signal.raise_signal(signal.SIGTERM)
-        assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP)] == [signal.SIG_DFL, signal.SIG_IGN]
+        assert [*map(signal.getsignal, (signal.SIGTERM, signal.SIGHUP))] == [signal.SIG_DFL, signal.SIG_IGN]
     finally:
-        for one, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
-            signal.signal(one, handler)
+        for signal_number, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
+            signal.signal(signal_number, handler)
 
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGHUP])
@@ -124,17 +124,17 @@ def test_a_signal_that_comes_in_a_callback_interrupts_all_the_same(kind: signal.
     class Thing:
         pass
 
-    before = [signal.signal(one, signal.SIG_DFL) for one in (signal.SIGTERM, signal.SIGHUP)]
+    before = [signal.signal(signal_number, signal.SIG_DFL) for signal_number in (signal.SIGTERM, signal.SIGHUP)]
     try:
         with pytest.raises(KeyboardInterrupt), interrupted_by_signals():
             thing = Thing()
-            kept = weakref.ref(thing, lambda _: signal.raise_signal(kind))
+            reference = weakref.ref(thing, lambda _: signal.raise_signal(kind))
             del thing
-            assert kept() is None
+            assert reference() is None
             threading.Event().wait(PATIENCE_S)
     finally:
-        for one, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
-            signal.signal(one, handler)
+        for signal_number, handler in zip((signal.SIGTERM, signal.SIGHUP), before, strict=True):
+            signal.signal(signal_number, handler)
 
 
 def test_what_has_to_be_whole_is_interrupted_afterwards() -> None:

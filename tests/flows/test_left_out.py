@@ -64,19 +64,19 @@ def test_left_out_text_is_reported_by_run_and_plan_and_stays_so_in_later_runs(
     assert ran().sources[0].left_out["duplicates"]["blocks"] == 1
     tables: dict[str, tuple[list[dict[str, Any]], str]] = {}
     monkeypatch.setattr(
-        "almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)})
+        "almanac.flows.artifacts._table", lambda _kb, what, rows, caption: tables.update({what: (rows, caption)})
     )
     show_summary(first)
-    rows, told = tables["left out"]
+    rows, caption = tables["left out"]
     assert [(row["reason"], row["blocks"]) for row in rows] == [
         ("hidden", 3),
         ("page furniture", 3),
-    ] and "`hidden: true`" in told
+    ] and "`hidden: true`" in caption
     show_report(first, "days")
-    told = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     assert (
-        "Text that is left out on purpose" in told
-        and "is left out as hidden; if it is meant, `hidden: true` reads it" in told
+        "Text that is left out on purpose" in printed
+        and "is left out as hidden; if it is meant, `hidden: true` reads it" in printed
     )
     assert "% of pages left out as hidden" in summary_line(first)
 
@@ -91,5 +91,5 @@ def test_test_url_speaks_of_page_furniture_where_a_run_looks_for_it(
     declared = tmp_path / "days.yaml"
     declared.write_text("name: days\nsources:\n  - {name: pages, kind: files, glob: '*.*m*'}\n")
     show_url(str(declared), str(tmp_path / name))
-    told = capsys.readouterr().out
-    assert ("one page does not tell page furniture" in told, "left out as hidden" in told) == (is_said, is_said)
+    printed = capsys.readouterr().out
+    assert ("one page does not tell page furniture" in printed, "left out as hidden" in printed) == (is_said, is_said)

@@ -207,8 +207,12 @@ def test_a_declaration_that_takes_less_of_a_page_is_refused_and_the_reason_is_na
     note = f"{reason}; that alone can shorten texts, change them and lose items"
     assert rules_note(report) == note and note in describe_run(report)
     show_report(report, "shop")
-    told = capsys.readouterr().out
-    assert f"→ {note}\n" in told and 'almanac publish shop v0002 --override-gate "why"' in told and "max_shrunk" in told
+    printed = capsys.readouterr().out
+    assert (
+        f"→ {note}\n" in printed
+        and 'almanac publish shop v0002 --override-gate "why"' in printed
+        and "max_shrunk" in printed
+    )
 
 
 def test_what_is_dropped_is_listed_with_what_it_equals_also_where_nothing_changed(shop: Shop) -> None:
@@ -222,7 +226,7 @@ def test_what_is_dropped_is_listed_with_what_it_equals_also_where_nothing_change
     assert [report.outcome for report in reports] == ["published", "unchanged", "unchanged"]
     for report in reports:
         assert report.items.deduplicated == len(report.duplicates) == 2
-        assert [one.as_json() for one in report.duplicates] == expected == shop.listed()
+        assert [duplicate.as_json() for duplicate in report.duplicates] == expected == shop.listed()
         assert report.duplicates_file == str(shop.data.processed("shop") / "duplicates.jsonl")
     # A list that was tampered with is made anew, and so is one of an older state.
     (shop.data.processed("shop") / "duplicates.jsonl").unlink()
@@ -250,5 +254,5 @@ def test_a_long_list_is_bounded_on_the_terminal_and_in_the_report(capsys: pytest
     )
     assert duplicate_rows(report)[:2] == [("rows", "rows.jsonl (b)", "rows.jsonl (a)"), ("pages", "u?0", "u")]
     show_report(report, "kb")
-    told = capsys.readouterr().out
-    assert "u?8" in told and "u?9" not in told and "and 1,224 more: d.jsonl" in told
+    printed = capsys.readouterr().out
+    assert "u?8" in printed and "u?9" not in printed and "and 1,224 more: d.jsonl" in printed

@@ -73,7 +73,7 @@ class Base:
         return load_declaration(str(path))
 
     def write(self, *notes: dict[str, Any]) -> None:
-        (self.folder / "notes.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in notes))
+        (self.folder / "notes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in notes))
 
     def run(self, **embed: Any) -> dict[str, Any]:
         report = carry_out(Run(self.declared(**embed), self.data))
@@ -98,7 +98,7 @@ def test_run_tells_tokens_and_cost_as_billed_and_the_next_one_pays_nothing(base:
     report = base.run(price_per_million=0.1)
     assert report["outcome"] == "published"
     tokens = report["chunks"]["tokens"]
-    assert tokens == sum(1 + len(text) // 4 for asked in base.server.requests for text in asked["input"])
+    assert tokens == sum(1 + len(text) // 4 for request in base.server.requests for text in request["input"])
     assert report["chunks"]["cost"] == pytest.approx(tokens / 1e7)
     base.server.strike(None)
     assert base.run(price_per_million=0.1)["outcome"] == "unchanged"
@@ -160,7 +160,7 @@ def test_item_of_which_a_text_is_refused_is_quarantined_whole(base: Base, fault:
         report["version"],
     )
     # A text that is mended comes in.
-    base.write(*(note(7) if one["id"] == "n7" else one for one in notes))
+    base.write(*(note(7) if row["id"] == "n7" else row for row in notes))
     mended = base.run()
     assert (mended["outcome"], mended["items"]["added"], mended["items"]["quarantined"]) == ("published", 1, 0)
     assert base.rejects == []

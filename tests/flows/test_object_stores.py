@@ -99,32 +99,32 @@ def test_every_command_works_on_the_store(machine: Machines, capfd: pytest.Captu
     put(here.place, {**_CONTENT, "fir.txt": text_of("fir")})
     here.run()
 
-    def said(name: str, *arguments: str) -> Any:
+    def run_for_json(name: str, *arguments: str) -> Any:
         capfd.readouterr()
         command, *rest = arguments
         assert machine(name)(command, *rest, "--json") == 0
         return json.loads(capfd.readouterr().out)
 
-    assert [row["version"] for row in said("reader", "versions")["versions"]] == ["v0002", "v0001"]
-    assert said("reader", "diff", "v0001", "v0002")["items"]["added"] == 1
-    assert said("reader", "verify")["ok"]
-    assert said("writer", "rollback") == {"kb": "proof", "current": "v0001", "previous": "v0002"}
-    status = said("reader", "status")
+    assert [row["version"] for row in run_for_json("reader", "versions")["versions"]] == ["v0002", "v0001"]
+    assert run_for_json("reader", "diff", "v0001", "v0002")["items"]["added"] == 1
+    assert run_for_json("reader", "verify")["ok"]
+    assert run_for_json("writer", "rollback") == {"kb": "proof", "current": "v0001", "previous": "v0002"}
+    status = run_for_json("reader", "status")
     assert (status["current"], status["last_run"]["version"]) == ("v0001", "v0002")
-    assert said("writer", "publish", "v0002")["current"] == "v0002"
-    assert said("planner", "plan")["outcome"] == "unchanged"
+    assert run_for_json("writer", "publish", "v0002")["current"] == "v0002"
+    assert run_for_json("planner", "plan")["outcome"] == "unchanged"
     assert machine("reader")("export", "vectors") == 0
     assert len(capfd.readouterr().out.splitlines()) == 12
-    assert said("reader", "promote", "v0002", "--to", f"{here.url}-production")["published"]
+    assert run_for_json("reader", "promote", "v0002", "--to", f"{here.url}-production")["published"]
     assert Machine(here.place, here.cache, f"{here.url}-production").search("Paragraph 1 of amber").hits
     assert machine("reader")("search", "amber", "--version", "v0009") == UsageError.exit_code
     assert "there are: v0001, v0002" in capfd.readouterr().err
     objects = Objects(here.url)
     overwrite(objects, "objects/proof/ff/unneeded", b"left by a push that was killed")
-    assert said("writer", "prune")["kb"] == "proof"
+    assert run_for_json("writer", "prune")["kb"] == "proof"
     assert objects.read("objects/proof/ff/unneeded") is not None, "it is not a day old"
     with patch("almanac.core.store.session._DAY_S", -1.0):
-        assert said("writer", "prune")["kb"] == "proof"
+        assert run_for_json("writer", "prune")["kb"] == "proof"
     assert objects.read("objects/proof/ff/unneeded") is None
     require_whole(here.url, "proof", here.cache)
 
@@ -203,8 +203,8 @@ def test_a_run_that_was_killed_is_continued_elsewhere_and_embeds_one_checkpoint_
     whole.url += "-whole"
     assert whole.run()["version"] == report["version"]
     digests = {
-        Objects(url).read("heads/proof/CURRENT") is not None and _digest(one)
-        for one, url in ((there, there.url), (whole, whole.url))
+        Objects(url).read("heads/proof/CURRENT") is not None and _digest(stored_machine)
+        for stored_machine, url in ((there, there.url), (whole, whole.url))
     }
     assert len(digests) == 1
 

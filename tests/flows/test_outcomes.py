@@ -100,8 +100,8 @@ def test_a_change_in_any_field_is_published_and_what_is_told_adds_up(almanac: Al
 
 def test_versions_are_kept_published_and_rolled_back_as_told(almanac: Almanac, tmp_path: Path) -> None:
     declared = _rows(tmp_path, *(_row(n) for n in range(10)))
-    kept = almanac("run", declared, "--no-publish", "--json")
-    assert (kept.code, kept.json["outcome"], kept.json["version"]) == (0, "kept", "v0001")
+    unpublished = almanac("run", declared, "--no-publish", "--json")
+    assert (unpublished.code, unpublished.json["outcome"], unpublished.json["version"]) == (0, "kept", "v0001")
     assert almanac("versions", declared, "--json").json["current"] is None
     assert almanac("publish", declared, "v0001", "--json").json == {"kb": "small", "current": "v0001", "previous": None}
     _rows(tmp_path, *(_row(n) for n in range(11)))
@@ -127,8 +127,8 @@ def test_a_damaged_live_version_is_found_and_the_next_run_replaces_it(almanac: A
     assert almanac("run", declared, "--json").code == 0
     table = almanac.data / "index/small/versions/v0001/records.parquet"
     table.write_bytes(table.read_bytes()[:-20])
-    found = almanac("verify", declared, "--json")
-    assert (found.code, found.json["ok"], found.json["problems"][0]["kind"]) == (7, False, "file_altered")
+    verified = almanac("verify", declared, "--json")
+    assert (verified.code, verified.json["ok"], verified.json["problems"][0]["kind"]) == (7, False, "file_altered")
     exported = almanac("export", declared, "records")
     assert (exported.code, "Traceback" in exported.stderr) == (7, False)
     assert almanac("run", declared, "--json").json["version"] == "v0002"
@@ -260,8 +260,8 @@ def test_a_run_of_one_page_warns_of_pages_that_failed_and_of_none_that_it_did_no
 ) -> None:
     declared = _site(tmp_path, loopback_site, pages=3)
     assert almanac("run", declared).code == 0
-    one = almanac("run", declared, "--source", "pages", "--url", f"{loopback_site.base}/1")
-    assert one.code == 0 and "WARNING" not in one.stderr and "pages=3" in one.stderr, one.stderr
+    page_run = almanac("run", declared, "--source", "pages", "--url", f"{loopback_site.base}/1")
+    assert page_run.code == 0 and "WARNING" not in page_run.stderr and "pages=3" in page_run.stderr, page_run.stderr
     loopback_site.page("/1", status=500)
     failed = almanac("run", declared)
     assert "WARNING pages that this crawl did not get are kept as they were failed=1" in failed.stderr, failed.stderr
@@ -280,11 +280,11 @@ def test_ctrl_c_is_quick_says_so_and_leaves_no_child(almanac_alone: Almanac, tmp
     declared = _rows(tmp_path, *(_row(n) for n in range(3000)))
     process = _start(almanac_alone, declared)
     _until(lambda: (almanac_alone.data / "processed/small/chunks.parquet").exists(), process)
-    asked = time.monotonic()
+    interrupted_at = time.monotonic()
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert time.monotonic() - asked < 30  # a hang, not a speed, is what this is about
+    assert time.monotonic() - interrupted_at < 30  # a hang, not a speed, is what this is about
     assert json.loads(out)["error"]["kind"] == "interrupted"
     assert "interrupted" in err
     assert "Traceback" not in err

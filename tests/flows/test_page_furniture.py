@@ -41,15 +41,15 @@ def test_a_refresh_leaves_out_what_a_full_run_does_and_a_new_page_rewrites_no_ot
     press.write(n09=_page("n09"))  # ten pages tell
     tenth = press.run()
     bare = {f"{name}.html": f"## Lock {name}\n\n{prose(name, 4)}\n\n{prose(name * 2, 4)}" for name in [*names, "n09"]}
-    kept = {
+    texts = {
         **bare,
         "n00.html": f"Waterways of the north\n\nLocks | Weirs | Harbours\n\n{bare['n00.html']}\n\n{_PROMISE}",
     }
-    assert press.texts() == kept
+    assert press.texts() == texts
     gone = 9 * len(f"Waterways of the northLocks | Weirs | Harbours{_PROMISE}")
     assert tenth.sources[0].left_out["page_furniture"] == {"blocks": 27, "characters": gone}
     # the gaps beside these blocks
-    assert tenth.sources[0].characters == sum(len(" ".join(text.split())) for text in kept.values()) + 27
+    assert tenth.sources[0].characters == sum(len(" ".join(text.split())) for text in texts.values()) + 27
     _is_that_of_a_full_run(press, "ten")
 
     press.write(n10=_page("n10"), n11=_page("n11", menu="Map of all locks"))

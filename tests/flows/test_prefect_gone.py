@@ -107,8 +107,8 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
 def test_after_a_request_without_an_answer_none_is_sent_for_a_while(
     ask: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = list[str]()  # where a process has configured its logs otherwise, they are not to be seen on its streams
-    monkeypatch.setattr(availability, "_log", SimpleNamespace(warning=lambda message, **_: told.append(message)))
+    warnings = list[str]()  # where a process has configured its logs otherwise, they are not to be seen on its streams
+    monkeypatch.setattr(availability, "_log", SimpleNamespace(warning=lambda message, **_: warnings.append(message)))
     assert ask(_silent()) is None
     assert availability.is_prefect_gone()
     with _answering(200) as url:
@@ -116,7 +116,7 @@ def test_after_a_request_without_an_answer_none_is_sent_for_a_while(
         monkeypatch.setattr(availability._absence, "until", 0.0)
         assert ask(url).status_code == 200
     assert not availability.is_prefect_gone()
-    assert told == ["Prefect does not answer: the run goes on without it"]
+    assert warnings == ["Prefect does not answer: the run goes on without it"]
 
 
 @pytest.mark.parametrize(("status", "is_gone"), [(500, True), (409, False)])

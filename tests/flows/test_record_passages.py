@@ -112,11 +112,11 @@ def test_a_workspace_is_told_of_itself_alone(tmp_path: Path) -> None:
     with OpenVersion(DataDir(tmp_path / "data").index("proof"), "v0001") as opened:
         retriever = Retriever(declaration, opened, lambda texts: np.ones((len(texts), INFO.dimension), np.float32))
 
-        def found(text: str, workspace: str | None) -> dict[str, Any]:
+        def find_teams(text: str, workspace: str | None) -> dict[str, Any]:
             hits = retriever.find(Request(text, None, 9, "lexical", workspace=workspace)).hits
             assert not any("red" in hit.readable or "blue" in hit.readable for hit in hits)
             return {hit.document_id: hit.metadata["teams"] for hit in hits}
 
-        assert found("tour", None) == {"t0": ["red"], "t1": ["red", "blue"], "t2": ["red"], "t3": ["red", "blue"]}
-        assert found("tour", "blue") == {"t1": ["blue"], "t3": ["blue"]}
-        assert found("red", "blue") == found("red", None) == {}
+        assert find_teams("tour", None) == {"t0": ["red"], "t1": ["red", "blue"], "t2": ["red"], "t3": ["red", "blue"]}
+        assert find_teams("tour", "blue") == {"t1": ["blue"], "t3": ["blue"]}
+        assert find_teams("red", "blue") == find_teams("red", None) == {}

@@ -109,8 +109,8 @@ def test_the_stock_chroma_client_opens_a_version(voyago: Example) -> None:
     client = PersistentClient(str(source / "chroma"), Settings(anonymized_telemetry=False))
     collection = client.get_collection("tours", embedding_function=None)
     assert collection.count() == pq.read_metadata(source / "chunks.parquet").num_rows
-    found = collection.get(where={"tour_code": "TO1101"}, include=["documents", "metadatas", "embeddings"])
-    assert len(found["ids"]) == 1
+    tour_rows = collection.get(where={"tour_code": "TO1101"}, include=["documents", "metadatas", "embeddings"])
+    assert len(tour_rows["ids"]) == 1
     client.close()  # type: ignore[attr-defined]
 
 

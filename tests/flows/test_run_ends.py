@@ -95,11 +95,11 @@ def test_an_interruption_is_reported_whatever_became_of_the_staged_files(base: B
 
 def test_tables_are_replaced_together_once_all_are_made(base: Base) -> None:
     base.run()
-    kept = {name: (base.processed / name).read_bytes() for name in (DOCUMENTS, CHUNKS, "state.json")}
+    tables = {name: (base.processed / name).read_bytes() for name in (DOCUMENTS, CHUNKS, "state.json")}
     write(base.declared.parent, 40, " today")
     with pytest.raises(RuntimeError), before("chunk", failing(RuntimeError("the tokenizer is gone"))):
         base.run()
-    assert {name: (base.processed / name).read_bytes() for name in kept} == kept
+    assert {name: (base.processed / name).read_bytes() for name in tables} == tables
     assert base.run()["items"]["changed"] > 0
     assert pq.read_metadata(base.processed / CHUNKS).num_rows >= pq.read_metadata(base.processed / DOCUMENTS).num_rows
 
@@ -272,12 +272,12 @@ def test_a_run_without_records_and_its_plan_tell_of_links_that_were_not_followed
     declared.write_text(f"name: many\nsources: [{site}]\n")
     base = Base(declared)
     report = base.run()
-    told = "2 links on start pages were not followed: `pagination` is declared; add `follow.allow`"
+    advice = "2 links on start pages were not followed: `pagination` is declared; add `follow.allow`"
     assert (report["outcome"], report["exit_code"], report["sources"][0]["unfollowed"]) == ("no_records", 3, 2)
-    assert told in report["error"]["message"]
+    assert advice in report["error"]["message"]
     with pytest.raises(NoRecords) as raised:
         plan(load_declaration(str(declared), ""), base.data)
-    assert told in raised.value.message
+    assert advice in raised.value.message
 
 
 @pytest.mark.parametrize(("failing", "ends"), [(1, False), (2, True)])
@@ -325,8 +325,8 @@ def test_one_page_that_a_defect_fails_never_ends_a_run_and_many_do(
         and Path(reject["url"]).name == "0.md"
         and "RecursionError: no end of it" in reject["reason"]
     )
-    said = "".join(capfd.readouterr())
-    assert "Traceback" in said and "0.md" in said
+    printed = "".join(capfd.readouterr())
+    assert "Traceback" in printed and "0.md" in printed
 
 
 @pytest.mark.parametrize("hangs", ["/robots.txt", "/"])

@@ -37,10 +37,10 @@ def test_every_task_hangs_on_those_whose_results_it_takes(voyago: Example) -> No
     names = {identity.replace("-", ""): name for identity, name, _ in rows}
     edges = {
         name: {
-            names[one["id"].replace("-", "")]
+            names[task_input["id"].replace("-", "")]
             for taken in json.loads(inputs).values()
-            for one in taken
-            if one["input_type"] == "task_run"
+            for task_input in taken
+            if task_input["input_type"] == "task_run"
         }
         for _, name, inputs in rows
     }

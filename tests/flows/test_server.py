@@ -75,7 +75,7 @@ class Server:
         return self.ask("GET", f"/flow_runs/{run}")
 
     def end_of(self, run: str) -> Any:
-        return self.wait_for(lambda: found if (found := self.run(run))["state"]["type"] in _ENDED else None)
+        return self.wait_for(lambda: flow_run if (flow_run := self.run(run))["state"]["type"] in _ENDED else None)
 
     def wait_for(self, find: Callable[[], Any]) -> Any:
         """What `find` gives as soon as it gives something. Raises AssertionError, with the end of the server's log,
@@ -84,8 +84,8 @@ class Server:
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             try:
-                if found := find():
-                    return found
+                if finding := find():
+                    return finding
             except OSError:
                 pass  # not listening yet
             time.sleep(0.2)
@@ -155,8 +155,8 @@ def test_every_declared_schedule_gets_its_runs(server: Server) -> None:
     def scheduled() -> set[str]:
         deployments = {d["id"]: d["parameters"]["kb"] for d in server.post("/deployments/filter", {})}
         runs = server.post("/flow_runs/filter", {"flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}}})
-        found = {deployments[run["deployment_id"]] for run in runs}
-        return found if found == _DEPLOYED else set()
+        knowledge_bases = {deployments[run["deployment_id"]] for run in runs}
+        return knowledge_bases if knowledge_bases == _DEPLOYED else set()
 
     assert server.wait_for(scheduled) == _DEPLOYED
 
@@ -184,7 +184,7 @@ def test_a_run_started_there_publishes_and_leaves_its_tables(server: Server) -> 
 
 def test_the_command_that_it_ends_with_starts_a_run_as_it_stands(server: Server) -> None:
     """From a shell that knows nothing of the server. Prefect's own advice on each deployment is not shown."""
-    log = server.wait_for(lambda: said if "a run now" in (said := (server.data / "log").read_text()) else None)
+    log = server.wait_for(lambda: text if "a run now" in (text := (server.data / "log").read_text()) else None)
     command = log.partition("a run now, from another terminal:\n")[2].splitlines()[0].strip()
     assert command.endswith("deployment run handbook/refresh") and "prefect worker start" not in log
     elsewhere = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
@@ -197,7 +197,7 @@ def test_parameters_are_described_and_a_wrong_one_is_refused(server: Server) -> 
     deployment = server.ask("GET", "/deployments/name/handbook/refresh")
     properties = deployment["parameter_openapi_schema"]["properties"]
     assert set(properties) == {"kb", "data", "publish", "rejects_ok", "sources", "urls", "full", "env"}
-    assert all(one["description"] for one in properties.values())
+    assert all(parameter["description"] for parameter in properties.values())
     with pytest.raises(urllib.error.HTTPError):
         server.start("handbook", full="perhaps")
 
@@ -209,9 +209,15 @@ def test_what_is_declared_no_more_is_deployed_no_more(server: Server) -> None:
     code = f"from almanac.flows.server.control_room import remove_undeclared; remove_undeclared({_DEPLOYED!r})"
     environment = {**os.environ, **server.environment, "PREFECT_API_URL": server.api}
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, timeout=PATIENCE_S)
-    left = [(one["name"], one["parameters"]["kb"]) for one in server.post("/deployments/filter", {})]
+    left = [
+        (deployment["name"], deployment["parameters"]["kb"]) for deployment in server.post("/deployments/filter", {})
+    ]
     assert sorted(left) == sorted([("somebody else's", "gone"), *(("refresh", kb) for kb in _DEPLOYED)])
-    (other,) = (one["id"] for one in server.post("/deployments/filter", {}) if one["parameters"]["kb"] == "gone")
+    (other,) = (
+        deployment["id"]
+        for deployment in server.post("/deployments/filter", {})
+        if deployment["parameters"]["kb"] == "gone"
+    )
     server.ask("DELETE", f"/deployments/{other}")
 
 
@@ -219,7 +225,7 @@ def test_started_again_the_automations_are_not_touched(server: Server) -> None:
     """A touched one would forget what it waits for."""
 
     def shipped() -> dict[str, str]:
-        return {one["name"]: one["updated"] for one in server.post("/automations/filter", {})}
+        return {automation["name"]: automation["updated"] for automation in server.post("/automations/filter", {})}
 
     before = shipped()
     assert before.keys() == {
@@ -242,10 +248,10 @@ def test_started_again_the_automations_are_not_touched(server: Server) -> None:
 
 def _copy(server: Server, name: str, related: dict[str, str], resource: str) -> None:
     """A shipped automation with the least patience that Prefect allows, for one resource."""
-    (found,) = [one for one in server.post("/automations/filter", {}) if one["name"] == name]
-    trigger = {key: value for key, value in found["trigger"].items() if key != "id"}
+    (automation,) = [listed for listed in server.post("/automations/filter", {}) if listed["name"] == name]
+    trigger = {key: value for key, value in automation["trigger"].items() if key != "id"}
     trigger |= {"within": 10, "match": {"prefect.resource.id": resource}, "match_related": related}
-    server.post("/automations/", {"name": f"copy of {name}", "trigger": trigger, "actions": found["actions"]})
+    server.post("/automations/", {"name": f"copy of {name}", "trigger": trigger, "actions": automation["actions"]})
 
 
 def _tell(server: Server, event: str, resource: str, *related: dict[str, str]) -> None:
@@ -302,7 +308,7 @@ def test_a_refusal_is_red_and_one_alert_tells_of_it(server: Server, tmp_path: Pa
         )
         done = almanac("run", str(declared), "--json")
     assert (done.code, done.json["outcome"]) == (4, "gate_refused"), done.stderr
-    (alert,) = server.wait_for(lambda: [one for one in server.alerts if one["kb"] == "watched"])
+    (alert,) = server.wait_for(lambda: [alert for alert in server.alerts if alert["kb"] == "watched"])
     assert (alert["outcome"], alert["version"], alert["previous"], alert["run"]) == (
         "gate_refused",
         "v0001",
@@ -372,7 +378,7 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
         assert (state["type"], state["message"][:36]) == ("CRASHED", "Its process has ended without a word"), state
         assert server.wait_for(lambda: has_left_nothing(killed))
         assert _worker_of(server) != worker
-        server.wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == killed])
+        server.wait_for(lambda: [alert for alert in server.alerts if alert.get("flow_run") == killed])
 
         mistral.strike(None)
         done = server.end_of(server.start("products", kb=str(declared)))
@@ -384,8 +390,8 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
             path: count for path, count in site.requests.items() if path not in ("/", "/robots.txt") and count > 2
         } == {}
 
-    assert [one["outcome"] for one in server.alerts if one.get("flow_run") == killed] == ["crashed"]
-    assert not [one for one in server.alerts if one["kb"] == "slow" and one["outcome"] == "failed"]
+    assert [alert["outcome"] for alert in server.alerts if alert.get("flow_run") == killed] == ["crashed"]
+    assert not [alert for alert in server.alerts if alert["kb"] == "slow" and alert["outcome"] == "failed"]
     texts = read_table(server.data / "processed/slow/chunks.parquet", ["text"]).column(0).to_pylist()
     assert sorted(texts) == sorted(f"Page {n}. It tells of subject number {n} and of no other." for n in range(30))
     assert (index / "CURRENT").read_text() == "v0001\n"
@@ -395,9 +401,9 @@ def test_cancelled_twice_and_killed_once_it_leaves_nothing_and_ends_as_if_never_
 def test_silence_is_noticed_of_a_run_and_of_a_knowledge_base(server: Server, silent_run: str) -> None:
     state = server.end_of(silent_run)["state"]
     assert (state["type"], state["message"]) == ("CRASHED", "Zombie: nothing was heard of it for 90 s.")
-    (crashed,) = server.wait_for(lambda: [one for one in server.alerts if one.get("flow_run") == silent_run])
+    (crashed,) = server.wait_for(lambda: [alert for alert in server.alerts if alert.get("flow_run") == silent_run])
     assert (crashed["outcome"], crashed["kb"]) == ("crashed", "silent")
-    (stale,) = server.wait_for(lambda: [one for one in server.alerts if one["outcome"] == "stale"])
+    (stale,) = server.wait_for(lambda: [alert for alert in server.alerts if alert["outcome"] == "stale"])
     assert (stale["kb"], stale["text"].split(" hours")[0]) == (
         "handbook",
         "handbook: stale. No refresh has succeeded for 73",

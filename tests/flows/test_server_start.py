@@ -66,8 +66,8 @@ def _start(folder: Path, prefect_home: Path) -> "subprocess.Popen[str]":
 
 def _first_child(process: "subprocess.Popen[str]") -> int:
     deadline = time.monotonic() + PATIENCE_S
-    while not (found := children_of(process.pid)):
+    while not (children := children_of(process.pid)):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return found[0]
+    return children[0]

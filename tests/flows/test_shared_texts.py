@@ -99,9 +99,9 @@ def test_a_refresh_keeps_and_drops_what_a_full_run_does(press: Press, monkeypatc
     """
     cleaned: list[str] = []
 
-    def clean(found: Extraction, *more: Any, **declared: Any) -> mapped.Mapped:
-        cleaned.extend(draft.url for draft in found.drafts)
-        return mapped.clean_extraction(found, *more, **declared)
+    def clean(extraction: Extraction, *more: Any, **declared: Any) -> mapped.Mapped:
+        cleaned.extend(draft.url for draft in extraction.drafts)
+        return mapped.clean_extraction(extraction, *more, **declared)
 
     monkeypatch.setattr("almanac.flows.pipeline.page_batches.clean_extraction", clean)
     comments = {name: prose(f"comments of {name}", 5) for name in "abcd"}
@@ -115,13 +115,13 @@ def test_a_refresh_keeps_and_drops_what_a_full_run_does(press: Press, monkeypatc
         ({"a": article(comments["a"]), "d": article(comments["d"])}, {"a", "d"}, 2),
     ]
     shared: list[str] = []
-    for number, (change, kept, sharing) in enumerate(steps):
+    for number, (change, kept_pages, sharing) in enumerate(steps):
         cleaned.clear()
         press.write(**change)
         report = press.run()
         assert sorted(cleaned) == sorted(f"{name}.html" for name, page in change.items() if page), number
         texts = press.texts()
-        assert texts.keys() == {f"{name}.html" for name in kept}, number
+        assert texts.keys() == {f"{name}.html" for name in kept_pages}, number
         if not shared:
             shared = [texts["a.html"]]
         for name, text in texts.items():
@@ -151,8 +151,8 @@ def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_re
         for path in press.data.runs("press").glob("*-??????.json")
     ] == [4, 4]
     show_report(again, "press")
-    told = " ".join(capsys.readouterr().out.split())
-    assert "the same main text" in told and "body: {css: …}; almanac test-url press URL" in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the same main text" in printed and "body: {css: …}; almanac test-url press URL" in printed
     forget_url(press.data, load_declaration(str(press.folder / "press.yaml"), ""), "p1.html")
     assert not [path for path in press.data.processed("press").rglob("*.json") if "p1.html" in path.read_text()]
     after = press.run()
@@ -161,13 +161,13 @@ def test_what_is_shared_is_reported_also_where_nothing_changed_and_a_takedown_re
 
 def test_pages_of_which_little_is_kept_are_counted(press: Press, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also such a page that shares its text with none, and one without any main text."""
-    found = {"one": "A slogan.", "two": "", "three": prose("story 1", 4)}
+    texts = {"one": "A slogan.", "two": "", "three": prose("story 1", 4)}
     monkeypatch.setattr(
         "almanac.transforms.prepare.html_to_markdown",
-        lambda html, *_: next(text for name, text in found.items() if f"page {name}" in html),
+        lambda html, *_: next(text for name, text in texts.items() if f"page {name}" in html),
     )
     press.write(
-        **{name: f"<title>page {name}</title><p>{prose(name, 12)}</p><p>{prose('story 1', 4)}</p>" for name in found}
+        **{name: f"<title>page {name}</title><p>{prose(name, 12)}</p><p>{prose('story 1', 4)}</p>" for name in texts}
     )
     report = press.run()
     assert report.sources[0].pages_with_little_kept == 2
@@ -180,7 +180,7 @@ def test_pages_of_which_little_is_kept_are_counted(press: Press, monkeypatch: py
 def test_texts_that_may_be_lost_are_a_table_in_prefect_and_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     tables: dict[str, tuple[list[dict[str, Any]], str]] = {}
     monkeypatch.setattr(
-        "almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)})
+        "almanac.flows.artifacts._table", lambda _kb, what, rows, caption: tables.update({what: (rows, caption)})
     )
     outcome = CrawlOutcome(
         source="docs",
@@ -189,12 +189,12 @@ def test_texts_that_may_be_lost_are_a_table_in_prefect_and_on_the_terminal(monke
         little_kept=["a", "b", "c", "d"],
     )
     show_summary(RunReport(kb="kb", run_id="r", outcome="published", exit_code=0, sources=[outcome]))
-    rows, told = tables["texts"]
+    rows, caption = tables["texts"]
     assert [(row["source"], row["pages"], row["for example"]) for row in rows] == [
         ("docs", 158, "u/1 u/2"),
         ("docs", 4, "a b c …"),
     ]
-    assert DECLARE_BODY in told and "run r of kb" in told
+    assert DECLARE_BODY in caption and "run r of kb" in caption
     assert text_rows([CrawlOutcome(source="all well")]) == []
 
 
@@ -245,7 +245,7 @@ def test_no_page_of_a_documentation_is_lost_as_a_duplicate(almanac: "Almanac", s
     assert done.code == 0, done.stderr
     report = done.json
     assert (report["items"]["added"], report["items"]["deduplicated"]) == (14, 1)
-    assert [(one["url"], one["equals"]["url"]) for one in report["duplicates"]] == [
+    assert [(duplicate["url"], duplicate["equals"]["url"]) for duplicate in report["duplicates"]] == [
         (f"{base}/south.print.html", f"{base}/south.html")
     ]
     (outcome,) = report["sources"]

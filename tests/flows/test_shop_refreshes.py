@@ -103,13 +103,13 @@ def refresh(tmp_path: Path, loopback_site: Site, monkeypatch: pytest.MonkeyPatch
 
     def run(*, planned: bool = False) -> dict[str, Any]:
         with patch("almanac.flows.pipeline.plan.count_tokens", lambda *_: None):
-            told = plan(declaration, data).model_dump(by_alias=True) if planned else None
+            run_plan = plan(declaration, data).model_dump(by_alias=True) if planned else None
         loopback_site.sent.clear()
         report = carry_out(Run(declaration, data))
-        if told is not None:
-            assert told["items"] == report["items"]
-            assert len(told["rejects"]) == report["items"]["quarantined"]
-            assert (told["pages"], told["outcome"], told["chunks_to_embed"]) == (
+        if run_plan is not None:
+            assert run_plan["items"] == report["items"]
+            assert len(run_plan["rejects"]) == report["items"]["quarantined"]
+            assert (run_plan["pages"], run_plan["outcome"], run_plan["chunks_to_embed"]) == (
                 report["pages"],
                 report["outcome"],
                 report["chunks"]["embedded"],

@@ -130,8 +130,8 @@ def test_what_was_forgotten_leaves_the_bucket_at_once_and_the_caches_with_it(
     url = next(hit.url for hit in reader.search("note 3").hits if "n3.txt" in hit.url)
 
     def bucket_holds_it() -> bool:
-        found = (objects.read(one.key) for one in objects.listed("objects/"))
-        return any(one is not None and b"note 3, revision" in one.content for one in found)
+        stored_objects = (objects.read(listed.key) for listed in objects.listed("objects/"))
+        return any(stored is not None and b"note 3, revision" in stored.content for stored in stored_objects)
 
     def answers(index: PublishedIndex, version: str | None = None) -> bool:
         return url in {hit.url for hit in index.search("note 3", version=version, k=50).hits}
@@ -177,8 +177,8 @@ def test_readers_in_other_processes_see_each_publication_and_no_answer_is_mixed(
         assert [answer for answer in answers if len(answer) != 6 or not ids[answer[1]].issuperset(answer[2:])] == []
         assert list(dict.fromkeys(answer[1] for answer in answers)) == list(published)
         delays = [
-            round(next(float(at) for at, name, *_ in answers if name == version) - told, 1)
-            for version, told in published.items()
+            round(next(float(at) for at, name, *_ in answers if name == version) - published_at, 1)
+            for version, published_at in published.items()
         ][1:]
         print(f"{len(answers)} answers, first from each version {delays} s after its publication")  # noqa: T201
     assert not list(readers[0].data.of("proof").root.rglob("bodies")), "readers need no pages"
@@ -250,10 +250,10 @@ def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_
     machine: Machines,
 ) -> None:
     reader, live = machine("deadline"), _live(machine("deadline"))
-    asked, released = threading.Event(), threading.Event()
+    requested, released = threading.Event(), threading.Event()
 
     def held(objects: Objects, key: str, sha256: str, path: Path, before_each: Callable[[], None]) -> None:
-        asked.set()
+        requested.set()
         while not released.wait(0.01):
             before_each()
         _fetch(objects, key, sha256, path, before_each)
@@ -271,13 +271,13 @@ def test_a_request_for_a_version_that_is_being_fetched_ends_at_its_deadline_and_
                 assert (overdue.status_code, overdue.json()["type"]) == (503, "urn:almanac:problem:deadline")
                 _until(lambda: "almanac_requests_in_flight 0.0" in client.get("/metrics").text)
                 assert ask(client).json()["version"] == live  # its place is free again
-                asked.clear()
+                requested.clear()
                 waiting = threads.submit(ask, client, "v0001")
                 _until(lambda: "almanac_requests_in_flight 1.0" in client.get("/metrics").text)
                 catalog.index("proof").close()
                 closed = waiting.result(PATIENCE_S)
-                found = closed.status_code, closed.json()["type"], closed.headers["Retry-After"]
-                assert found == (503, "urn:almanac:problem:retriable", "5")
+                problem = closed.status_code, closed.json()["type"], closed.headers["Retry-After"]
+                assert problem == (503, "urn:almanac:problem:retriable", "5")
                 released.set()
             _until(lambda: ask(client, "v0001").status_code == 200)
 
@@ -311,7 +311,7 @@ def test_what_is_damaged_in_the_cache_is_fetched_anew_and_what_only_was_opened_i
     ):
         path = next(root.glob(pattern))
         whole = path.read_bytes()
-        path.write_bytes(whole[: len(whole) // 2] if command == "search" else bytes(255 - one for one in whole))
+        path.write_bytes(whole[: len(whole) // 2] if command == "search" else bytes(255 - byte for byte in whole))
         assert reader(*commands[command]) == 0, pattern
         assert path.read_bytes() == whole, pattern
     next(root.glob("vectors/*/*.parquet")).rename(path.with_name(f"{path.name}.damaged"))
@@ -349,11 +349,11 @@ def test_a_version_that_is_removed_before_it_is_opened_is_fetched_anew(machine: 
     resolved, renamed = StoreReader.resolve, list[str]()
 
     def resolve(store: StoreReader, name: str | None = None) -> str:
-        found = resolved(store, name)
+        version_name = resolved(store, name)
         if not renamed:
-            renamed.append(found)
+            renamed.append(version_name)
             version.rename(version.with_name(f".{live}.aside"))
-        return found
+        return version_name
 
     with patch.object(StoreReader, "resolve", resolve):
         assert reader.search("amber").version == live

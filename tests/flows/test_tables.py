@@ -138,17 +138,17 @@ def test_a_crawl_that_was_cut_short_is_told_in_every_summary() -> None:
 def test_duplicates_are_a_table_in_prefect_too(monkeypatch: pytest.MonkeyPatch) -> None:
     tables: dict[str, tuple[list[dict[str, Any]], str]] = {}
     monkeypatch.setattr(
-        "almanac.flows.artifacts._table", lambda _kb, what, rows, told: tables.update({what: (rows, told)})
+        "almanac.flows.artifacts._table", lambda _kb, what, rows, caption: tables.update({what: (rows, caption)})
     )
-    one = Duplicate("pages", "http://site.test/b", "b", "equal", {"url": "http://site.test/a", "document_id": "a"})
+    copy = Duplicate("pages", "http://site.test/b", "b", "equal", {"url": "http://site.test/a", "document_id": "a"})
     show_summary(
         RunReport(
-            kb="kb", run_id="r", outcome="published", exit_code=0, items=ItemCounts(deduplicated=3), duplicates=[one]
+            kb="kb", run_id="r", outcome="published", exit_code=0, items=ItemCounts(deduplicated=3), duplicates=[copy]
         )
     )
-    rows, told = tables["duplicates"]
+    rows, caption = tables["duplicates"]
     assert rows == [{"source": "pages", "dropped": "http://site.test/b", "equals": "http://site.test/a"}]
-    assert told == "Items that equal another one, and which: the first 1 of 3 (run r of kb)"
+    assert caption == "Items that equal another one, and which: the first 1 of 3 (run r of kb)"
 
 
 def test_counters_stand_one_a_row() -> None:
@@ -179,11 +179,11 @@ def test_counters_stand_one_a_row() -> None:
     )
     assert dict(plan_rows(left))["links of start pages not followed"] == 5
     assert dict(plan_rows(plan))["gate"] == "would let it pass"
-    told = {
+    times = {
         seconds: dict(plan_rows(plan.model_copy(update={"seconds": seconds}))).get("time of a run, about")
         for seconds in (None, 0.2, 59, 61, 3570, 9000)
     }
-    assert list(told.values()) == [None, "1 s", "59 s", "1 min", "1 h 0 min", "2 h 30 min"]
+    assert list(times.values()) == [None, "1 s", "59 s", "1 min", "1 h 0 min", "2 h 30 min"]
     diff = DiffResult(
         kb="kb",
         since="v0001",

@@ -71,7 +71,10 @@ class Base:
 
     def lost(self, report: dict[str, Any]) -> dict[str, str]:
         """Path → reason of the pages that did not become items."""
-        return {one["url"].removeprefix(self.site.base): one["reason"] for one in report["sources"][0]["failures"]}
+        return {
+            failure["url"].removeprefix(self.site.base): failure["reason"]
+            for failure in report["sources"][0]["failures"]
+        }
 
     def inspected(self, path: str) -> Any:
         declaration = load_declaration(str(self.declared), "")
@@ -128,13 +131,13 @@ def test_a_page_that_asks_not_to_be_indexed_yields_nothing_and_leads_on(base: Ba
         {"/meta": "noindex", "/header": "noindex"},
     )
     assert (first["pages"]["fetched"], first["pages"]["refused"]) == (3, 2)
-    details = {one["detail"] for one in first["sources"][0]["failures"]}
+    details = {failure["detail"] for failure in first["sources"][0]["failures"]}
     assert details == {'<meta name="robots">: noindex', "X-Robots-Tag: noindex"}
     # Answered with 304, by a server that does not repeat the header.
     again = base.run()
     assert (again["outcome"], base.lost(again), again["pages"]["unchanged"]) == ("unchanged", base.lost(first), 1)
     planned = plan(load_declaration(str(base.declared), ""), base.data)
-    assert {one.reason for one in planned.sources[0].failures} == {"noindex"}
+    assert {failure.reason for failure in planned.sources[0].failures} == {"noindex"}
 
     site.page("/header", text("header"), headers={"ETag": '"h"'})  # the same bytes
     assert base.run()["items"]["added"] == 1
@@ -278,10 +281,10 @@ def _soft(made: Callable[[str], str]) -> Callable[[str], Answer]:
 def _not_found(path: str) -> str:
     now, nonce = datetime.now(UTC), uuid4().hex
     nav = "<nav>Tours · Hotels · a b c</nav>"
-    told = f"<i>{nonce} {now.timestamp()} 1.{now.microsecond} ms</i>"
+    noise = f"<i>{nonce} {now.timestamp()} 1.{now.microsecond} ms</i>"
     return (
         f"<title>{path}</title>{nav}<h1>Nicht gefunden</h1><p>„{path}“ gibt es nicht ({now:%H:%M:%S.%f}).</p>"
-        f"<script>x='{nonce}'</script>{told}"
+        f"<script>x='{nonce}'</script>{noise}"
     )
 
 
@@ -406,11 +409,11 @@ def test_a_part_of_a_site_may_answer_with_a_page_what_the_rest_answers_with_404(
     assert base.lost(report) == {"/item.php?lang=en&id=8": "gone", "/shop/1": "gone", "/shop/3": "gone"}
     assert base.items() == ["/", "/about", "/blog/a", "/item.php?lang=en&id=7", "/list?p=1", "/shop/", "/shop/2"]
     assert set(site.made_up.values()) == {1} and len(site.made_up) == 5
-    told = {
-        one["url"].removeprefix(site.base).partition("no-such")[0].rstrip("0123456789"): one["pages"]
-        for one in report["sources"][0]["unknown_urls"]
+    unknown_pages = {
+        unknown["url"].removeprefix(site.base).partition("no-such")[0].rstrip("0123456789"): unknown["pages"]
+        for unknown in report["sources"][0]["unknown_urls"]
     }
-    assert told == {"/shop/": 2, "/item.php?lang=en&id=": 1, "/list?p=": 0}
+    assert unknown_pages == {"/shop/": 2, "/item.php?lang=en&id=": 1, "/list?p=": 0}
 
 
 def test_only_the_first_places_of_a_host_are_asked(base: Base) -> None:

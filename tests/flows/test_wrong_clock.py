@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow  # whole runs
 # In the order of the runs; two in one second, the later with the smaller id.
-AHEAD, RIGHT, SAME_SECOND, BEHIND = (
+FUTURE, RIGHT, SAME_SECOND, PAST = (
     "20310101T000000-aaaaaa",
     "20261122T030000-ffffff",
     "20261122T030000-000000",
     "19700101T000000-aaaaaa",
 )
 _ORDERS = [
-    (AHEAD, RIGHT, SAME_SECOND, BEHIND),
-    (BEHIND, AHEAD, RIGHT, SAME_SECOND),
-    (RIGHT, SAME_SECOND, BEHIND, AHEAD),
+    (FUTURE, RIGHT, SAME_SECOND, PAST),
+    (PAST, FUTURE, RIGHT, SAME_SECOND),
+    (RIGHT, SAME_SECOND, PAST, FUTURE),
 ]
 
 
@@ -150,7 +150,7 @@ def test_retention_removes_the_oldest_crawls_and_the_last_run_is_the_last(clock:
     assert clock.raw.crawls() == list(order[1:])
     assert [report.run_id for report in newest_first(clock.data, "clocked")] == list(reversed(order))
     made = history_of(clock.data, "clocked")
-    assert [one.version for one in made] == ["v0001", "v0002", "v0003", "v0004"]
+    assert [entry.version for entry in made] == ["v0001", "v0002", "v0003", "v0004"]
     assert [read_manifest(clock.data.index("clocked"), f"v000{n}").run_id for n in (2, 3, 4)] == list(order[1:])
 
 
@@ -159,7 +159,7 @@ def test_content_keeps_the_time_at_which_it_was_first_seen(clock: Clock) -> None
     site = clock.site
     for n in (2, 3):
         site.page(f"/{n}", f"<p>Page number {n} tells of something.</p>", headers={"ETag": '"e"'})
-    clock.run(AHEAD)
+    clock.run(FUTURE)
     assert set(clock.first_seen().values()) == {"2031-01-01"}
     site.requests.clear()
     site.page("/1", "<p>Another edition of page number 1.</p>")
@@ -168,7 +168,7 @@ def test_content_keeps_the_time_at_which_it_was_first_seen(clock: Clock) -> None
     known = {"/": "2031-01-01", "/2": "2031-01-01", "/3": "2031-01-01"}
     assert clock.first_seen() == {**known, "/1": "2026-11-22"}
     site.page("/3", "<p>A third page, and another edition of it.</p>")
-    clock.run(BEHIND)
+    clock.run(PAST)
     assert clock.first_seen() == {**known, "/1": "2026-11-22", "/3": "1970-01-01"}
 
 
@@ -176,7 +176,7 @@ def test_no_time_in_the_future_is_less_than_a_day_ago(clock: Clock) -> None:
     """Where only later stages changed, the pages of a young crawl are read again; of one from the future, nobody knows
     the age.
     """
-    clock.run(AHEAD)
+    clock.run(FUTURE)
     clock.site.requests.clear()
     clock.declared.write_text(clock.declared.read_text() + "chunk: {by: words, size: 7}\n")
     assert clock.run(SAME_SECOND)["sources"][0]["finish"] == "finished" and clock.site.requests["/1"] == 1
@@ -184,14 +184,14 @@ def test_no_time_in_the_future_is_less_than_a_day_ago(clock: Clock) -> None:
 
 def test_reports_that_nobody_noted_are_older_than_those_that_are(clock: Clock) -> None:
     """Reports of earlier releases, or where the list of runs is lost: then their ids decide."""
-    for run_id in (RIGHT, BEHIND):
+    for run_id in (RIGHT, PAST):
         clock.run(run_id)
     noted = clock.data.runs("clocked") / "order.txt"
-    told = json.loads((clock.data.runs("clocked") / f"{RIGHT}.json").read_bytes())
-    (clock.data.runs("clocked") / f"{AHEAD}.json").write_text(json.dumps({**told, "run_id": AHEAD}))
-    assert [report.run_id for report in newest_first(clock.data, "clocked")] == [BEHIND, RIGHT, AHEAD]
+    right_report = json.loads((clock.data.runs("clocked") / f"{RIGHT}.json").read_bytes())
+    (clock.data.runs("clocked") / f"{FUTURE}.json").write_text(json.dumps({**right_report, "run_id": FUTURE}))
+    assert [report.run_id for report in newest_first(clock.data, "clocked")] == [PAST, RIGHT, FUTURE]
     noted.write_text(noted.read_text()[:-8])  # torn by a power cut
     clock.run(SAME_SECOND)
-    assert [report.run_id for report in newest_first(clock.data, "clocked")] == [SAME_SECOND, RIGHT, AHEAD, BEHIND]
+    assert [report.run_id for report in newest_first(clock.data, "clocked")] == [SAME_SECOND, RIGHT, FUTURE, PAST]
     noted.unlink()
-    assert [report.run_id for report in newest_first(clock.data, "clocked")] == [AHEAD, RIGHT, SAME_SECOND, BEHIND]
+    assert [report.run_id for report in newest_first(clock.data, "clocked")] == [FUTURE, RIGHT, SAME_SECOND, PAST]
