@@ -30,34 +30,36 @@ def propose_files(path: Path, folder: Path, language: str | None = None) -> list
     `folder`. Raises NotFound where there is none, NoRecords where it cannot be read.
     """
     listed = find_files(path, "**/*") if path.is_dir() else [FoundFile(path.name, str(path))] * path.is_file()
-    found = sorted(Path(one.path) for one in listed if isinstance(one, FoundFile) and has_known_name(one.url))
-    if not found:
+    files = sorted(Path(file.path) for file in listed if isinstance(file, FoundFile) and has_known_name(file.url))
+    if not files:
         raise NotFound(
             "no file that can be read",
             where=str(path),
             hint=f"{document('sources.md')} lists formats; a URL begins with https://",
         )
-    numbers = Counter(one.suffix for one in found)
+    numbers = Counter(file.suffix for file in files)
     # one glob for all documents, but beside rows, which it would name, too
-    suffixes = [*numbers] if len(numbers) == 1 or any(one.lower() in (*_ROWS, ".xlsx") for one in numbers) else [""]
+    suffixes = (
+        [*numbers] if len(numbers) == 1 or any(suffix.lower() in (*_ROWS, ".xlsx") for suffix in numbers) else [""]
+    )
     base = glob.escape(os.path.relpath(path, folder))
     proposed, left = list[ProposedSource](), list[str]()
     for suffix in suffixes:
         seen = ", ".join(counted(numbers[kind], f"{kind} file") for kind in numbers if kind.endswith(suffix))
         name = field_name(suffix) or "files"
         is_taken = any(other.keys["name"] == name for other in proposed)  # of .md and .MD
-        one = ProposedSource({"name": f"{name}-{len(proposed)}" if is_taken else name, "kind": "files"})
-        one.declare("glob", f"{base}/**/*{suffix}" if path.is_dir() else base, seen)
-        first = next(file for file in found if file.suffix.endswith(suffix))
+        source = ProposedSource({"name": f"{name}-{len(proposed)}" if is_taken else name, "kind": "files"})
+        source.declare("glob", f"{base}/**/*{suffix}" if path.is_dir() else base, seen)
+        first = next(file for file in files if file.suffix.endswith(suffix))
         try:
-            _look(one, first, language)
+            _look(source, first, language)
         except ValueError as error:
             if path.is_file() or suffix.lower() in _ROWS:
                 left.append(f"left out: {seen}; {first.name}: {error}")
                 continue
-            one.declare_documents()
-            one.remarks.append(f"{first.name} cannot be read: {error}")
-        proposed.append(one)
+            source.declare_documents()
+            source.remarks.append(f"{first.name} cannot be read: {error}")
+        proposed.append(source)
     if not proposed:
         raise NoRecords(
             "; ".join(left), where=str(path), hint="almanac test-url KB FILE says what is wrong with a file"

@@ -95,7 +95,7 @@ class PageLook:
         except ValueError as error:
             hint = f"look at what comes: curl {content.url}"
             raise NoRecords(f"not JSON: {error}", where=content.url, hint=hint) from error
-        path, rows = max(lists_of_objects(value), key=lambda found: len(found[1]), default=("", []))
+        path, rows = max(lists_of_objects(value), key=lambda json_list: len(json_list[1]), default=("", []))
         if rows and is_one:
             self.proposed.declare("each", {"json": path}, f"JSON with a list of {counted(len(rows), 'object')}")
             self._next_value(value, path)
@@ -122,14 +122,14 @@ class PageLook:
 
     def _things(self) -> bool:
         """Declares what the page describes in JSON-LD or microdata: each of several, or the one that it is about."""
-        headings = {element_text(one.root).casefold() for one in self.content.selector.css("h1")}
+        headings = {element_text(heading.root).casefold() for heading in self.content.selector.css("h1")}
         for origin in ("json-ld", "microdata"):
-            things = [one for one in things_on(self.content, origin).every if _may_be_item(one)]
-            named = [one for one in things if any(str(one.get(key)).casefold() in headings for key in TITLES)]
-            numbers = Counter(types_of(one)[0] for one in named or things)
+            things = [thing for thing in things_on(self.content, origin).every if _may_be_item(thing)]
+            named = [thing for thing in things if any(str(thing.get(key)).casefold() in headings for key in TITLES)]
+            numbers = Counter(types_of(thing)[0] for thing in named or things)
             kind, number = numbers.most_common(1)[0] if numbers else ("", 0)
             seen = f"{origin} with {counted(number, kind)}"
-            alike = [one for one in things if kind in types_of(one)[:1]]
+            alike = [thing for thing in things if kind in types_of(thing)[:1]]
             if not named and number >= (1 if kind == "Question" else 2):
                 if (cards := find_cards(self.content, self.language)) is not None and cards.link is not None:
                     return False  # each has a page of its own, which says more of it
@@ -147,22 +147,24 @@ class PageLook:
                     self.proposed.keys["fields"]["description"] = {"css": around, "type": "html"}
                 return True
             fields = fields_of([thing], self.language)[0]
-            kept = {name: {**rule, "from": origin} for name, rule in fields.items() if name not in _OF_A_DOCUMENT}
+            other_fields = {
+                name: {**rule, "from": origin} for name, rule in fields.items() if name not in _OF_A_DOCUMENT
+            }
             self._text()
-            self.proposed.keys |= {"fields": kept} if kept else {}
+            self.proposed.keys |= {"fields": other_fields} if other_fields else {}
             self.proposed.seen["fields"] = seen
             return True
         return False
 
     def _opengraph(self) -> bool:
         """Declares what the page says in OpenGraph, where that is about a thing with a name, and no site or article."""
-        found = find(self.content, Selector.model_validate({"json": "@", "from": "opengraph"}))
-        says = found[0] if found else {}
+        matches = find(self.content, Selector.model_validate({"json": "@", "from": "opengraph"}))
+        says = matches[0] if matches else {}
         kind = says.get("type") or ("product" if _OG_PRICE[0] in says else "website")
         if kind in ("website", "article", "profile") or "title" not in says:
             return False
-        told = {key: says[key] for key in ("title", "description", "image") if key in says}
-        fields = fields_of([told], self.language)[0]
+        properties = {key: says[key] for key in ("title", "description", "image") if key in says}
+        fields = fields_of([properties], self.language)[0]
         if says.keys() >= set(_OG_PRICE):
             fields["price"] = {"json": "join(' ', [{}, {}])".format(*map(identifier, _OG_PRICE)), "type": "price"}
         self._match([self.content.url], f"OpenGraph of a {kind}")
@@ -250,7 +252,9 @@ class PageLook:
         reason = explain_empty(self.content, self.source.model_copy(update={"yields": "records"}))
         if reason is None or len(element_text(self.content.selector.root)) >= LITTLE_TEXT:
             return False
-        name, path, rows = max(lists_in_scripts(self.content), key=lambda found: len(found[2]), default=("", "", []))
+        name, path, rows = max(
+            lists_in_scripts(self.content), key=lambda json_list: len(json_list[2]), default=("", "", [])
+        )
         if len(rows) < FEWEST:
             self.proposed.remarks.append(reason)
             return False

@@ -71,13 +71,13 @@ def _remark(look: PageLook, source: SiteSource) -> None:
 def _declare_sitemap(look: PageLook, source: SiteSource) -> None:
     """Declares the sitemaps that robots.txt names, else the one at the usual place, where it names own pages."""
     robots, usual = (urljoin(look.content.url, path) for path in ("/robots.txt", "/sitemap.xml"))
-    found = {page.requested_url: page for page in _fetch([robots, usual], source)}
-    lines = found[robots].body.decode("utf-8", "replace").splitlines() if robots in found else []
+    pages = {page.requested_url: page for page in _fetch([robots, usual], source)}
+    lines = pages[robots].body.decode("utf-8", "replace").splitlines() if robots in pages else []
     named = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("sitemap:")]
     if own := list(filter(look.policy.is_on_site, named)):
         look.proposed.declare("sitemaps", own, "robots.txt names it")
-    elif usual in found and kind_of_list(Content(found[usual])) == "sitemap":
-        listed = read_sitemap(found[usual].body, usual)
+    elif usual in pages and kind_of_list(Content(pages[usual])) == "sitemap":
+        listed = read_sitemap(pages[usual].body, usual)
         if urls := sum(map(look.policy.is_on_site, [*listed.pages, *listed.sitemaps])):
             look.proposed.declare("sitemaps", [usual], f"it names {counted(urls, 'URL')} of this site")
 

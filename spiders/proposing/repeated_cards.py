@@ -82,12 +82,14 @@ def _are_cards(elements: list[Any], content: Content, language: str) -> bool:
     texts = [element_text(element) for element in elements]
     if len(set(texts)) * 5 < len(texts) * 4:
         return False
-    return sum(_is_card(*one, content, language) for one in zip(elements, texts, strict=True)) * 5 >= len(elements) * 4
+    return (
+        sum(_is_card(*card, content, language) for card in zip(elements, texts, strict=True)) * 5 >= len(elements) * 4
+    )
 
 
 def _is_card(element: Any, text: str, content: Content, language: str) -> bool:
     links = element.xpath("descendant-or-self::a[@href]")
-    classes = {one.get("class") for one in element.xpath(".//*[@class]")}
+    classes = {descendant.get("class") for descendant in element.xpath(".//*[@class]")}
     has_more = element.xpath(f".//img | .//time | .//{_HEADING}") or (
         len(classes) > 1 and sum(map(_length, links)) * 5 < len(text) * 4
     )
@@ -105,10 +107,10 @@ def _address(link: Any, content: Content) -> str | None:
 def price_in(element: Any, language: str) -> Any:
     """The first of the innermost elements that are a price; None where there is none."""
     priced = (
-        one for one in element.xpath("descendant-or-self::*[count(*) < 4]") if is_price(element_text(one), language)
+        node for node in element.xpath("descendant-or-self::*[count(*) < 4]") if is_price(element_text(node), language)
     )
     return next(
-        (one for one in priced if not any(is_price(element_text(inner), language) for inner in one.xpath("*"))), None
+        (node for node in priced if not any(is_price(element_text(inner), language) for inner in node.xpath("*"))), None
     )
 
 
@@ -119,30 +121,32 @@ def _selector_of(tag: str, classes: str, elements: list[Any], page: parsel.Selec
     outer_names = [f"#{parent.get('id', '')}", *(f".{name}" for name in parent.get("class", "").split()), ""]
     above = [f"{parent.tag}{name}" for name in outer_names]
     tried = own + [f"{outer} > {inner}" for outer in filter(_PLAIN.fullmatch, above) for inner in own]
-    return next((css for css in tried if [found.root for found in page.css(css)] == elements), None)
+    return next((css for css in tried if [match.root for match in page.css(css)] == elements), None)
 
 
 def _described(each: str, elements: list[Any], content: Content, language: str) -> Cards:
     scopes = [parsel.Selector(root=element, type="html") for element in elements]
     cards = Cards(each, len(elements))
-    headings = [[h for h in one.xpath(f".//{_HEADING}") if not is_price(element_text(h), language)] for one in elements]
+    headings = [
+        [h for h in element.xpath(f".//{_HEADING}") if not is_price(element_text(h), language)] for element in elements
+    ]
     heading = css_of([next(iter(of_card), None) for of_card in headings], scopes)
     classed = _classed(scopes)
     for css in [f"{heading} a"] * bool(heading) + [css for css in classed if css.startswith("a.")] + ["a"]:
         rule = {"css": css} if elements[0].tag != "a" else {"xpath": "."}
-        found = [(link, one) for one in scopes if (link := _first(one, rule)) is not None]
-        urls = list(dict.fromkeys(url for link, _ in found if (url := _address(link, content))))
-        is_more = len({element_text(link) for link, _ in found}) == 1 and len(urls) == cards.number  # read more
-        naming = sum(css == f"{heading} a" or _names(*one, is_more=is_more) for one in found)
+        links = [(link, scope) for scope in scopes if (link := _first(scope, rule)) is not None]
+        urls = list(dict.fromkeys(url for link, _ in links if (url := _address(link, content))))
+        is_more = len({element_text(link) for link, _ in links}) == 1 and len(urls) == cards.number  # read more
+        naming = sum(css == f"{heading} a" or _names(link, scope, is_more=is_more) for link, scope in links)
         if len(urls) * 5 >= cards.number * 4 and naming * 2 >= cards.number:
             cards.link, cards.urls = {**rule, "attr": "href"}, urls
             break
     if titled := heading or (cards.link or {}).get("css"):
         linked = f"{titled} a[title]" if heading else f"{titled}[title]"
-        cut = [link for one in scopes if (link := _first(one, {"css": linked})) is not None]
+        cut = [link for scope in scopes if (link := _first(scope, {"css": linked})) is not None]
         is_cut = any(len(link.get("title")) > _length(link) for link in cut)
         _add(cards, scopes, "title", {"css": linked, "attr": "title"} if is_cut else {"css": titled})
-        titles = [element_text(first) for one in scopes if (first := _first(one, {"css": titled})) is not None]
+        titles = [element_text(first) for scope in scopes if (first := _first(scope, {"css": titled})) is not None]
         cards.key = "title" if "title" in cards.fields and len(set(titles)) == cards.number else None
     if price := css_of([price_in(element, language) for element in elements], scopes):
         _add(cards, scopes, "price", {"css": price, "type": "price"})
@@ -160,7 +164,7 @@ def _described(each: str, elements: list[Any], content: Content, language: str) 
                 field_name(name),
                 {"css": css, **({"many": True} if several else type_of(texts, language))},
             )
-    read = [found.root for scope in scopes for rule in cards.fields.values() for found in scope.css(rule["css"])]
+    read = [match.root for scope in scopes for rule in cards.fields.values() for match in scope.css(rule["css"])]
     cards.is_covered = sum(map(_length, set(read))) * 5 >= sum(map(_length, elements)) * 4
     return cards
 
@@ -169,18 +173,20 @@ def _names(link: Any, card: parsel.Selector, *, is_more: bool) -> bool:
     """Whether a link stands for its card: it comes first, is a picture, a good part of what the card says or, if
     `is_more`, its end. Others, such as that of a tag or an author, lead to pages about something else.
     """
-    said, text = element_text(link), element_text(card.root)
-    is_most = text.startswith(said) or len(said) * 3 >= len(text) or (is_more and text.endswith(said))
-    return link.find(".//img") is not None or bool(said and is_most)
+    link_text, text = element_text(link), element_text(card.root)
+    is_most = text.startswith(link_text) or len(link_text) * 3 >= len(text) or (is_more and text.endswith(link_text))
+    return link.find(".//img") is not None or bool(link_text and is_most)
 
 
 def _classed(scopes: list[parsel.Selector]) -> list[str]:
     """Selectors, by tag and class, of elements with text of their own that most cards have; in page order."""
-    found: Counter[str] = Counter()
+    selectors: Counter[str] = Counter()
     for scope in scopes:
         own = scope.root.xpath(".//*[@class][text()[normalize-space()]]")
-        found.update(list(dict.fromkeys(f"{one.tag}.{name}" for one in own for name in one.get("class").split()[:1])))
-    return [css for css, number in found.items() if number * 2 > len(scopes) and _PLAIN.fullmatch(css)]
+        selectors.update(
+            list(dict.fromkeys(f"{element.tag}.{name}" for element in own for name in element.get("class").split()[:1]))
+        )
+    return [css for css, number in selectors.items() if number * 2 > len(scopes) and _PLAIN.fullmatch(css)]
 
 
 def css_of(nodes: list[Any], scopes: list[parsel.Selector]) -> str | None:
@@ -197,13 +203,13 @@ def css_of(nodes: list[Any], scopes: list[parsel.Selector]) -> str | None:
 
 
 def _first(scope: parsel.Selector, rule: dict[str, Any]) -> Any:
-    found = scope.css(rule["css"]) if "css" in rule else scope.xpath(rule["xpath"])
-    return found[0].root if found else None
+    matches = scope.css(rule["css"]) if "css" in rule else scope.xpath(rule["xpath"])
+    return matches[0].root if matches else None
 
 
 def _add(cards: Cards, scopes: list[parsel.Selector], name: str, rule: dict[str, Any]) -> None:
     """Adds a field whose rule finds something in most cards."""
     firsts = [first for scope in scopes if (first := _first(scope, rule)) is not None]
-    found = [first for first in firsts if "attr" not in rule or first.get(rule["attr"])]
-    if name not in cards.fields and len(found) * 2 > len(scopes):
+    filled = [first for first in firsts if "attr" not in rule or first.get(rule["attr"])]
+    if name not in cards.fields and len(filled) * 2 > len(scopes):
         cards.fields[name] = rule

@@ -29,7 +29,7 @@ from almanac.spiders.store.raw import Journal, RawStore
 log = get_logger("almanac.rows")
 _NONE = PreviousCrawls()
 _REPORTED = 1000  # of the URLs of rows that are gone
-_TOLD = 1000  # rows between two words of progress
+_PROGRESS_EVERY = 1000  # rows between two words of progress
 
 
 def read_rows(
@@ -116,10 +116,10 @@ def _lines(program: RowProgram) -> Iterator[bytes | list[Any] | None]:
         if line is None or not (program.is_own and line.startswith(b"[")):
             yield line
             continue
-        said = json.loads(line)
-        if said[0] == "failed":
-            raise FAILURES[said[1]](said[2], where=program.where, hint=said[3] or None)
-        yield said
+        signal = json.loads(line)
+        if signal[0] == "failed":
+            raise FAILURES[signal[1]](signal[2], where=program.where, hint=signal[3] or None)
+        yield signal
 
 
 @dataclass
@@ -185,7 +185,7 @@ class _Reading:
                 where=f"source {self.source.name}",
                 hint="raise limits.rows",
             )
-        if self.rows % _TOLD == 0:
+        if self.rows % _PROGRESS_EVERY == 0:
             self.on_page(self.rows, 0)
         if line is None:
             self._refuse("too_large", f"more than {self.source.limits.bytes_per_row} bytes: limits.bytes_per_row")

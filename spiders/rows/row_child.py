@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _nearest(error: AlmanacError) -> str:
-    return next(one.__name__ for one in type(error).__mro__ if one.__name__ in FAILURES)
+    return next(kind.__name__ for kind in type(error).__mro__ if kind.__name__ in FAILURES)
 
 
 def _become(command: list[str]) -> NoReturn:
@@ -73,7 +73,9 @@ def _called(source: RowsSource, since: Any) -> Iterator[Any]:
             )
         for row in rows:
             # a list is one of rows; what it has is none of our own words to the parent
-            yield from (str(one) if isinstance(one, list) else one for one in row) if isinstance(row, list) else [row]
+            yield from (
+                (str(entry) if isinstance(entry, list) else entry for entry in row) if isinstance(row, list) else [row]
+            )
         if not source.is_complete:
             yield ["cursor", state()]
 
@@ -83,12 +85,12 @@ def _function(name: str) -> Any:
     module, _, attribute = name.partition(":")
     try:
         if not attribute:
-            found = {one.name: one for one in metadata.entry_points(group=_GROUP)}
-            if name not in found:
-                there = ", ".join(sorted(found)) or "none"
+            entry_points = {entry_point.name: entry_point for entry_point in metadata.entry_points(group=_GROUP)}
+            if name not in entry_points:
+                there = ", ".join(sorted(entry_points)) or "none"
                 hint = f"write package.module:function; installed are: {there}"
                 raise DeclarationError(f"from: no package brings a source called {name}", where="from", hint=hint)
-            return found[name].load()
+            return entry_points[name].load()
         function: Any = importlib.import_module(module)
         for part in attribute.split("."):
             function = getattr(function, part)

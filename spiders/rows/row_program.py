@@ -26,7 +26,7 @@ from almanac.schemas.errors import CredentialRefused, DeclarationError, Operatio
 
 # what our own process may have failed with
 FAILURES = {
-    one.__name__: one for one in (CredentialRefused, DeclarationError, OperationalError, Unreachable, UsageError)
+    kind.__name__: kind for kind in (CredentialRefused, DeclarationError, OperationalError, Unreachable, UsageError)
 }
 _CHILD = "almanac.spiders.rows.row_child"
 _AT_ONCE = 1 << 16
@@ -126,11 +126,11 @@ class RowProgram:
         except subprocess.TimeoutExpired as error:
             raise self._too_slow() from error
         if code:
-            said = self._said()
+            stderr = self._read_stderr()
             named = {SqlSource: "the query", CommandSource: "the program"}.get(type(self._source), "the function")
-            hint = f"the whole of what it wrote: {said}" if said.count("\n") else "no row of this reading is taken"
+            hint = f"the whole of what it wrote: {stderr}" if stderr.count("\n") else "no row of this reading is taken"
             raise OperationalError(
-                f"{named} ended with {how_it_ended(code)}{f': {_last(said)}' if said else ''}",
+                f"{named} ended with {how_it_ended(code)}{f': {_last(stderr)}' if stderr else ''}",
                 where=self.where,
                 hint=hint,
             )
@@ -146,7 +146,7 @@ class RowProgram:
             hint="raise limits.seconds; sql: declare a cursor, so that a run asks for what changed",
         )
 
-    def _said(self) -> str:
+    def _read_stderr(self) -> str:
         self._errors.seek(max(0, self._errors.seek(0, os.SEEK_END) - _SHOWN))
         return self._errors.read().decode("utf-8", "replace").strip()
 

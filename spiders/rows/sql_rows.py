@@ -97,10 +97,10 @@ class _Reading:
 
     def _typed(self, since: Any, cursor: str) -> Any:
         """The cursor's last value in the type that the database gives for it."""
-        one = f"select {cursor} from ({{}}) almanac_rows where {cursor} is not null"
-        with self._connection.execute(self._query(one)) as result:
-            found = result.first()
-        read = _READ.get(type(found[0])) if found is not None else None
+        template = f"select {cursor} from ({{}}) almanac_rows where {cursor} is not null"
+        with self._connection.execute(self._query(template)) as result:
+            row = result.first()
+        read = _READ.get(type(row[0])) if row is not None else None
         return since if read is None else read(str(since))
 
     def _require_columns(self) -> None:
@@ -152,12 +152,12 @@ def _connected(source: SqlSource) -> sa.Connection:
     try:
         return engine.connect()
     except DBAPIError as error:
-        said = _said(error, source)
-        if any(one in said for one in _NO_RIGHT):
+        message = _describe_error(error, source)
+        if any(phrase in message for phrase in _NO_RIGHT):
             hint = "url: has the user and the password; try them with the database's own client"
-            raise _failed(CredentialRefused, f"the database lets nobody in: {said}", source, hint) from error
+            raise _failed(CredentialRefused, f"the database lets nobody in: {message}", source, hint) from error
         hint = "is it running, and are host, port and name in url right?"
-        raise _failed(Unreachable, f"the database takes no connection: {said}", source, hint) from error
+        raise _failed(Unreachable, f"the database takes no connection: {message}", source, hint) from error
 
 
 @contextmanager
@@ -166,12 +166,12 @@ def _as_errors(source: SqlSource) -> Iterator[None]:
     try:
         yield
     except SQLAlchemyError as error:
-        said = _said(error, source)
+        message = _describe_error(error, source)
         if isinstance(error, DBAPIError) and (error.connection_invalidated or _is_passing(error.orig)):
-            finding = f"the database has broken off: {said}"
+            finding = f"the database has broken off: {message}"
             raise _failed(Unreachable, finding, source, "no row of this reading is taken; run again") from error
         hint = "try the query with the database's own client"
-        raise _failed(OperationalError, f"the database refuses: {said}", source, hint) from error
+        raise _failed(OperationalError, f"the database refuses: {message}", source, hint) from error
 
 
 def _is_passing(error: BaseException | None) -> bool:
@@ -180,10 +180,10 @@ def _is_passing(error: BaseException | None) -> bool:
     return code == sqlite3.SQLITE_BUSY or str(getattr(error, "sqlstate", None)).startswith(_PASSING)
 
 
-def _said(error: SQLAlchemyError, source: SqlSource) -> str:
-    said = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
+def _describe_error(error: SQLAlchemyError, source: SqlSource) -> str:
+    message = str(error.orig if isinstance(error, DBAPIError) else error).strip().split("\n")[0]
     password = sa.make_url(source.url.get_secret_value()).password
-    return said.replace(password, "…") if password else said
+    return message.replace(password, "…") if password else message
 
 
 def _failed(kind: type[AlmanacError], finding: str, source: SqlSource, hint: str) -> AlmanacError:

@@ -88,7 +88,7 @@ class Entry:
     rendered: str = ""
 
     @classmethod
-    def of(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
+    def from_page(cls, page: Page, redirects: list[str], card: list[str]) -> "Entry":
         """The entry of a page that has just been fetched."""
         same = {name: getattr(page, name) for name in _OF_PAGE}
         return cls(
@@ -115,10 +115,12 @@ _OF_PAGE = (
     ),
     *("file_name", "link_text", "rendered"),
 )
-FIELDS = tuple(one.name for one in fields(Entry))
+FIELDS = tuple(entry_field.name for entry_field in fields(Entry))
 _KNOWN = frozenset(FIELDS)
 _NEEDED = _KNOWN - {
-    one.name for one in fields(Entry) if one.default is not MISSING or one.default_factory is not MISSING
+    entry_field.name
+    for entry_field in fields(Entry)
+    if entry_field.default is not MISSING or entry_field.default_factory is not MISSING
 }
 
 
@@ -149,12 +151,12 @@ class CrawlIndex:
             self._read()
 
     def _read(self) -> None:
-        kept: set[str] = set()
+        kept_urls: set[str] = set()
         for place, values in self._lines():
             entry = _entry(values)
             if entry is not None:
                 self._take_in(entry, place)
-                (kept.add if entry.kept and not entry.links_only else kept.discard)(entry.url)
+                (kept_urls.add if entry.kept and not entry.links_only else kept_urls.discard)(entry.url)
             elif "alias" in values:
                 self._aliases.setdefault(str(values.get("of")), []).append(str(values["alias"]))
                 self._alias_of[str(values["alias"])] = str(values.get("of"))
@@ -162,7 +164,7 @@ class CrawlIndex:
                 self._link_texts[str(values.get("of"))] = str(values["link_text"])
             elif not values:
                 self.damaged += 1
-        self.kept = len(kept)
+        self.kept = len(kept_urls)
 
     def _take_in(self, entry: Entry, place: int) -> None:
         if entry.links_only:

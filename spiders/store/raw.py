@@ -44,7 +44,7 @@ class Journal:
         """Stores the body of a fetched page and appends its entry. `redirects` are the URLs that led to it; `card` is
         as in `Entry`.
         """
-        entry = Entry.of(page, redirects or [], card or [])
+        entry = Entry.from_page(page, redirects or [], card or [])
         with storage_errors(self.store.root):
             self.store.keep_body(entry.sha256, page.body)
         self.repeat(entry)
@@ -53,9 +53,9 @@ class Journal:
         """Appends an entry whose body is stored already."""
         self._write({name: getattr(entry, name) for name in FIELDS})  # asdict copies lists and takes ten times as long
 
-    def alias(self, url: str, of: str) -> None:
+    def alias(self, url: str, page_url: str) -> None:
         """Appends an alias: `url` redirects to the page `of`, which was also reached another way."""
-        self._write({"alias": url, "of": of})
+        self._write({"alias": url, "of": page_url})
 
     def name(self, url: str, link_text: str) -> None:
         """Appends what links call the document that is stored under a URL; empty if they do not say."""
@@ -94,11 +94,11 @@ class RawStore:
 
     def index(self, run_id: str) -> CrawlIndex:
         """The index of a crawl's entries at this moment; empty if the crawl has no journal."""
-        return CrawlIndex(self._found(self.journal_path(run_id)))
+        return CrawlIndex(self._locate_file(self.journal_path(run_id)))
 
     def stats(self, run_id: str) -> str | None:
         """The outcome that the crawl wrote at its end, as JSON; None if it was cut off."""
-        path = self._found(self.stats_path(run_id))
+        path = self._locate_file(self.stats_path(run_id))
         with storage_errors(self.root):
             return path.read_text(encoding="utf-8") if path.is_file() else None
 
@@ -154,7 +154,7 @@ class RawStore:
 
     def has_body(self, digest: str) -> bool:
         """Whether a body of that hash is stored; whether it is intact shows only on reading."""
-        return self._found(self._body_path(digest)).is_file()
+        return self._locate_file(self._body_path(digest)).is_file()
 
     def body(self, digest: str) -> bytes | None:
         """The body of that hash; None if it is missing or damaged."""
@@ -191,7 +191,7 @@ class RawStore:
     def _roots(self) -> list[Path]:
         return [self.root] if self.below is None else [self.root, self.below]
 
-    def _found(self, path: Path) -> Path:
+    def _locate_file(self, path: Path) -> Path:
         """The path of a file of this store, in `root` or in the store below."""
         if self.below is None or path.is_file():
             return path

@@ -83,12 +83,12 @@ def _without(value: Any, urls: frozenset[str]) -> Any:
     becomes empty.
     """
     if isinstance(value, list):
-        return [_without(one, urls) for one in value if not _is_of(one, urls)]
+        return [_without(entry, urls) for entry in value if not _is_of(entry, urls)]
     if isinstance(value, dict):
         return {
-            key: _without(one, urls)
-            for key, one in value.items()
-            if key not in urls and not (isinstance(one, str) and one in urls)
+            key: _without(entry, urls)
+            for key, entry in value.items()
+            if key not in urls and not (isinstance(entry, str) and entry in urls)
         }
     return "" if isinstance(value, str) and any(url in value for url in urls) else value
 

@@ -210,7 +210,9 @@ def test_pruning_leaves_what_a_crawl_or_a_version_needs(tmp_path: Path) -> None:
     stored(raw, "r2", a=b"a", new=b"new")
     with raw.journal("r2") as journal:
         journal.repeat(
-            Entry.of(page("http://x.test/b", b"a"), [], ["http://x.test/old", page("", b"old").sha256, "text/html"])
+            Entry.from_page(
+                page("http://x.test/b", b"a"), [], ["http://x.test/old", page("", b"old").sha256, "text/html"]
+            )
         )
     raw.stats_path("r1").write_text("{}")
     stray = next(tmp_path.glob("bodies/*/*.gz")).parent / ".x.gz.1.tmp"
