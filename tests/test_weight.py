@@ -34,7 +34,7 @@ class Weight(NamedTuple):
 _NOTED = {
     "schemas": Weight(57, 46, 9, 25, 0, 0, 36),
     "core": Weight(61, 54, 47, 20, 0, 5, 65),
-    "spiders": Weight(254, 170, 223, 247, 0, 1, 318),
+    "spiders": Weight(254, 170, 223, 247, 0, 1, 261),
     "transforms": Weight(64, 46, 63, 46, 0, 0, 109),
     "index": Weight(122, 98, 127, 34, 0, 0, 233),
     "query": Weight(63, 43, 105, 34, 0, 0, 277),
