@@ -13,7 +13,7 @@ from almanac.transforms.html.simplify import DEFINITIONS, has_blocks
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 LISTS = frozenset({"ul", "ol", "menu", "dir"})
 # Elements whose content stands beside the main text by the meaning of their tags.
-BESIDE = frozenset({"nav", "header", "footer", "aside", "script", "style", "noscript", "template"})
+SIDE_TAGS = frozenset({"nav", "header", "footer", "aside", "script", "style", "noscript", "template"})
 
 _UNSHOWN = frozenset({"title", "style", "script"})
 _WHOLE = HEADINGS | LISTS | {"dl", "table", "pre"}
@@ -135,12 +135,12 @@ class Block:
         return "breadcrumb" in self._names.lower()
 
     @cached_property
-    def beside(self) -> frozenset[str]:
+    def side_tags(self) -> frozenset[str]:
         """Tags of it and around it that put it beside the main text; an <aside> with a note in it does not."""
         return frozenset(
             element.tag
             for element in (self.element, *self.above)
-            if element.tag in BESIDE and not (element.tag == "aside" and _NOTE.search(_names([element])))
+            if element.tag in SIDE_TAGS and not (element.tag == "aside" and _NOTE.search(_names([element])))
         )
 
     @cached_property
@@ -176,7 +176,7 @@ class Block:
     @property
     def is_prose(self) -> bool:
         """Whether nothing about it says that it surrounds a text."""
-        return not (self.is_links or self.beside or self.is_suspect)
+        return not (self.is_links or self.side_tags or self.is_suspect)
 
     @property
     def is_facts(self) -> bool:
@@ -202,12 +202,12 @@ def reaches(link: Any) -> bool:
 
 def _names(elements: list[Any]) -> str:
     """Class names and ids, up to what holds a whole page."""
-    found = []
+    names = []
     for element in elements:
         if element.tag in ("html", "body", "main", "article"):
             break
-        found += [element.get("class") or "", element.get("id") or ""]
-    return " ".join(found)
+        names += [element.get("class") or "", element.get("id") or ""]
+    return " ".join(names)
 
 
 def blocks_of(root: Any) -> list[Block]:

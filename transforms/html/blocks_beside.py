@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from almanac.transforms.html.blocks import BESIDE
+from almanac.transforms.html.blocks import SIDE_TAGS
 from almanac.transforms.html.letters import letters
 from almanac.transforms.html.markdown_writer import write_tree
 from almanac.transforms.html.simplify import parse_page
@@ -12,7 +12,7 @@ from almanac.transforms.html.simplify import parse_page
 UNREAD = frozenset(
     {"script", "style", "noscript", "template", "title", "svg", "canvas", "iframe", "object", "audio", "video"}
 )
-_SKIPPED = BESIDE | UNREAD | {"select", "datalist", "button"}
+_SKIPPED = SIDE_TAGS | UNREAD | {"select", "datalist", "button"}
 # Noncharacters around the text of links, which no page may use.
 _LINK, _END = "\ufdd0", "\ufdd1"
 _LINKED = re.compile(f"({_LINK}|{_END})")
@@ -50,11 +50,15 @@ def blocks_beside(page: Any, text: str) -> list[str]:
     """
     if page is None:
         return []
-    kept = _Kept(text)
-    return [block for block, said, is_links in blocks_in(page, _SKIPPED) if not (is_links or kept.has(said))]
+    extracted = _ExtractedText(text)
+    return [
+        block
+        for block, block_letters, is_links in blocks_in(page, _SKIPPED)
+        if not (is_links or extracted.has(block_letters))
+    ]
 
 
-class _Kept:
+class _ExtractedText:
     """The letters of an extracted text, for questions in page order: a block is one of its lines, or stands near the
     one that was found last.
     """
@@ -64,12 +68,12 @@ class _Kept:
         self._lines = set(map(letters, text.split("\n")))
         self._place = 0
 
-    def has(self, said: str) -> bool:
-        if said in self._lines:
+    def has(self, block_letters: str) -> bool:
+        if block_letters in self._lines:
             return True
-        found = self._text.find(said, max(0, self._place - _NEAR), self._place + _NEAR + len(said))
-        self._place = found if found >= 0 else self._place
-        return found >= 0
+        place = self._text.find(block_letters, max(0, self._place - _NEAR), self._place + _NEAR + len(block_letters))
+        self._place = place if place >= 0 else self._place
+        return place >= 0
 
 
 def blocks_in(page: Any, skipped: frozenset[str]) -> Iterator[tuple[str, str, bool]]:
@@ -77,21 +81,21 @@ def blocks_in(page: Any, skipped: frozenset[str]) -> Iterator[tuple[str, str, bo
     whose tags are in `skipped`.
     """
     is_link = False  # a link may span several blocks
-    for found in _BLOCK.finditer(write_tree(page, skipped)):
+    for match in _BLOCK.finditer(write_tree(page, skipped)):
         linked = 0
-        for part in _LINKED.split(found[0]):
+        for part in _LINKED.split(match[0]):
             if part in (_LINK, _END):
                 is_link = part == _LINK
             elif is_link:
                 linked += len(letters(part))
-        block = _LINKED.sub("", found[0])
-        if said := letters(block):
-            yield block, said, linked * 2 > len(said)
+        block = _LINKED.sub("", match[0])
+        if block_letters := letters(block):
+            yield block, block_letters, linked * 2 > len(block_letters)
 
 
-def keeps_little(text: str, beside: Iterable[str]) -> bool:
+def keeps_little(text: str, side_blocks: Iterable[str]) -> bool:
     """Whether an extracted text is less than a tenth of its page without navigation, and what was left out is more than
     a line or two.
     """
-    kept, lost = len(letters(text)), sum(len(letters(block)) for block in beside)
-    return lost >= _MUCH_LOST and kept < _LITTLE * (kept + lost)
+    kept_letters, lost_letters = len(letters(text)), sum(len(letters(block)) for block in side_blocks)
+    return lost_letters >= _MUCH_LOST and kept_letters < _LITTLE * (kept_letters + lost_letters)

@@ -69,7 +69,7 @@ def _home(blocks: list[Block]) -> Any:
 
 def _is_text(block: Block, home: Any) -> bool:
     """Whether nothing between it and `home` says that it surrounds a text."""
-    return not (block.beside or block.is_around or block.is_suspect_in(home))
+    return not (block.side_tags or block.is_around or block.is_suspect_in(home))
 
 
 def _is_shown(link: Any) -> bool:

@@ -35,15 +35,17 @@ def edges_of(page: Any) -> Edges:
     """
     if page is None:
         return Edges()
-    blocks = [(said, block.startswith("#"), is_links) for block, said, is_links in blocks_in(page, UNREAD)]
+    blocks = [
+        (block_letters, block.startswith("#"), is_links) for block, block_letters, is_links in blocks_in(page, UNREAD)
+    ]
     return Edges(_edge(blocks), _edge(reversed(blocks)))
 
 
-def key_of(said: str, *, is_heading: bool, number: int = 0) -> int:
+def key_of(block_letters: str, *, is_heading: bool, number: int = 0) -> int:
     """The key of a block with these letters that stands in an edge for the `number`-th time, counted from 0; an even
     number.
     """
-    return hash_of(f"{number if number else ''}{'#' if is_heading else ' '}{said}") & KEY
+    return hash_of(f"{number if number else ''}{'#' if is_heading else ' '}{block_letters}") & KEY
 
 
 def without_links(key: int) -> int:
@@ -60,10 +62,13 @@ def _edge(blocks: Iterable[tuple[str, bool, bool]]) -> list[int]:
     keys: list[int] = []
     seen = Counter[tuple[str, bool]]()
     letters = 0
-    for said, is_heading, is_linked in blocks:
-        keys.append(key_of(said, is_heading=is_heading, number=seen[said, is_heading]) | (LINK if is_linked else 0))
-        seen[said, is_heading] += 1
-        letters += 0 if is_linked else weight(said)
+    for block_letters, is_heading, is_linked in blocks:
+        keys.append(
+            key_of(block_letters, is_heading=is_heading, number=seen[block_letters, is_heading])
+            | (LINK if is_linked else 0)
+        )
+        seen[block_letters, is_heading] += 1
+        letters += 0 if is_linked else weight(block_letters)
         if letters >= _REACH or len(keys) == _BLOCKS:
             break
     return keys

@@ -21,9 +21,9 @@ def letters(text: str) -> str:
     return _compact(unicodedata.normalize("NFC", text)).lower()
 
 
-def hash_of(said: str) -> int:
+def hash_of(text: str) -> int:
     """A hash of 8 bytes of what a text says, by which the pages of a source are compared."""
-    return int.from_bytes(blake2b(said.encode("utf-8", "replace"), digest_size=8).digest())
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest())
 
 
 def _compact(text: str) -> str:

@@ -49,11 +49,11 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
     simplify(root)
     blocks = blocks_of(root)
     mark_around(blocks)
-    found = witness.size if witness is not None else 0
+    witness_size = witness.size if witness is not None else 0
     outside = _select(blocks, witness) if witness is not None else 0
     if (
-        not found
-        or _letters(block for block in blocks if block.is_found or block.is_main) + outside < _CONFIRMED * found
+        not witness_size
+        or _letters(block for block in blocks if block.is_found or block.is_main) + outside < _CONFIRMED * witness_size
     ):
         for block in blocks:
             block.is_main = _is_left(block)
@@ -62,18 +62,21 @@ def main_tree(root: Any, heading: str, left_out: LeftOut) -> Any:
                 below.is_main
                 and block.is_heading
                 and below.parent is block.parent
-                and not (block.beside or block.is_surrounding)
+                and not (block.side_tags or block.is_surrounding)
             ):
                 block.is_main = True
         _leave_trailing(blocks)
-        is_whole = _WHOLE * _letters(blocks) < found <= _letters(blocks) / _WHOLE
+        is_whole = _WHOLE * _letters(blocks) < witness_size <= _letters(blocks) / _WHOLE
         if witness is not None and (is_whole or witness.is_undivided(blocks)):
             if 2 * _letters(block for block in blocks if block.is_links) >= _letters(blocks) or all(
                 block.is_heading for block in blocks if block.is_main
             ):
                 _keep_links(blocks, _title(root))
                 _leave_trailing(blocks)
-        elif witness is not None and not found / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * found:
+        elif (
+            witness is not None
+            and not witness_size / 2 <= _letters(block for block in blocks if block.is_main) <= 2 * witness_size
+        ):
             _tally((block for block in blocks if not block.is_found), heading, left_out)
             return lxml.html.document_fromstring(witness.html)
     left = [block for block in blocks if not block.is_main]
@@ -100,7 +103,7 @@ def _is_left(block: Block) -> bool:
 
 
 def _stands_around(block: Block) -> bool:
-    return bool(block.beside) or block.is_surrounding or block.is_around
+    return bool(block.side_tags) or block.is_surrounding or block.is_around
 
 
 def _keep_links(blocks: list[Block], title: str) -> None:
@@ -141,9 +144,9 @@ def _select(blocks: list[Block], witness: Witness) -> int:
     """
     for block in blocks:
         block.is_found = block.is_main = witness.confirms(block)
-    if any(block.is_main and not (block.beside or block.is_around) for block in blocks):
+    if any(block.is_main and not (block.side_tags or block.is_around) for block in blocks):
         for block in blocks:  # of a short page, trafilatura takes everything
-            block.is_main = block.is_main and not (block.is_around or block.beside & {"nav", "footer"})
+            block.is_main = block.is_main and not (block.is_around or block.side_tags & {"nav", "footer"})
     outside = _leave_what_is_outside(blocks)
     is_document = add_region(blocks)
     for block in blocks:
@@ -177,12 +180,14 @@ def _leave_what_is_outside(blocks: list[Block]) -> int:
     holders = {
         element for block in blocks for element in block.above if element.tag == "main" or element.get("role") == "main"
     }
-    found = [block for block in blocks if block.is_found]
+    confirmed = [block for block in blocks if block.is_found]
     if len(holders) == 1:
-        outside = [block for block in found if not holders.intersection(block.above)]
+        outside = [block for block in confirmed if not holders.intersection(block.above)]
         inside = [block for block in blocks if holders.intersection(block.above)]
-        is_missed = bool(found) and len(outside) == len(found) and any(block.element.tag == "h1" for block in inside)
-        if is_missed or 2 * _letters(outside) <= _letters(found):
+        is_missed = (
+            bool(confirmed) and len(outside) == len(confirmed) and any(block.element.tag == "h1" for block in inside)
+        )
+        if is_missed or 2 * _letters(outside) <= _letters(confirmed):
             for block in outside:
                 block.is_found = block.is_main = False
             for block in inside if is_missed else ():
@@ -215,8 +220,8 @@ def _own_host(blocks: list[Block]) -> str:
 
 
 def _host(url: str) -> str:
-    found = _HOST.match(url.strip())
-    return found[1].lower().removeprefix("www.") if found else ""
+    match = _HOST.match(url.strip())
+    return match[1].lower().removeprefix("www.") if match else ""
 
 
 def _add_gaps(blocks: list[Block]) -> None:
@@ -230,7 +235,7 @@ def _add_gaps(blocks: list[Block]) -> None:
     parents = Counter(block.parent for block in body)
     kinds = {block.kind for block in body if block.kind[1] or block.kind[3]}
     for block in blocks[main[0] + 1 : main[-1]]:
-        if block.is_main or block.is_found or block.is_heading or block.beside or block.is_suspect:
+        if block.is_main or block.is_found or block.is_heading or block.side_tags or block.is_suspect:
             continue
         is_alike = block.parent in parents or block.kind in kinds
         is_plain_list = block.element.tag in LISTS and not block.element.get("class") and parents[block.parent] > 1
@@ -248,7 +253,7 @@ def _add_ending(blocks: list[Block]) -> None:
         if held[block.parent] < 2 or block.parent.tag == "body":
             return
         is_plain_list = block.element.tag in LISTS and not block.element.get("class")
-        if not (block.is_found or block.is_heading or block.beside or block.is_suspect) and (
+        if not (block.is_found or block.is_heading or block.side_tags or block.is_suspect) and (
             is_plain_list or not block.is_links
         ):
             block.is_main = True
@@ -259,10 +264,12 @@ def _add_opening(blocks: list[Block]) -> None:
     summary in larger letters.
     """
     first = next((number for number, block in enumerate(blocks) if block.is_main and not block.is_heading), 0)
-    above = [number for number in range(first) if blocks[number].is_heading and not blocks[number].beside - {"header"}]
+    above = [
+        number for number in range(first) if blocks[number].is_heading and not blocks[number].side_tags - {"header"}
+    ]
     title = max((number for number in above if blocks[number].element.tag == "h1"), default=max(above, default=first))
     for block in blocks[title + 1 : first]:
-        is_beside = block.beside - {"header"} or block.is_links or block.is_suspect or block.is_in_figure
+        is_beside = block.side_tags - {"header"} or block.is_links or block.is_suspect or block.is_in_figure
         if not is_beside and block.size >= (_LABEL if block.is_opening else _OPENING):
             block.is_main = True
 
@@ -278,7 +285,7 @@ def _add_facts(blocks: list[Block]) -> None:
                 main.is_main
                 and (block.is_facts or is_plain_list)
                 and block.parent is main.parent
-                and not (block.beside or block.is_links)
+                and not (block.side_tags or block.is_links)
             ):
                 block.is_main = True
 
@@ -289,7 +296,7 @@ def _add_headings(blocks: list[Block]) -> None:
         if (
             below.is_main
             and block.is_heading
-            and not (block.beside - {"header"} or block.is_suspect)
+            and not (block.side_tags - {"header"} or block.is_suspect)
             and (below.is_found or not block.is_links)
         ):
             block.is_main = True

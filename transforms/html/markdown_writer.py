@@ -175,8 +175,8 @@ class _Writer:
 
 
 def _number(text: str | None, default: int = 1) -> int:
-    found = re.match(r"\s*(\d{1,6})", text or "")
-    return int(found[1]) if found else default
+    match = re.match(r"\s*(\d{1,6})", text or "")
+    return int(match[1]) if match else default
 
 
 def _fenced(code: str) -> str:
@@ -184,5 +184,5 @@ def _fenced(code: str) -> str:
     if not code.strip():
         return ""
     code = code.strip("\n") if code.count("\n") else code.strip()
-    fence = "`" * max(3, 1 + max((len(found) for found in _FENCES.findall(code)), default=0))
+    fence = "`" * max(3, 1 + max((len(backticks) for backticks in _FENCES.findall(code)), default=0))
     return f"{fence}\n{code}\n{fence}"

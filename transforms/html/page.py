@@ -7,7 +7,7 @@ from typing import Any, Literal
 import lxml.etree
 
 from almanac.schemas.left_out import LeftOut
-from almanac.transforms.html.blocks import BESIDE
+from almanac.transforms.html.blocks import SIDE_TAGS
 from almanac.transforms.html.main_text import main_tree
 from almanac.transforms.html.markdown_writer import one_line, write_tree
 from almanac.transforms.html.simplify import parse_page, simplify
@@ -46,10 +46,10 @@ def html_to_markdown(html: str, part: Part, left_out: LeftOut | None = None) -> 
         )
         _log.warning("a page of %d characters %s: it is read as a whole, %s", len(html), too_much, what)
         if part == "main":
-            for element in root.iter(*(BESIDE - _NEVER)):
-                is_outermost = next(element.iterancestors(*BESIDE), None) is None
+            for element in root.iter(*(SIDE_TAGS - _NEVER)):
+                is_outermost = next(element.iterancestors(*SIDE_TAGS), None) is None
                 left_out.add("page_furniture", element.text_content() if is_outermost else "")
-        return write_tree(root, BESIDE | _NEVER if part == "main" else _NEVER)
+        return write_tree(root, SIDE_TAGS | _NEVER if part == "main" else _NEVER)
     if part == "all":
         simplify(root, drawings=True)
         return write_tree(root, _NEVER)

@@ -35,7 +35,7 @@ def add_region(blocks: list[Block]) -> bool:
     if not _is_pure(inside) or is_certain:
         return False
     for block in inside:
-        is_foreign = block.beside or block.is_surrounding or (block.is_in_figure and not is_reference)
+        is_foreign = block.side_tags or block.is_surrounding or (block.is_in_figure and not is_reference)
         if not is_foreign and (not block.is_links or (is_reference and block.is_heading)):
             block.is_main = True
     return True
@@ -114,7 +114,7 @@ def _purity(blocks: list[Block]) -> float:
     """
     counted = [block for block in blocks if not block.is_contents]
     return (
-        _letters(block for block in counted if not (block.is_links or block.beside)) / (_letters(counted) or 1)
+        _letters(block for block in counted if not (block.is_links or block.side_tags)) / (_letters(counted) or 1)
         if counted
         else 1.0
     )

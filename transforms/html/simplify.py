@@ -129,7 +129,7 @@ def simplify(root: Any, *, drawings: bool = False) -> None:
     With `drawings`, the text of SVG drawings is kept.
     """
     unread = [path for path in _UNREAD if path != "svg" or not drawings]
-    for element in [found for path in unread for found in root.iterfind(f".//{path}")]:
+    for element in [descendant for path in unread for descendant in root.iterfind(f".//{path}")]:
         element.drop_tree()
     for drawing in list(root.iter("svg")):
         _make_drawing_plain(drawing)

@@ -71,7 +71,7 @@ def witness_of(root: Any) -> Witness | None:
     for favor_recall in (False, True):
         # Not `extract`, which hashes the text for a fingerprint that nobody asked for, a fifth of all that mapping
         # takes.
-        found = bare_extraction(
+        document = bare_extraction(
             html,
             output_format="html",
             include_formatting=True,
@@ -79,7 +79,7 @@ def witness_of(root: Any) -> Witness | None:
             include_comments=False,
             favor_recall=favor_recall,
         )
-        if found is not None and (written := unicodedata.normalize("NFC", build_html_output(found))):
+        if document is not None and (written := unicodedata.normalize("NFC", build_html_output(document))):
             return Witness(written)
     return None
 
