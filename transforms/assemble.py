@@ -54,7 +54,7 @@ def split_items(
     """
     place = 0
     with TableWriter(records, ITEM_SCHEMA) as into_records, TableWriter(documents, ITEM_SCHEMA) as into_documents:
-        for batch in _kept(items, without):
+        for batch in _read_without(items, without):
             times = first_seen[place : place + batch.num_rows].cast(pa.string())
             place += batch.num_rows
             batch = batch.set_column(ITEM_SCHEMA.get_field_index("fetched_at"), "fetched_at", times)
@@ -136,7 +136,7 @@ class FirstSeen:
         return chunks.set_column(CHUNK_SCHEMA.get_field_index("fetched_at"), CHUNK_SCHEMA.field("fetched_at"), times)
 
 
-def _kept(items: Path, without: Collection[int]) -> Iterator[pa.Table]:
+def _read_without(items: Path, without: Collection[int]) -> Iterator[pa.Table]:
     number = 0
     for batch in read_batches(items):
         if without:

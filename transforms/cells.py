@@ -62,8 +62,8 @@ def is_present(rule: Rule, cells: list[tuple[Any, ...]]) -> bool:
         case "neither" | "never":
             return bool(cells)
         case "either_value_is_missing" | "any_value_is_missing":
-            return any(None not in cell for cell in cells)
-    return any(one is not None for cell in cells for one in cell)
+            return any(None not in entry for entry in cells)
+    return any(cell is not None for entry in cells for cell in entry)
 
 
 def cell_of(value: Any, aspect: Aspect) -> Any:

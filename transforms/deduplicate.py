@@ -13,8 +13,8 @@ UNIQUE_ID = "id: unique"  # what is declared of an id by declaring one
 
 
 class Deduplication:
-    """Filters items through `kept`; meanwhile collects `duplicates` and `rejects`. Memory per item: two hashes of 16
-    bytes in dictionaries, its id and URL.
+    """Filters items through `keep_first`; meanwhile collects `duplicates` and `rejects`. Memory per item: two hashes of
+    16 bytes in dictionaries, its id and URL.
 
     `right_address` returns the canonical URL that an item's page declares, or None. Items of different workspaces, by
     the metadata field `workspace`, are never equal: one tenant's copy is not to take the place of another's.
@@ -31,7 +31,7 @@ class Deduplication:
         self._by_key: dict[bytes, int] = {}  # and of the item with that source and id
         self._names = _Names()
 
-    def kept(self, items: Iterable[Item]) -> Iterator[Item]:
+    def keep_first(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yields the first of equal items, in order of arrival.
 
         Documents of one source are equal if their text is (a page under a second URL), records if their text and all

@@ -70,26 +70,28 @@ class Rule(NamedTuple):
         return any(part in self.expectation for part in _WHOLE)
 
     @property
-    def asked(self) -> tuple[str, dict[str, Any]]:
+    def library_call(self) -> tuple[str, dict[str, Any]]:
         """What the library is asked, name and arguments.
 
         Its expectations on lengths measure the text that a list is printed as, and those on types fail where an object
         stands among other values that break one, and take true for an int: it gets lengths and names of types as
         values. Its regular expressions have no time limit: it gets what came of ours.
         """
-        given = {key: value for key, value in self.arguments.items() if value is not None}
+        arguments = {key: value for key, value in self.arguments.items() if value is not None}
         if self.aspect == "pattern":
             return "expect_column_values_to_be_in_set", {"value_set": [MET]}
         match self.expectation:
             case "expect_column_value_lengths_to_be_between":
-                return "expect_column_values_to_be_between", given
+                return "expect_column_values_to_be_between", arguments
             case "expect_column_value_lengths_to_equal":
-                return "expect_column_values_to_be_between", {"min_value": given["value"], "max_value": given["value"]}
+                return "expect_column_values_to_be_between", dict.fromkeys(
+                    ("min_value", "max_value"), arguments["value"]
+                )
             case "expect_column_values_to_be_of_type":
-                return "expect_column_values_to_be_in_set", {"value_set": [given["type_"]]}
+                return "expect_column_values_to_be_in_set", {"value_set": [arguments["type_"]]}
             case "expect_column_values_to_be_in_type_list":
-                return "expect_column_values_to_be_in_set", {"value_set": given["type_list"]}
-        return self.expectation, given
+                return "expect_column_values_to_be_in_set", {"value_set": arguments["type_list"]}
+        return self.expectation, arguments
 
     @property
     def field(self) -> str:
@@ -101,10 +103,10 @@ def rules_of(declaration: Declaration, source: Source) -> list[Rule]:
     """The rules on the items of `source`, in declared order: its id, the conditions of its fields, then
     `validate.expect`.
     """
-    found = list(_of_id(source))
+    rules = list(_of_id(source))
     fields = source.declared_fields()
     for name, rule in fields.items():
-        found += _of_field(name, rule)
+        rules += _of_field(name, rule)
     for expectation in declaration.validate_.expect:
         is_meant = expectation.source in (None, source.name)
         if (
@@ -112,10 +114,10 @@ def rules_of(declaration: Declaration, source: Source) -> list[Rule]:
             and not is_about_all(expectation)
             and (source.takes_own_fields or {*fields, "title", "url", "text"} >= set(expectation.fields.values()))
         ):
-            found += [
+            rules += [
                 rule._replace(is_of_source=expectation.source is not None) for rule in _declared(expectation, fields)
             ]
-    return found
+    return rules
 
 
 def rules_of_all(declaration: Declaration) -> list[Rule]:
@@ -190,16 +192,18 @@ def _declared(expectation: Expectation, fields: dict[str, FieldRule]) -> Iterato
 def _named(expectation: Expectation, name: str, fields: dict[str, FieldRule]) -> Rule:
     known = known_expectation(name)
     columns = {key.partition(".")[0] for key in expectation.fields}
-    given = {key: value for key, value in expectation.arguments.items() if value is not None and key not in columns}
-    aspect = _aspect(name, given, [fields[field] for field in expectation.fields.values() if field in fields])
+    arguments = {key: value for key, value in expectation.arguments.items() if value is not None and key not in columns}
+    aspect = _aspect(name, arguments, [fields[field] for field in expectation.fields.values() if field in fields])
     if aspect == "moment":
-        given = {key: moment(value) if key in ("min_value", "max_value") else value for key, value in given.items()}
+        arguments = {
+            key: moment(value) if key in ("min_value", "max_value") else value for key, value in arguments.items()
+        }
     declared = ", ".join(
         [name, *(f"{key}: {value}" for key, value in expectation.arguments.items() if key not in columns)]
     )
     severity = expectation.severity or ("quarantine" if known.level == "row" else "refuse")
     mostly = 1.0 if expectation.mostly is None else expectation.mostly
-    return Rule(name, given, tuple(expectation.fields.values()), declared, aspect, severity, mostly)
+    return Rule(name, arguments, tuple(expectation.fields.values()), declared, aspect, severity, mostly)
 
 
 def _aspect(name: str, arguments: dict[str, Any], rules: list[FieldRule]) -> Aspect:

@@ -61,8 +61,8 @@ def judge(
     compared = None if live_items is None else stayed
     compares = any(limit is not None for limit in (gate.max_lost, gate.max_added, gate.max_shrunk, gate.max_changed))
     against = compared_with if incomparable is None else f"nothing: {incomparable}"
-    found, found_live = (one.recall if one is not None else None for one in (recall, live_recall))
-    drop = None if found is None or found_live is None else round(found_live - found, 6)
+    recalled, recalled_live = (measured.recall if measured is not None else None for measured in (recall, live_recall))
+    drop = None if recalled is None or recalled_live is None else round(recalled_live - recalled, 6)
     share = partial(_share_at_most, at_least=gate.at_least)
     checks = [
         _at_least("min_items", items.added + stayed, rules.min_items),
@@ -81,7 +81,7 @@ def judge(
         share("max_added", items.added, live_items, gate.max_added, most=inf),
         share("max_shrunk", shrunk, compared, gate.max_shrunk),
         share("max_changed", rewritten, compared, gate.max_changed),
-        _at_least("min_recall", found, gate.min_recall),
+        _at_least("min_recall", recalled, gate.min_recall),
         _drop(drop, gate.max_recall_drop, unasked),
     ]
     return Verdict(verdict="passed" if all(check.ok for check in checks) else "refused", checks=checks)
@@ -98,11 +98,12 @@ def refusing(expectations: Sequence[ExpectationResult]) -> tuple[Check, ...]:
         for expectation in expectations
         if expectation.severity == "refuse" or (expectation.severity == "quarantine" and expectation.error is not None)
     ]
-    names = Counter(one.name for one in meant)
+    names = Counter(rule.name for rule in meant)
     named = (
-        (one, one.name if names[one.name] == 1 or not one.source else f"{one.name} ({one.source})") for one in meant
+        (rule, rule.name if names[rule.name] == 1 or not rule.source else f"{rule.name} ({rule.source})")
+        for rule in meant
     )
-    return tuple(Check(name=name, value=one.value, limit=one.limit, ok=one.ok) for one, name in named)
+    return tuple(Check(name=name, value=rule.value, limit=rule.limit, ok=rule.ok) for rule, name in named)
 
 
 def _share_at_most(

@@ -64,7 +64,7 @@ class Briefs:
         return cls(_without(batches(Brief._fields), without))
 
     @classmethod
-    def of(cls, items: Iterable[Brief]) -> Self:
+    def from_briefs(cls, items: Iterable[Brief]) -> Self:
         """Takes the items one by one."""
         return cls(
             [
@@ -146,7 +146,7 @@ def compare_items(items: Briefs, live: Briefs, led_to: Mapping[tuple[str, str], 
         is_gone[place] = False
     was = before >= 0
     same_content, same_text = (
-        _equal(one, other, before) for one, other in ((items.contents, live.contents), (items.texts, live.texts))
+        _equal(ours, theirs, before) for ours, theirs in ((items.contents, live.contents), (items.texts, live.texts))
     )
     changes = np.full(len(items), _ADDED, dtype=np.int8)
     changes[was] = _CHANGED
@@ -209,8 +209,8 @@ def _moves(
             before = next(
                 (
                     place
-                    for one, place in there
-                    if place not in taken and (not same_text or one.text_sha256 == item.text_sha256)
+                    for old_item, place in there
+                    if place not in taken and (not same_text or old_item.text_sha256 == item.text_sha256)
                 ),
                 None,
             )

@@ -71,19 +71,19 @@ class SourceJudge:
         if self._asks_names:
             self._names.update(dict.fromkeys(name for name in item.fields if name != PLACES))
         for place, tally in enumerate(self._local):
-            found = _cells(item, tally)
-            tally.present += is_present(tally.rule, found)
-            self._take(place, row, found)
+            entries = _cells(item, tally)
+            tally.present += is_present(tally.rule, entries)
+            self._take(place, row, entries)
         for tally in self._tallies:
             columns = self._whole.get(id(tally), ())
-            found = _cells(item, tally) if columns else []
-            tally.present += is_present(tally.rule, found)
-            for cells in found:
-                tally.values += any(cell is not None for cell in cells)
-                if any(cell is STRANGE for cell in cells):
+            entries = _cells(item, tally) if columns else []
+            tally.present += is_present(tally.rule, entries)
+            for entry in entries:
+                tally.values += any(cell is not None for cell in entry)
+                if any(cell is STRANGE for cell in entry):
                     tally.strange += 1
                     tally.rows.append(row)
-                for column, cell in zip(columns, cells, strict=True):
+                for column, cell in zip(columns, entry, strict=True):
                     column.add(row, cell)
         self._rows_in_batch += 1
         if self._rows_in_batch >= _BATCH or self._characters > _BATCH_CHARACTERS:
@@ -241,14 +241,14 @@ class SourceJudge:
 
     def _take(self, place: int, row: int, cells: list[tuple[Any, ...]]) -> None:
         tally = self._local[place]
-        for cell in cells:
-            tally.values += any(one is not None for one in cell)
-            if any(one is STRANGE for one in cell):
+        for entry in cells:
+            tally.values += any(cell is not None for cell in entry)
+            if any(cell is STRANGE for cell in entry):
                 tally.strange += 1
                 self._strange[place].append(row)
-                cell = tuple(None if one is STRANGE else one for one in cell)
-            self._characters += sum(len(one) for one in cell if isinstance(one, str))
-            self._cells[place].append(cell)
+                entry = tuple(None if cell is STRANGE else cell for cell in entry)
+            self._characters += sum(len(cell) for cell in entry if isinstance(cell, str))
+            self._cells[place].append(entry)
             self._owners[place].append(row)
 
     def _judge_batch(self) -> None:
@@ -295,13 +295,13 @@ class SourceJudge:
                 if len(columns[0].owners)
                 else np.array([], dtype=np.int64)
             )
-            kept = (
+            mask = (
                 ~np.isin(np.frombuffer(self._numbers, dtype=np.int64)[owners], list(without))
                 if without and len(owners)
                 else None
             )
             frame = pd.DataFrame(
-                {name: column.column(kept) for name, column in zip(_columns(0, rule), columns, strict=True)}
+                {name: column.column(mask) for name, column in zip(_columns(0, rule), columns, strict=True)}
             )
         names = rule.fields if level == "names" else _columns(0, rule)
         (finding,) = Library([Question(rule, names)]).judge(frame)

@@ -62,9 +62,9 @@ class Library:
             outcome = batch.validate(
                 self._suite, result_format={"result_format": "COMPLETE", "return_unexpected_index_query": False}
             )
-        found = {int(result.expectation_config.meta["number"]): _finding(result) for result in outcome.results}
+        findings = {int(result.expectation_config.meta["number"]): _finding(result) for result in outcome.results}
         return [
-            found.get(number) or Finding([], False, error=self._refused[number])
+            findings.get(number) or Finding([], False, error=self._refused[number])
             for number in range(len(self._questions))
         ]
 
@@ -93,7 +93,7 @@ def _suite_of(questions: Sequence[Question]) -> tuple[Any, dict[int, str]]:
 
     suite, refused = gx.ExpectationSuite(name="rules"), {}
     for number, (rule, columns) in enumerate(questions):
-        name, arguments = rule.asked
+        name, arguments = rule.library_call
         try:
             suite.add_expectation(
                 get_expectation_impl(name)(**_named(rule, columns), **arguments, meta={"number": number})
@@ -130,7 +130,7 @@ def _finding(result: Any) -> Finding:
 def _failure(result: Any) -> str | None:
     """Why the library could not judge; it reports this like a broken expectation, with the exception beside it."""
     info = result.exception_info or {}
-    for one in [info] if "raised_exception" in info else info.values():
-        if one.get("raised_exception"):
-            return str(one.get("exception_message") or "the library gives no reason").strip().splitlines()[-1]
+    for exception in [info] if "raised_exception" in info else info.values():
+        if exception.get("raised_exception"):
+            return str(exception.get("exception_message") or "the library gives no reason").strip().splitlines()[-1]
     return None

@@ -17,8 +17,8 @@ WholeRead = tuple[Item, Sequence[str] | None, Edges | None]
 
 
 class MainTexts:
-    """The pages of one source: `note` each, then take what is left of them from `told`, which walks through them again.
-    Order and memory as for its parts.
+    """The pages of one source: `note` each, then take what is left from `reduce_items`, which walks through them
+    again. Order and memory as for its parts.
 
     Pages of different workspaces, by the metadata field `workspace`, are compared no more than those of different
     sources.
@@ -33,19 +33,21 @@ class MainTexts:
     @property
     def shared_texts(self) -> list[SharedText]:
         """Main texts that different pages have in common."""
-        return self._shared.found
+        return self._shared.shared_texts
 
     @property
     def given_back(self) -> int:
         """Characters that texts have got of what stands beside them."""
         return self._shared.given_back
 
-    def note(self, item: Item, beside: Sequence[str] | None, edges: Edges | None) -> None:
+    def note(self, item: Item, side_blocks: Sequence[str] | None, edges: Edges | None) -> None:
         """Takes in a page."""
         self._furniture.note(item, edges)
-        self._shared.note(item, beside)
+        self._shared.note(item, side_blocks)
 
-    def told(self, pages: Callable[[], Iterable[WholeRead]], drop: Callable[[Item, str, str], None]) -> Iterator[Item]:
+    def reduce_items(
+        self, pages: Callable[[], Iterable[WholeRead]], drop: Callable[[Item, str, str], None]
+    ) -> Iterator[Item]:
         """Yields the items, without furniture, which is counted in `left_out`. `pages` gives all pages once more;
         `drop` is as in `SharedTexts.told_apart`.
         """
@@ -54,8 +56,8 @@ class MainTexts:
             for item, _, edges in pages():
                 self._furniture.spare(item, edges)
             self._shared = SharedTexts(self._workspace)  # other texts are equal without it
-            for item, beside in self._bare(pages()):
-                self._shared.note(item, beside)
+            for item, side_blocks in self._bare(pages()):
+                self._shared.note(item, side_blocks)
         self._shared.settle(lambda: self._bare(pages()))
         last: list[tuple[Item, Edges | None]] = []
         for item in self._shared.told_apart(self._bare(pages(), last), drop):
@@ -66,7 +68,7 @@ class MainTexts:
 
     def _bare(self, pages: Iterable[WholeRead], last: list[tuple[Item, Edges | None]] | None = None) -> Iterator[Read]:
         """Each page without furniture. `last` gets the one that was yielded last, as it came."""
-        for item, beside, edges in pages:
+        for item, side_blocks, edges in pages:
             if last is not None:
                 last[:] = [(item, edges)]
-            yield self._furniture.without(item, edges), beside
+            yield self._furniture.without(item, edges), side_blocks

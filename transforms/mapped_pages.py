@@ -30,7 +30,7 @@ from almanac.transforms.html.edges import Edges, edges_of
 from almanac.transforms.prepare import prepare_items
 
 _ROWS, _BYTES = 64, 4 << 20  # approximate size of a row group, which is read as a whole
-_BESIDE = frozenset(("fetched_at", "payload"))  # what is no part of the JSON
+_NOT_IN_JSON = frozenset(("fetched_at", "payload"))  # what is no part of the JSON
 _KEPT_BYTES = 64 << 20  # of row groups in memory: pages that come in another order than last time share them
 
 
@@ -40,11 +40,11 @@ class Mapped:
 
     Attributes:
         matched: as in `Extraction`.
-        found: number of drafts and rejects.
+        extracted: number of drafts and rejects.
         without_text: pages without any text, where that is not a fault.
-        beside: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if its
-            text is no main text of a page.
-        edges: for each document the outer blocks of its page, where `beside` is not None.
+        side_blocks: for each document the blocks of its page beside its main text (`blocks_beside`), cleaned; None if
+            its text is no main text of a page.
+        edges: for each document the outer blocks of its page, where `side_blocks` is not None.
         little: URLs of pages of which extraction kept little, with or without an item.
         characters: of the texts of its items.
         left_out: text of the page that none of its items has on purpose, by reason.
@@ -55,10 +55,10 @@ class Mapped:
     items: list[Item] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
     matched: dict[str, int] = field(default_factory=dict)
-    found: int = 0
+    extracted: int = 0
     without_text: int = 0
     whole: bool = True  # as in Extraction
-    beside: list[list[str] | None] = field(default_factory=list)
+    side_blocks: list[list[str] | None] = field(default_factory=list)
     edges: list[Edges | None] = field(default_factory=list)
     little: list[str] = field(default_factory=list)
     characters: int = 0
@@ -70,7 +70,7 @@ class Mapped:
         main text of a page.
         """
         none = [None] * len(self.items)
-        return zip(self.items, self.beside or none, self.edges or none, strict=True)
+        return zip(self.items, self.side_blocks or none, self.edges or none, strict=True)
 
 
 def clean_extraction(
@@ -81,11 +81,11 @@ def clean_extraction(
     An empty page counts as `without_text`, not as a reject, if the source takes every page of a site as a document:
     crawls meet pages of pictures.
     """
-    found = len(extraction.drafts) + len(extraction.rejects)
+    extracted = len(extraction.drafts) + len(extraction.rejects)
     mapped = Mapped(
         rejects=list(extraction.rejects),
         matched=dict(extraction.matched),
-        found=found,
+        extracted=extracted,
         whole=extraction.whole,
         left_out=extraction.left_out,
     )
@@ -93,7 +93,7 @@ def clean_extraction(
         isinstance(source, SiteSource) and source.yields == "documents" and source.match is None and source.each is None
     )
     for draft in extraction.drafts:
-        beside: list[str] | None = None
+        side_blocks: list[str] | None = None
         edges: Edges | None = None
         prepared: Item | Reject
         try:
@@ -103,9 +103,11 @@ def clean_extraction(
             if draft.kind == "document" and draft.markup == "html" and source.body == "main":
                 text = prepared.text if isinstance(prepared, Item) else ""
                 page = marked_page(draft.body or "")
-                beside = [clean_text(block, clean, entities=False, code=True) for block in blocks_beside(page, text)]
+                side_blocks = [
+                    clean_text(block, clean, entities=False, code=True) for block in blocks_beside(page, text)
+                ]
                 edges = edges_of(page)
-                mapped.little += [draft.url] if keeps_little(text, beside) else []
+                mapped.little += [draft.url] if keeps_little(text, side_blocks) else []
         except FORESEEN:
             raise
         except Exception as error:
@@ -115,7 +117,7 @@ def clean_extraction(
         if isinstance(prepared, Item):
             mapped.items.append(prepared)
             mapped.characters += characters_in(prepared.passage or prepared.text)
-            mapped.beside += [beside] if draft.kind == "document" else []
+            mapped.side_blocks += [side_blocks] if draft.kind == "document" else []
             mapped.edges += [edges] if draft.kind == "document" else []
         elif may_be_empty and prepared.field == "text":
             mapped.without_text += 1
@@ -237,7 +239,7 @@ class MappedWriter:
             columns = zip(*self._waiting, strict=True)
             self._writer.write(
                 pa.Table.from_arrays(
-                    [pa.array(column, of.type) for column, of in zip(columns, self._schema, strict=True)],
+                    [pa.array(column, kind) for column, kind in zip(columns, self._schema.types, strict=True)],
                     schema=self._schema,
                 )
             )
@@ -251,7 +253,7 @@ def _encoded(mapped: Mapped) -> bytes:
 def _plain(value: Any) -> Any:
     """A dataclass as its fields, without the copies that `asdict` makes; what JSON does not know otherwise, as text."""
     return (
-        {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in _BESIDE}
+        {name: getattr(value, name) for name in value.__dataclass_fields__ if name not in _NOT_IN_JSON}
         if is_dataclass(value)
         else str(value)
     )

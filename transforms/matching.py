@@ -23,8 +23,8 @@ def matched(value: Any, expectation: str, arguments: Mapping[str, Any]) -> str |
         return None
     patterns = arguments.get("regex_list") or [arguments["regex"]]
     try:
-        found = [search(pattern, str(value)) is not None for pattern in patterns]
+        matches = [search(pattern, str(value)) is not None for pattern in patterns]
     except TooSlow as error:
         return str(error)
-    is_found = all(found) if arguments.get("match_on") == "all" else any(found)
+    is_found = all(matches) if arguments.get("match_on") == "all" else any(matches)
     return MET if is_found != ("not_match" in expectation) else f"not {MET}"

@@ -66,20 +66,22 @@ class PageFurniture:
         """Decides which blocks are furniture, and forgets the pages."""
         pages, groups = self._groups.pairs()
         order = np.argsort(groups, kind="stable")
-        named, starts, sizes = (one.tolist() for one in np.unique(groups[order], return_index=True, return_counts=True))
-        found = {}
+        named, starts, sizes = (
+            numbers.tolist() for numbers in np.unique(groups[order], return_index=True, return_counts=True)
+        )
+        standing = {}
         for group, start, size in zip(named, starts, sizes, strict=True):
             if size >= LEAST:
                 members = np.sort(pages[order[start : start + size]])
-                found[group] = (
-                    _standing(*self._tops.of(members), SHARE * size),
-                    _standing(*self._bottoms.of(members), SHARE * size),
+                standing[group] = (
+                    _standing(*self._tops.keys_of(members), SHARE * size),
+                    _standing(*self._bottoms.keys_of(members), SHARE * size),
                 )
         of_folders = [
-            frozenset[int]().union(*(keys[side] for group, keys in found.items() if not _is_template(group)))
+            frozenset[int]().union(*(keys[side] for group, keys in standing.items() if not _is_template(group)))
             for side in (0, 1)
         ]
-        for group, keys in found.items():
+        for group, keys in standing.items():
             if not _is_template(group) or any(len(keys[side] - of_folders[side]) >= _TEMPLATE for side in (0, 1)):
                 self._furniture[group] = keys
         self._groups, self._tops, self._bottoms = _Lists(), _Lists(), _Lists()
@@ -94,7 +96,10 @@ class PageFurniture:
             else frozenset()
         )
         for block in self._divided(item, edges).furniture:
-            if any(key_of(said, is_heading=is_heading) not in links for said, is_heading in _lines_of(block)):
+            if any(
+                key_of(line_letters, is_heading=is_heading) not in links
+                for line_letters, is_heading in _lines_of(block)
+            ):
                 place, known = _place_of(item), self._hash_of(letters(block), item)
                 self._spared[known] = min(place, self._spared.get(known, place))
 
@@ -124,8 +129,8 @@ class PageFurniture:
     def _is_spared(self, block: str, item: Item) -> bool:
         return self._spared.get(self._hash_of(letters(block), item)) == _place_of(item)
 
-    def _hash_of(self, said: str, item: Item) -> int:
-        return hash_of(f"{self._belongs(item)} {said}")
+    def _hash_of(self, block_letters: str, item: Item) -> int:
+        return hash_of(f"{self._belongs(item)} {block_letters}")
 
     def _belongs(self, item: Item) -> str:
         return "" if self._workspace is None else canonical_json(item.metadata.get(self._workspace))
@@ -147,7 +152,7 @@ class _Lists:
         ends = np.frombuffer(self._ends, dtype=np.int64)
         return np.repeat(np.arange(len(ends) - 1), np.diff(ends)), np.array(self._keys, dtype=np.uint64)
 
-    def of(self, pages: npt.NDArray[np.int64]) -> tuple[_Keys, npt.NDArray[np.int64]]:
+    def keys_of(self, pages: npt.NDArray[np.int64]) -> tuple[_Keys, npt.NDArray[np.int64]]:
         """The keys of some pages, and how many each page has."""
         ends = np.frombuffer(self._ends, dtype=np.int64)
         sizes = ends[pages + 1] - ends[pages]
@@ -163,8 +168,8 @@ def _standing(keys: _Keys, sizes: npt.NDArray[np.int64], least: float) -> frozen
     starts = np.cumsum(sizes) - sizes
     before, count = np.ones(len(keys), dtype=bool), -1
     while True:
-        found, counts = np.unique(plain[before], return_counts=True)
-        shared = found[counts >= least]
+        distinct, counts = np.unique(plain[before], return_counts=True)
+        shared = distinct[counts >= least]
         if len(shared) == count:
             return frozenset(shared.tolist())
         count = len(shared)
@@ -222,12 +227,12 @@ class _Region:
         return (
             None
             if not lines
-            else _CODE not in block and all(self._holds(said, is_heading) for said, is_heading in lines)
+            else _CODE not in block and all(self._holds(line_letters, is_heading) for line_letters, is_heading in lines)
         )
 
-    def _holds(self, said: str, is_heading: bool) -> bool:
+    def _holds(self, line_letters: str, is_heading: bool) -> bool:
         number = 0
-        while (key := key_of(said, is_heading=is_heading, number=number)) in self._inside:
+        while (key := key_of(line_letters, is_heading=is_heading, number=number)) in self._inside:
             number += 1
         return number > 0 and key not in self._outside
 
@@ -278,15 +283,15 @@ def _run(blocks: Iterable[str], is_furniture: Callable[[str], bool | None]) -> i
     """
     length = 0
     for number, block in enumerate(blocks, start=1):
-        if (found := is_furniture(block)) is False:
+        if (belongs := is_furniture(block)) is False:
             break
-        length = number if found else length
+        length = number if belongs else length
     return length
 
 
 def _lines_of(block: str) -> list[tuple[str, bool]]:
     """The letters of each line that has some, and whether it is a heading."""
-    return [(said, line.startswith("#")) for line in block.split("\n") if (said := letters(line))]
+    return [(line_letters, line.startswith("#")) for line in block.split("\n") if (line_letters := letters(line))]
 
 
 def _is_heading(block: str) -> bool:

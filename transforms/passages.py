@@ -117,7 +117,7 @@ def _pairs(label: str, value: Any, rule: FieldRule | None, language: str) -> Ite
     if text := _joined(plain, rule, language):
         yield label, text
     entries = [
-        _Entry.of(entry, rule, language) for entry in value if isinstance(entry, Mapping) and not is_price(entry)
+        _Entry.divide(entry, rule, language) for entry in value if isinstance(entry, Mapping) and not is_price(entry)
     ]
     names = {part.name for entry in entries for part in entry.held}
     for entry in entries:
@@ -156,7 +156,7 @@ class _Entry(NamedTuple):
     held: list[_Part]
 
     @classmethod
-    def of(cls, entry: Mapping[str, Any], rule: FieldRule | None, language: str) -> Self:
+    def divide(cls, entry: Mapping[str, Any], rule: FieldRule | None, language: str) -> Self:
         parts = [
             part
             for name, value, inner in _parts(entry, rule)
@@ -251,8 +251,8 @@ def _own_words(source: Source, text: str) -> str:
         return ""
     parts = parse_template(source.text)
     marked = "\0".join(parts[::2])
-    found = (match[1].strip() for match in _SENTENCE.finditer(marked) if "\0" not in match[1])
-    return "\n".join(sentence for sentence in found if " " in sentence and sentence in text)
+    sentences = (match[1].strip() for match in _SENTENCE.finditer(marked) if "\0" not in match[1])
+    return "\n".join(sentence for sentence in sentences if " " in sentence and sentence in text)
 
 
 def _is_long(text: str) -> bool:
@@ -263,8 +263,8 @@ def _within_budget(lines: list[_Pair], texts: list[_Pair]) -> str:
     """The passage with its long texts cut to what the lines leave: short ones stay whole, long ones share the rest
     evenly (max-min fairness).
     """
-    kept = _lines_within(lines)
-    left = BUDGET - len(lay_out(kept, [])) - sum(len(label) + 4 for label, _ in texts)
+    kept_lines = _lines_within(lines)
+    left = BUDGET - len(lay_out(kept_lines, [])) - sum(len(label) + 4 for label, _ in texts)
     cut: dict[int, str] = {}
     for place, number in enumerate(sorted(range(len(texts)), key=lambda n: len(texts[n][1]))):
         share = left // (len(texts) - place)
@@ -274,7 +274,7 @@ def _within_budget(lines: list[_Pair], texts: list[_Pair]) -> str:
         elif share >= _LEAST:
             cut[number] = _shortened(value, share)
         left -= len(cut.get(number, ""))
-    return lay_out(kept, [(label, cut[number]) for number, (label, _) in enumerate(texts) if number in cut])
+    return lay_out(kept_lines, [(label, cut[number]) for number, (label, _) in enumerate(texts) if number in cut])
 
 
 def _lines_within(lines: list[_Pair]) -> list[_Pair]:

@@ -62,8 +62,8 @@ def remedies_of(
     for check in verdict.checks:
         if not check.ok or check.warns:
             tell = by_source.get(check.name)
-            found = list(chain.from_iterable(tell(source, outcome) for source, outcome in crawls)) if tell else []
-            lines += found or _of_check(check, declaration.handle, version)
+            crawl_lines = list(chain.from_iterable(tell(source, outcome) for source, outcome in crawls)) if tell else []
+            lines += crawl_lines or _of_check(check, declaration.handle, version)
     return list(dict.fromkeys(lines))
 
 
@@ -78,11 +78,11 @@ def _of_check(check: Check, handle: str, version: str | None) -> list[str]:
 
 
 def _where_cut(_: Source, outcome: CrawlOutcome) -> Iterator[str]:
-    for one in outcome.limits_reached:
+    for limit in outcome.limits_reached:
         yield (
-            f"limits.{one.limit} cut the crawl of {one.source}: {one.known_urls_not_fetched:,} known URLs were "
-            f"not fetched ({say_folders(one.folders)}); "
-            f"raise limits: {{{one.limit}: …}}, or leave out what you do not want by follow: {{deny: […]}}"
+            f"limits.{limit.limit} cut the crawl of {limit.source}: {limit.known_urls_not_fetched:,} known URLs were "
+            f"not fetched ({say_folders(limit.folders)}); "
+            f"raise limits: {{{limit.limit}: …}}, or leave out what you do not want by follow: {{deny: […]}}"
         )
 
 
@@ -94,12 +94,12 @@ def _where_failed(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
         yield _where_forbidden(source, status, [page.url for page in failed if page.status == status])
     if circles := [page.url for page in failed if "in a circle" in page.detail]:
         yield (
-            f"{_told(source, circles)} redirect to themselves, as sites do that want a cookie: politeness: "
+            f"{_say_pages(source, circles)} redirect to themselves, as sites do that want a cookie: politeness: "
             f"{{cookies: …}}"
         )
     if late := [page.url for page in failed if page.reason in _OVERLOADED]:
         yield (
-            f"{_told(source, late)} failed by an error of the server or in time: wait and run again, or go "
+            f"{_say_pages(source, late)} failed by an error of the server or in time: wait and run again, or go "
             f"slower: politeness: {{delay_s: …, per_domain: 1}}"
         )
 
@@ -125,42 +125,42 @@ def _where_forbidden(source: SiteSource, status: int, urls: list[str]) -> str:
         else "login: {…}, or politeness: {cookies: …}, if they want one"
     )
     cures.insert(0 if has_credentials else len(cures), login)
-    return f"{_told(source, urls)} answer {status}: {'; '.join(cures)}"
+    return f"{_say_pages(source, urls)} answer {status}: {'; '.join(cures)}"
 
 
 def _where_lost(source: Source, outcome: CrawlOutcome) -> Iterator[str]:
     if outcome.vanished and isinstance(source, SiteSource):
         yield (
-            f"no link leads to {_told(source, outcome.vanished)} any more: are pagination, listing and "
+            f"no link leads to {_say_pages(source, outcome.vanished)} any more: are pagination, listing and "
             "follow.allow still right? "
             f"vanish_after: {source.vanish_after + 2} waits for more crawls"
         )
     elif outcome.vanished:
         yield (
-            f"nothing is left of {_told(source, outcome.vanished)}: is glob still right, and is all in its place? "
+            f"nothing is left of {_say_pages(source, outcome.vanished)}: is glob still right, and is all in its place? "
             "If they were removed, the version is right"
         )
     for reason, cure in _WHERE_LEFT_OUT.items():
         if urls := [page.url for page in outcome.failures if page.reason == reason]:
-            yield f"{_told(source, urls)} are left out: {cure}"
+            yield f"{_say_pages(source, urls)} are left out: {cure}"
     gone = [page for page in outcome.failures if page.reason == "gone"]
     statuses = source.gone_statuses if isinstance(source, SiteSource) else frozenset()
     if isinstance(source, SiteSource) and (withdrawn := [page.url for page in gone if page.status in statuses]):
         yield (
-            f"{_told(source, withdrawn)} are gone by the declared gone: {_listed(source)}; if the site only turns this "
-            "crawl away, wait, or go slower"
+            f"{_say_pages(source, withdrawn)} are gone by the declared gone: {_listed(source)}; if the site only turns "
+            "this crawl away, wait, or go slower"
         )
     shown = [page for page in gone if page.status is not None and page.status < 400]
     by_element = [page.url for page in shown if page.detail.startswith(BY_ELEMENT)]
     if by_element:
-        yield f"{_told(source, by_element)} have an element that the declared gone names: look at one in a browser"
+        yield f"{_say_pages(source, by_element)} have an element that the declared gone names: look at one in a browser"
     if made_up := [page.url for page in shown if page.url not in by_element]:
-        yield f"{_told(source, made_up)} show what the site shows for a made-up URL: look at one in a browser"
+        yield f"{_say_pages(source, made_up)} show what the site shows for a made-up URL: look at one in a browser"
     if dropped := [page.url for page in gone if page.status not in statuses and page not in shown]:
-        yield f"{_told(source, dropped)} are not there any more; if the site dropped them, the version is right"
+        yield f"{_say_pages(source, dropped)} are not there any more; if the site dropped them, the version is right"
 
 
-def _told(source: Source, urls: Sequence[str]) -> str:
+def _say_pages(source: Source, urls: Sequence[str]) -> str:
     """`12 pages of shop (/tours/)`, `12 files of notes (2024/)`."""
     thing = "page" if isinstance(source, SiteSource) else "file"
     return (

@@ -15,8 +15,8 @@ def sentences_of(text: str) -> dict[int, int]:
     Sentences rather than blocks, so that a date or a counter does not make a long paragraph one that stands nowhere
     else. What ends in an ellipsis is an excerpt of another page, and left out.
     """
-    found: dict[int, int] = {}
+    sentences: dict[int, int] = {}
     for part in _END.split(text):
-        if not part.endswith(_EXCERPT) and (said := letters(part)):
-            found[hash_of(said)] = len(part)
-    return found
+        if not part.endswith(_EXCERPT) and (sentence := letters(part)):
+            sentences[hash_of(sentence)] = len(part)
+    return sentences

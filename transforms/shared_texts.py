@@ -29,19 +29,21 @@ Read = tuple[Item, Sequence[str] | None]
 
 @dataclass(slots=True)
 class _Page:
-    """A page in question. `said` are the hashes of the sentences beside its main text, `sizes` their characters."""
+    """A page in question. `sentences` are the hashes of those beside its main text, `sizes` their characters."""
 
     number: int
     url: str
     document_id: str
-    said: array = field(default_factory=lambda: array("Q"))  # type: ignore[type-arg]
+    sentences: array = field(default_factory=lambda: array("Q"))  # type: ignore[type-arg]
     sizes: array = field(default_factory=lambda: array("I"))  # type: ignore[type-arg]
 
     def beyond(self, other: "_Page", counted: Callable[[int], bool]) -> int:
         """Characters of its counted sentences that are not on the other page."""
-        there = frozenset(other.said)
+        there = frozenset(other.sentences)
         return sum(
-            size for said, size in zip(self.said, self.sizes, strict=True) if counted(said) and said not in there
+            size
+            for sentence, size in zip(self.sentences, self.sizes, strict=True)
+            if counted(sentence) and sentence not in there
         )
 
 
@@ -57,22 +59,22 @@ class SharedTexts:
     """
 
     def __init__(self, workspace: str | None = None) -> None:
-        self.found: list[SharedText] = []
+        self.shared_texts: list[SharedText] = []
         self.given_back = 0  # characters that main texts have got of what stands beside them
         self._workspace = workspace
         self._count = 0
         self._numbers = array("q")  # of the pages with a main text; below, hashes of it, and of what is beside it
         self._texts = bytearray()
-        self._beside = bytearray()
+        self._side_digests = bytearray()
         self._equals: dict[int, _Page] = {}
         self._own: dict[int, frozenset[int]] = {}
 
-    def note(self, item: Item, beside: Sequence[str] | None) -> None:
+    def note(self, item: Item, side_blocks: Sequence[str] | None) -> None:
         """Takes in a page."""
-        if beside is not None:
+        if side_blocks is not None:
             self._numbers.append(self._count)
             self._texts += digest_of_parts([item.text, self._belongs(item)], _DIGEST)
-            self._beside += digest_of_parts(beside, _DIGEST)
+            self._side_digests += digest_of_parts(side_blocks, _DIGEST)
         self._count += 1
 
     def settle(self, pages: Callable[[], Iterable[Read]]) -> None:
@@ -84,40 +86,40 @@ class SharedTexts:
             return
         in_question = {number for numbers in groups for number in numbers}
         every, read = array("Q"), dict[int, _Page]()
-        for number, (item, beside) in enumerate(pages()):
-            main, other = self._sentences(item, item.text), self._sentences(item, "\n".join(beside or ()))
+        for number, (item, side_blocks) in enumerate(pages()):
+            main, other = self._sentences(item, item.text), self._sentences(item, "\n".join(side_blocks or ()))
             every.extend(main.keys() | other.keys())
             if number in in_question:
-                left = {said: size for said, size in other.items() if said not in main}
+                left = {sentence: size for sentence, size in other.items() if sentence not in main}
                 read[number] = _Page(
                     number, item.url, item.document_id, array("Q", left.keys()), array("I", left.values())
                 )
-        standing = dict.fromkeys((said for page in read.values() for said in page.said), 0)
-        for said in every:
-            if said in standing:
-                standing[said] += 1
+        standing = dict.fromkeys((sentence for page in read.values() for sentence in page.sentences), 0)
+        for sentence in every:
+            if sentence in standing:
+                standing[sentence] += 1
         for numbers in groups:
             self._settle_group([read[number] for number in numbers], standing)
-        self.found.sort(key=lambda one: (-one.pages, one.urls))
+        self.shared_texts.sort(key=lambda shared_text: (-shared_text.pages, shared_text.urls))
 
     def _groups(self) -> list[list[int]]:
         """Numbers of the pages that share a main text but not all that is beside it, in the order of the first page of
         each text; forgets the hashes.
         """
-        texts, beside = (as_digests(raw, _DIGEST) for raw in (self._texts, self._beside))
+        texts, side_digests = (as_digests(raw, _DIGEST) for raw in (self._texts, self._side_digests))
         order = np.argsort(texts, kind="stable")
         bounds = np.flatnonzero(texts[order][1:] != texts[order][:-1]) + 1
         rows = sorted(
             (
                 group.tolist()
                 for group in np.split(order, bounds)
-                if len(group) > 1 and (beside[group] != beside[group[0]]).any()
+                if len(group) > 1 and (side_digests[group] != side_digests[group[0]]).any()
             ),
             key=min,
         )
         groups = [[self._numbers[row] for row in group] for group in rows]
         del self._numbers[:]
-        self._texts, self._beside = bytearray(), bytearray()
+        self._texts, self._side_digests = bytearray(), bytearray()
         return groups
 
     def told_apart(self, pages: Iterable[Read], drop: Callable[[Item, str, str], None]) -> Iterator[Item]:
@@ -127,11 +129,11 @@ class SharedTexts:
         Pages whose main text is that of a different one get their own blocks. Copies of a page that shares its text
         with no different one are left in.
         """
-        for number, (item, beside) in enumerate(pages):
+        for number, (item, side_blocks) in enumerate(pages):
             if (equal := self._equals.get(number)) is not None:
                 drop(item, equal.url, equal.document_id)
             elif (own := self._own.get(number)) is not None:
-                text = _joined(item.text, _own_blocks(beside or (), own, partial(self._sentences, item)))
+                text = _joined(item.text, _own_blocks(side_blocks or (), own, partial(self._sentences, item)))
                 self.given_back += characters_in(text) - characters_in(item.text)
                 yield replace(item, text=text)
             else:
@@ -142,38 +144,43 @@ class SharedTexts:
 
     def _sentences(self, item: Item, text: str) -> dict[int, int]:
         """Hash of each sentence → its characters. In another workspace, the same sentence has another hash."""
-        found = sentences_of(text)
+        sizes = sentences_of(text)
         if self._workspace is None:
-            return found
+            return sizes
         own = int.from_bytes(digest_of_parts([self._belongs(item)], 8))
-        return {said ^ own: size for said, size in found.items()}
+        return {sentence ^ own: size for sentence, size in sizes.items()}
 
     def _settle_group(self, pages: list[_Page], standing: dict[int, int]) -> None:
-        here = Counter(said for page in pages for said in page.said)
+        here = Counter(sentence for page in pages for sentence in page.sentences)
 
-        def counts(said: int) -> bool:
+        def counts(sentence: int) -> bool:
             """Whether it stands on no page of another main text, and not on all pages of this one: then it is not the
             site's.
             """
-            return standing[said] == here[said] < len(pages)
+            return standing[sentence] == here[sentence] < len(pages)
 
         copies = _copies(pages, here, counts)
-        kept = [page for page in pages if page.number not in copies]
-        if len(kept) < 2:
+        originals = [page for page in pages if page.number not in copies]
+        if len(originals) < 2:
             return  # copies of one page, as different as their headers are
-        copies = _with_first_of_equals(kept, copies, pages, counts)
-        kept = [page for page in pages if page.number not in copies]
+        copies = _with_first_of_equals(originals, copies, pages, counts)
+        originals = [page for page in pages if page.number not in copies]
         same = defaultdict[int, list[_Page]](list)
         for page in pages:
             same[copies.get(page.number, page).number].append(page)
-        left = Counter(said for one in same.values() for said in {said for page in one for said in page.said})
-        for page in kept:
-            counted = frozenset(filter(counts, page.said))
+        left = Counter(
+            sentence
+            for equals in same.values()
+            for sentence in {sentence for page in equals for sentence in page.sentences}
+        )
+        for page in originals:
+            counted = frozenset(filter(counts, page.sentences))
             self._own[page.number] = (
-                frozenset(said for said in counted if left[said] <= max(1, _FEW * len(kept))) or counted
+                frozenset(sentence for sentence in counted if left[sentence] <= max(1, _FEW * len(originals)))
+                or counted
             )
         self._equals |= copies
-        self.found.append(SharedText(pages=len(kept), urls=[page.url for page in kept[:2]]))
+        self.shared_texts.append(SharedText(pages=len(originals), urls=[page.url for page in originals[:2]]))
 
 
 def _copies(pages: list[_Page], here: Counter[int], counts: Callable[[int], bool]) -> dict[int, _Page]:
@@ -188,12 +195,14 @@ def _copies(pages: list[_Page], here: Counter[int], counts: Callable[[int], bool
     by_id: dict[str, _Page] = {}
     by_sentence: dict[int, list[_Page]] = defaultdict(list)
     counted = {
-        page.number: sum(size for said, size in zip(page.said, page.sizes, strict=True) if counts(said))
+        page.number: sum(size for sentence, size in zip(page.sentences, page.sizes, strict=True) if counts(sentence))
         for page in pages
     }
     for page in sorted(pages, key=lambda page: (-counted[page.number], page.number)):
         rarest = sorted(
-            (here[said], said, size) for said, size in zip(page.said, page.sizes, strict=True) if counts(said)
+            (here[sentence], sentence, size)
+            for sentence, size in zip(page.sentences, page.sizes, strict=True)
+            if counts(sentence)
         )
         original = by_id.get(page.document_id)
         if original is None and counted[page.number] < OWN:
@@ -207,9 +216,9 @@ def _copies(pages: list[_Page], here: Counter[int], counts: Callable[[int], bool
             continue
         first = first or page
         by_id[page.document_id] = page
-        for count, said, _ in rarest:
+        for count, sentence, _ in rarest:
             if count > 1:
-                by_sentence[said].append(page)
+                by_sentence[sentence].append(page)
     return copies
 
 
@@ -217,8 +226,8 @@ def _sharing(rarest: list[tuple[int, int, int]], by_sentence: dict[int, list[_Pa
     """Yields the pages that have one of the rarest sentences (pages that have it, hash, characters), each once."""
     seen: set[int] = set()
     size = 0
-    for _, said, characters in rarest:
-        for page in by_sentence.get(said, ()):
+    for _, sentence, characters in rarest:
+        for page in by_sentence.get(sentence, ()):
             if page.number not in seen:
                 seen.add(page.number)
                 yield page
@@ -228,27 +237,29 @@ def _sharing(rarest: list[tuple[int, int, int]], by_sentence: dict[int, list[_Pa
 
 
 def _with_first_of_equals(
-    kept: list[_Page], copies: dict[int, _Page], pages: list[_Page], counts: Callable[[int], bool]
+    originals: list[_Page], copies: dict[int, _Page], pages: list[_Page], counts: Callable[[int], bool]
 ) -> dict[int, _Page]:
     """The copies, where of pages that have all of each other the one that came first is kept: sizes differ from run to
     run by a counter or a date.
     """
-    first = {page.number: page for page in kept}
+    first = {page.number: page for page in originals}
     for page in pages:
         original = copies.get(page.number)
         if original is not None and page.number < first[original.number].number and original.beyond(page, counts) < OWN:
             first[original.number] = page
     chosen = {page.number for page in first.values()}
-    every = {**{page.number: page for page in kept}, **copies}
+    every = {**{page.number: page for page in originals}, **copies}
     return {number: first[original.number] for number, original in every.items() if number not in chosen}
 
 
-def _own_blocks(beside: Sequence[str], own: frozenset[int], sentences: Callable[[str], dict[int, int]]) -> list[str]:
+def _own_blocks(
+    side_blocks: Sequence[str], own: frozenset[int], sentences: Callable[[str], dict[int, int]]
+) -> list[str]:
     """The blocks with a sentence of the page's own, and headings directly above them, whoever else has them."""
-    chosen = [not own.isdisjoint(sentences(block)) for block in beside]
-    for place in range(len(beside) - 2, -1, -1):
-        chosen[place] |= chosen[place + 1] and beside[place].startswith("#")
-    return [block for block, is_own in zip(beside, chosen, strict=True) if is_own]
+    chosen = [not own.isdisjoint(sentences(block)) for block in side_blocks]
+    for place in range(len(side_blocks) - 2, -1, -1):
+        chosen[place] |= chosen[place + 1] and side_blocks[place].startswith("#")
+    return [block for block, is_own in zip(side_blocks, chosen, strict=True) if is_own]
 
 
 def _joined(text: str, blocks: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ def misfit(draft: Draft, source: Source, workspace: Workspace, clean: Clean, *, 
         workspace.field, own.get(workspace.field, draft.language if workspace.field == "language" else None)
     )
     names = value if isinstance(value, list) else [] if value is None else [value]
-    reason = next((found for name in names if (found := _finding(name, clean, entities)) is not None), None)
+    reason = next((finding for name in names if (finding := _finding(name, clean, entities)) is not None), None)
     if reason is None and not names and workspace.required:
         reason = "it belongs to no workspace, and the declaration requires one"
     if reason is None:

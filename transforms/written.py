@@ -183,11 +183,11 @@ def _home(code: str) -> Locale | None:
 
 @lru_cache(maxsize=1)
 def _countries() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    countries: dict[str, list[str]] = {}
     for country in get_global("territory_currencies"):
         for code in get_territory_currencies(country):
-            found.setdefault(code, []).append(country)
-    return found
+            countries.setdefault(code, []).append(country)
+    return countries
 
 
 def _moment(text: str, rule: FieldRule, language: str) -> str:

@@ -66,7 +66,9 @@ def _compared(
         else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
     )
     found = compare_items(
-        Briefs.read(batches_of(items.table), quarantined), Briefs.of([]) if live is None else live.items, redirects
+        Briefs.read(batches_of(items.table), quarantined),
+        Briefs.from_briefs([]) if live is None else live.items,
+        redirects,
     )
     shrunk = 0 if live is None else _count_shrunk(items.table, quarantined, live, found)
     split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)

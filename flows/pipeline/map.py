@@ -103,7 +103,7 @@ class _ItemMapper:
 
     def items(self, on_page: OnProgress) -> Iterator[Item]:
         """The items of the run, each once, in the order of the sources and of their pages."""
-        yield from self._deduplication.kept(
+        yield from self._deduplication.keep_first(
             item
             for source in self._run.declaration.sources
             for item in with_length(self._mapped(source, on_page), source)
@@ -162,7 +162,7 @@ class _ItemMapper:
             self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed)
         )
         for number, batch in enumerate(self._batches(source, works), start=1):
-            found += batch.found
+            found += batch.extracted
             texts.without_text += batch.without_text
             texts.characters += batch.characters
             texts.left_out.add_all(batch.left_out)
@@ -214,7 +214,7 @@ class _ItemMapper:
                 if not self._is_forgotten(read[0].url)
             )
 
-        yield from main.told(
+        yield from main.reduce_items(
             pages, lambda item, url, document_id: self._deduplication.drop(item, "equal", url, document_id)
         )
 

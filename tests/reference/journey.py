@@ -101,7 +101,7 @@ def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
             else:
                 found.rejects.append(prepared)
     require_matches(source, matched, seen, len(pages))
-    found.kept = list(Deduplication().kept(found.items))
+    found.kept = list(Deduplication().keep_first(found.items))
     return found
 
 

@@ -32,7 +32,7 @@ def _assemble(
 ) -> list[dict[str, Any]]:
     folder.mkdir()
     write_items(folder / "items.parquet", items)
-    before = Briefs.read(batches_of(live / RECORDS, live / DOCUMENTS)) if live else Briefs.of([])
+    before = Briefs.read(batches_of(live / RECORDS, live / DOCUMENTS)) if live else Briefs.from_briefs([])
     compared = compare_items(Briefs.read(batches_of(folder / "items.parquet")), before)
     tables = (folder / RECORDS, folder / DOCUMENTS)
     split_items(folder / "items.parquet", compared.first_seen, (), *tables)

@@ -24,7 +24,7 @@ def _live(document_id: str, **keys: Any) -> Brief:
 
 def _compared(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str], list[str]]:
     """The change of each item, the times since when they are known, and the ids of what is removed."""
-    result = compare_items(Briefs.of(found), Briefs.of(live), **keys)
+    result = compare_items(Briefs.from_briefs(found), Briefs.from_briefs(live), **keys)
     return (
         [CHANGES[change] for change in result.changes],
         result.first_seen.to_pylist(),
@@ -45,8 +45,8 @@ def test_content_that_is_known_keeps_its_time() -> None:
         ["2020-01-01", "2026-02-02", "2026-02-02"],
         ["gone"],
     )
-    items = Briefs.of(found)
-    assert compare_items(items, Briefs.of(live)).unchanged.has(items.keys).tolist() == [True, False, False]
+    items = Briefs.from_briefs(found)
+    assert compare_items(items, Briefs.from_briefs(live)).unchanged.has(items.keys).tolist() == [True, False, False]
 
 
 def test_the_same_text_at_another_url_has_moved_and_keeps_its_time() -> None:

@@ -115,14 +115,14 @@ def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
 
 def test_the_same_item_twice_is_counted_and_another_one_under_its_id_quarantined() -> None:
     one, other, once = _item("A"), _item("A", n=7), Deduplication()
-    assert [i.document_id for i in once.kept([one, one, other, _item("B")])] == ["A", "B"]
+    assert [i.document_id for i in once.keep_first([one, one, other, _item("B")])] == ["A", "B"]
     assert once.duplicates == [Duplicate("s", "u", "A", "equal", {"url": "u", "document_id": "A"})]
     assert [r.stage for r in once.rejects] == ["deduplicate"]
 
 
 def test_a_document_under_two_urls_is_one() -> None:
     page, once = replace(_item("A"), kind="document", text="the same text"), Deduplication()
-    assert list(once.kept([page, replace(page, document_id="B", url="v")])) == [page]
+    assert list(once.keep_first([page, replace(page, document_id="B", url="v")])) == [page]
     assert once.duplicates == [Duplicate("s", "v", "B", "equal", {"url": "u", "document_id": "A"})]
 
 
@@ -130,10 +130,10 @@ def test_an_item_whose_page_calls_the_first_one_right_is_a_duplicate_of_it() -> 
     """Even where they differ, in a counter or a token."""
     one, other = replace(_item("A"), url="u"), replace(_item("A"), url="u?s=1", text="another")
     once = Deduplication(lambda item: {"u?s=1": "u"}.get(item.url))
-    assert (list(once.kept([one, other])), once.rejects) == ([one], [])
+    assert (list(once.keep_first([one, other])), once.rejects) == ([one], [])
     assert once.duplicates == [Duplicate("s", "u?s=1", "A", "canonical", {"url": "u", "document_id": "A"})]
     elsewhere = Deduplication(lambda _: "elsewhere")
-    assert (list(elsewhere.kept([one, other])), len(elsewhere.rejects)) == ([one], 1)
+    assert (list(elsewhere.keep_first([one, other])), len(elsewhere.rejects)) == ([one], 1)
 
 
 def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> None:

@@ -30,7 +30,7 @@ def _mapped(number: int) -> Mapped:
         [item],
         [Reject("s", "u", None, "map", "no", "f", {"found": [1]}, "css: a")],
         {"n": 1},
-        found=2,
+        extracted=2,
         characters=6,
         left_out=LeftOut({"hidden": {"blocks": 1, "characters": 9}}),
     )
@@ -55,7 +55,7 @@ def test_a_page_is_given_back_as_it_was_at_the_time_of_now(tmp_path: Path) -> No
     for number in (149, 0, 70):
         (batch,) = known.batches(f"page {number}", "2026", _unread)
         wanted = _mapped(number)
-        assert (batch.items[0].fetched_at, batch.rejects, batch.matched, batch.found) == (
+        assert (batch.items[0].fetched_at, batch.rejects, batch.matched, batch.extracted) == (
             "2026",
             wanted.rejects,
             {"n": 1},

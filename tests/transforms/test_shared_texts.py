@@ -52,7 +52,9 @@ def _told_apart(pages: list[Read]) -> tuple[dict[str, str], dict[str, str], Shar
     shared.settle(lambda: iter(pages))
     left = {
         item.url: item.text
-        for item in once.kept(shared.told_apart(pages, lambda item, url, name: once.drop(item, "equal", url, name)))
+        for item in once.keep_first(
+            shared.told_apart(pages, lambda item, url, name: once.drop(item, "equal", url, name))
+        )
     }
     assert once.rejects == [] and len(left) + len(once.duplicates) == len(pages)
     return left, {one.url: one.equals["url"] for one in once.duplicates}, shared
@@ -77,7 +79,7 @@ def test_thirty_pages_with_one_closing_sentence_are_thirty_items_with_their_own_
     assert (len(left), equal) == (30, {})
     for url, text in left.items():
         assert text == f"{_CLOSING[language]}\n\n## {url}\n\n{own[url][0]}\n\n{own[url][1]}\n{own[url][2]}"
-    assert [(one.pages, one.urls) for one in shared.found] == [(30, ["/0", "/1"])]
+    assert [(one.pages, one.urls) for one in shared.shared_texts] == [(30, ["/0", "/1"])]
 
 
 @pytest.mark.parametrize(("characters", "is_kept"), [(199, False), (200, True)])
@@ -85,7 +87,7 @@ def test_two_hundred_characters_that_stand_nowhere_else_make_a_page_of_its_own(c
     pages = [_page("/a", "Text.", [*_MENU, _words("a", 500)]), _page("/b", "Text.", [*_MENU, _words("b", characters)])]
     left, equal, shared = _told_apart(pages)
     assert (list(left), equal) == ((["/a", "/b"], {}) if is_kept else (["/a"], {"/b": "/a"}))
-    assert bool(shared.found) == is_kept
+    assert bool(shared.shared_texts) == is_kept
     if not is_kept:
         assert left == {"/a": "Text."}  # one page, whose text is what was extracted
 
@@ -104,7 +106,7 @@ def test_copies_of_a_page_with_other_surroundings_are_one() -> None:
     ]
     left, equal, shared = _told_apart(pages)
     assert left == {"/p/1": "A lamp.", "/p/2": "A chair."}
-    assert equal == {"/p/1?from=sale": "/p/1", "/p/1?print": "/p/1"} and shared.found == []
+    assert equal == {"/p/1?from=sale": "/p/1", "/p/1?print": "/p/1"} and shared.shared_texts == []
 
 
 def test_copies_of_a_page_whose_main_text_was_not_found_are_one_too_and_the_page_is_kept() -> None:
@@ -118,7 +120,7 @@ def test_copies_of_a_page_whose_main_text_was_not_found_are_one_too_and_the_page
     assert list(left) == [f"/{n}" for n in range(12)]
     assert all(_words(f"p{n}", 900) in left[f"/{n}"] and _MENU[1] not in left[f"/{n}"] for n in range(12))
     assert equal == {f"/{n}{end}": f"/{n}" for n in range(12) for end in ("/", "?print")}
-    assert [one.pages for one in shared.found] == [12]
+    assert [one.pages for one in shared.shared_texts] == [12]
 
 
 def test_the_order_of_pages_does_not_matter() -> None:
@@ -133,7 +135,7 @@ def test_the_order_of_pages_does_not_matter() -> None:
         {url.partition("?")[0]: text for url, text in _told_apart(list(order))[0].items()}
         for order in permutations(pages)
     ]
-    assert all(found == texts[0] for found in texts)
+    assert all(shared_texts == texts[0] for shared_texts in texts)
     assert texts[0].keys() == {"/a", "/b"}
     assert all("/stub" in _told_apart(list(order))[1] for order in permutations(pages))
 
@@ -163,7 +165,7 @@ def test_what_some_of_many_pages_share_is_kept_with_each_and_what_most_share_wit
 def test_only_pages_with_main_texts_are_compared() -> None:
     pages = [_page("/a.md", "Text.", None), _page("/b.md", "Text.", None)]
     left, equal, shared = _told_apart(pages)
-    assert (list(left), equal, shared.found) == (["/a.md"], {"/b.md": "/a.md"}, [])
+    assert (list(left), equal, shared.shared_texts) == (["/a.md"], {"/b.md": "/a.md"}, [])
 
 
 def test_pages_that_are_equal_altogether_are_not_read_again() -> None:

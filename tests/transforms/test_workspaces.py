@@ -189,8 +189,8 @@ def test_a_copy_of_one_workspace_is_no_duplicate_of_another() -> None:
         replace(item, document_id="3"),
         replace(item, document_id="4", metadata={}),
     ]
-    assert [one.document_id for one in Deduplication(workspace="team").kept(copies)] == ["1", "2", "4"]
-    assert [one.document_id for one in Deduplication().kept(copies)] == ["1"]
+    assert [one.document_id for one in Deduplication(workspace="team").keep_first(copies)] == ["1", "2", "4"]
+    assert [one.document_id for one in Deduplication().keep_first(copies)] == ["1"]
 
 
 def test_a_mirror_in_another_workspace_takes_no_page_away() -> None:

@@ -149,8 +149,8 @@ class Layout:
     @cached_property
     def _with_following(self) -> Sequence[tuple[Span, int]]:
         """Each heading without white space at its ends, and where what follows it begins: the next heading, too."""
-        found = [self.trim(Span(heading.start, heading.end)) for heading in self.headings]
-        return [(heading, max(heading.end, self.trim(Span(heading.end, len(self.text))).start)) for heading in found]
+        spans = [self.trim(Span(heading.start, heading.end)) for heading in self.headings]
+        return [(heading, max(heading.end, self.trim(Span(heading.end, len(self.text))).start)) for heading in spans]
 
     @cached_property
     def heading_starts(self) -> Sequence[int]:
@@ -214,11 +214,12 @@ def _sentences(text: str, language: str) -> Iterator[tuple[int, int]]:
     position, goes_on = 0, False
     while position < len(text):
         block = text[position : position + _BLOCK]
-        found = [(position + begin, position + end) for begin, end in sentence_spans(block, language)]
+        sentences = [(position + begin, position + end) for begin, end in sentence_spans(block, language)]
         is_last = position + len(block) == len(text)
-        whole = found if is_last or len(found) == 1 else found[:-1]  # the last sentence may continue in the next block
+        # the last sentence may continue in the next block
+        whole = sentences if is_last or len(sentences) == 1 else sentences[:-1]
         yield from whole[1:] if goes_on else whole
-        goes_on = len(found) == 1
+        goes_on = len(sentences) == 1
         position = whole[-1][1]
 
 

@@ -30,15 +30,15 @@ class Tables:
     """
 
     def __init__(self, text: str, ruler: Ruler, longest: int) -> None:
-        found = list(_find_tables(text))
+        tables = list(_find_tables(text))
         self._tables = [
             table
-            for table in found
+            for table in tables
             if ruler.count(*table.header) <= longest and text[slice(*table.header)].strip("| \t\r\n")
         ]
         self._starts = [table.header.end for table in self._tables]
         self.rows = [
-            row for table in found for row in (Span(table.header.start, table.rows.start), *_lines(text, table.rows))
+            row for table in tables for row in (Span(table.header.start, table.rows.start), *_lines(text, table.rows))
         ]
 
     def header_of(self, position: int) -> Span | None:
