@@ -301,7 +301,7 @@ class PublishedIndex:
 
     def _reader_of(self, retriever: Retriever) -> "Reader":
         """The reader for a version, in whose folder it keeps vectors unless the declaration says no."""
-        return self.reader.beside(retriever.opened.folder) if self.declaration.answer.keep_vectors else self.reader
+        return self.reader.with_folder(retriever.opened.folder) if self.declaration.answer.keep_vectors else self.reader
 
     def _load_reader_beside(self) -> None:
         """Begins to load what reads sentences in another thread, while this one searches. An error is met again by

@@ -155,7 +155,7 @@ class SeveralIndexes:
             generator=found[first.declaration.name].generator,
             reader=None if first.has_model else first.reader,  # keeps no sentences of one base beside those of another
             hits=hits,
-            grounds=found[best].grounds.beside(grounds, closest),
+            grounds=found[best].grounds.merge_others(grounds, closest),
             is_confident=any(one.is_confident for one in found.values()),
         )
         versions = {kb: one.version for kb, one in found.items()}

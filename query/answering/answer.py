@@ -104,21 +104,21 @@ class _Answering:
         return self._generated(self.question.generator, is_streamed=is_streamed)
 
     def _extracted(self) -> Iterator[str | Answer]:
-        asked = self.question
-        assert asked.reader is not None  # since no model writes the reply
+        question = self.question
+        assert question.reader is not None  # since no model writes the reply
         picked = extract(
-            asked.text,
+            question.text,
             self.hits,
-            asked.reader,
-            readings=asked.readings,
-            searched=asked.searched,
+            question.reader,
+            readings=question.readings,
+            searched=question.searched,
         )
         likely = self.grounds.likely(picked)
         if not picked or self.grounds.is_refused(likely):
             return self._refused(answerability=likely)
-        chosen = [one.sentence for one in picked]
+        chosen = [pick.sentence for pick in picked]
         numbers = {hit: number for number, hit in enumerate(dict.fromkeys(s.hit for s in chosen), start=1)}
-        quotes = {one.sentence.hit: one.sentence.text for one in reversed(picked) if not one.is_head}
+        quotes = {pick.sentence.hit: pick.sentence.text for pick in reversed(picked) if not pick.is_head}
         sources = [cite(self.hits[hit], number, quotes[hit]) for hit, number in numbers.items()]
         reply = " ".join(
             f"{name}{_before_marker(s.text)}[{numbers[s.hit]}]"
@@ -127,18 +127,25 @@ class _Answering:
         return iter((reply, self._answer(reply, sources, answerability=likely)))
 
     def _generated(self, generator: "Generator", *, is_streamed: bool) -> Iterator[str | Answer]:
-        asked, language = self.question, self.declaration.language
+        question, language = self.question, self.declaration.language
         hits = self.hits if self.pathway != "llm-fallback" else []
         budget = self.declaration.generate.passage_tokens
-        passages = select_passages(asked.searched or asked.text, hits, budget=budget)
+        passages = select_passages(question.searched or question.text, hits, budget=budget)
         messages = make_messages(
-            self.pathway, self.title, asked.text, passages, asked.history, self.language, self.unknown, asked.parts
+            self.pathway,
+            self.title,
+            question.text,
+            passages,
+            question.history,
+            self.language,
+            self.unknown,
+            question.parts,
         )
-        users = [str(said.get("content", "")) for said in asked.history if said.get("role") == "user"]
+        users = [str(message.get("content", "")) for message in question.history if message.get("role") == "user"]
         shown = {passage.number: passage.hit for passage in passages}
         checked = CheckedReply(
             shown,
-            [asked.text, asked.searched or "", *users],
+            [question.text, question.searched or "", *users],
             self.language or ("und" if language == "auto" else language),
             None if self.declaration.generate.links else addresses_of(shown.values()),
             drops_statements=self.pathway == "kb-only",
@@ -181,7 +188,7 @@ class _Answering:
                 yield from self._refused(**dropped)
                 return
             yield notice + text
-        sources = cite_statements(checked.said, shown, self.question.embedder, self.question.lowest)
+        sources = cite_statements(checked.citing_statements, shown, self.question.embedder, self.question.lowest)
         yield self._answer(notice + text, sources, **dropped)
 
     def _is_answer(self, text: str, checked: CheckedReply, *, is_complete: bool) -> bool:
@@ -190,12 +197,12 @@ class _Answering:
         A refusal begins with the words that the model was given for it. On the pathway `kb-only`, an answer has a
         citation, and they are looked for before the end of the section with the first one.
         """
-        said = without_markers(text)
+        plain = without_markers(text)
         if self.pathway == "kb-only":
-            if not checked.said:
+            if not checked.citing_statements:
                 return False
             is_complete = True
-        return _has_words(said) and says_unknown(said, self.unknown, is_complete=is_complete) is False
+        return _has_words(plain) and says_unknown(plain, self.unknown, is_complete=is_complete) is False
 
     def _refused(self, **known: Any) -> Iterator[str | Answer]:
         yield self.unknown

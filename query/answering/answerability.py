@@ -63,18 +63,18 @@ class Grounds:
             return 0.0
         if not picked or not self.decides:
             return max((hit.relevance for hit in self.closest if hit.relevance is not None), default=None)
-        logit = max(SLOPE * (one.cosine - (EVEN_FOREIGN if one.is_foreign else EVEN)) for one in picked)
+        logit = max(SLOPE * (pick.cosine - (EVEN_FOREIGN if pick.is_foreign else EVEN)) for pick in picked)
         return round(1 / (1 + math.exp(-max(-50.0, min(50.0, logit)))), 3)
 
     def is_refused(self, likely: float | None) -> bool:
         """Whether a question is refused, at this answerability."""
         return bool(self.absent) or (self.decides and likely is not None and likely < LEAST)
 
-    def beside(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
+    def merge_others(self, others: "Sequence[Grounds]", closest: Sequence[Hit]) -> "Grounds":
         """These grounds where several knowledge bases are asked: with the closest hits of all, and absent is only what
         all of them lack.
         """
-        codes = list(dict.fromkeys(code for one in others for code in one.codes))
+        codes = list(dict.fromkeys(code for grounds in others for code in grounds.codes))
         return replace(self, closest=closest, codes=codes, absent=[code for code in self.absent if code not in codes])
 
 

@@ -11,7 +11,7 @@ from almanac.query.answering.hit_sentences import sentences_of
 from almanac.query.answering.overlap import covered, words_of
 from almanac.schemas.results import Citation, Hit
 
-_TOLD = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
+_LEAST_OVERLAP = 0.2  # minimum word overlap from which on it selects the quote; below it the embedding does
 
 
 _OF_HIT = {"chunk_id", "document_id", "url", "title", "text", "score", "relevance", "tags", "passage", "metadata", "kb"}
@@ -44,7 +44,7 @@ def cite(hit: Hit, number: int, quote: str, *, is_borne: bool = True) -> Citatio
 
 
 def cite_statements(
-    said: Mapping[int, Sequence[str]], shown: Mapping[int, Hit], embedder: Embedder, lowest: float
+    citing_statements: Mapping[int, Sequence[str]], shown: Mapping[int, Hit], embedder: Embedder, lowest: float
 ) -> list[Citation]:
     """Builds a citation for each passage that a reply cites.
 
@@ -52,33 +52,33 @@ def cite_statements(
     overlap, else by embedding.
 
     Args:
-        said: The statements that cite a passage, without markers, by its number, in order of first mention.
+        citing_statements: Statements that cite a passage, without markers, by its number, in order of first mention.
         shown: Hits by the number under which the model saw them.
         embedder: Called only where word overlap selects no sentence.
         lowest: Cosine of a quote to the statement below which, if the two share hardly a word, confidence is low.
     """
-    found = []
-    for number, statements in said.items():
+    citations = []
+    for number, statements in citing_statements.items():
         sentences = sentences_of([shown[number]])
         quote, is_borne = shown[number].readable.strip(), True
         if sentences:
             texts = [f"{s.context} {s.text}".strip() for s in sentences]
             tag = shown[number].language
             share, best = max((_best(statement, texts, tag) for statement in statements), key=itemgetter(0))
-            if share < _TOLD:  # statement and passage are in two languages, or use different words
+            if share < _LEAST_OVERLAP:  # statement and passage are in two languages, or use different words
                 near = embedder.embed_documents(texts) @ embedder.embed_documents(list(statements)).T
                 best, is_borne = int(near.max(axis=1).argmax()), float(near.max()) >= lowest
             quote = sentences[best].text
-        found.append(cite(shown[number], number, quote, is_borne=is_borne))
-    return found
+        citations.append(cite(shown[number], number, quote, is_borne=is_borne))
+    return citations
 
 
 def _best(statement: str, texts: Sequence[str], tag: str) -> tuple[float, int]:
     """The highest share of a statement's words in one of the texts, weighted by their rarity among these, and which
     text that is. Words that the texts lack count, too: one word of ten supports nothing.
     """
-    asked, found = words_of(statement, texts, tag)
-    known = sum(any(word in own for own in found) for word in asked) / len(asked) if asked else 0.0
-    shares = covered(asked, found)
+    words, text_words = words_of(statement, texts, tag)
+    known = sum(any(word in own for own in text_words) for word in words) / len(words) if words else 0.0
+    shares = covered(words, text_words)
     best = max(shares)
     return best * known, shares.index(best)

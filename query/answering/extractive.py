@@ -68,36 +68,36 @@ def extract(
         The sentences, the passage with the best one first, in reading order within a passage. Those that the chunker
         has cut are used only where there are no others.
     """
-    found = sentences_of(hits)
-    sentences = [sentence for sentence in found if not sentence.is_cut] or found
+    all_sentences = sentences_of(hits)
+    sentences = [sentence for sentence in all_sentences if not sentence.is_cut] or all_sentences
     if not sentences:
         return []
     whole = [question] if searched is None else [question, searched]
     overlaps = _overlaps(whole[-1], sentences, hits, readings)
     fields = np.array([s.is_field for s in sentences], dtype=np.float32)
-    beside = _WORDS * overlaps + _HIT * _shares(sentences, hits) - _FIELD * fields
+    adjustments = _WORDS * overlaps + _HIT * _shares(sentences, hits) - _FIELD * fields
     if len(sentences) > _READ:
-        kept = np.sort(np.argsort(-beside, kind="stable")[:_READ])
-        sentences, beside = [sentences[i] for i in kept], beside[kept]
+        indexes = np.sort(np.argsort(-adjustments, kind="stable")[:_READ])
+        sentences, adjustments = [sentences[i] for i in indexes], adjustments[indexes]
     parts = parts_of_question(question)
     is_english = _is_english(question, hits)
     read = reader.read([*whole, *parts], _texts_read(sentences), is_english=is_english)
     cosines = read.cosines[: len(whole)].mean(axis=0)
-    scores = read.scores[: len(whole)].mean(axis=0) + beside
+    scores = read.scores[: len(whole)].mean(axis=0) + adjustments
     lead: list[int] = []
     for of_part in read.scores[len(whole) :]:
         # A part may leave out what it is about, so that the whole question counts as much.
-        best = map(int, np.argsort(-(scores + of_part + beside), kind="stable"))
+        best = map(int, np.argsort(-(scores + of_part + adjustments), kind="stable"))
         lead += [i for i in best if i not in lead][:1]  # another one than another part's
     chosen = _choose(sentences, scores, lead, _NEARLY if is_english else _NEARLY_ALONE)
     best_of = {sentences[i].passage: number for number, i in reversed(list(enumerate(chosen)))}
     chosen.sort(key=lambda i: (best_of[sentences[i].passage], sentences[i].position))
-    asked = question_language(question)
+    language = question_language(question)
     picked = [
         Picked(
             sentences[i],
             float(cosines[i]),
-            asked not in (None, primary_tag(hits[sentences[i].hit].language)),
+            language not in (None, primary_tag(hits[sentences[i].hit].language)),
         )
         for i in chosen
     ]
@@ -106,7 +106,7 @@ def extract(
 
 def texts_of_sentences(chunks: Sequence[Hit]) -> list[str]:
     """What `extract` reads of answers from these chunks, each text once."""
-    return list(dict.fromkeys(_texts_read([one for chunk in chunks for one in sentences_of([chunk])])))
+    return list(dict.fromkeys(_texts_read([sentence for chunk in chunks for sentence in sentences_of([chunk])])))
 
 
 def _texts_read(sentences: Sequence[Sentence]) -> list[str]:
@@ -155,14 +155,14 @@ def _choose(sentences: Sequence[Sentence], scores: Floats, lead: Sequence[int], 
 
 def _with_heads(picked: Sequence[Picked], hits: Sequence[Hit]) -> list[Picked]:
     """The sentences, and before the first row of a table its head."""
-    found: list[Picked] = []
+    picks: list[Picked] = []
     shown = set[tuple[int, int]]()
-    for one in picked:
-        s = one.sentence
+    for pick in picked:
+        s = pick.sentence
         if s.head is not None and (s.hit, s.head[0]) not in shown:
             shown.add((s.hit, s.head[0]))
             start, end = s.head
             head = s._replace(start=start, end=end, text=hits[s.hit].readable[start:end], head=None)
-            found.append(one._replace(sentence=head, is_head=True))
-        found.append(one)
-    return found
+            picks.append(pick._replace(sentence=head, is_head=True))
+        picks.append(pick)
+    return picks

@@ -35,23 +35,23 @@ class _Figure(NamedTuple):
 
 def stated_by(texts: Iterable[str]) -> Stated:
     """What texts state in figures; the hours of times by either clock."""
-    found: set[str] = set()
+    stated: set[str] = set()
     for text in map(_plain, texts):
-        found.update(shown for figure in _figures(text) for shown in figure.shows)
-        found.update(str((int(hour[1]) + 12) % 24) for hour in _HOUR.finditer(text))
-    return frozenset(found)
+        stated.update(shown for figure in _figures(text) for shown in figure.shows)
+        stated.update(str((int(hour[1]) + 12) % 24) for hour in _HOUR.finditer(text))
+    return frozenset(stated)
 
 
-def is_supported(statement: str, stated: Stated, asked: Stated = frozenset()) -> bool:
+def is_supported(statement: str, stated: Stated, stated_in_question: Stated = frozenset()) -> bool:
     """Whether all numbers of a statement stand in what its passages state; those of addresses are not looked at.
 
-    Numbers that were `asked` are no evidence: "Yes, it costs 5 euros" needs a passage that says so. They may be
+    Numbers of the question are no evidence: "Yes, it costs 5 euros" needs a passage that says so. They may be
     repeated beside one that the passages add: "For 2 adults it is 500 € each".
     """
     figures = list(_figures(_plain(_ADDRESS.sub(" ", statement))))
     missing = [figure for figure in figures if not _stands(figure, stated)]
-    is_added = any(_stands(figure, stated) and not _stands(figure, asked) for figure in figures)
-    return not missing or (is_added and all(_stands(figure, asked) for figure in missing))
+    is_added = any(_stands(figure, stated) and not _stands(figure, stated_in_question) for figure in figures)
+    return not missing or (is_added and all(_stands(figure, stated_in_question) for figure in missing))
 
 
 def _stands(figure: _Figure, stated: Stated) -> bool:
@@ -67,11 +67,11 @@ def _plain(text: str) -> str:
 
 
 def _figures(text: str) -> Iterator[_Figure]:
-    for found in _FIGURE.finditer(text):
-        if found["date"]:
-            yield _date([_value(number) for number in re.findall(r"\d+", found["date"])])
-        elif found[0] != "00":  # minutes
-            yield _number(found[0])
+    for match in _FIGURE.finditer(text):
+        if match["date"]:
+            yield _date([_value(number) for number in re.findall(r"\d+", match["date"])])
+        elif match[0] != "00":  # minutes
+            yield _number(match[0])
 
 
 def _date(numbers: list[str]) -> _Figure:

@@ -61,7 +61,7 @@ def sentences_of(hits: Sequence[Hit]) -> list[Sentence]:
     """The sentences of hits, best first: each once, in reading order within a document, the document of the best hit
     first. A sentence that several chunks share belongs to the best of those that have it whole, or most of it.
     """
-    found: dict[tuple[str, int], Sentence] = {}
+    sentences_at: dict[tuple[str, int], Sentence] = {}
     best: dict[str, int] = {}
     for number, hit in enumerate(hits):
         if hit.passage is None:
@@ -69,14 +69,14 @@ def sentences_of(hits: Sequence[Hit]) -> list[Sentence]:
             sentences = _remembered(hit.text, _title(hit), hit.language, begin, hit.ends_anywhere)
         else:
             sentences = list(_fields(hit))
-        of = hit.chunk_id if hit.start is None else hit.document_id
+        item_id = hit.chunk_id if hit.start is None else hit.document_id
         for s in sentences:
             at = (hit.start or 0) + s.start
-            known = found.get((of, at))
+            known = sentences_at.get((item_id, at))
             if known is None or (s.is_cut, s.start - s.end) < (known.is_cut, known.start - known.end):
-                text, passage = hit.readable[s.start : s.end], best.setdefault(of, number)
-                found[of, at] = s._replace(text=text, hit=number, passage=passage, position=at)
-    return sorted(found.values(), key=lambda s: (s.passage, s.position))
+                text, passage = hit.readable[s.start : s.end], best.setdefault(item_id, number)
+                sentences_at[item_id, at] = s._replace(text=text, hit=number, passage=passage, position=at)
+    return sorted(sentences_at.values(), key=lambda s: (s.passage, s.position))
 
 
 def _title(hit: Hit) -> str:
@@ -126,7 +126,7 @@ def _blocks(text: str) -> list[_Block]:
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
-    found: list[_Block] = []
+    blocks: list[_Block] = []
     lists, is_head = 0, False
     for token in _BLOCKS.parse(text.replace("\r", " ")):
         lists += {"list_item_open": 1, "list_item_close": -1}.get(token.type, 0)
@@ -136,17 +136,17 @@ def _blocks(text: str) -> list[_Block]:
         lines = [(starts[number], starts[number + 1] - 1) for number in range(*token.map)]
         whole = (lines[0][0], lines[-1][1]) if lines else (0, 0)
         if token.type == "heading_open":
-            found.append(_Block("heading", *whole, int(token.tag[1])))
+            blocks.append(_Block("heading", *whole, int(token.tag[1])))
         elif token.type == "tr_open":
-            found.append(_Block("head" if is_head else "row", *whole))
+            blocks.append(_Block("head" if is_head else "row", *whole))
         elif token.type in ("fence", "code_block"):
-            found.append(_Block("code", *whole))
+            blocks.append(_Block("code", *whole))
         elif token.type in ("paragraph_open", "html_block"):
             is_row = text.startswith("|", whole[0])  # of a table whose head is in another chunk
             kind = "row" if is_row else "item" if lists else "text"
             regions = [whole] if not is_row and _is_wrapped([text[slice(*line)] for line in lines]) else lines
-            found += [_Block(kind, *region) for region in regions]
-    return found
+            blocks += [_Block(kind, *region) for region in regions]
+    return blocks
 
 
 def _is_wrapped(lines: Sequence[str]) -> bool:
@@ -176,10 +176,10 @@ def _sentences(text: str, under: _Under) -> Iterator[Sentence]:
             is_wide = under.head and text.count("|", start, end) > 1
             yield Sentence(start, end, str(under), head=under.head_span if is_wide else None)
         elif block.kind == "code":
-            for found in re.finditer(r"[^\n]+", line):
-                words = found[0].strip()
+            for match in re.finditer(r"[^\n]+", line):
+                words = match[0].strip()
                 if any(c.isalnum() for c in words) and not words.startswith(("```", "~~~")):
-                    start = block.start + found.start() + found[0].index(words)
+                    start = block.start + match.start() + match[0].index(words)
                     yield Sentence(start, start + len(words), str(under))
         else:
             after = blocks[number + 1] if number + 1 < len(blocks) else None
@@ -199,7 +199,7 @@ def _is_heading(text: str, blocks: Sequence[_Block], number: int) -> bool:
     is_alone = is_alone and text[max(0, block.start - 2) : block.start] in ("", "\n\n")
     if not is_alone or not _names(text[block.start : block.end]):
         return False
-    below = (one for one in blocks[number + 1 :] if not _names(text[one.start : one.end]))
+    below = (later for later in blocks[number + 1 :] if not _names(text[later.start : later.end]))
     content = next(below, None)
     return content is not None and (content.kind != "text" or bool(_STOP.search(text[content.start : content.end])))
 
@@ -226,12 +226,12 @@ def _prose(text: str, block: _Block, under: _Under, *, is_first: bool, code_end:
     spans = [(start + first, start + last) for first, last in _split(text[start : block.end], under.language)]
     if not is_item:
         under.lead = under.head = ""
-    asked = None
+    question_number = None
     for number, (first, last) in enumerate(spans):
         sentence, is_last = text[first:last], number == len(spans) - 1
         if sentence.endswith(_QUESTION_END):
             # A question alone is context of all that follows; within a paragraph, of the rest of it.
-            asked, under.question = number, sentence
+            question_number, under.question = number, sentence
         elif sentence.endswith(_COLON) and is_last and not code_end:
             under.lead = sentence
         else:
@@ -242,7 +242,7 @@ def _prose(text: str, block: _Block, under: _Under, *, is_first: bool, code_end:
             lacks_end = is_last and not text[block.end :].strip() and not _STOP.search(sentence) and stops
             end = code_end if is_last and code_end else last
             yield Sentence(first, end, str(under), lacks_start or bool(lacks_end))
-    if asked is not None and asked < len(spans) - 1:
+    if question_number is not None and question_number < len(spans) - 1:
         under.question = ""
 
 

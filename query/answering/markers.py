@@ -62,20 +62,20 @@ def normalize_markers(text: str, cited: Mapping[int, int]) -> tuple[str, list[in
     `[1, 2]`, `[1-3]`, `【1】`, `[source 1]`, `[1](https://…)` and similar forms become `[1][2]`…. Code between
     backticks is not changed.
     """
-    written, end, dropped, kept, space = "", 0, 0, list[int](), ""
-    for found in _IN_REPLY.finditer(text):
-        space = found["space"] or (space if found.start() == end else "")
-        written, end = _joined(written, text[end : found.start()]), found.end()
-        if found["code"]:
-            written += re.sub(_SHOWN, r"[\1]", found["code"])
-        numbers = _numbers(found["marker"] or "")
+    written, end, dropped, cited_numbers, space = "", 0, 0, list[int](), ""
+    for match in _IN_REPLY.finditer(text):
+        space = match["space"] or (space if match.start() == end else "")
+        written, end = _joined(written, text[end : match.start()]), match.end()
+        if match["code"]:
+            written += re.sub(_SHOWN, r"[\1]", match["code"])
+        numbers = _numbers(match["marker"] or "")
         known = [cited[number] for number in numbers if number in cited]
         dropped += len(numbers) - len(known)
-        kept += known
+        cited_numbers += known
         written += space if known and written else ""
         space = "" if known else space
         written += "".join(f"[{number}]" for number in known)
-    return _joined(written, text[end:]).rstrip(), kept, dropped
+    return _joined(written, text[end:]).rstrip(), cited_numbers, dropped
 
 
 def _joined(written: str, text: str) -> str:

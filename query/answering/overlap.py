@@ -21,25 +21,29 @@ def words_of(question: str, texts: Sequence[str], language: str) -> tuple[Sequen
     not count either.
     """
     folded = has_folded(language) and is_folded(question)
-    asked, *found = (remembered_tokens(text, language, folded=folded) for text in (question, *texts))
-    return asked, [frozenset(words) for words in found]
+    question_words, *text_words = (remembered_tokens(text, language, folded=folded) for text in (question, *texts))
+    return question_words, [frozenset(words) for words in text_words]
 
 
-def covered(asked: Sequence[str], found: Sequence[Set[str]], weights: Mapping[str, float] | None = None) -> list[float]:
-    """For each text, the share, 0 to 1, of the weight of the words asked for that it has. A word without a weight is
-    ignored. `found` has the words of the texts, `weights` are by default those of `rarity` among them.
+def covered(
+    words: Sequence[str], text_words: Sequence[Set[str]], weights: Mapping[str, float] | None = None
+) -> list[float]:
+    """For each text, the share, 0 to 1, of the weight of the question's words that it has. A word without a weight is
+    ignored. `text_words` has the words of each text, `weights` are by default those of `rarity` among them.
     """
-    known = rarity(found) if weights is None else weights
-    weighed = {word: weight for word in asked if (weight := known.get(word))}
+    known = rarity(text_words) if weights is None else weights
+    weighed = {word: weight for word in words if (weight := known.get(word))}
     total = sum(weighed.values())
-    return [sum(weight for word, weight in weighed.items() if word in own) / total if total else 0.0 for own in found]
+    return [
+        sum(weight for word, weight in weighed.items() if word in own) / total if total else 0.0 for own in text_words
+    ]
 
 
-def rarity(found: Sequence[Set[str]]) -> dict[str, float]:
+def rarity(text_words: Sequence[Set[str]]) -> dict[str, float]:
     """Weights of the words of texts, above 0: the inverse document frequency of BM25, reduced for words of less than 7
     letters without a digit.
     """
-    counts, total = Counter(chain.from_iterable(found)), len(found)
+    counts, total = Counter(chain.from_iterable(text_words)), len(text_words)
     by_count = {count: math.log(1 + (total - count + 0.5) / (count + 0.5)) for count in set(counts.values())}
     return {word: _weight(word) * by_count[count] for word, count in counts.items()}
 

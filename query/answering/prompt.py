@@ -62,8 +62,8 @@ def select_passages(question: str, hits: Sequence[Hit], *, budget: int = 3000) -
     shown = hits[: max(1, budget // _LEAST_TOKENS)]
     shares = _fair_shares([_size(hit.readable) for hit in shown], budget * _BYTES)
     texts = [_part(question, hit, share) for hit, share in zip(shown, shares, strict=True)]
-    kept = [(hit, text) for hit, text in zip(shown, texts, strict=True) if text]
-    return [Passage(number, hit, text) for number, (hit, text) in enumerate(kept, start=1)]
+    fitting = [(hit, text) for hit, text in zip(shown, texts, strict=True) if text]
+    return [Passage(number, hit, text) for number, (hit, text) in enumerate(fitting, start=1)]
 
 
 def make_messages(
@@ -92,14 +92,14 @@ def make_messages(
     system = _prompt(pathway.replace("-", "_")).substitute(
         title=" ".join(title.split()), seal=seal, unknown=unknown, language=f"Write in {tag}."
     )
-    asked = "\n".join(
+    question_text = "\n".join(
         [question, *(f"{name}: {without_invisible(text)}" for name, text in (parts or {}).items() if text.strip())]
     )
     if pathway != "llm-fallback":
-        asked = _prompt("question").substitute(
-            passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=asked
+        question_text = _prompt("question").substitute(
+            passages="\n\n".join(_quoted(passage, seal) for passage in passages), question=question_text
         )
-    return [{"role": "system", "content": system}, *_turns(history, asked)]
+    return [{"role": "system", "content": system}, *_turns(history, question_text)]
 
 
 def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
@@ -118,17 +118,17 @@ def _part(question: str, hit: Hit, share: int) -> str:
     under = [s.context.removeprefix(hit.title).strip() for s in sentences]
     texts = [f"{above} {s.text}" for above, s in zip(under, sentences, strict=True)]
     shares = covered(*words_of(question, texts, hit.language))
-    kept: list[int] = []
+    chosen: list[int] = []
     for number in sorted(range(len(sentences)), key=lambda number: -shares[number]):
         cost = _size(f"{_GAP}\n{under[number]}:\n{sentences[number].text}")
         if cost <= share:
-            kept.append(number)
+            chosen.append(number)
             share -= cost
-    if not kept:
+    if not chosen:
         text = sentences[0].text if sentences else hit.readable
         return text.encode("utf-8", "replace")[: max(0, share - _size(_GAP))].decode(errors="ignore") + _GAP
     lines: list[str] = []
-    for before, number in pairwise([-1, *sorted(kept)]):
+    for before, number in pairwise([-1, *sorted(chosen)]):
         is_new = under[number] and (before < 0 or under[number] != under[before])
         lines += [f"{under[number]}:"] if is_new else []
         lines.append(f"{_GAP if number > before + 1 else ''}{sentences[number].text}")
@@ -164,10 +164,10 @@ def _as_data(text: str) -> str:
     character that only the model sees.
     """
     plain = _DELIMITER.sub("(((", hide_markers(without_invisible(text)))
-    return _CONTROL.sub(lambda found: f"({next(filter(None, found.groups()))})", plain)
+    return _CONTROL.sub(lambda match: f"({next(filter(None, match.groups()))})", plain)
 
 
-def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
+def _turns(history: Sequence[Mapping[str, str]], question_text: str) -> list[Message]:
     """The last messages and the question, as alternating messages that begin with the user. Raises UsageError for a
     malformed message.
     """
@@ -184,7 +184,7 @@ def _turns(history: Sequence[Mapping[str, str]], asked: str) -> list[Message]:
         turns += [(role, text)] if text and (turns or role == "user") else []
     return [
         {"role": role, "content": "\n\n".join(text for _, text in of_role)}
-        for role, of_role in groupby([*turns, ("user", asked)], key=itemgetter(0))
+        for role, of_role in groupby([*turns, ("user", question_text)], key=itemgetter(0))
     ]
 
 

@@ -48,7 +48,7 @@ class Reader:
     ) -> None:
         self._every, self._english, self.is_multilingual, self._folder = every, english, is_multilingual, folder
 
-    def beside(self, folder: Path) -> "Reader":
+    def with_folder(self, folder: Path) -> "Reader":
         """This reader for one version, in whose folder it keeps the vectors of sentences."""
         return Reader(self._every, self._english, is_multilingual=self.is_multilingual, folder=folder)
 
@@ -72,8 +72,8 @@ class Reader:
             self._vectors(self._english(), texts)
 
     def _cosines(self, embedder: Embedder, questions: Sequence[str], texts: Sequence[str]) -> Floats:
-        found: Floats = embedder.embed_queries(questions) @ self._vectors(embedder, texts).T
-        return found
+        cosines: Floats = embedder.embed_queries(questions) @ self._vectors(embedder, texts).T
+        return cosines
 
     def _vectors(self, embedder: Embedder, texts: Sequence[str]) -> Floats:
         keeping = embedder if self._folder is None else KeptVectors(embedder, self._folder)

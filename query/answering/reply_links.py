@@ -26,11 +26,11 @@ _IN_SENTENCE = re.compile(r"[^\W\d_][^\n]*\[\d{1,3}$")  # "as said in [1]: …" 
 
 def addresses_in(texts: Iterable[str]) -> frozenset[str]:
     """The addresses that texts hold, by themselves and as targets of Markdown links."""
-    found: set[str] = set()
+    addresses: set[str] = set()
     for text in texts:
-        found.update(one[1] for one in _TARGET.finditer(text))
-        found.update(_cut(one[0]) for one in _ADDRESS.finditer(text))
-    return frozenset(found)
+        addresses.update(match[1] for match in _TARGET.finditer(text))
+        addresses.update(_cut(match[0]) for match in _ADDRESS.finditer(text))
+    return frozenset(addresses)
 
 
 def without_foreign_links(text: str, held: frozenset[str]) -> str:
@@ -41,20 +41,20 @@ def without_foreign_links(text: str, held: frozenset[str]) -> str:
     def is_held(target: re.Match[str] | None) -> bool:
         return target is not None and target[1] in held
 
-    def joint(found: re.Match[str]) -> str:
-        before, is_defined = found.string[: found.start()], found.string.startswith(":", found.end())
-        is_kept = _IN_SENTENCE.search(before) if is_defined else is_held(_TARGET.match(found.string, found.start()))
+    def joint(match: re.Match[str]) -> str:
+        before, is_defined = match.string[: match.start()], match.string.startswith(":", match.end())
+        is_kept = _IN_SENTENCE.search(before) if is_defined else is_held(_TARGET.match(match.string, match.start()))
         return "]" if is_kept else "] "
 
     before = ""
     while text != before:  # what is left may be a mark anew
         before, text = text, _TAG.sub("", text)
-        text = _LINK.sub(lambda found: found[0] if is_held(_TARGET.match(found[2])) else found[1], text)
+        text = _LINK.sub(lambda link: link[0] if is_held(_TARGET.match(link[2])) else link[1], text)
     written, end = "", 0
-    while found := _ADDRESS.search(text, end):
-        address = _cut(found[0])  # another one may begin behind what is cut off
-        written += text[end : found.start()] + (address if address in held else LEFT_OUT)
-        end = found.start() + len(address)
+    while match := _ADDRESS.search(text, end):
+        address = _cut(match[0])  # another one may begin behind what is cut off
+        written += text[end : match.start()] + (address if address in held else LEFT_OUT)
+        end = match.start() + len(address)
     return _TAG_BEGINS.sub("< ", _JOINT.sub(joint, written + text[end:]))
 
 

@@ -30,8 +30,8 @@ _LEAST_WORDS, _BORNE, _FALSE = 4, 0.6, 0.5
 
 
 class CheckedReply:
-    """What a reply says and rests on, as far as it was read: `said` are the statements that cite a passage, without
-    markers, by its number.
+    """What a reply says and rests on, as far as it was read: `citing_statements` are the statements that cite a
+    passage, without markers, by its number.
 
     With `drops_statements`, a statement is left out if one of its numbers stands in none of the passages that it cites,
     or, where it cites none, in none that the reply cites up to the end of its section. Without, such a statement stays
@@ -40,7 +40,7 @@ class CheckedReply:
 
     Args:
         shown: Hits by citation number.
-        asked: The question, and the user's earlier messages.
+        questions: The question, and the user's earlier messages.
         language: BCP 47 tag of the reply, `und` where it is not known.
         held: Addresses that links may have; None for any.
     """
@@ -48,15 +48,15 @@ class CheckedReply:
     def __init__(
         self,
         shown: Mapping[int, Hit],
-        asked: Iterable[str],
+        questions: Iterable[str],
         language: str,
         held: frozenset[str] | None,
         *,
         drops_statements: bool,
     ) -> None:
-        self.said: dict[int, list[str]] = {}
+        self.citing_statements: dict[int, list[str]] = {}
         self.dropped_sentences = self.dropped_citations = 0
-        self._shown, self._asked, self._language, self._held = shown, stated_by(asked), language, held
+        self._shown, self._in_questions, self._language, self._held = shown, stated_by(questions), language, held
         self._drops = drops_statements
         tags = {hit.language for hit in shown.values()}
         self._tag = tags.pop() if len(tags) == 1 else "und"  # several are compared word for word
@@ -93,7 +93,7 @@ class CheckedReply:
             self.dropped_citations += dropped
         begin = section[: len(section) - len(section.lstrip())]
         lines = [(prefix, list(self._statements(line))) for prefix, line in _lines(begin + text)]
-        for statement in (one for _, statements in lines for one in statements):
+        for statement in chain.from_iterable(statements for _, statements in lines):
             numbers = self._numbers(statement)
             if self._is_supported(statement, self._stated_by(numbers)):
                 self._cited |= self._stated_by(numbers)
@@ -117,7 +117,7 @@ class CheckedReply:
 
     def _cite(self, cites: Iterable[tuple[int, str]]) -> None:
         for number, statement in cites:
-            self.said.setdefault(number, []).append(statement)
+            self.citing_statements.setdefault(number, []).append(statement)
 
     def _statements(self, line: str) -> Iterator[str]:
         if line.startswith(("|", "```")):
@@ -149,26 +149,26 @@ class CheckedReply:
         return list(dict.fromkeys(normalize_markers(statement, self._any)[1]))
 
     def _is_supported(self, statement: str, stated: Stated) -> bool:
-        return is_supported(without_markers(statement), stated, self._asked)
+        return is_supported(without_markers(statement), stated, self._in_questions)
 
     def _credited(self, statement: str, numbers: Sequence[int]) -> Mapping[int, int]:
         """The numbers to cite for a statement, by those that it has: without passages that hardly have its words, and
         none that is missing in another which says it; if none is left, that one.
         """
-        kept = {number: number for number in numbers}
+        unchanged = {number: number for number in numbers}
         texts = [f"{hit.title} {', '.join(hit.tags)} {hit.readable}" for hit in self._shown.values()]
         words, own = words_of(statement, texts, self._tag)
-        asked, found = set(words), dict(zip(self._shown, own, strict=True))
-        saying = [number for number in found if is_supported(statement, self._states(number), self._asked)]
-        best = max(saying, key=lambda number: (len(asked & found[number]), -number), default=None)
-        if best is None or len(asked) < _LEAST_WORDS or len(asked & found[best]) < _BORNE * len(asked):
-            return kept
+        terms, terms_at = set(words), dict(zip(self._shown, own, strict=True))
+        saying = [number for number in terms_at if is_supported(statement, self._states(number), self._in_questions)]
+        best = max(saying, key=lambda number: (len(terms & terms_at[number]), -number), default=None)
+        if best is None or len(terms) < _LEAST_WORDS or len(terms & terms_at[best]) < _BORNE * len(terms):
+            return unchanged
         # passages about like things share most of their words, but not their names
         shares = dict(zip(self._shown, covered(words, own), strict=True))
         return {
             number: number
             for number in numbers
-            if shares[number] >= _FALSE * shares[best] or asked & found[number] - found[best]
+            if shares[number] >= _FALSE * shares[best] or terms & terms_at[number] - terms_at[best]
         } or {numbers[0]: best}
 
     def _stated_by(self, numbers: Iterable[int]) -> Stated:
@@ -178,9 +178,9 @@ class CheckedReply:
 def _end_of(text: str, ending: re.Pattern[str], *, is_final: bool) -> int:
     """Length of the section that a text begins with; 0 where more input is needed, as where code may go on."""
     if is_final or len(_FENCE.findall(text)) % 2 == 0:
-        for found in ending.finditer(text):
-            end = found.end()
-            if found["end"] is not None and text[:end].strip():
+        for match in ending.finditer(text):
+            end = match.end()
+            if match["end"] is not None and text[:end].strip():
                 is_open = "`" in text[text.rfind("\n", 0, end) + 1 : end] and "\n" not in text[end:]
                 return end if is_final or not (is_open or _MAY_GO_ON.match(text, end)) else 0
     return len(text) if is_final else 0
@@ -188,10 +188,10 @@ def _end_of(text: str, ending: re.Pattern[str], *, is_final: bool) -> int:
 
 def _lines(section: str) -> Iterator[tuple[str, str]]:
     """Lines and blocks of code, with what goes before their words: white space, and the mark of a list or heading."""
-    for found in _LINE.finditer(section):
-        prefix = _PREFIX.match(found[0])
+    for match in _LINE.finditer(section):
+        prefix = _PREFIX.match(match[0])
         begin = prefix.end() if prefix else 0
-        yield found[0][:begin], found[0][begin:]
+        yield match[0][:begin], match[0][begin:]
 
 
 def addresses_of(hits: Iterable[Hit]) -> frozenset[str]:

@@ -22,26 +22,26 @@ _BESIDES = 40  # letters of a reply besides the words for a refusal at which it 
 _Sentence = Literal["unknown", "fallback", "unknown_language", "matching_words", "other_embedder"]
 
 
-def reply_language(question: str, history: Sequence[Mapping[str, str]], asked: str | None) -> str | None:
+def reply_language(question: str, history: Sequence[Mapping[str, str]], requested: str | None) -> str | None:
     """Tag of the language that a reply is written in; None leaves it to the model.
 
-    `asked` if the caller names a language; else that of the question; else, for "2?" and the like, that of the last
+    `requested` if the caller names a language; else that of the question; else, for "2?" and the like, that of the last
     message of the user in `history` (oldest first) whose language can be identified.
     """
-    if asked is not None:
-        return asked
+    if requested is not None:
+        return requested
     texts = [question, *(message.get("content", "") for message in reversed(history) if message.get("role") == "user")]
-    return next((found for text in texts if isinstance(text, str) and (found := question_language(text))), None)
+    return next((language for text in texts if isinstance(text, str) and (language := question_language(text))), None)
 
 
-def require_language(asked: str | None) -> None:
+def require_language(language: str | None) -> None:
     """Raises UsageError for what is not the tag of a known language; None leaves the language to the question."""
     try:
-        if asked is not None:
-            Locale.parse(asked, sep="-")
+        if language is not None:
+            Locale.parse(language, sep="-")
     except (UnknownLocaleError, ValueError, TypeError):
         raise UsageError(
-            f"there is no language '{asked}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR"
+            f"there is no language '{language}'", where="language", hint="a BCP 47 tag, such as en, he or pt-BR"
         ) from None
 
 
@@ -73,9 +73,9 @@ def says_unknown(reply: str, unknown: str, *, is_complete: bool) -> bool | None:
     """Whether a reply begins with the words for a refusal, after no more than some others; None while that is open.
     Letters and digits are compared.
     """
-    said, words = ("".join(c for c in text.casefold() if c.isalnum()) for text in (reply, unknown))
+    letters, words = ("".join(c for c in text.casefold() if c.isalnum()) for text in (reply, unknown))
     most = len(words) + _BESIDES
-    return words in said[:most] if is_complete or len(said) >= most else None
+    return words in letters[:most] if is_complete or len(letters) >= most else None
 
 
 def fallback_notice(title: str, language: str | None) -> str:
@@ -85,19 +85,19 @@ def fallback_notice(title: str, language: str | None) -> str:
     return _wording("fallback", language).format(title=title)
 
 
-def note_on_language(asked: QuestionLanguage, model: str, mode: SearchMode) -> str | None:
+def note_on_language(language: QuestionLanguage, model: str, mode: SearchMode) -> str | None:
     """Note that the embedder, by its name or folder, hardly knows the language of a question; None where it knows it,
     where the language cannot be told, and in mode `lexical`.
     """
-    if asked.tag is None or asked.known >= COVERED or mode == "lexical":
+    if language.tag is None or language.known >= COVERED or mode == "lexical":
         return None
     name = Path(model).name
-    said: list[_Sentence] = ["unknown_language"]
-    said += ["matching_words"] if mode == "hybrid" else []
-    said += ["other_embedder"] if name != MULTILINGUAL else []
-    reader = asked.tag if asked.tag in languages_of("unknown_language") else "en"
-    note = " ".join(_wording(sentence, reader) for sentence in said)
-    return note.format(model=name, language=language_name(asked.tag, reader), other=MULTILINGUAL)
+    sentences: list[_Sentence] = ["unknown_language"]
+    sentences += ["matching_words"] if mode == "hybrid" else []
+    sentences += ["other_embedder"] if name != MULTILINGUAL else []
+    reader = language.tag if language.tag in languages_of("unknown_language") else "en"
+    note = " ".join(_wording(sentence, reader) for sentence in sentences)
+    return note.format(model=name, language=language_name(language.tag, reader), other=MULTILINGUAL)
 
 
 def languages_of(sentence: _Sentence) -> frozenset[str]:

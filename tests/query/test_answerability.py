@@ -73,7 +73,7 @@ def test_of_a_code_that_some_hits_have_these_are_read() -> None:
 
 def test_of_several_bases_a_code_is_absent_that_all_of_them_lack() -> None:
     one, other = Grounds(_HITS[:1], absent=["TO11", "X1"]), Grounds(_HITS[1:], codes=["TO11"], absent=["X1"])
-    both = one.beside([one, other], _HITS)
+    both = one.merge_others([one, other], _HITS)
     assert (both.codes, both.absent, both.closest) == (["TO11"], ["X1"], _HITS)
 
 
