@@ -61,8 +61,8 @@ def on_store(name: str, command: Callable[..., Any]) -> Callable[..., Any]:
                 session = held.enter_context(writing(data, kb, name, _WRITES[name], erases=name == "forget"))
             if target is not None:
                 held.enter_context(writing(target, kb, name, _BUILT))
-                given["to"] = str(target.of(kb).root)
-            result = command(**{**given, "data": str(data.of(kb).root)})
+                given["to"] = str(target.for_kb(kb).root)
+            result = command(**{**given, "data": str(data.for_kb(kb).root)})
             if name == "prune" and session is not None:
                 session.push()
                 session.remove_unneeded()

@@ -5,11 +5,11 @@ from concurrent.futures import Executor, wait
 from contextlib import contextmanager
 from typing import TypeVar
 
-_Found = TypeVar("_Found")
+_Returned = TypeVar("_Returned")
 
 
 @contextmanager
-def begun(work: Callable[[], _Found], threads: Executor | None) -> Iterator[Callable[[], _Found]]:
+def begun(work: Callable[[], _Returned], threads: Executor | None) -> Iterator[Callable[[], _Returned]]:
     """Context manager with what gives the result of some work, which threads may have begun meanwhile.
 
     Work that no thread has begun when its result is asked for, the caller does, and all where there are no `threads`.

@@ -75,14 +75,14 @@ def computing_modules(*entries: str) -> list[str]:
     """Returns the entry modules and all modules of the package that they import, directly or indirectly, without the
     excluded ones; sorted.
     """
-    found: set[str] = set()
+    modules: set[str] = set()
     waiting = list(entries)
     while waiting:
         name = waiting.pop()
-        if name not in found and not _is_excluded(name):
-            found.add(name)
+        if name not in modules and not _is_excluded(name):
+            modules.add(name)
             waiting += _read(name).own
-    return sorted(found)
+    return sorted(modules)
 
 
 def libraries_of(modules: Iterable[str]) -> dict[str, str]:

@@ -33,7 +33,7 @@ class Coded:
         self.codes: Codes = np.concatenate(codes)
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> "Coded":
+    def from_values(cls, values: Sequence[Any]) -> "Coded":
         """From the value of each row."""
         return cls([(values, np.arange(len(values), dtype=np.int32))])
 

@@ -35,8 +35,8 @@ class computed_once(Generic[_Value]):  # noqa: N801  # a decorator
         if instance is None:
             return self
         with instance._lock:
-            kept = vars(instance)
-            if self._name not in kept:
-                kept[self._name] = self._compute(instance)
-            value: _Value = kept[self._name]
+            attributes = vars(instance)
+            if self._name not in attributes:
+                attributes[self._name] = self._compute(instance)
+            value: _Value = attributes[self._name]
             return value

@@ -97,11 +97,11 @@ class SortedDigests:
 
     def span(self, digest: bytes) -> RowNumbers:
         """Returns all rows of one digest, ascending."""
-        one = np.array(digest, dtype=self.digests.dtype)
-        begin = int(np.searchsorted(self.digests, one))
-        if begin == len(self) or self.digests[begin] != one:
+        sought_digest = np.array(digest, dtype=self.digests.dtype)
+        begin = int(np.searchsorted(self.digests, sought_digest))
+        if begin == len(self) or self.digests[begin] != sought_digest:
             return self.rows[:0]
-        return self.rows[begin : int(np.searchsorted(self.digests, one, side="right"))]
+        return self.rows[begin : int(np.searchsorted(self.digests, sought_digest, side="right"))]
 
 
 class DigestSet:

@@ -169,19 +169,19 @@ def move(source: Path, target: Path) -> None:
     _reached("after", "move", target)
 
 
-def exchange(one: Path, other: Path) -> None:
+def exchange(first: Path, second: Path) -> None:
     """Exchanges two sibling folders atomically, so that both names always exist. Linux only: OSError (ENOSYS) on other
     systems.
     """
-    _reached("before", "exchange", one)
+    _reached("before", "exchange", first)
     if sys.platform != "linux":
-        raise OSError(errno.ENOSYS, "folders cannot be exchanged in one step on this system", str(one))
+        raise OSError(errno.ENOSYS, "folders cannot be exchanged in one step on this system", str(first))
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) != 0:
+    if libc.renameat2(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) != 0:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), str(one))
-    sync_folder(one.parent)
-    _reached("after", "exchange", one)
+        raise OSError(code, os.strerror(code), str(first))
+    sync_folder(first.parent)
+    _reached("after", "exchange", first)
 
 
 def remove(path: Path, *, synced: bool = True) -> None:
@@ -220,9 +220,9 @@ def sweep(temporaries: Iterable[Path]) -> int:
     freed = 0
     for path in temporaries:
         with suppress(FileNotFoundError):  # renamed to its final name meanwhile
-            found = path.stat()
-            if _is_left(path, found.st_mtime):
-                freed += found.st_size
+            status = path.stat()
+            if _is_left(path, status.st_mtime):
+                freed += status.st_size
                 remove(path)
     return freed
 

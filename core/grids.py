@@ -146,7 +146,7 @@ def write_on_one_line(cell: Any) -> None:
     for unread in list(cell.iter(*_UNREAD)):
         unread.drop_tree()
     # the last text that is not blank: its element, and whether it is the text or the tail
-    said: tuple[Any, str] | None = None
+    last_text: tuple[Any, str] | None = None
     blank: list[tuple[Any, str]] = []  # blank ones since
     blocks = []
     walk = etree.iterwalk(cell, events=("start", "end"))
@@ -161,15 +161,15 @@ def write_on_one_line(cell: Any) -> None:
             mark = _mark_of(element) if event == "start" else ""
             if event == "start":
                 blocks.append(element)
-            if mark and said is not None and (text := getattr(*said).rstrip())[-1] not in _ENDS:
-                setattr(*said, text)
+            if mark and last_text is not None and (text := getattr(*last_text).rstrip())[-1] not in _ENDS:
+                setattr(*last_text, text)
                 for place in blank:
                     setattr(*place, "")
             else:
                 mark = ""
             setattr(element, where, f"{mark} {getattr(element, where) or ''}")
         if (getattr(element, where) or "").lstrip(";:").strip():
-            said, blank = (element, where), []
+            last_text, blank = (element, where), []
         elif getattr(element, where):
             blank.append((element, where))
     for block in blocks:
@@ -247,7 +247,7 @@ def _make_plain(table: Any) -> None:
         return
     heads = _heads(grid, headed, spread)
     names = joined([[_one_line(cell) for cell in grid.pop(row)] for row in heads])
-    kept = sorted(
+    columns = sorted(
         {number for cells in grid.values() for number, cell in enumerate(cells) if _says(cell)}
         | {at for at, name in enumerate(names) if name}
     )
@@ -258,11 +258,11 @@ def _make_plain(table: Any) -> None:
     for caption in filter(None, captions):
         etree.SubElement(table, "caption").text = caption
     row = etree.SubElement(table, "tr")
-    for number in kept:
+    for number in columns:
         etree.SubElement(row, "th").text = names[number] if number < len(names) else ""
     for cells in grid.values():
         row = etree.SubElement(table, "tr")
-        for number in kept:
+        for number in columns:
             cell = cells[number] if number < len(cells) else lxml_html.Element("td")
             cell.tag, cell.tail = "td", None
             row.append(cell)

@@ -14,7 +14,7 @@ class KeyedLocks:
         self._lock = threading.Lock()
         self._locks: WeakValueDictionary[Hashable, threading.Lock] = WeakValueDictionary()
 
-    def of(self, key: Hashable) -> threading.Lock:
+    def lock_of(self, key: Hashable) -> threading.Lock:
         """The lock of a key."""
         with self._lock:
             return self._locks.setdefault(key, threading.Lock())

@@ -77,5 +77,5 @@ def _is_leased(descriptor: int) -> bool:
 
 
 def _state_of(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_size, found.st_mtime_ns
+    status = os.fstat(descriptor)
+    return status.st_size, status.st_mtime_ns

@@ -56,8 +56,8 @@ def interrupted_by_signals() -> Iterator[None]:
     again: list[threading.Timer] = []
     ours = [ending for ending in _ENDINGS if signal.getsignal(ending) is signal.SIG_DFL]
     hook = sys.unraisablehook
-    for one in ours:
-        signal.signal(one, interrupt)
+    for ending in ours:
+        signal.signal(ending, interrupt)
     sys.unraisablehook = send_again
     try:
         yield
@@ -65,8 +65,8 @@ def interrupted_by_signals() -> Iterator[None]:
         sys.unraisablehook = hook
         for timer in again:
             timer.cancel()
-        for one in ours:
-            signal.signal(one, signal.SIG_DFL)
+        for ending in ours:
+            signal.signal(ending, signal.SIG_DFL)
 
 
 @contextmanager
@@ -79,15 +79,15 @@ def uninterrupted() -> Iterator[None]:
         return
     held: list[int] = []
     before = {
-        one: signal.signal(one, lambda kind, _: held.append(kind))
-        for one in (signal.SIGINT, *_ENDINGS)
-        if callable(signal.getsignal(one))
+        signal_number: signal.signal(signal_number, lambda kind, _: held.append(kind))
+        for signal_number in (signal.SIGINT, *_ENDINGS)
+        if callable(signal.getsignal(signal_number))
     }
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
         if held:
             signal.raise_signal(signal.Signals(held[-1]))
 

@@ -144,7 +144,7 @@ def load_declaration(
     overlay = find_overlay(path, env, asked_by=asked_by) if env else None
     if overlay is not None:
         tree = with_overlay(tree, overlay)
-    declared = _beside(path, plain(tree, unset=_in_place_of if to_read else None, filled=mark))
+    declared = _with_absolute_paths(path, plain(tree, unset=_in_place_of if to_read else None, filled=mark))
     secrets = take_secrets(declared, tree)
     try:
         declaration = Declaration.model_validate(declared, context={"to_read": to_read})
@@ -181,7 +181,7 @@ def load_as_served(path: Path, env: str) -> "Declaration":
     return load_declaration(str(path), env if env in overlays_of(path) else "")
 
 
-def _beside(path: Path, declared: Any) -> Any:
+def _with_absolute_paths(path: Path, declared: Any) -> Any:
     """Makes a local `embed.model` path, and each `render.storage_state`, absolute, relative to the declaration as globs
     are. A model without a slash is a name and stays.
     """
@@ -197,8 +197,8 @@ def _beside(path: Path, declared: Any) -> Any:
     return declared
 
 
-def _absolute(path: Path, beside: str) -> str:
-    return str((path.resolve().parent / Path(beside).expanduser()).resolve())
+def _absolute(path: Path, relative: str) -> str:
+    return str((path.resolve().parent / Path(relative).expanduser()).resolve())
 
 
 def _teach(
@@ -209,7 +209,7 @@ def _teach(
     """
     findings = sorted(
         ((tree.nearest(_place(d, declared)), _finding(d, declared) + _first_of(d, tree, path)) for d in details),
-        key=lambda found: (found[0].path != path, found[0].line or 0),
+        key=lambda finding: (finding[0].path != path, finding[0].line or 0),
     )
     places = [_at_line(node, path) + text for node, text in findings]
     first = next((node.place for node, _ in findings if node.line), None)
@@ -243,7 +243,7 @@ def _finding(detail: "ErrorDetails", declared: Any) -> str:
 
     keys = _keys(detail, declared)
     # Names of headers and cookies are not shown: they may contain the secret value by mistake.
-    at, kind, found = dotted(_without_names(keys)), detail["type"], detail["input"]
+    at, kind, value = dotted(_without_names(keys)), detail["type"], detail["input"]
     if kind == "unknown_key":
         if "auth" in keys:  # such as `auth: {name:secret}`, which is a key without a value
             at = dotted(keys[: keys.index("auth") + 1])
@@ -258,7 +258,7 @@ def _finding(detail: "ErrorDetails", declared: Any) -> str:
     if keys == ("language",) and kind == "string_pattern_mismatch":
         message = "must be a tag of BCP 47, such as en, fr or pt-BR; or auto"
     is_secret = kind == "secret" or not SECRET_KEYS.isdisjoint(map(str, detail["loc"]))
-    shown = "" if isinstance(found, dict | list) or is_secret else f"; found {found!r}"
+    shown = "" if isinstance(value, dict | list) or is_secret else f"; found {value!r}"
     return f"{at}: {message}{shown}" if at else f"{message}{shown}"
 
 

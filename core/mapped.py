@@ -73,7 +73,7 @@ def bytes_of(batch: pa.RecordBatch) -> list[npt.NDArray[np.uint8]]:
 def _advise(advice: int, arrays: Sequence[npt.NDArray[Any]]) -> None:
     """Tells the system how mapped arrays will be read; where it takes no advice, all is read as ever."""
     advise = _of_system("madvise")
-    for array in (one for one in arrays if one.nbytes and advise is not None):
+    for array in (array for array in arrays if array.nbytes and advise is not None):
         before = array.ctypes.data % mmap.PAGESIZE
         advise(ctypes.c_void_p(array.ctypes.data - before), ctypes.c_size_t(array.nbytes + before), advice)
 
@@ -94,18 +94,18 @@ def map_pages_in_memory(path: Path, *arrays: npt.NDArray[Any]) -> None:
     if not is_told:
         return
     in_memory = _of_system("mincore")
-    for array in (one for one in arrays if one.nbytes):
+    for array in (array for array in arrays if array.nbytes):
         address = array.ctypes.data
         before = address % mmap.PAGESIZE
         pages = -(-(before + array.nbytes) // mmap.PAGESIZE)
-        found = np.zeros(pages, dtype=np.uint8)
+        residency = np.zeros(pages, dtype=np.uint8)
         if in_memory is None or in_memory(
             ctypes.c_void_p(address - before),
             ctypes.c_size_t(array.nbytes + before),
-            ctypes.c_void_p(found.ctypes.data),
+            ctypes.c_void_p(residency.ctypes.data),
         ):
             continue  # each page is mapped when it is read
-        numbers = np.flatnonzero(found & 1)
+        numbers = np.flatnonzero(residency & 1)
         around = (numbers + (address - before) // mmap.PAGESIZE) // _AROUND
         first = numbers[np.diff(around, prepend=-1) != 0]
         np.take(array.reshape(-1).view(np.uint8), np.maximum(first * mmap.PAGESIZE - before, 0))

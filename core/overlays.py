@@ -23,12 +23,12 @@ _NULL_MEANS_OFF: frozenset[Keys] = frozenset(
 
 def overlays_of(base: Path) -> dict[str, Path]:
     """Returns the overlays beside a declaration: name of the environment → path."""
-    found: dict[str, Path] = {}
+    overlays: dict[str, Path] = {}
     for path in sorted(base.parent.glob(f"{glob.escape(base.stem)}.*")):
         env = path.stem.removeprefix(f"{base.stem}.")
         if path.suffix in SUFFIXES and path.stem != base.stem and _ENV.fullmatch(env):
-            found.setdefault(env, path)
-    return found
+            overlays.setdefault(env, path)
+    return overlays
 
 
 def base_of(path: Path) -> tuple[Path, str] | None:

@@ -52,7 +52,7 @@ def lay_out(lines: Iterable[tuple[str, str]], texts: Iterable[tuple[str, str]]) 
     head = "\n".join(f"{_plain(label)}: {value}" for label, value in lines)
     # A lead-in within a text is told from a label by the empty line behind it.
     blocks = (
-        f"{_plain(label)}:\n" + _LIKE_HEADINGS.sub(lambda found: found[0].replace("\n", "\n\n"), value)
+        f"{_plain(label)}:\n" + _LIKE_HEADINGS.sub(lambda match: match[0].replace("\n", "\n\n"), value)
         for label, value in texts
     )
     return "\n\n".join(filter(None, [head, *blocks]))

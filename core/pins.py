@@ -70,6 +70,6 @@ def hidden_folder(folder: Path) -> Path:
     fetch from a store.
     """
     number = 1
-    while (found := folder.with_name(f".{folder.name}.{number}")).exists():
+    while (hidden := folder.with_name(f".{folder.name}.{number}")).exists():
         number += 1
-    return found
+    return hidden

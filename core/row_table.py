@@ -98,7 +98,7 @@ class RowTable:
 
     def unseen(self) -> Iterator[str]:
         """Yields the ids of rows that this reading has not given, in order."""
-        yield from (one for (one,) in self._rows.execute("select id from rows where not seen order by id"))
+        yield from (row_id for (row_id,) in self._rows.execute("select id from rows where not seen order by id"))
 
     def drop_unread(self) -> None:
         """Removes lines without an id that an earlier reading has left."""
@@ -113,8 +113,8 @@ class RowTable:
 
     def fact(self, name: str, otherwise: str = "") -> str:
         """What was noted under a name."""
-        found = self._rows.execute("select value from facts where name = ?", (name,)).fetchone()
-        return otherwise if found is None else str(found[0])
+        row = self._rows.execute("select value from facts where name = ?", (name,)).fetchone()
+        return otherwise if row is None else str(row[0])
 
     def set_fact(self, name: str, value: str) -> None:
         self._rows.execute("insert or replace into facts values (?, ?)", (name, value))

@@ -154,9 +154,9 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
     if following in ",;)-" and not text[end - 1].isspace():
         return True
     begin = max(start, end - _LOOKED_AT)
-    if (found := _LAST.search(text[begin:end])) is None:
+    if (match := _LAST.search(text[begin:end])) is None:
         return False
-    last, before = found[1], _WORD_BEFORE.search(text[begin : begin + found.start()])
+    last, before = match[1], _WORD_BEFORE.search(text[begin : begin + match.start()])
     word_before = before[1].lower() if before else ""
     if last.isdecimal():
         is_day = 0 < int(last) <= _LAST_DAY and text[end - 1].isspace()
@@ -167,7 +167,7 @@ def _goes_on(text: str, start: int, end: int, tag: str) -> bool:
             )
             if not may_be_word or month["year"] or word_before in _BEFORE_A_DAY or is_am:
                 return True
-        return _is_ordinal(last, word_before, following, tag, is_first=begin + found.start(1) == start)
+        return _is_ordinal(last, word_before, following, tag, is_first=begin + match.start(1) == start)
     word = last.lower()
     # not in a text without capitals
     if following.islower() and (len(last) <= _SHORT or "." in last) and not text[start].islower():

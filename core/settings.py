@@ -84,9 +84,9 @@ class Project:
         """Returns the declaration files in `knowledge/`, sorted by name, without overlays and hidden files."""
         from almanac.core.overlays import SUFFIXES, base_of
 
-        found = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
+        paths = (path for suffix in SUFFIXES for path in self.knowledge.glob(f"*{suffix}"))
         return sorted(
-            (path for path in found if path.name[0] != "." and path.is_file() and base_of(path) is None),
+            (path for path in paths if path.name[0] != "." and path.is_file() and base_of(path) is None),
             key=lambda path: path.name,
         )
 
@@ -178,15 +178,15 @@ class DataDir:
         """What `locate` takes for this data directory: a path or a URL."""
         return self.url or str(self.root)
 
-    def of(self, kb: str) -> "DataDir":
+    def for_kb(self, kb: str) -> "DataDir":
         """Returns the data directory as a knowledge base has it: in a store its working copy, else this one."""
         return replace(self, root=self.root / kb, kb=kb) if self.url and not self.kb else self
 
     def raw(self, kb: str, source: str) -> Path:
-        return self.of(kb).root / "raw" / kb / source
+        return self.for_kb(kb).root / "raw" / kb / source
 
     def processed(self, kb: str) -> Path:
-        return self.of(kb).root / "processed" / kb
+        return self.for_kb(kb).root / "processed" / kb
 
     def runs(self, kb: str) -> Path:
         return self.processed(kb) / "runs"
@@ -207,7 +207,7 @@ class DataDir:
         return sorted(path for path in self.raw(kb, "_").parent.glob("*") if path.is_dir())
 
     def index(self, kb: str) -> Path:
-        return self.of(kb).root / "index" / kb
+        return self.for_kb(kb).root / "index" / kb
 
     def versions(self, kb: str) -> Path:
         return self.index(kb) / "versions"

@@ -36,8 +36,8 @@ def write_out_spanned(table: Any) -> None:
     starts = {placed.column for _, cells in rows for placed in cells}
     left, first = _MOST_CELLS, True
     for row, cells in rows:
-        said = [placed.column for placed in cells if placed.cell.text_content().strip()]
-        is_alone = said in ([], [0])
+        columns_with_text = [placed.column for placed in cells if placed.cell.text_content().strip()]
+        is_alone = columns_with_text in ([], [0])
         is_head = first or all(placed.cell.tag == "th" for placed in cells)
         first = first and is_alone
         last = None
@@ -80,7 +80,7 @@ def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:
     # by column: a cell from above, its columns, and the rows that it reaches over from here on
     carried: dict[int, tuple[Any, int, int]] = {}
     left = _MOST_CELLS
-    found = []
+    placed_rows = []
     for row in own_rows(table):
         coming: dict[int, tuple[Any, int, int]] = {}
         cells: list[_Placed] = []
@@ -104,8 +104,8 @@ def _placed(table: Any) -> list[tuple[Any, list[_Placed]]]:
                     left -= rows - 1
                 column += width
         carried = coming
-        found.append((row, cells))
-    return found
+        placed_rows.append((row, cells))
+    return placed_rows
 
 
 def _put(row: Any, after: Any, tag: str, text: str) -> Any:

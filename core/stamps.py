@@ -55,5 +55,5 @@ def altered_file(folder: Path, files: "Sequence[StoredFile]") -> str | None:
 
 
 def _stamp_of(path: Path) -> _Stamp:
-    found = path.stat()
-    return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    status = path.stat()
+    return [status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]

@@ -168,13 +168,13 @@ def in_order(read: Callable[[], Iterable[tuple[pa.Table, RowNumbers]]], total: i
     """
     most = max(_SORTED // rows, 1) * rows
     for first in range(0, total, most):
-        found, places = [], []
+        taken_batches, places = [], []
         for batch, its_places in read():
             here = np.flatnonzero((its_places >= first) & (its_places < first + most))
-            found.append(_with_long_offsets(batch.take(pa.array(here))))
+            taken_batches.append(_with_long_offsets(batch.take(pa.array(here))))
             places.append(its_places[here])
-        held = pa.concat_tables(found).combine_chunks()
-        found.clear()
+        held = pa.concat_tables(taken_batches).combine_chunks()
+        taken_batches.clear()
         order = np.argsort(np.concatenate(places))
         for begin in range(0, len(held), rows):
             yield held.take(pa.array(order[begin : begin + rows]))
@@ -228,10 +228,10 @@ def column_bytes(path: Path, column: str) -> int:
     """Returns how many bytes a column of texts takes, about, without reading it. Raises as `read_table`."""
     groups = _footer(path).to_dict()["row_groups"]
     return sum(
-        int(one["total_uncompressed_size"])
+        int(column_chunk["total_uncompressed_size"])
         for group in groups
-        for one in group["columns"]
-        if one["path_in_schema"] == column
+        for column_chunk in group["columns"]
+        if column_chunk["path_in_schema"] == column
     )
 
 
@@ -270,11 +270,11 @@ def item_of(row: dict[str, Any]) -> Item:
     """Converts a row of an items table back to an item. `language` is not restored: a detected one is in the
     metadata.
     """
-    kept = {
+    stored_columns = {
         name: row[name]
         for name in ("source", "kind", "document_id", "url", "title", "text", "passage", "raw_sha256", "fetched_at")
     }
-    return Item(**kept, fields=json.loads(row["fields"]), metadata=json.loads(row["metadata"]))
+    return Item(**stored_columns, fields=json.loads(row["fields"]), metadata=json.loads(row["metadata"]))
 
 
 def items_table(items: Iterable[Item]) -> pa.Table:

@@ -31,8 +31,8 @@ def _part(value: Any, name: str) -> Any:
     if not isinstance(value, Mapping) or name in value:
         return value[name] if isinstance(value, Mapping) else None
     heads = (name[:number] for number, character in enumerate(name) if character == ".")
-    found = (_part(value[head], name[len(head) + 1 :]) for head in heads if head in value)
-    return next((part for part in found if part is not None), None)
+    parts = (_part(value[head], name[len(head) + 1 :]) for head in heads if head in value)
+    return next((part for part in parts if part is not None), None)
 
 
 def render(value: Any) -> str:

@@ -45,12 +45,12 @@ def explain_unknown_key(key: str, keys: Sequence[str]) -> str:
 @cache
 def _places() -> dict[str, list[str]]:
     """Key → the places where it may stand, such as `sources[].politeness`."""
-    found: dict[str, list[str]] = {}
+    places: dict[str, list[str]] = {}
     for place, model in _models(Declaration, "", ()):
         for key in model.declared_keys():
-            if place not in found.setdefault(key, []):
-                found[key].append(place)
-    return found
+            if place not in places.setdefault(key, []):
+                places[key].append(place)
+    return places
 
 
 def _models(

@@ -71,8 +71,8 @@ def _split(marked: str) -> tuple[str, list[tuple[str, bool]]]:
         pairs.append((pair.replace(_MARK, ""), is_open or _MARK in pair))
         is_open ^= pair.count(_MARK) % 2 == 1
     pairs = [(pair, is_secret) for pair, is_secret in pairs if pair]
-    kept = "&".join(pair for pair, is_secret in pairs if not is_secret)
-    return (head + (has_query if kept else "") + kept + at + fragment).replace(_MARK, ""), pairs
+    public_query = "&".join(pair for pair, is_secret in pairs if not is_secret)
+    return (head + (has_query if public_query else "") + public_query + at + fragment).replace(_MARK, ""), pairs
 
 
 def _two_values(at: Keys, tree: Node) -> DeclarationError:

@@ -55,7 +55,7 @@ def excess_of(text: str, max_values: int, max_depth: int) -> Excess | None:
     for event in YAML(typ="safe", pure=True).parse(text):
         line = event.start_mark.line + 1
         if isinstance(event, AliasEvent):
-            if any(one.anchor == event.anchor for one in stack):
+            if any(open_node.anchor == event.anchor for open_node in stack):
                 return Excess(line, f"*{event.anchor} stands within what it names")
             values += sizes.get(event.anchor, 1)
             levels = depths.get(event.anchor, 0)

@@ -220,8 +220,8 @@ def plain(
 
 
 def _no_variable(node: Node, at: Keys, start: int) -> DeclarationError:
-    found = node.value[start:].split("\n", 1)[0]
-    shown = "" if not SECRET_KEYS.isdisjoint(map(str, at)) else f"; found {found[:_SHOWN]}"
+    rest_of_line = node.value[start:].split("\n", 1)[0]
+    shown = "" if not SECRET_KEYS.isdisjoint(map(str, at)) else f"; found {rest_of_line[:_SHOWN]}"
     return DeclarationError(
         f"{dotted(at)}: `${{` begins a variable, and there is none{shown}",
         where=node.place,

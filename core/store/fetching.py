@@ -127,20 +127,21 @@ def _wanted(
     """Folders to fetch, with their lists: segments before the versions that name them, so that no reader finds a
     version without its segments.
     """
-    base, found = copy.index / "versions", dict[PurePosixPath, str]()
+    base, folders = copy.index / "versions", dict[PurePosixPath, str]()
     for version in dict.fromkeys(filter(None, (version or head.version for version in versions))):
         path = base / version
         if path not in index:
-            hint = f"there are: {', '.join(sorted(one.name for one in index if one.parent == base)) or 'none yet'}"
+            there = sorted(folder.name for folder in index if folder.parent == base)
+            hint = f"there are: {', '.join(there) or 'none yet'}"
             raise NotFound(f"no version '{version}' of '{copy.kb}'", where=copy.objects.url, hint=hint)
         manifest = copy.read(copy.files(index[path])[seal_of(path)].sha256)
         for segment in (copy.index / "segments" / name for name in segments_in(manifest)):
             if segment not in index:
                 finding = f"{version} needs segment {segment.name}, and CURRENT has none"
                 raise StorageError(finding, where=copy.objects.url, hint="almanac run KB builds a new version")
-            found[segment] = index[segment]
-        found[path] = index[path]
-    return found
+            folders[segment] = index[segment]
+        folders[path] = index[path]
+    return folders
 
 
 def _is_there(copy: WorkingCopy, path: PurePosixPath, listed: str, *, is_read: bool = False) -> bool:
@@ -151,7 +152,7 @@ def _is_there(copy: WorkingCopy, path: PurePosixPath, listed: str, *, is_read: b
     folder, files, seal = copy.root / path, copy.files(listed), seal_of(path)
     if copy.sha256(path / seal) != files[seal].sha256 or not is_read:
         return copy.sha256(path / seal) == files[seal].sha256
-    sealed = {one["path"] for one in json.loads((folder / seal).read_bytes()).get("files", [])}
+    sealed = {file["path"] for file in json.loads((folder / seal).read_bytes()).get("files", [])}
     read = {name for name in files if name in sealed or "/" not in name}
     try:
         return all((folder / name).is_file() for name in files) and all(
@@ -179,7 +180,7 @@ def _fetch_sealed(copy: WorkingCopy, path: PurePosixPath, listed: str) -> None:
             copy.fetch({staged / name: file for name, file in copy.files(listed).items()})
             if seal == SEALS["segments"]:  # its files were just compared with their hashes
                 files = json.loads((staged / seal).read_bytes())["files"]
-                write_stamps(staged, [StoredFile.model_validate(one) for one in files])
+                write_stamps(staged, [StoredFile.model_validate(file) for file in files])
         except BaseException:
             remove(staged)
             raise
@@ -224,12 +225,19 @@ def _make_room(root: Path, incoming: int, wanted: Collection[Path]) -> None:
     """
     limit = cache_bytes()
     with ExitStack() as held:
-        roots = [one for one in root.parents[1].glob("*/*/") if one == root or _is_of_readers_alone(one, held)]
+        roots = [
+            copy_root
+            for copy_root in root.parents[1].glob("*/*/")
+            if copy_root == root or _is_of_readers_alone(copy_root, held)
+        ]
         seals = [
-            seal for one in roots for kind, name in SEALS.items() for seal in one.glob(f"index/*/{kind}/[!.]*/{name}")
+            seal
+            for copy_root in roots
+            for kind, name in SEALS.items()
+            for seal in copy_root.glob(f"index/*/{kind}/[!.]*/{name}")
         ]
         folders = sorted({seal.parent for seal in seals}, key=lambda folder: folder.stat().st_mtime)
-        sizes = {one: sum(file.stat().st_size for file in one.rglob("*") if file.is_file()) for one in folders}
+        sizes = {folder: sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) for folder in folders}
         total = incoming + sum(sizes.values())
         for folder in folders:
             if total <= limit:

@@ -26,11 +26,11 @@ _URL = re.compile(r"s3://(?P<bucket>[^/]+)(?:/(?P<prefix>.*?))?/*")
 PART = 16 << 20  # bytes; what is larger is uploaded in parts
 WORKERS = 16  # requests at the same time
 _WAITS_S = (0.2, 1.0, 3.0)  # before an object is asked for again whose content broke off, or that others were writing
-_KEPT = "try again; what was done is kept in the working copy"
+_TRY_AGAIN = "try again; what was done is kept in the working copy"
 _SEE = "docs/scale.md says what a store has to know"
 
 
-class Found(NamedTuple):
+class StoredObject(NamedTuple):
     """An object as it was read. `etag` names this content; `age_s` is the time since it was written, by the store's
     clock.
     """
@@ -70,33 +70,33 @@ class Objects:
     """
 
     def __init__(self, url: str, *, is_brief: bool = False) -> None:
-        found = _URL.fullmatch(url)
-        if found is None:
+        match = _URL.fullmatch(url)
+        if match is None:
             raise UsageError("is no place in an object store", where=url, hint="s3://BUCKET/PREFIX")
-        self.url, self._bucket = url, found["bucket"]
-        self._prefix = f"{found['prefix']}/" if found["prefix"] else ""
+        self.url, self._bucket = url, match["bucket"]
+        self._prefix = f"{match['prefix']}/" if match["prefix"] else ""
         self._waits_s = _WAITS_S[:1] if is_brief else _WAITS_S
         require_extra("s3", "a data directory in an object store", url)
-        with self._told(""):
-            environment = tuple(sorted(one for one in os.environ.items() if one[0].startswith("AWS_")))
+        with self._convert_errors(""):
+            environment = tuple(sorted(variable for variable in os.environ.items() if variable[0].startswith("AWS_")))
             self._client = _client(environment, is_brief=is_brief)
 
     def _named(self, key: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + key}
 
-    def read(self, key: str, *, unless: str | None = None) -> Found | None:
+    def read(self, key: str, *, unless: str | None = None) -> StoredObject | None:
         """Returns an object; None where there is none, or where it still has the ETag `unless`."""
 
-        def take(reply: Any) -> Found:
-            return Found(b"".join(self._chunks(key, reply)), reply["ETag"], _age(reply, reply["LastModified"]))
+        def take(reply: Any) -> StoredObject:
+            return StoredObject(b"".join(self._chunks(key, reply)), reply["ETag"], _age(reply, reply["LastModified"]))
 
         with suppress(_Refused):
             return self._get(key, take, **({"IfNoneMatch": unless} if unless else {}))
         return None
 
-    def beginning(self, key: str, size: int, *, of: int) -> bytes | None:
-        """Returns at most `size` bytes of an object that has some `of`; None where there is none."""
-        part = {"Range": f"bytes=0-{size - 1}"} if of > size else {}
+    def beginning(self, key: str, size: int, *, object_size: int) -> bytes | None:
+        """Returns at most `size` bytes of an object of `object_size` bytes; None where there is none."""
+        part = {"Range": f"bytes=0-{size - 1}"} if object_size > size else {}
         with suppress(_Refused):
             return self._get(key, lambda reply: b"".join(self._chunks(key, reply))[:size], **part)
         return None
@@ -105,10 +105,10 @@ class Objects:
         """Returns an object that is named by its content. Raises StorageError where it is missing or is not that
         content.
         """
-        found = self.read(key)
-        if found is None or hashlib.sha256(found.content).hexdigest() != sha256:
-            raise self._damaged(key, is_missing=found is None)
-        return found.content
+        stored = self.read(key)
+        if stored is None or hashlib.sha256(stored.content).hexdigest() != sha256:
+            raise self._damaged(key, is_missing=stored is None)
+        return stored.content
 
     def fetch(self, key: str, sha256: str, path: Path, before_each: Callable[[], None] = lambda: None) -> None:
         """Writes an object that is named by its content to a file, atomically and durably. Raises as `read_content`.
@@ -136,13 +136,13 @@ class Objects:
         except _Refused as error:
             raise self._damaged(key, is_missing=True) from error
 
-    def _get(self, key: str, take: Callable[[Any], _Taken], **asked: str) -> _Taken:
+    def _get(self, key: str, take: Callable[[Any], _Taken], **parameters: str) -> _Taken:
         """Returns what `take` makes of the reply. Where its content breaks off, the object is asked for again: boto3
         repeats requests, and reads no content.
         """
         for wait_s in (*self._waits_s, None):
-            with self._told(key):
-                reply = self._client.get_object(**self._named(key), **asked)
+            with self._convert_errors(key):
+                reply = self._client.get_object(**self._named(key), **parameters)
             try:
                 return take(reply)
             except StoreAway:
@@ -152,7 +152,7 @@ class Objects:
         raise AssertionError("the last try returns or raises")
 
     def _chunks(self, key: str, reply: Any) -> Iterator[bytes]:
-        with self._told(key):
+        with self._convert_errors(key):
             yield from reply["Body"].iter_chunks(1 << 20)
 
     def write(self, key: str, content: bytes, *, replacing: str | None) -> str | None:
@@ -165,7 +165,7 @@ class Objects:
         condition = {"IfNoneMatch": "*"} if replacing is None else {"IfMatch": replacing}
         for wait_s in (*self._waits_s, None):
             try:
-                with self._told(key):
+                with self._convert_errors(key):
                     return str(self._client.put_object(**self._named(key), Body=content, **condition)["ETag"])
             except _Refused:
                 break
@@ -193,25 +193,25 @@ class Objects:
                 compared.read()
                 self.write_content(key, content)
                 return
-            with suppress(_Refused), self._told(key):
+            with suppress(_Refused), self._convert_errors(key):
                 self._client.head_object(**self._named(key))
                 return
             config = TransferConfig(multipart_threshold=PART, multipart_chunksize=PART, use_threads=False)
-            with self._told(key):
+            with self._convert_errors(key):
                 self._client.upload_fileobj(compared, **self._named(key), Config=config)
 
     def listed(self, below: str) -> Iterator[Listed]:
         """Yields each object whose key begins so, in no order."""
         pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix + below)
-        with self._told(below):
+        with self._convert_errors(below):
             for page in pages:
-                for one in page.get("Contents", []):
-                    key, age_s = one["Key"].removeprefix(self._prefix), _age(page, one["LastModified"])
-                    yield Listed(key, one["Size"], age_s, one["ETag"])
+                for entry in page.get("Contents", []):
+                    key, age_s = entry["Key"].removeprefix(self._prefix), _age(page, entry["LastModified"])
+                    yield Listed(key, entry["Size"], age_s, entry["ETag"])
 
     def delete(self, key: str) -> None:
         """Deletes an object, if it is there."""
-        with self._told(key):
+        with self._convert_errors(key):
             self._client.delete_object(**self._named(key))
 
     def require_conditional_writes(self, folder: str) -> None:
@@ -239,7 +239,7 @@ class Objects:
         return StorageError(finding, where=f"{self.url}/{key}", hint=hint)
 
     @contextmanager
-    def _told(self, key: str) -> Iterator[None]:
+    def _convert_errors(self, key: str) -> Iterator[None]:
         """Converts the errors of boto3."""
         from botocore import exceptions as boto
 
@@ -256,7 +256,7 @@ class Objects:
             hint = "check the name of the bucket, AWS_REGION and AWS_ENDPOINT_URL"
             raise UsageError(f"no such place: {str(error).strip()}", where=where, hint=hint) from error
         except boto.BotoCoreError as error:
-            hint = f"check the network and AWS_ENDPOINT_URL; {_KEPT}"
+            hint = f"check the network and AWS_ENDPOINT_URL; {_TRY_AGAIN}"
             raise StoreAway(f"the object store does not answer: {error}", where=where, hint=hint) from error
 
     def _refusal(self, where: str, error: Any) -> Exception:
@@ -274,9 +274,9 @@ class Objects:
         elif status == 501:
             kind, hint = UsageError, "Almanac needs a store with conditional writes (If-Match, If-None-Match)"
         elif status == 409:
-            kind, hint = _Conflict, _KEPT
+            kind, hint = _Conflict, _TRY_AGAIN
         elif status >= 500 or code in ("SlowDown", "RequestTimeout"):
-            kind, hint = StoreAway, _KEPT
+            kind, hint = StoreAway, _TRY_AGAIN
         return kind(finding, where=where, hint=hint)
 
 

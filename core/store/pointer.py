@@ -91,9 +91,9 @@ def read_head(objects: Objects, kb: str) -> Seen:
 
 def changed_head(objects: Objects, kb: str, etag: str | None) -> Seen | None:
     """Returns CURRENT as `read_head`; None where it is still the one with that ETag, or there is none."""
-    found = objects.read(_key(kb), unless=etag)
+    stored = objects.read(_key(kb), unless=etag)
     try:
-        return found and Seen(Head.model_validate_json(found.content), found.etag, found.age_s)
+        return stored and Seen(Head.model_validate_json(stored.content), stored.etag, stored.age_s)
     except ValidationError as error:
         hint = "another release of almanac wrote it, or something else"
         raise StorageError(f"CURRENT cannot be read: {error}", where=f"{objects.url}/{_key(kb)}", hint=hint) from error

@@ -101,7 +101,9 @@ def sweep_objects(
     """
     needed = needed_by(copy, head)
     listed = copy.objects.listed(f"objects/{copy.kb}/")
-    gone = [(one.key, one.size) for one in listed if one.key[-64:] not in needed and one.age_s >= older_than_s]
+    gone = [
+        (entry.key, entry.size) for entry in listed if entry.key[-64:] not in needed and entry.age_s >= older_than_s
+    ]
     for first in range(0, len(gone), _BATCH):
         require_held()
         copy.do_all([partial(copy.objects.delete, key) for key, _ in gone[first : first + _BATCH]])

@@ -50,7 +50,7 @@ class Heard(NamedTuple):
 
 def heard_of(data: DataDir, kb: str) -> Heard:
     """Returns what this machine heard of a knowledge base in a store last, without asking for it."""
-    path = data.of(kb).root / PUBLISHED
+    path = data.for_kb(kb).root / PUBLISHED
     try:
         version, at = Head.model_validate_json(path.read_bytes()).version, path.stat().st_mtime
     except (FileNotFoundError, ValueError):
@@ -66,7 +66,7 @@ def live_in_store(data: DataDir, kb: str) -> str | None:
         return read_head(Objects(data.url, is_brief=True), kb).head.version
     except StoreAway:
         version = heard_of(data, kb).version
-        if version is None or not folders_of(data.of(kb).root, kb, version):
+        if version is None or not folders_of(data.for_kb(kb).root, kb, version):
             raise
         return version
 
@@ -81,7 +81,7 @@ class StoreReader:
     """
 
     def __init__(self, data: DataDir, kb: str, pinned: str | None = None) -> None:
-        self._data, self._kb, self._pinned, self._root = data, kb, pinned, data.of(kb).root
+        self._data, self._kb, self._pinned, self._root = data, kb, pinned, data.for_kb(kb).root
         self._objects = Objects(data.url, is_brief=True)
         self._lock, self._ended = threading.Lock(), threading.Event()
         self._worker: ThreadPoolExecutor | None = None  # of one thread: one fetch after the other
@@ -166,8 +166,8 @@ class StoreReader:
                 self._due_at = time.monotonic() + _AGAIN_S
                 if not ended.is_set():
                     published, answering = self._seen.head.version, self._pinned or self.version
-                    told = {"kb": self._kb, "published": published, "answering": answering, "error": str(error)}
-                    _log.warning("not_taken_over", **told)
+                    facts = {"kb": self._kb, "published": published, "answering": answering, "error": str(error)}
+                    _log.warning("not_taken_over", **facts)
             ended.wait(_LOOK_S)
 
     def _look(self, on_change: Callable[[], None]) -> None:

@@ -68,10 +68,10 @@ class Session:
     def _push_until(self, ended: threading.Event) -> None:
         vectors, due_at = self._vectors(), time.monotonic() + _PUSH_EVERY_S
         while not ended.wait(_LOOK_S):
-            found, is_due = self._vectors(), time.monotonic() > due_at
-            if found == vectors and not is_due:
+            vectors_now, is_due = self._vectors(), time.monotonic() > due_at
+            if vectors_now == vectors and not is_due:
                 continue
-            vectors, begun = found, time.monotonic()
+            vectors, begun = vectors_now, time.monotonic()
             try:
                 self.push(None if is_due else ("vectors",))
             except RunLocked:  # which the last push meets, too
@@ -196,9 +196,9 @@ def listing(data: DataDir, kb: str) -> Iterator[DataDir]:
 @contextmanager
 def _opened(data: DataDir, kb: str) -> Iterator[tuple[Objects, WorkingCopy]]:
     objects = Objects(data.url)
-    if not data.of(kb).root.exists():
+    if not data.for_kb(kb).root.exists():
         read_head(objects, kb)  # a mistyped bucket gets no working copy
-    copy = WorkingCopy(objects, kb, data.of(kb).root)
+    copy = WorkingCopy(objects, kb, data.for_kb(kb).root)
     try:
         yield objects, copy
     finally:

@@ -95,9 +95,9 @@ class WorkingCopy:
 
     def forget_lists(self, needed: Collection[str]) -> None:
         """Removes the lists that are kept here, but for those."""
-        for kept in (self._lists).glob("[!.]*"):
-            if kept.name not in needed:
-                remove(kept, synced=False)
+        for list_path in (self._lists).glob("[!.]*"):
+            if list_path.name not in needed:
+                remove(list_path, synced=False)
 
     def folders(self, head: Head, area: str) -> dict[PurePosixPath, str]:
         """The folders of an area with their lists, as CURRENT has them."""
@@ -110,8 +110,8 @@ class WorkingCopy:
     def sha256(self, path: PurePosixPath) -> str:
         """The hash of a local file, read again if time of change or size are others; empty where it is missing."""
         try:
-            found = (self.root / path).stat()
-            stamp = found.st_mtime_ns, found.st_size
+            status = (self.root / path).stat()
+            stamp = status.st_mtime_ns, status.st_size
             known = self._hashes.get(path)
             if known is None or known[:2] != stamp:
                 known = self._hashes[path] = (*stamp, file_sha256(self.root / path))
@@ -213,8 +213,8 @@ def folders_here(root: Path, path: PurePosixPath) -> Iterator[tuple[PurePosixPat
     whoever reads while others write has all that is named in what was read.
     """
     files, inner = list[str](), list[str]()
-    with suppress(FileNotFoundError), os.scandir(root / path) as found:
-        for entry in found:
+    with suppress(FileNotFoundError), os.scandir(root / path) as entries:
+        for entry in entries:
             if not (entry.name.startswith(".") or entry.name in _OWN or entry.name.endswith(_DERIVED)):
                 (inner if entry.is_dir() else files).append(entry.name)
     if files:

@@ -60,7 +60,7 @@ class WorkspaceCache(Generic[_Kept]):
         """
         if (found := self._found(workspace)) is not None:
             return found[1]
-        with self._making.of(workspace):
+        with self._making.lock_of(workspace):
             if (found := self._found(workspace)) is not None:  # another thread has made it
                 return found[1]
             require_wanted()

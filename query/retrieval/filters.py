@@ -252,7 +252,7 @@ def _with_entry(key: str, wanted: Any, values: Column, seen: Mask | None) -> Mas
             names = sorted({name for number in np.flatnonzero(told) for name in entries[number]})
             hint = f"entries have: {', '.join(names)}"[: 5 * _SHOWN]
             raise _refused(f"no entry of {key} has '{path[:_SHOWN]}'", hint)
-        return Column(Coded.of([reach(entry, inner) for entry in entries]))
+        return Column(Coded.from_values([reach(entry, inner) for entry in entries]))
 
     passed = np.zeros(len(values.distinct), dtype=np.bool_)
     passed[owners[matching_rows(wanted, column, len(entries), told)]] = True

@@ -39,7 +39,7 @@ class BucketFiles:
     def _read(self, key: str, whole: int, size: int) -> bytes:
         try:
             with self._store_errors():
-                body = self._objects.beginning(key, size, of=whole)
+                body = self._objects.beginning(key, size, object_size=whole)
         except Unreachable:
             raise
         except AlmanacError as error:

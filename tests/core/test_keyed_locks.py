@@ -5,11 +5,11 @@ from almanac.core.keyed_locks import KeyedLocks
 
 def test_a_key_has_one_lock_as_long_as_somebody_has_it() -> None:
     locks = KeyedLocks()
-    with locks.of("one") as is_taken:
+    with locks.lock_of("one") as is_taken:
         assert is_taken
-        assert not locks.of("one").acquire(blocking=False)
-        assert locks.of("other").acquire(blocking=False)
+        assert not locks.lock_of("one").acquire(blocking=False)
+        assert locks.lock_of("other").acquire(blocking=False)
         assert set(locks._locks) == {"one"}
     assert not locks._locks
-    with locks.of("one"):
+    with locks.lock_of("one"):
         pass

@@ -51,7 +51,7 @@ class Machine:
 
     def run(self, **options: Any) -> dict[str, Any]:
         with small_and_here(self.place):
-            return carry_out(Run(load_declaration(self.kb), self.data.of("proof")), **options)
+            return carry_out(Run(load_declaration(self.kb), self.data.for_kb("proof")), **options)
 
     def __call__(self, *arguments: str) -> int:
         """The exit code of a command in this process, whose stdout stays as it is."""
@@ -87,7 +87,7 @@ def test_a_base_is_continued_from_another_machine_with_nothing_done_again(machin
     reader = machine("reader")
     assert reader.search("Paragraph 1 of fir").version == second["version"]
     assert reader.search("Paragraph 1 of amber", version=first["version"]).version == first["version"]
-    assert not (reader.data.of("proof").root / "raw").exists()
+    assert not (reader.data.for_kb("proof").root / "raw").exists()
 
 
 def test_every_command_works_on_the_store(machine: Machines, capfd: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +179,7 @@ def dying(*arguments):
     return done
 
 with small_and_here(place), patch.object(refresh, "embed_texts", dying):
-    refresh.carry_out(Ledger(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(url).of("proof"))))
+    refresh.carry_out(Ledger(Run(load_declaration(str(place / "proof.yaml")), DataDir.locate(url).for_kb("proof"))))
 """
 
 

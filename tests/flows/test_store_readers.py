@@ -181,7 +181,7 @@ def test_readers_in_other_processes_see_each_publication_and_no_answer_is_mixed(
             for version, published_at in published.items()
         ][1:]
         print(f"{len(answers)} answers, first from each version {delays} s after its publication")  # noqa: T201
-    assert not list(readers[0].data.of("proof").root.rglob("bodies")), "readers need no pages"
+    assert not list(readers[0].data.for_kb("proof").root.rglob("bodies")), "readers need no pages"
 
 
 def _ids(segments: Iterable[Path]) -> set[str]:
@@ -300,7 +300,7 @@ def test_what_is_damaged_in_the_cache_is_fetched_anew_and_what_only_was_opened_i
     reader, live = machine("damaged"), _live(machine("damaged"))
     commands = {"search": ["search", "amber"], "verify": ["verify"], "diff": ["diff", "v0001", live]}
     assert [reader(*command) for command in commands.values()] == [0, 0, 0]
-    root = reader.data.of("proof").root
+    root = reader.data.for_kb("proof").root
     segment = f"index/proof/segments/{read_manifest(reader.data.index('proof'), live).segments[0].segment}"
     for pattern, command in (
         (f"{segment}/rows.arrow", "search"),

@@ -74,7 +74,7 @@ def _write(declared: str, url: str, report: str) -> None:
     ):
         declaration = load_declaration(declared, "")
         try:
-            run_report = carry_out(Run(declaration, DataDir.locate(url).of(declaration.name)))
+            run_report = carry_out(Run(declaration, DataDir.locate(url).for_kb(declaration.name)))
         except AlmanacError as error:
             sys.stderr.write(f"{error!r} {error.where}\n")
             sys.exit(error.exit_code)

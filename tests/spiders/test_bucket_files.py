@@ -40,9 +40,9 @@ def _watched() -> Iterator[list[str]]:
     fetched: list[str] = []
     really = Objects.beginning
 
-    def watch(self: Objects, key: str, size: int, *, of: int) -> bytes | None:
+    def watch(self: Objects, key: str, size: int, *, object_size: int) -> bytes | None:
         fetched.append(key)
-        return really(self, key, size, of=of)
+        return really(self, key, size, object_size=object_size)
 
     with patch.object(Objects, "beginning", watch):
         yield fetched
@@ -99,12 +99,12 @@ def test_an_object_that_is_refused_keeps_its_place(bucket: "Bucket", tmp_path: P
     _put(bucket, {"docs/a.md": b"# A again", "docs/b.md": b"# B again", "docs/c.md": b"# C again"})
     really = Objects.beginning
 
-    def refuse(self: Objects, key: str, size: int, *, of: int) -> bytes | None:
+    def refuse(self: Objects, key: str, size: int, *, object_size: int) -> bytes | None:
         if key == "a.md":
             raise CredentialRefused("the object store refuses")
         if key == "b.md":  # removed since it was listed
             self.delete(key)
-        return really(self, key, size, of=of)
+        return really(self, key, size, object_size=object_size)
 
     with patch.object(Objects, "beginning", refuse):
         outcome = read_files(source, tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))

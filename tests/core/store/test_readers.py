@@ -127,7 +127,7 @@ def test_a_reader_follows_what_is_published_and_fetches_that_alone(machine: Mach
         _until(lambda: changes[-1:] == ["v0002"] and reader.state().behind is None)
         assert _texts(cache, reader.resolve()) == ["two", "three"]
         assert _names(cache) == {"v0001", "v0002"}
-    assert not (cache.of("kb").root / "raw").exists()
+    assert not (cache.for_kb("kb").root / "raw").exists()
     fresh = machine("fresh")
     with _following(fresh) as reader:
         assert (reader.resolve(), _names(fresh), len(_names(fresh, "segments"))) == ("v0002", {"v0002"}, 2)
@@ -211,7 +211,7 @@ def test_a_damaged_object_is_refused_and_taken_over_once_it_is_mended(machine: M
             overwrite(objects, key, b"owt")
         _until(lambda: reader.state().behind == "v0002")
         assert (reader.resolve(), _names(cache)) == ("v0001", {"v0001"})
-        assert folders_of(cache.of("kb").root, "kb", "v0001")
+        assert folders_of(cache.for_kb("kb").root, "kb", "v0001")
         overwrite(objects, key, b"two")
         _until(lambda: reader.version == "v0002" and reader.state().behind is None)
         assert _texts(cache, "v0002") == ["one", "two"]
@@ -319,7 +319,7 @@ def test_a_reader_that_is_closed_while_it_fetches_says_so_and_leaves_nothing_hal
             with pytest.raises(Retriable, match="was closed while a version was being fetched") as raised:
                 request.result(PATIENCE_S)
             assert raised.value.hint == "ask again"
-        assert _names(cache) == set() and not list(cache.of("kb").root.rglob("rows"))
+        assert _names(cache) == set() and not list(cache.for_kb("kb").root.rglob("rows"))
     assert [log for log in logs if log["log_level"] in ("warning", "error")] == []
     assert (reader.resolve("v0001"), _texts(cache, "v0001")) == ("v0001", ["1"])  # a later request opens it again
 
@@ -406,11 +406,11 @@ def test_after_a_takedown_the_bucket_and_the_caches_have_nothing_of_it(machine: 
         assert session.swept.objects > 0
         assert objects.read(secret) is None
         _until(lambda: _texts(cache, "v0002") == ["one", "two"])
-        _until(lambda: not folders_of(cache.of("kb").root, "kb", "v0001"))  # it has another content now
+        _until(lambda: not folders_of(cache.for_kb("kb").root, "kb", "v0001"))  # it has another content now
         assert _texts(cache, reader.resolve("v0001")) == ["one"]
         assert open_now.is_in_place()  # whoever reads it ends first
         open_now.close()
-        _until(lambda: "secret" not in {path.read_text() for path in cache.of("kb").root.rglob("rows")})
+        _until(lambda: "secret" not in {path.read_text() for path in cache.for_kb("kb").root.rglob("rows")})
     assert not read_head(objects, "kb").head.erases
 
 

@@ -32,13 +32,13 @@ def _machine(bucket: Bucket, tmp_path: Path, name: str) -> DataDir:
 
 def _put(data: DataDir, **files: str) -> None:
     for name, text in files.items():
-        path = data.of("kb").root / name.replace("__", "/")
+        path = data.for_kb("kb").root / name.replace("__", "/")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
 
 def _files(data: DataDir) -> dict[str, str]:
-    root = data.of("kb").root
+    root = data.for_kb("kb").root
     return {
         str(path.relative_to(root)): path.read_text()
         for path in root.rglob("*")
@@ -57,7 +57,7 @@ def test_what_another_machine_pushed_replaces_what_is_here_and_local_work_elsewh
     with writing(there, "kb", "2"):
         assert _files(there) == {"raw/kb/a": "1", "raw/kb/b": "1", "processed/kb/t": "1", "vectors/f/p_index": "x"}
         _put(there, raw__kb__a="2")
-        (there.of("kb").root / "raw/kb/b").unlink()
+        (there.for_kb("kb").root / "raw/kb/b").unlink()
     with writing(here, "kb", "3"):
         shared = {"raw/kb/a": "2", "processed/kb/t": "not pushed", "vectors/f/p_index": "x"}
         assert {name: text for name, text in _files(here).items() if name in shared or name.startswith("raw")} == shared
@@ -69,8 +69,8 @@ def test_a_working_copy_that_was_lost_or_altered_comes_back(bucket: Bucket, tmp_
     here = _machine(bucket, tmp_path, "here")
     with writing(here, "kb", "1"):
         _put(here, raw__kb__a="1", raw__kb__b="2")
-    (here.of("kb").root / ".areas.json").unlink()
-    (here.of("kb").root / "raw/kb/a").write_text("torn")
+    (here.for_kb("kb").root / ".areas.json").unlink()
+    (here.for_kb("kb").root / "raw/kb/a").write_text("torn")
     with writing(here, "kb", "2"):
         assert _files(here) == {"raw/kb/a": "1", "raw/kb/b": "2"}
 
@@ -81,7 +81,7 @@ def test_work_that_is_not_pushed_outlives_damaged_notes(bucket: Bucket, tmp_path
     with writing(here, "kb", "1"):
         _put(here, raw__kb__a="1")
     _put(here, raw__kb__b="not pushed")
-    notes = here.of("kb").root / ".areas.json"
+    notes = here.for_kb("kb").root / ".areas.json"
     whole = notes.read_bytes()
     notes.write_bytes(damage)
     with pytest.raises(StorageError, match="notes of a working copy"), writing(here, "kb", "2"):
@@ -151,7 +151,7 @@ def test_a_writer_that_dies_at_any_request_leaves_one_version_or_the_other_and_t
     write = Objects.write
 
     def publish(data: DataDir, kb: str, version: str) -> None:
-        root = data.of(kb).root
+        root = data.for_kb(kb).root
         for path, text in (
             (f"raw/{kb}/page", version),
             (f"index/{kb}/versions/{version}/manifest.json", "{}"),
@@ -187,7 +187,7 @@ def test_a_writer_that_dies_at_any_request_leaves_one_version_or_the_other_and_t
         assert require_whole(bucket.url, kb, tmp_path).version in ("v0001", "v0002")
         there = _machine(bucket, tmp_path, "there")
         with patch("almanac.core.store.pointer._EXPIRES_S", -1.0), writing(there, kb, "3"):
-            assert (there.of(kb).root / "raw" / kb / "page").read_text() in ("v0001", "v0002")
+            assert (there.for_kb(kb).root / "raw" / kb / "page").read_text() in ("v0001", "v0002")
             publish(there, kb, "v0002")
         assert require_whole(bucket.url, kb, tmp_path).version == "v0002"
         fetch(_machine(bucket, tmp_path, f"reader{moment}"), kb, ["v0001", "v0002"])
