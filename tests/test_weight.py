@@ -33,7 +33,7 @@ class Weight(NamedTuple):
 # Lines in hundreds, begun ones counted.
 _NOTED = {
     "schemas": Weight(57, 46, 9, 25, 0, 0, 36),
-    "core": Weight(61, 54, 47, 20, 0, 5, 65),
+    "core": Weight(61, 54, 47, 20, 0, 5, 0),
     "spiders": Weight(254, 170, 223, 247, 0, 1, 261),
     "transforms": Weight(65, 46, 63, 46, 0, 0, 0),
     "index": Weight(122, 98, 127, 34, 0, 0, 233),
@@ -42,7 +42,7 @@ _NOTED = {
     "flows": Weight(82, 56, 67, 1, 0, 1, 158),
     "cli": Weight(39, 22, 15, 3, 0, 3, 63),
     "benchmarks": Weight(36, 19, 39, 2, 0, 0, 95),
-    "tests": Weight(637, 350, 81, 21, 4, 11, 911),
+    "tests": Weight(637, 350, 81, 21, 4, 11, 909),
 }
 # The longest lines that no formatter can break: texts of tests, and tables of words.
 _LONG_LINES = 74
