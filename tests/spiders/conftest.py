@@ -65,7 +65,10 @@ def loopback_site() -> Iterator[Site]:
             time.sleep(answer.delay_s)
             body = answer.body.encode() if isinstance(answer.body, str) else answer.body
             validators = {"If-None-Match": "ETag", "If-Modified-Since": "Last-Modified"}
-            if any(self.headers.get(asked, "") == answer.headers.get(given) for asked, given in validators.items()):
+            if any(
+                self.headers.get(condition, "") == answer.headers.get(validator)
+                for condition, validator in validators.items()
+            ):
                 self.send_response(304)
                 self.end_headers()
                 return

@@ -23,8 +23,8 @@ _look_up = socket.getaddrinfo
 _begin = GAIResolver.__init__
 
 
-def _main(told: dict[str, Any]) -> int:
-    names: dict[str, list[str]] = told["names"]
+def _main(instructions: dict[str, Any]) -> int:
+    names: dict[str, list[str]] = instructions["names"]
 
     def look_up(host: Any, *others: Any, **keys: Any) -> Any:
         if host in names:
@@ -37,13 +37,15 @@ def _main(told: dict[str, Any]) -> int:
 
     with (
         patch.object(GAIResolver, "__init__", begin),
-        patch.object(drawing, "_WITHOUT", "" if told["bare"] else drawing._WITHOUT),
-        patch.dict(vars(browser), told["browser"]),
+        patch.object(drawing, "_WITHOUT", "" if instructions["bare"] else drawing._WITHOUT),
+        patch.dict(vars(browser), instructions["browser"]),
         patch.object(
-            addresses, "private_kind", lambda address: None if address in told["public"] else private_kind(address)
+            addresses,
+            "private_kind",
+            lambda address: None if address in instructions["public"] else private_kind(address),
         ),
     ):
-        return crawl_process.crawl(Job.model_validate(told["job"]))
+        return crawl_process.crawl(Job.model_validate(instructions["job"]))
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ class Probe(scrapy.Spider):
     async def start(self) -> AsyncIterator[Any]:
         for url in self.urls:
             yield scrapy.Request(
-                url, callback=self.arrive, errback=self.fail, dont_filter=True, cb_kwargs={"asked": url}
+                url, callback=self.arrive, errback=self.fail, dont_filter=True, cb_kwargs={"requested_url": url}
             )
 
     def refusal_of(self, url: str) -> str | None:
@@ -44,18 +44,18 @@ class Probe(scrapy.Spider):
     def claim(self, url: str, way: list[str]) -> bool:  # noqa: ARG002  as the site spider has it
         return True
 
-    def arrive(self, response: Response, asked: str) -> None:
-        _tell(url=asked, status=response.status, final=response.url)
+    def arrive(self, response: Response, requested_url: str) -> None:
+        _print_facts(url=requested_url, status=response.status, final=response.url)
 
     def fail(self, failure: Failure) -> None:
         error: Any = failure.value
         reason = error.reason if hasattr(error, "reason") else type(error).__name__
         # Scrapy puts it there
-        _tell(url=failure.request.cb_kwargs["asked"], reason=reason, detail=str(error))  # type: ignore[attr-defined]
+        _print_facts(url=failure.request.cb_kwargs["requested_url"], reason=reason, detail=str(error))  # type: ignore[attr-defined]
 
 
-def _tell(**found: Any) -> None:
-    sys.stdout.write(json.dumps(found) + "\n")
+def _print_facts(**facts: Any) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 
 

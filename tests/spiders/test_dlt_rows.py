@@ -76,7 +76,7 @@ def test_a_table_is_read_from_where_the_last_reading_ended(tmp_path: Path) -> No
 def posts() -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
     """An API of posts: its address, what it has, what was asked for."""
     has: list[dict[str, Any]] = [{"id": number, "changed": f"2026-01-{2 + number:02}"} for number in range(7)]
-    asked: list[str] = []
+    cursors: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002  # the base class's signature
@@ -84,10 +84,10 @@ def posts() -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
 
         def do_GET(self) -> None:
             query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-            asked.append(query["since"])
-            found = [post for post in has if post["changed"] >= query["since"]]
+            cursors.append(query["since"])
+            changed_posts = [post for post in has if post["changed"] >= query["since"]]
             first = 5 * (int(query["page"]) - 1)
-            body = json.dumps({"items": found[first : first + 5]}).encode()
+            body = json.dumps({"items": changed_posts[first : first + 5]}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -96,18 +96,18 @@ def posts() -> Iterator[tuple[str, list[dict[str, Any]], list[str]]]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", has, asked
+    yield f"http://127.0.0.1:{server.server_address[1]}", has, cursors
     server.shutdown()
     server.server_close()
 
 
 def test_an_api_is_asked_for_what_is_new(tmp_path: Path, posts: Any) -> None:
-    base, has, asked = posts
+    base, has, cursors = posts
     reader = _Reader(tmp_path, "posts", {"base": base})
-    assert reader.read().pages.fetched == 7 and set(asked) == {"2026-01-01"}
-    asked.clear()
+    assert reader.read().pages.fetched == 7 and set(cursors) == {"2026-01-01"}
+    cursors.clear()
     has[3] |= {"changed": "2026-03-01", "title": "New"}
-    assert reader.read().pages.fetched == 1 and set(asked) == {"2026-01-08"}
+    assert reader.read().pages.fetched == 1 and set(cursors) == {"2026-01-08"}
     assert reader.rows()[3]["title"] == "New" and len(reader.rows()) == 7
 
 

@@ -265,16 +265,16 @@ def test_a_server_by_tls_takes_a_token_and_nobody_is_asked_for_one(
     settings.write_text(f"[credential]\nhelper = store --file {tmp_path}/kept\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     monkeypatch.setenv("GIT_SSL_NO_VERIFY", "1")
-    raw, asked = RawStore(tmp_path / "raw"), list[str]()
-    with serve_git(tmp_path, asked) as server:
+    raw, methods = RawStore(tmp_path / "raw"), list[str]()
+    with serve_git(tmp_path, methods) as server:
         source = files(f"https://{user}{server}/repository/.git", "docs/**/*.md")
         if user == f"{TOKEN}@":
             read_files(source, tmp_path, raw, "r1")
             assert [page.body for page in raw.pages("r1")] == [b"# A", b"# B"]
-            assert asked == ["GET", "POST", "POST", "GET", "POST"]
-            asked.clear()
+            assert methods == ["GET", "POST", "POST", "GET", "POST"]
+            methods.clear()
             read_files(source, tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
-            assert asked == ["GET", "POST", "POST"]
+            assert methods == ["GET", "POST", "POST"]
         else:
             with pytest.raises(CredentialRefused, match="may not be read") as raised:
                 read_files(source, tmp_path, raw, "r1")

@@ -44,9 +44,11 @@ def _prints(*lines: Any, code: int = 0, **keys: Any) -> RowSource:
 
 
 def _mapped(page: Page, source: RowSource) -> Iterator[Draft | Reject]:
-    found = map_page(Content.of(page, source, "en"), source, "en")
-    yield from (item for one in found.items for item in (one.draft, one.reject) if item is not None)
-    yield from found.rejects
+    page_items = map_page(Content.of(page, source, "en"), source, "en")
+    yield from (
+        item for mapped_item in page_items.items for item in (mapped_item.draft, mapped_item.reject) if item is not None
+    )
+    yield from page_items.rejects
 
 
 def _closes_and_stays() -> RowSource:
@@ -117,11 +119,11 @@ def test_what_is_said_to_be_gone_is_gone(reader: _Reader) -> None:
     assert reader.ids(source) == ["1", "2"]
     outcome = reader.read(_prints({"gone": 1}, {"id": 4}, complete=False))
     assert reader.ids(source) == ["2", "4"]
-    assert [(one.url, one.reason) for one in outcome.failures] == [("boats#1", "gone")]
+    assert [(failure.url, failure.reason) for failure in outcome.failures] == [("boats#1", "gone")]
 
 
 @pytest.mark.parametrize(
-    ("source", "error", "said"),
+    ("source", "error", "message"),
     [
         (_prints({"id": 9}, code=3), OperationalError, "exit code 3: so it was"),
         (_source(kind="command", command=["no-such-program-here"]), OperationalError, "cannot be run"),
@@ -137,10 +139,10 @@ def test_what_is_said_to_be_gone_is_gone(reader: _Reader) -> None:
     ],
 )
 def test_what_fails_says_why_and_leaves_the_rows_of_before(
-    reader: _Reader, source: RowSource, error: type[Exception], said: str
+    reader: _Reader, source: RowSource, error: type[Exception], message: str
 ) -> None:
     reader.read(_prints(*_BOATS))
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         reader.read(source)
     with RowTable(reader.raw.root / ROWS) as table:
         assert len(table) == len(_BOATS)
@@ -161,7 +163,7 @@ def test_a_row_that_is_too_large_is_left_out_and_the_others_are_taken(reader: _R
     source = _prints({"id": 1}, {"id": 2, "text": "x" * 5000}, {"id": 3}, limits={"bytes_per_row": 1000})
     outcome = reader.read(source)
     assert reader.ids(source) == ["1", "3"]
-    assert [(one.url, one.reason) for one in outcome.failures] == [("boats#row 2", "too_large")]
+    assert [(failure.url, failure.reason) for failure in outcome.failures] == [("boats#row 2", "too_large")]
     assert outcome.pages.refused == 1
 
 
@@ -223,7 +225,7 @@ def test_a_function_gives_rows_with_values_of_python(reader: _Reader) -> None:
     fields = {item.document_id: item.fields for item in reader.items(source) if isinstance(item, Draft)}
     assert fields["0"] == {"id": 0, "day": "2026-01-02", "price": 12.9}
     assert fields["00000000-0000-0000-0000-000000000001"]["exact"] == "0.1234567890123456789"
-    assert [one.detail for one in outcome.failures if "bytes are no text" in one.detail]
+    assert [failure.detail for failure in outcome.failures if "bytes are no text" in failure.detail]
     assert first_rows(source, reader.folder, reader.raw, 1).body.count(b"{") == 1
 
 
@@ -269,20 +271,20 @@ def test_a_query_reads_and_never_writes(reader: _Reader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"id": "sku"}, "id: the query gives no column 'sku'"),
         ({"cursor": "chnaged"}, "did you mean 'changed'|changed"),
     ],
 )
-def test_columns_that_the_query_does_not_give_are_named(reader: _Reader, keys: dict[str, Any], said: str) -> None:
+def test_columns_that_the_query_does_not_give_are_named(reader: _Reader, keys: dict[str, Any], message: str) -> None:
     _database(reader.folder / "boats.db").close()
-    with pytest.raises(DeclarationError, match=said):
+    with pytest.raises(DeclarationError, match=message):
         reader.read(_source(**{"kind": "sql", "url": "sqlite:///boats.db", "query": "select * from boats", **keys}))
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "message"),
     [
         ({"kind": "command", "command": ["x"], "id": "nothing at all"}, "must be"),
         ({"kind": "command", "command": ["x"], "each": {"css": "p"}}, "each: is for pages"),
@@ -290,8 +292,8 @@ def test_columns_that_the_query_does_not_give_are_named(reader: _Reader, keys: d
         ({"kind": "sql", "url": "sqlite://"}, "query"),
     ],
 )
-def test_a_declaration_that_cannot_be_meant_is_refused(keys: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_declaration_that_cannot_be_meant_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
         _source(**keys)
 
 
@@ -336,8 +338,10 @@ def test_rows_of_postgresql(reader: _Reader, postgres: str) -> None:
         shop.execute("create sequence counter")
         source = _source(kind="sql", url=postgres, query="select * from boats;", cursor="changed")
         assert reader.read(source).pages.fetched == 20000
-        one = next(item for item in reader.items(source) if isinstance(item, Draft) and item.fields["name"] == "Boat 7")
-        assert (one.fields["price"], one.fields["tags"], one.fields["more"]) == (1.75, ["a", "b"], {"crew": 7})
+        boat = next(
+            item for item in reader.items(source) if isinstance(item, Draft) and item.fields["name"] == "Boat 7"
+        )
+        assert (boat.fields["price"], boat.fields["tags"], boat.fields["more"]) == (1.75, ["a", "b"], {"crew": 7})
         shop.execute("update boats set name = 'Raft', changed = now() where name = 'Boat 7'")
         shop.execute("delete from boats where name = 'Boat 8'")
         again = reader.read(source)

@@ -108,7 +108,7 @@ def test_only_files_of_a_web_server_that_changed_are_fetched(web: _Web, tmp_path
     web.requests.clear()
     third = read_files(source, tmp_path, raw, "r3", previous=PreviousCrawls(concluded="r2"))
     assert (third.pages.unchanged, third.pages.fetched) == (2, 0)
-    assert sorted(asked for asked in web.requests if asked.startswith("GET")) == ["GET /docs/", "GET /docs/deep/"]
+    assert sorted(request for request in web.requests if request.startswith("GET")) == ["GET /docs/", "GET /docs/deep/"]
     assert raw.index("r3").fingerprint == raw.index("r2").fingerprint
 
 
@@ -130,7 +130,7 @@ def test_what_a_server_refuses_keeps_what_it_had(web: _Web, tmp_path: Path) -> N
     web.answers |= {"/a.md": (403, {}), "/b.md": (302, elsewhere), "/c/": (403, {}), "/e.md": (404, {})}
     second = read_files(source, tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert _stored(raw, "r2") == {"a.md": "a", "b.md": "b", "c/d.md": "c/d", "f.md": "f"} and second.pages.gone == 1
-    assert {one.url: one.detail for one in second.failures if one.reason == "error"} == {
+    assert {failure.url: failure.detail for failure in second.failures if failure.reason == "error"} == {
         "a.md": "the server answers 403",
         "b.md": "the server answers 302, and leads to http://other.test/b.md",
         "c/d.md": "the server answers 403",
@@ -144,14 +144,14 @@ def test_what_is_no_url_in_a_folder_or_a_redirect_costs_nothing_else(web: _Web, 
     raw = RawStore(tmp_path / "raw")
     outcome = read_files(web.source("**/*.md"), tmp_path, raw, "r1")
     assert _stored(raw, "r1") == {"a.md": "a", "c/d.md": "d"}
-    assert [one.detail for one in outcome.failures] == ["it leads to no URL: Invalid IPv6 URL"]
+    assert [failure.detail for failure in outcome.failures] == ["it leads to no URL: Invalid IPv6 URL"]
 
 
 def test_a_body_that_is_cut_short_is_no_file(web: _Web, tmp_path: Path) -> None:
     _write(web.root, {"a.md": "a", "b.md": "b"})
     web.answers["/a.md"] = (200, {"Content-Length": "100", "Connection": "close"})
     outcome = read_files(web.source("*.md"), tmp_path, RawStore(tmp_path / "raw"), "r1")
-    assert [one.detail for one in outcome.failures] == ["its content breaks off"]
+    assert [failure.detail for failure in outcome.failures] == ["its content breaks off"]
 
 
 def test_a_server_that_cannot_be_listed_ends_the_run(web: _Web, tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def _free_port() -> int:
 
 
 def _host_key(port: int) -> str:
-    asked = ["ssh-keyscan", "-t", "ed25519", "-p", str(port), "127.0.0.1"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    command = ["ssh-keyscan", "-t", "ed25519", "-p", str(port), "127.0.0.1"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_only_files_of_an_sftp_server_that_changed_are_fetched(sftp: _Sftp, tmp_
     raw, source = RawStore(tmp_path / "raw"), sftp.source(f"{root}/docs/**/*.md")
     first = read_files(source, tmp_path, raw, "r1")
     assert _stored(raw, "r1") == {"a.md": "# A", "deep/über & co.md": "# B"}
-    assert [(one.url, one.reason) for one in first.failures] == [("link.md", "not_a_file")]
+    assert [(failure.url, failure.reason) for failure in first.failures] == [("link.md", "not_a_file")]
     (root / "docs/a.md").unlink()
     _write(root, {"docs/deep/über & co.md": "# C", "docs/new.md": "# New"}, at=1_700_000_009)
     second = read_files(source, tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))

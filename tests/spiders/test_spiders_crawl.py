@@ -259,8 +259,8 @@ def test_a_card_whose_link_redirects_to_a_page_that_was_met_before_is_not_lost(
     assert (stored, outcome.failures, site.requests["/p/1"]) == (["/", "/p/1", "/tours"], [], 1)
     drafts = [
         draft
-        for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
-        for draft in found.drafts
+        for extraction in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
+        for draft in extraction.drafts
     ]
     assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [("/p/1", "05/06/2025")]
 
@@ -281,8 +281,8 @@ def test_canonical_page_has_the_card_of_its_alias(loopback_site: "Site", tmp_pat
     assert stored == ["/i/1", "/list", "/i/1?from=list"]
     drafts = [
         draft
-        for found in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
-        for draft in found.drafts
+        for extraction in map_pages(RawStore(tmp_path).pages("r1"), source(site, **keys), "en")
+        for draft in extraction.drafts
     ]
     assert [(draft.url.removeprefix(site.base), draft.fields["date"]) for draft in drafts] == [
         ("/i/1", "05/06/2025"),
@@ -301,14 +301,17 @@ def test_endless_links_end_by_the_limits_and_say_so(loopback_site: "Site", tmp_p
     site.otherwise = month
     outcome, stored = crawled(site, tmp_path / "pages", limits={"pages": 12})
     assert (len(stored), outcome.finish, outcome.beyond_depth) == (12, "pages", 0)
-    assert [(one.limit, one.known_urls_not_fetched, one.folders) for one in outcome.limits_reached] == [
-        ("pages", 2, {"/": 2})
-    ]
+    assert [
+        (reached_limit.limit, reached_limit.known_urls_not_fetched, reached_limit.folders)
+        for reached_limit in outcome.limits_reached
+    ] == [("pages", 2, {"/": 2})]
     outcome, stored = crawled(site, tmp_path / "depth", limits={"depth": 5})
     # a declared depth is what is wanted
     assert (len(stored), outcome.finish, outcome.beyond_depth, outcome.limits_reached) == (11, "finished", 2, [])
     outcome, _ = crawled(site, tmp_path / "default")
-    assert [(one.limit, one.known_urls_not_fetched) for one in outcome.limits_reached] == [("depth", 2)]
+    assert [
+        (reached_limit.limit, reached_limit.known_urls_not_fetched) for reached_limit in outcome.limits_reached
+    ] == [("depth", 2)]
     outcome, stored = crawled(site, tmp_path / "bytes", limits={"bytes": "5kB"}, politeness={"per_domain": 1})
     assert outcome.finish == "bytes" and outcome.bytes >= 5000 and len(stored) < 15
 
@@ -333,18 +336,20 @@ def test_a_site_that_wants_a_cookie_back_is_told_with_its_name(loopback_site: "S
     for n in range(30):
         site.page(f"/on?n={n}", status=302, headers={"Location": f"/on?n={n + 1}", "Set-Cookie": "step=abc123"})
     outcome, _ = crawled(site, tmp_path, politeness={"allow_private": True, "cookies": {"token": "lapsed"}})
-    said = {failure.url.removeprefix(site.base): failure.detail.replace(site.base, "") for failure in outcome.failures}
+    details = {
+        failure.url.removeprefix(site.base): failure.detail.replace(site.base, "") for failure in outcome.failures
+    }
     wanted = "and sets a cookie that it may want back: politeness: {cookies: {%s}}, with what a browser has for it"
-    assert said["/self"] == f"redirects in a circle, back to /self, {wanted % 'sid: …, lang: …'}"
-    assert said["/round"] == f"redirects in a circle, back to /round, {wanted % 'seen: …'}"
-    assert said["/on?n=0"] == f"more than 20 redirects, {wanted % 'step: …'}"
-    assert wanted % "first: …" in said["/a"]
-    assert said["/held"].endswith(
+    assert details["/self"] == f"redirects in a circle, back to /self, {wanted % 'sid: …, lang: …'}"
+    assert details["/round"] == f"redirects in a circle, back to /round, {wanted % 'seen: …'}"
+    assert details["/on?n=0"] == f"more than 20 redirects, {wanted % 'step: …'}"
+    assert wanted % "first: …" in details["/a"]
+    assert details["/held"].endswith(
         "and sets the cookie token anew: its value in politeness.cookies is not taken any more"
     )
     assert (
-        said["/plain"] == "redirects in a circle, back to /plain"
-        and said["/dropped"] == "redirects in a circle, back to /dropped"
+        details["/plain"] == "redirects in a circle, back to /plain"
+        and details["/dropped"] == "redirects in a circle, back to /dropped"
     )
     assert not any(value in outcome.model_dump_json() for value in ("abc123", "xyz789", "lapsed"))
 
@@ -467,7 +472,7 @@ def test_a_page_with_a_defect_has_failed_and_costs_no_other(tmp_path: Path, monk
             headers = {"Content-Type": "text/html"}
             spider._handle(Response(waiting.url, headers=headers, body=b"<p>x", request=Request(waiting.url)), waiting)
         stats = spider.finished("finished")
-    assert [(one.url, one.reason, one.detail.partition(": ")[2]) for one in stats.failures] == [
+    assert [(failure.url, failure.reason, failure.detail.partition(": ")[2]) for failure in stats.failures] == [
         ("http://a.test/bad", "error", "KeyError: 'oops'")
     ]
     assert (stats.finish, stats.pages.fetched, stats.pages.failed) == ("finished", 1, 1)
@@ -507,15 +512,17 @@ def test_a_crawl_that_is_cut_short_counts_what_it_knows_by_folder_also_from_the_
     )
     assert (again.kept, again.pages.vanished, len([*raw.pages("r2")])) == (7, 0, 9)
     # One page by name says nothing of the others, and denied pages are none that anybody wants.
-    one = fetch_site(source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"), only=[f"{site.base}/rooms/1"])
-    assert one.limits_reached == again.limits_reached
+    single_page = fetch_site(
+        source(site), raw, "r3", previous=PreviousCrawls(concluded="r2"), only=[f"{site.base}/rooms/1"]
+    )
+    assert single_page.limits_reached == again.limits_reached
     denied = crawl_site(
         source(site, limits={"pages": 2}, follow={"deny": ["/events"]}),
         raw,
         "r4",
         previous=PreviousCrawls(concluded="r1"),
     )
-    assert [one.folders for one in denied.limits_reached] == [{"/rooms/": 3}]
+    assert [reached_limit.folders for reached_limit in denied.limits_reached] == [{"/rooms/": 3}]
     whole = crawl_site(source(site, limits={"pages": 9}), raw, "r5", previous=PreviousCrawls(concluded="r2"))
     assert (whole.finish, whole.limits_reached, whole.kept) == ("finished", [], 0)
 
@@ -549,10 +556,12 @@ def test_a_crash_of_a_library_says_where(
 
 
 def test_of_a_crash_the_place_is_told_and_not_the_other_threads() -> None:
-    said = "a warning\nFatal Python error: Segmentation fault\n\nThread 0x1 (most recent call first):\n  File one\n\n"
+    beginning = (
+        "a warning\nFatal Python error: Segmentation fault\n\nThread 0x1 (most recent call first):\n  File one\n\n"
+    )
     place = "Current thread 0x2 (most recent call first):\n  File two\n  File three"
     more = "\n\nThread 0x3 (most recent call first):\n  File four\n\nExtension modules: a, b (total: 2)\n"
-    assert crawl._telling(f"{said}{place}{more}") == f"Fatal Python error: Segmentation fault\n{place}"
+    assert crawl._telling(f"{beginning}{place}{more}") == f"Fatal Python error: Segmentation fault\n{place}"
     assert crawl._telling(f"{place}{more}") == place
     assert crawl._telling("x" * 2000) == "x" * 1500
 
@@ -596,10 +605,10 @@ def test_killed_crawl_keeps_its_pages_and_goes_on_without_fetching_them_again(
     process.communicate()
     arrived = {page.url.removeprefix(site.base) for page in raw.pages("r1")}
     assert 10 <= len(arrived) < 81 and not raw.stats_path("r1").exists()
-    asked = site.requests.copy()
+    requests_before = site.requests.copy()
     outcome = crawl_site(declared, raw, "r1")
     assert outcome.pages.fetched == len(list(raw.pages("r1"))) == 81
-    assert {path for path in arrived if site.requests[path] > asked[path]} == set()
+    assert {path for path in arrived if site.requests[path] > requests_before[path]} == set()
 
 
 def test_crawl_ends_when_its_parent_is_killed(loopback_site: "Site", tmp_path: Path) -> None:
@@ -669,7 +678,7 @@ def _wait_for(is_true: Callable[[], bool]) -> None:
 
 def _crawls_of(parent: int) -> list[int]:
     """Ids of the crawl processes that a process has started and that still run."""
-    found = []
+    process_ids = []
     for entry in Path("/proc").iterdir():
         try:
             state, ppid = (
@@ -680,10 +689,10 @@ def _crawls_of(parent: int) -> list[int]:
                 and state != "Z"
                 and b"almanac.spiders.crawling.crawl_process" in (entry / "cmdline").read_bytes()
             ):
-                found.append(int(entry.name))
+                process_ids.append(int(entry.name))
         except OSError:  # it has just ended
             continue
-    return found
+    return process_ids
 
 
 def _is_running(pid: int) -> bool:

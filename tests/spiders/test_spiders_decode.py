@@ -100,8 +100,8 @@ def test_a_short_text_is_read_in_the_encoding_of_its_language(text: str, encodin
 )
 @pytest.mark.parametrize("language", ["en", "de", "pl", "tr", "lv"])
 def test_a_page_in_another_language_than_it_says_is_detected(text: str, encoding: str, language: str) -> None:
-    _, found = decode_markup(f'<html lang="{language}"><p>'.encode() + _encode(text, encoding))
-    assert text in unicodedata.normalize("NFC", found)
+    _, decoded = decode_markup(f'<html lang="{language}"><p>'.encode() + _encode(text, encoding))
+    assert text in unicodedata.normalize("NFC", decoded)
 
 
 def _encode(text: str, encoding: str) -> bytes:
@@ -128,8 +128,8 @@ def _page(text: bytes) -> bytes:
 @pytest.mark.parametrize(("text", "encoding"), _LEGACY)
 @pytest.mark.parametrize("content_type", ["text/html", "text/html; charset=ISO-8859-1", "text/html; charset=utf-8"])
 def test_an_encoding_that_is_unlabelled_or_mislabelled_is_detected(text: str, encoding: str, content_type: str) -> None:
-    _, found = decode_markup(_page(_encode(text, encoding)), content_type)
-    assert text in unicodedata.normalize("NFC", found)
+    _, decoded = decode_markup(_page(_encode(text, encoding)), content_type)
+    assert text in unicodedata.normalize("NFC", decoded)
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_what_the_source_declares_counts_more_than_labels_and_bytes() -> None:
 )
 def test_labels_that_only_browsers_know_are_believed(label: str, encoding: str, text: str) -> None:
     body = text.encode(encoding)
-    for found in (
+    for decoded in (
         decode_markup(_page(body), f"text/html; charset={label}"),
         decode_markup(f'<meta charset="{label}">'.encode() + body),
         decode_markup(f'<meta http-equiv="Content-Type" content="text/html; charset={label}">'.encode() + body),
         decode_markup(b"<script>" + b" " * 5000 + f'</script><meta charset="{label}">'.encode() + body),
     ):
-        assert found[0] == encoding and text in found[1]
+        assert decoded[0] == encoding and text in decoded[1]
 
 
 @pytest.mark.parametrize(
@@ -290,9 +290,9 @@ def test_a_label_is_looked_for_in_one_pass(find: Callable[[bytes], object], piec
 
 @pytest.mark.parametrize("label", sorted(LABELS))
 def test_no_label_that_browsers_know_is_a_fault(label: str) -> None:
-    for found in (
+    for decoded in (
         decode_markup("<p>Café".encode("cp1252"), f"text/html; charset={label}"),
         decode_markup(b"<p>plain", f"text/html; charset={label}"),
         decode_markup(f'<meta charset="{label}"><p>plain'.encode()),
     ):
-        assert "<p>" in found[1]
+        assert "<p>" in decoded[1]

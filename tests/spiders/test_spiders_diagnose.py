@@ -42,11 +42,11 @@ def page(body: str) -> Page:
 )
 def test_what_is_proposed_finds_the_data(script: str) -> None:
     content = Content(page(_DRAWN.format(script)))
-    said = explain_empty(content, _SOURCE)
-    assert said and "without a browser" in said and "2 objects" in said
-    each, field = re.findall(r"\{json: .*?\}(?=$| and|; or)", said)
-    found = find(content, Selector.model_validate(YAML(typ="safe").load(each)))[0]
-    assert len(found) == 2
+    explanation = explain_empty(content, _SOURCE)
+    assert explanation and "without a browser" in explanation and "2 objects" in explanation
+    each, field = re.findall(r"\{json: .*?\}(?=$| and|; or)", explanation)
+    objects = find(content, Selector.model_validate(YAML(typ="safe").load(each)))[0]
+    assert len(objects) == 2
     assert Selector.model_validate(YAML(typ="safe").load(field)).json_
 
 
@@ -58,8 +58,8 @@ def test_what_is_proposed_finds_the_data(script: str) -> None:
     ],
 )
 def test_data_that_comes_by_a_request_is_said_to(script: str, says: str) -> None:
-    said = explain_empty(Content(page(_DRAWN.format(script))), _SOURCE)
-    assert said and says in said
+    explanation = explain_empty(Content(page(_DRAWN.format(script))), _SOURCE)
+    assert explanation and says in explanation
 
 
 def test_data_that_the_page_describes_is_named() -> None:
@@ -68,14 +68,14 @@ def test_data_that_the_page_describes_is_named() -> None:
         f'<script type="application/ld+json">{{"@graph": [{site}, {{"@type": ["FAQPage"], "mainEntity": '
         f'[{{"name": "Why?"}}]}}]}}</script>'
     )
-    said = explain_empty(Content(page(_DRAWN.format(script))), _SOURCE)
+    explanation = explain_empty(Content(page(_DRAWN.format(script))), _SOURCE)
     assert (
-        said
+        explanation
         and (
             "The page describes a FAQPage in JSON-LD, with the keys mainEntity: read it with fields such as "
             "{json: mainEntity, from: json-ld}"
         )
-        in said
+        in explanation
     )
     assert "JSON-LD" not in (
         explain_empty(Content(page(_DRAWN.format(f'<script type="application/ld+json">{site}</script>'))), _SOURCE)

@@ -153,11 +153,11 @@ def _read(folder: Path, files: dict[str, bytes], **keys: Any) -> tuple[list[Draf
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", **keys})
     raw = RawStore(folder / "raw")
     outcome = read_files(source, folder, raw, "r1")
-    found = list(map_pages(raw.pages("r1"), source, "en"))
-    refused = {one.url: f"{one.reason}: {one.detail}" for one in outcome.failures}
+    extractions = list(map_pages(raw.pages("r1"), source, "en"))
+    refused = {failure.url: f"{failure.reason}: {failure.detail}" for failure in outcome.failures}
     return (
-        [draft for one in found for draft in one.drafts],
-        [reject for one in found for reject in one.rejects],
+        [draft for extraction in extractions for draft in extraction.drafts],
+        [reject for extraction in extractions for reject in extraction.rejects],
         refused,
     )
 
@@ -173,7 +173,7 @@ def _chunks(folder: Path, files: dict[str, bytes], **keys: Any) -> list[tuple[di
 
 
 def _texts(document: Document) -> list[Any]:
-    return [[list(row) for row in one.rows] or one.text for one in document.elements]
+    return [[list(row) for row in element.rows] or element.text for element in document.elements]
 
 
 def test_a_docx_file_keeps_headings_lists_cells_and_pages(tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_a_book_is_read_in_the_order_of_its_spine() -> None:
         ),
         "epub",
     )
-    assert (book.title, _texts(book), [one.level for one in book.elements]) == (
+    assert (book.title, _texts(book), [element.level for element in book.elements]) == (
         "A book",
         ["First", "Second", "End."],
         [1, 2, 0],
@@ -425,8 +425,8 @@ def test_an_attached_file_has_a_text_and_a_language_of_its_own(tmp_path: Path) -
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*", "body": {"css": "p:last-child"}})
     raw = RawStore(tmp_path / "raw")
     read_files(source, tmp_path, raw, "r1")
-    (found,) = map_pages(raw.pages("r1"), source, "auto")
-    assert [(draft.language, str(draft.body).strip()[:15]) for draft in found.drafts] == [
+    (extraction,) = map_pages(raw.pages("r1"), source, "auto")
+    assert [(draft.language, str(draft.body).strip()[:15]) for draft in extraction.drafts] == [
         ("en", "<p>The meeting "),
         ("de", "Die Versammlung"),
     ]
@@ -474,12 +474,12 @@ def test_a_mail_of_any_shape_keeps_its_texts_and_its_files(shape: str) -> None:
     }
     mail = shapes[shape]()
     mail["From"], mail["To"], mail["Subject"] = "a@x.test", "b@x.test", "Scan"
-    found = read_document(mail.as_bytes(), "eml")
+    document = read_document(mail.as_bytes(), "eml")
     shown = {"file alone": [], "footer": ["Words.", "Footer."], "text around it": ["Words.", "Footer."]}
-    assert _texts(found)[2:] == shown.get(shape, ["Words."])
-    assert [(one.name, one.document and _texts(one.document)) for one in found.attachments] == [
-        ("scan.pdf", ["Scanned."])
-    ]
+    assert _texts(document)[2:] == shown.get(shape, ["Words."])
+    assert [
+        (attachment.name, attachment.document and _texts(attachment.document)) for attachment in document.attachments
+    ] == [("scan.pdf", ["Scanned."])]
 
 
 # PDF
@@ -529,7 +529,7 @@ def test_a_text_that_looks_like_a_mail_stays_a_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "reason"),
     [
         ("a.rtf", b"{\\rtf1 x}", "RTF; save it as DOCX or PDF"),
         ("a.odt", b"PK", "ODT; save it as DOCX or PDF"),
@@ -544,14 +544,14 @@ def test_a_text_that_looks_like_a_mail_stays_a_text() -> None:
     ],
 )
 def test_other_formats_are_refused_by_name_with_the_way_out(
-    tmp_path: Path, name: str, content: bytes, said: str
+    tmp_path: Path, name: str, content: bytes, reason: str
 ) -> None:
     drafts, rejects, refused = _read(tmp_path, {name: content, "z.md": b"# Fine"})
-    assert ([draft.url for draft in drafts], rejects) == (["z.md"], []) and said in refused[name]
+    assert ([draft.url for draft in drafts], rejects) == (["z.md"], []) and reason in refused[name]
 
 
 @pytest.mark.parametrize(
-    ("stream", "said"),
+    ("stream", "message"),
     [
         ("EncryptedPackage", "needs a password"),
         ("WordDocument", "DOC, the format of Word 97"),
@@ -559,10 +559,10 @@ def test_other_formats_are_refused_by_name_with_the_way_out(
         ("?", "old format"),
     ],
 )
-def test_an_old_or_locked_office_file_says_which(stream: str, said: str) -> None:
+def test_an_old_or_locked_office_file_says_which(stream: str, message: str) -> None:
     body = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(1000) + stream.encode("utf-16-le")
-    assert said in (refusal_of(body) or "")
-    with pytest.raises(Unreadable, match=said):
+    assert message in (refusal_of(body) or "")
+    with pytest.raises(Unreadable, match=message):
         read_document(body, "docx")
 
 
@@ -642,8 +642,8 @@ def test_a_mail_is_read_in_the_encoding_that_it_is_in(content_type: str, text: s
         + b"\nFrom: a@x.test\n"
         + (f"Content-Type: {content_type}\n".encode() if content_type else b"")
     )
-    found = _texts(read_document(head + b"\n" + text.encode(encoding), "eml"))
-    assert found == ["Żółta gęś", "From: a@x.test", re.sub("<[^>]+>", "", text)]
+    texts = _texts(read_document(head + b"\n" + text.encode(encoding), "eml"))
+    assert texts == ["Żółta gęś", "From: a@x.test", re.sub("<[^>]+>", "", text)]
 
 
 @pytest.mark.parametrize("suffix", ["pdf", "docx", "pptx", "xlsx", "epub", "eml"])
@@ -781,11 +781,11 @@ def test_a_file_that_others_interrupt_is_left_to_the_next_run() -> None:
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "in/*"})
     killer = threading.Thread(target=_kill_children, args=(2,))
     killer.start()
-    (found,) = map_pages([page], source, "en")
+    (extraction,) = map_pages([page], source, "en")
     killer.join()
-    assert found.rejects[0].reason.startswith("its reader crashed (signal 9)") and not found.whole
-    (found,) = map_pages([page], source, "en")
-    assert [draft.title for draft in found.drafts] == ["Handbook"] and found.whole
+    assert extraction.rejects[0].reason.startswith("its reader crashed (signal 9)") and not extraction.whole
+    (extraction,) = map_pages([page], source, "en")
+    assert [draft.title for draft in extraction.drafts] == ["Handbook"] and extraction.whole
     os.kill(_child(), 19)  # stopped: as on a machine that has no time for it
     with pytest.raises(Interrupted, match=r"not read within 4 s by the clock"):
         read_document(_docx(), "docx", ReadingLimits(seconds_per_file=1))

@@ -190,11 +190,11 @@ def test_whatever_dies_no_browser_is_left_and_no_page_is_lost(ends: str, loopbac
     with _job(tmp_path, source, browser={"RESTART_AFTER": 2}) as process:
         assert seen.wait(PATIENCE_S)
         browsers = processes_below(process.pid)
-        assert any("chrom" in _name(one) for one in browsers)
+        assert any("chrom" in _name(process_id) for process_id in browsers)
         if ends == "the browser":
-            for one in browsers:
-                if "--type=" not in _command(one) and "chrom" in _name(one):
-                    os.kill(one, signal.SIGKILL)
+            for process_id in browsers:
+                if "--type=" not in _command(process_id) and "chrom" in _name(process_id):
+                    os.kill(process_id, signal.SIGKILL)
         elif ends == "the crawl":
             process.kill()
         else:
@@ -258,7 +258,7 @@ def test_a_run_that_is_interrupted_leaves_no_browser_and_the_next_equals_one_tha
             ) as process:
                 assert all(drawn.acquire(timeout=PATIENCE_S) for _ in range(4))
                 below = processes_below(process.pid)
-                assert any("chrom" in _name(one) for one in below)
+                assert any("chrom" in _name(process_id) for process_id in below)
                 process.send_signal(stops)
                 out, _ = process.communicate(timeout=PATIENCE_S)
             assert (process.returncode, json.loads(out)["error"]["kind"]) == (130, "interrupted")
@@ -270,14 +270,15 @@ def test_a_run_that_is_interrupted_leaves_no_browser_and_the_next_equals_one_tha
 
 
 @contextmanager
-def _job(folder: Path, source: SiteSource, **told: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """A crawl `r1` in a process that is ended with the block; what is `told` goes to tests.spiders.drawn."""
+def _job(folder: Path, source: SiteSource, **instructions: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """A crawl `r1` in a process that is ended with the block; the `instructions` go to tests.spiders.drawn."""
     from almanac.schemas.declaration.credentials import REVEALED
 
     declared = source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
     job = {"source": declared, "raw": str(folder / "raw"), "run_id": "r1"}
     (folder / "job.json").write_text(
-        json.dumps({"job": job, "public": [], "names": {}, "bare": False, "browser": {}, **told}), encoding="utf-8"
+        json.dumps({"job": job, "public": [], "names": {}, "bare": False, "browser": {}, **instructions}),
+        encoding="utf-8",
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.spiders.drawn", str(folder / "job.json")],
@@ -343,8 +344,8 @@ def inside() -> Iterator[tuple[int, int, list[str]]]:
                 return
 
     threading.Thread(target=receive, daemon=True).start()
-    for one in listening:
-        threading.Thread(target=accept, args=(one,), daemon=True).start()
+    for server_socket in listening:
+        threading.Thread(target=accept, args=(server_socket,), daemon=True).start()
     yield port, datagrams.getsockname()[1], hits
     for listener in (*listening, datagrams):
         listener.close()
@@ -387,8 +388,8 @@ def test_no_page_reaches_a_private_address_by_any_means(
     with _job(tmp_path, source, public=["127.0.0.2"], names=names, bare=True) as process:
         assert process.wait(PATIENCE_S) == 0
     (page,) = RawStore(tmp_path / "raw").pages("r1")
-    said = page.body.decode()
-    assert "control: got reached" in said, "a public host is reached"
+    markup = page.body.decode()
+    assert "control: got reached" in markup, "a public host is reached"
     if is_allowed:
         assert {hit.split(" ")[1] for hit in hits if hit.startswith(("GET", "POST"))} >= {
             "/image",
@@ -414,24 +415,26 @@ def test_no_page_reaches_a_private_address_by_any_means(
             "file",
             "import",
         )
-        assert [way for way in ways if f"<li>{way}: refused</li>" not in said] == []
+        assert [way for way in ways if f"<li>{way}: refused</li>" not in markup] == []
 
 
 @pytest.fixture
 def outside() -> Iterator[Callable[..., str]]:
-    """Serves pages on 127.0.0.2; what begins with http is a redirect. `asked` gets the credentials of each request."""
+    """Serves pages on 127.0.0.2; what begins with http is a redirect. `credentials` gets those of each request."""
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
     running = []
 
-    def serve(pages: dict[str, Any], asked: dict[str, Any] | None = None, address: str = "127.0.0.2") -> str:
+    def serve(pages: dict[str, Any], credentials: dict[str, Any] | None = None, address: str = "127.0.0.2") -> str:
         class Handler(BaseHTTPRequestHandler):
             def log_message(self, *_: Any) -> None:
                 return
 
             def do_GET(self) -> None:
-                if asked is not None:
-                    asked[self.path] = {name: self.headers.get(name) for name in ("cookie", "x-key", "authorization")}
+                if credentials is not None:
+                    credentials[self.path] = {
+                        name: self.headers.get(name) for name in ("cookie", "x-key", "authorization")
+                    }
                 given = pages.get(self.path, "")
                 self.send_response(302 if given.startswith("http") else 200 if given else 404)
                 if given.startswith("http"):
@@ -456,10 +459,10 @@ def outside() -> Iterator[Callable[..., str]]:
 
 def test_credentials_go_to_the_host_of_the_page_and_no_other(outside: Callable[..., str], tmp_path: Path) -> None:
     """Declared headers go with the page alone: the browser would send them along with a redirect."""
-    asked: dict[str, dict[str, str | None]] = {}
-    other = outside({"/elsewhere": "{}"}, asked)
+    credentials: dict[str, dict[str, str | None]] = {}
+    other = outside({"/elsewhere": "{}"}, credentials)
     pages = {"/api": "{}", "/hop": f"{other}/elsewhere"}
-    base = outside(pages, asked, "127.0.0.1")
+    base = outside(pages, credentials, "127.0.0.1")
     tries = (
         "Promise.allSettled([fetch('/api'), fetch('/hop')]).then(() => { document.body.innerHTML = '<p class=done>"
         "done</p>' })"
@@ -474,6 +477,6 @@ def test_credentials_go_to_the_host_of_the_page_and_no_other(outside: Callable[.
     source = source_of(base, render={"wait_for": "css=.done", "timeout_s": 30}, limits={"pages": 1}, politeness=manners)
     outcome, _ = crawl(tmp_path, source)
     assert outcome.pages.fetched == 1
-    assert asked["/"] == {"cookie": "session=s3cret", "x-key": "k3y", "authorization": "Basic dTpw"}
-    assert (asked["/api"]["cookie"], asked["/api"]["x-key"]) == ("session=s3cret", None)
-    assert set(asked["/elsewhere"].values()) == {None}
+    assert credentials["/"] == {"cookie": "session=s3cret", "x-key": "k3y", "authorization": "Basic dTpw"}
+    assert (credentials["/api"]["cookie"], credentials["/api"]["x-key"]) == ("session=s3cret", None)
+    assert set(credentials["/elsewhere"].values()) == {None}

@@ -172,16 +172,18 @@ def test_fields_of_a_record_come_from_one_thing(order: tuple[int, ...], hold: An
         about="description",
         crumb="itemListElement[0].name",
     )
-    assert {name: one.value for name, one in read.items()} == {
+    assert {name: reading.value for name, reading in read.items()} == {
         "name": "Anvil",
         "price": "39.00",
         "about": None,
         "crumb": None,
     }
     assert read["name"].thing == read["price"].thing == f"Product, {1 + order.index(2)} of 4"
-    told = "and {} has this one: where that is meant, write [?\"@type\"=='{}'] | [0] | {}"
-    assert str(read["about"].note).endswith(told.format("Organization", "Organization", "description"))
-    assert str(read["crumb"].note).endswith(told.format("BreadcrumbList", "BreadcrumbList", "itemListElement[0].name"))
+    advice = "and {} has this one: where that is meant, write [?\"@type\"=='{}'] | [0] | {}"
+    assert str(read["about"].note).endswith(advice.format("Organization", "Organization", "description"))
+    assert str(read["crumb"].note).endswith(
+        advice.format("BreadcrumbList", "BreadcrumbList", "itemListElement[0].name")
+    )
     named = readings_of(hold(things), name="name", crumb=str(read["crumb"].note).partition("write ")[2])
     assert (named["name"].value, named["crumb"].value, named["crumb"].thing) == ("Anvil", "Tools", None)
 
@@ -205,7 +207,7 @@ def test_thing_with_the_required_fields_counts_before_one_with_more_fields() -> 
 def test_objects_of_one_id_and_type_are_one_thing() -> None:
     rated = {"@type": "Product", "@id": "#p", "name": "other name", "aggregateRating": {"ratingValue": 4.5}}
     read = readings_of([ANVIL, OFFER, rated], name="name", price="offers.price", rating="aggregateRating.ratingValue")
-    assert [one.value for one in read.values()] == ["Anvil", "39.00", 4.5]
+    assert [reading.value for reading in read.values()] == ["Anvil", "39.00", 4.5]
     assert (
         readings_of([{"@type": "WebPage", "@id": "#p", "name": "Page"}, ANVIL], name="name", price="offers")[
             "name"
@@ -217,7 +219,7 @@ def test_objects_of_one_id_and_type_are_one_thing() -> None:
 def test_several_things_with_as_many_fields_are_told() -> None:
     things = [{"@type": "Product", "name": name, "sku": name.lower()} for name in ("Anvil", "Vice")]
     read = readings_of(things, name="name", sku="sku")
-    assert [one.value for one in read.values()] == ["Anvil", "anvil"]
+    assert [reading.value for reading in read.values()] == ["Anvil", "anvil"]
     assert read["sku"].thing == "Product, 1 of 2 (the first of 2 that hold as many of the fields)"
 
 
@@ -232,7 +234,7 @@ def test_nested_fields_come_from_the_thing_of_their_record() -> None:
     read = read_fields(
         {name: FieldRule.model_validate(rule) for name, rule in rules.items()}, FieldScope(None, content, "en")
     )
-    assert [one.value for one in read.values()] == ["A", "Anvil", {"name": "Voss"}]
+    assert [reading.value for reading in read.values()] == ["A", "Anvil", {"name": "Voss"}]
     assert read["brand"].thing == "Product, 2 of 2"
 
 
@@ -240,13 +242,13 @@ def test_item_that_is_a_thing_is_read_from_itself() -> None:
     things = [{"@type": "Product", "name": name, "offers": {"@id": f"#{name}"}} for name in ("Anvil", "Vice")]
     offers = [{"@type": "Offer", "@id": f"#{name}", "price": price} for name, price in (("Anvil", 5), ("Vice", 6))]
     content = page(f"<script type='application/ld+json'>{json.dumps([*things, *offers])}</script>")
-    (found,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
+    (nodes,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
     rules = {
         name: FieldRule.model_validate({"json": path, "from": "json-ld"})
         for name, path in (("name", "name"), ("price", "offers.price"))
     }
-    read = [read_fields(rules, FieldScope(node, content, "en")) for node in found]
-    assert [[one.value for one in fields.values()] for fields in read] == [["Anvil", 5], ["Vice", 6]]
+    read = [read_fields(rules, FieldScope(node, content, "en")) for node in nodes]
+    assert [[reading.value for reading in fields.values()] for fields in read] == [["Anvil", 5], ["Vice", 6]]
 
 
 def test_microdata_of_two_things_is_not_mixed() -> None:
@@ -254,7 +256,10 @@ def test_microdata_of_two_things_is_not_mixed() -> None:
               "<div itemscope itemtype='https://schema.org/Product'><b itemprop=name>Anvil</b><i " "itemprop=price>5</i></div>")  # fmt: skip  # noqa: E501
     rules = {name: FieldRule.model_validate({"json": name, "from": "microdata"}) for name in ("name", "price")}
     read = read_fields(rules, FieldScope(None, page(markup), "en"))
-    assert [(one.value, one.thing) for one in read.values()] == [("Anvil", "Product, 2 of 2"), ("5", "Product, 2 of 2")]
+    assert [(reading.value, reading.thing) for reading in read.values()] == [
+        ("Anvil", "Product, 2 of 2"),
+        ("5", "Product, 2 of 2"),
+    ]
 
 
 def test_several_products_of_a_page_are_not_each_of_its_cards() -> None:
@@ -327,8 +332,8 @@ def test_what_a_page_is_about_is_found_wherever_it_is_held(product: Any, hold: A
     assert value_of(content, json="sku", **{"from": "json-ld"}) == product["sku"]
     assert value_of(content, json="offers.price", **{"from": "json-ld"}) == product["offers"]["price"]
     assert value_of(content, json="""[?"@type"=='Product'] | [0].name""", **{"from": "json-ld"}) == product["name"]
-    (found,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
-    assert [node["sku"] for node in found] == [product["sku"]]
+    (nodes,) = find(content, Selector.model_validate({"json": """[?"@type"=='Product']""", "from": "json-ld"}))
+    assert [node["sku"] for node in nodes] == [product["sku"]]
 
 
 def test_what_a_page_says_of_itself_comes_before_what_it_is_about() -> None:
@@ -368,8 +373,8 @@ def test_header_row_is_no_entry_where_a_constant_stands_beside_what_is_read() ->
     amount = {"css": "td:nth-child(2)", "type": "price", "required": True}
     fields = {"who": {"css": "td"}, "amount": amount, "market": {"const": "VN"}}
     table = page("<table><tr><th>Who<th>Price</tr><tr><td>Adult<td>£5</tr></table>")
-    found = value_of(table, each={"css": "tr"}, many=True, fields=fields)
-    assert found == [{"who": "Adult", "amount": {"amount": "5", "currency": "£"}, "market": "VN"}]
+    prices = value_of(table, each={"css": "tr"}, many=True, fields=fields)
+    assert prices == [{"who": "Adult", "amount": {"amount": "5", "currency": "£"}, "market": "VN"}]
 
 
 def test_json_nested_without_end_is_no_json() -> None:

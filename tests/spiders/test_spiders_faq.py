@@ -151,8 +151,8 @@ def test_anchors_are_the_questions_and_their_own() -> None:
 
 def test_schema_org_pairs_are_taken_as_they_are() -> None:
     answer = {"@type": "Answer", "text": "<p>So &amp; so.</p><p>Or not.</p>"}
-    asked = {"@type": ["Question"], "name": "How?", "acceptedAnswer": answer}
-    page = {"@type": "FAQPage", "mainEntity": [asked, {"@type": "Question", "name": "No answer?"}, 7]}
+    question = {"@type": ["Question"], "name": "How?", "acceptedAnswer": answer}
+    page = {"@type": "FAQPage", "mainEntity": [question, {"@type": "Question", "name": "No answer?"}, 7]}
     assert shown(pairs_of_structured_data([{"@graph": [page]}])) == [("How?", "So & so.\n\nOr not.")]
 
 
@@ -191,10 +191,10 @@ def test_what_is_no_pair_is_told_in_linear_time_whatever_the_order_of_the_pairs(
             Pair(f"What is {number}?", f"It is the number {number}.\nAnd so on.", "", number, "")
             for number in range(count)
         ]
-        told = [f"Note {number}" for number in range(count)]
+        notes = [f"Note {number}" for number in range(count)]
         return [
             Line(text)
-            for pair, note in zip(pairs, told, strict=True)
+            for pair, note in zip(pairs, notes, strict=True)
             for text in (pair.question, *pair.answer.split("\n"), note)
         ], pairs
 

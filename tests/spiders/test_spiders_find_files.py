@@ -29,11 +29,15 @@ def tree(root: Path, *names: str) -> Path:
 
 
 def urls(base: Path, pattern: str, **keys: Any) -> list[str]:
-    return sorted(found.url for found in find_files(base, pattern, **keys) if isinstance(found, FoundFile))
+    return sorted(file.url for file in find_files(base, pattern, **keys) if isinstance(file, FoundFile))
 
 
 def left_out(base: Path, pattern: str, **keys: Any) -> dict[str, str]:
-    return {found.url: found.reason for found in find_files(base, pattern, **keys) if isinstance(found, NotRead)}
+    return {
+        unread_file.url: unread_file.reason
+        for unread_file in find_files(base, pattern, **keys)
+        if isinstance(unread_file, NotRead)
+    }
 
 
 def files(pattern: str, **keys: Any) -> FilesSource:
@@ -52,9 +56,9 @@ def test_links_in_circles_end_and_each_file_is_read_once_under_its_own_path(tmp_
 def test_folders_that_all_link_to_each_other_take_no_time(tmp_path: Path) -> None:
     folders = [f"f{number:02}" for number in range(30)]
     root = tree(tmp_path / "docs", *(f"{folder}/a.md" for folder in folders))
-    for one in folders:
+    for folder in folders:
         for other in folders:
-            (root / one / f"to-{other}").symlink_to(root / other)
+            (root / folder / f"to-{other}").symlink_to(root / other)
     assert urls(tmp_path, "docs/**/*.md") == [f"{folder}/a.md" for folder in folders]
 
 
@@ -96,9 +100,16 @@ def test_what_lies_outside_the_root_is_read_only_where_that_is_declared(tmp_path
     raw = RawStore(tmp_path / "raw")
     outcome = read_files(files("docs/**/*.md"), tmp_path, raw, "r1")
     assert [page.url for page in raw.pages("r1")] == ["a.md"]
-    assert [(one.url, one.reason) for one in outcome.failures] == [("d.md", "outside_root"), ("more", "outside_root")]
-    told = outcome.failures[0].detail
-    assert str(tmp_path / "notes" / "d.md") in told and str(tmp_path / "docs") in told and "follow_links: true" in told
+    assert [(failure.url, failure.reason) for failure in outcome.failures] == [
+        ("d.md", "outside_root"),
+        ("more", "outside_root"),
+    ]
+    detail = outcome.failures[0].detail
+    assert (
+        str(tmp_path / "notes" / "d.md") in detail
+        and str(tmp_path / "docs") in detail
+        and "follow_links: true" in detail
+    )
     assert outcome.pages.refused == 2
     followed = read_files(files("docs/**/*.md", follow_links=True), tmp_path, raw, "r2")
     assert [page.url for page in raw.pages("r2")] == [
@@ -133,7 +144,7 @@ def test_nothing_but_files_is_opened_and_everything_the_glob_names_is_accounted_
         outcome = read_files(files("docs/**/*.md"), tmp_path, RawStore(tmp_path / "raw"), "r1")
         os.close(here)
     assert (outcome.pages.fetched, outcome.pages.refused) == (1, 6)
-    assert {one.url: one.reason for one in outcome.failures} == {
+    assert {failure.url: failure.reason for failure in outcome.failures} == {
         "about.md": "link_loop", "lost.md": "broken_link", "round.md": "link_loop",
         "pipe.md": "not_a_file", "piped.md": "not_a_file", "socket.md": "not_a_file",
     }  # fmt: skip
@@ -160,7 +171,7 @@ def test_a_file_that_becomes_a_fifo_or_goes_while_files_are_read_does_not_stop_t
     read_files(files("docs/*.md"), tmp_path, raw, "r1")
     monkeypatch.setattr(os, "open", meanwhile)
     outcome = read_files(files("docs/*.md"), tmp_path, raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    assert {one.url: one.reason for one in outcome.failures} == {"b.md": "gone", "c.md": "error"}
+    assert {failure.url: failure.reason for failure in outcome.failures} == {"b.md": "gone", "c.md": "error"}
     assert sorted(page.url for page in raw.pages("r2")) == ["a.md", "c.md"]  # what failed keeps its place
 
 
@@ -177,7 +188,9 @@ def test_a_folder_that_cannot_be_looked_into_is_reported_though_nothing_of_it_wa
 
     monkeypatch.setattr(os, "scandir", shut)
     outcome = read_files(files("docs/**/*.md"), tmp_path, RawStore(tmp_path / "raw"), "r1")
-    assert [(one.url, one.reason) for one in outcome.failures] == [("shut/", "error")] and outcome.pages.failed == 1
+    assert [(failure.url, failure.reason) for failure in outcome.failures] == [
+        ("shut/", "error")
+    ] and outcome.pages.failed == 1
     with pytest.raises(StorageError, match="Permission denied"):
         read_files(files("docs/shut/*.md"), tmp_path, RawStore(tmp_path / "raw"), "r2")
 
@@ -207,9 +220,9 @@ def test_without_links_a_pattern_matches_what_pythons_glob_matches(
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text("x")
     pattern = "/".join(parts)
-    found = glob.glob(pattern, root_dir=root, recursive=True)  # noqa: PTH207
+    names = glob.glob(pattern, root_dir=root, recursive=True)  # noqa: PTH207
     # Python gives a file `a` for `a/**`, as `a/`
-    expected = {name for name in found if (root / name).is_file() and not name.endswith("/")}
+    expected = {name for name in names if (root / name).is_file() and not name.endswith("/")}
     every = [path.relative_to(root).parts for path in root.rglob("*") if path.is_file()]
     assert {"/".join(path) for path in every if GlobPattern(pattern).matches(path)} == expected
 

@@ -34,12 +34,14 @@ def read(folder: Path, files: dict[str, bytes | str], **keys: Any) -> tuple[list
     raw = RawStore(folder / "raw")
     outcome = read_files(source, folder, raw, "r1")
     assert outcome.pages.fetched == len(files)
-    found = list(map_pages(raw.pages("r1"), source, "en"))
-    return [draft for one in found for draft in one.drafts], [reject for one in found for reject in one.rejects]
+    extractions = list(map_pages(raw.pages("r1"), source, "en"))
+    return [draft for extraction in extractions for draft in extraction.drafts], [
+        reject for extraction in extractions for reject in extraction.rejects
+    ]
 
 
-def one(found: tuple[list[Draft], list[Reject]]) -> Draft:
-    drafts, rejects = found
+def only_draft(drafts_and_rejects: tuple[list[Draft], list[Reject]]) -> Draft:
+    drafts, rejects = drafts_and_rejects
     assert (len(drafts), rejects) == (1, [])
     return drafts[0]
 
@@ -82,7 +84,7 @@ def test_western_tables_without_unicode_are_read(tmp_path: Path) -> None:
 
 
 def test_a_tab_separated_file_is_no_comma_separated_one(tmp_path: Path) -> None:
-    assert one(read(tmp_path, {"a.tsv": "name, first\tage\nDoe, Jane\t4\n"}, yields="records")).fields == {
+    assert only_draft(read(tmp_path, {"a.tsv": "name, first\tage\nDoe, Jane\t4\n"}, yields="records")).fields == {
         "name, first": "Doe, Jane",
         "age": "4",
     }
@@ -96,7 +98,7 @@ def test_columns_are_read_by_their_headers(tmp_path: Path) -> None:
         "third": {"json": "column_5"},
     }
     table = '"Product  name",Prix (€),x,x,\nJam,"3,20 €",1,2,3\n'
-    draft = one(read(tmp_path, {"a.csv": table}, yields="records", fields=fields, id="{name}"))
+    draft = only_draft(read(tmp_path, {"a.csv": table}, yields="records", fields=fields, id="{name}"))
     assert draft.fields == {"name": "Jam", "price": {"amount": "3.20", "currency": "€"}, "again": "2", "third": "3"}
 
 
@@ -162,9 +164,10 @@ def test_rows_without_an_id_are_told_apart_by_their_line(tmp_path: Path) -> None
 def test_a_row_that_has_an_id_keeps_it_whether_or_not_fields_are_declared(
     tmp_path: Path, name: str, content: str
 ) -> None:
-    assert one(read(tmp_path, {name: content}, yields="records")).document_id == f"{name}#7"
+    assert only_draft(read(tmp_path, {name: content}, yields="records")).document_id == f"{name}#7"
     assert (
-        one(read(tmp_path, {name: content}, yields="records", fields={"n": {"json": "n"}})).document_id == f"{name}#7"
+        only_draft(read(tmp_path, {name: content}, yields="records", fields={"n": {"json": "n"}})).document_id
+        == f"{name}#7"
     )
 
 
@@ -193,7 +196,7 @@ def test_entries_of_an_array_are_items(tmp_path: Path) -> None:
 
 def test_an_object_is_one_item_or_holds_several(tmp_path: Path) -> None:
     content = '{"kind": "list", "rows": [{"name": "A"}, {"name": "B"}]}'
-    assert one(read(tmp_path, {"a.json": content}, yields="records")).url == "a.json"
+    assert only_draft(read(tmp_path, {"a.json": content}, yields="records")).url == "a.json"
     drafts, _ = read(
         tmp_path,
         {"a.json": content},
@@ -209,7 +212,8 @@ def test_an_object_is_one_item_or_holds_several(tmp_path: Path) -> None:
 def test_json_in_other_encodings_is_read(tmp_path: Path, encoding: str) -> None:
     content = '[{"id": "x", "t": "Crème brûlée à partager, déjà prête"}]'.encode(encoding)
     assert (
-        one(read(tmp_path, {"a.json": content}, yields="records")).fields["t"] == "Crème brûlée à partager, déjà prête"
+        only_draft(read(tmp_path, {"a.json": content}, yields="records")).fields["t"]
+        == "Crème brûlée à partager, déjà prête"
     )
 
 
@@ -271,7 +275,7 @@ def test_a_table_among_notes_is_quarantined_and_the_notes_are_read(tmp_path: Pat
 
 def test_front_matter_gives_the_fields_and_is_no_text(tmp_path: Path) -> None:
     head = "---\ntitle: Notes on Đà Nẵng\nupdated: 2024-05-03\ntags: [a, b]\nby: {name: Linh}\nurl: /notes/\n---\n"
-    draft = one(read(tmp_path, {"n.md": f"{head}# Another title\n\nText.\n"}))
+    draft = only_draft(read(tmp_path, {"n.md": f"{head}# Another title\n\nText.\n"}))
     assert (draft.title, draft.body, draft.markup, draft.url) == (
         "Notes on Đà Nẵng",
         "# Another title\n\nText.\n",
@@ -289,7 +293,7 @@ def test_front_matter_gives_the_fields_and_is_no_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\r\n", "\r"])
 def test_front_matter_is_read_whatever_ends_its_lines(tmp_path: Path, end: str) -> None:
-    draft = one(
+    draft = only_draft(
         read(
             tmp_path,
             {
@@ -319,7 +323,7 @@ def test_declared_rules_read_front_matter_and_the_rendered_text(tmp_path: Path) 
         },
         "old": {"css": "s"},
     }
-    draft = one(read(tmp_path, {"a.md": text}, yields="records", fields=fields, id="{sku}"))
+    draft = only_draft(read(tmp_path, {"a.md": text}, yields="records", fields=fields, id="{sku}"))
     assert draft.fields["sizes"] == [{"size": "S", "cm": 10}, {"size": "L", "cm": 20}]
     assert (draft.fields["sku"], draft.fields["name"], draft.fields["price"]["amount"], draft.fields["old"]) == (
         "A-1",
@@ -331,8 +335,8 @@ def test_declared_rules_read_front_matter_and_the_rendered_text(tmp_path: Path) 
 
 def test_a_title_in_front_matter_is_the_title_unless_another_is_declared(tmp_path: Path) -> None:
     note: dict[str, bytes | str] = {"a.md": "---\ntitle: Said\n---\n# Heading\n"}
-    assert one(read(tmp_path, note, fields={"x": {"css": "h1"}})).title == "Said"
-    assert one(read(tmp_path, note, fields={"x": {"css": "h1"}}, title="{x}")).title == "Heading"
+    assert only_draft(read(tmp_path, note, fields={"x": {"css": "h1"}})).title == "Said"
+    assert only_draft(read(tmp_path, note, fields={"x": {"css": "h1"}}, title="{x}")).title == "Heading"
 
 
 def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path: Path) -> None:
@@ -390,8 +394,8 @@ def test_parts_of_a_markdown_file_are_items_that_share_its_front_matter(tmp_path
     ],
 )
 def test_what_is_front_matter_and_what_is_text(text: str, values: dict[str, Any], rest: str) -> None:
-    found, below = split_front_matter(text)
-    assert (found, below) == (values, rest)
+    front_matter, below = split_front_matter(text)
+    assert (front_matter, below) == (values, rest)
 
 
 _ALIASES = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 12))
@@ -446,7 +450,7 @@ def test_any_front_matter_is_read_or_refused(block: str, mark: str) -> None:
 
 
 def test_plain_text_is_read_in_paragraphs(tmp_path: Path) -> None:
-    draft = one(
+    draft = only_draft(
         read(
             tmp_path,
             {"a.txt": "First <b>\nparagraph.\n\n\nSecond & last."},
@@ -492,7 +496,7 @@ def test_a_pdf_is_read_in_paragraphs(tmp_path: Path) -> None:
         "In spring the ways are wet. They go on for miles and no", "one walks on them before",
     ])  # fmt: skip
     rest = column(["the month of May. Then", "all do."])
-    draft = one(read(tmp_path, {"walks.pdf": pdf([page, rest], title="Walks and woods")}))
+    draft = only_draft(read(tmp_path, {"walks.pdf": pdf([page, rest], title="Walks and woods")}))
     assert draft.body is not None and draft.body.split("\n\n") == [
         f"{PAGE_BREAK}page=1\nA walk in the woods is a fine thing to do on a long summer day, when the light is "
         "low and the well-known paths are dry.",
@@ -514,7 +518,7 @@ def test_numbers_and_letters_inside_a_sentence_begin_no_list(tmp_path: Path) -> 
         "a. a ticket for the day that you are here on, whatever it", "cost",
         "b. a cap", "c. a towel",
     ])  # fmt: skip
-    body = one(read(tmp_path, {"a.pdf": pdf([page])})).body
+    body = only_draft(read(tmp_path, {"a.pdf": pdf([page])})).body
     assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
         "The large basin is two metres deep and the small one 1,80 m. Both are open to everybody who can swim "
         "well, until the 12. March of the year"
@@ -530,7 +534,10 @@ def _glyphs(text: str) -> list[str]:
 
 def test_letters_of_one_glyph_keep_their_order_in_a_pdf(tmp_path: Path) -> None:
     text = "يجب الاستحمام قبل دخول الماء، والأطفال لا يدخلون بلا شخص بالغ إلا إذا سأل المال والآل"
-    assert one(read(tmp_path, {"a.pdf": arabic_pdf([(520, 700, _glyphs(text))])})).body == f"{PAGE_BREAK}page=1\n{text}"
+    assert (
+        only_draft(read(tmp_path, {"a.pdf": arabic_pdf([(520, 700, _glyphs(text))])})).body
+        == f"{PAGE_BREAK}page=1\n{text}"
+    )
 
 
 def test_a_pdf_that_is_read_from_right_to_left_is_read_in_paragraphs(tmp_path: Path) -> None:
@@ -544,7 +551,7 @@ def test_a_pdf_that_is_read_from_right_to_left_is_read_in_paragraphs(tmp_path: P
         *("", "ساعات العمل", "من السبت إلى الخميس"),
     ]
     made = arabic_pdf([(520, 700 - 14 * number, _glyphs(line)) for number, line in enumerate(lines) if line])
-    body = one(read(tmp_path, {"a.pdf": made})).body
+    body = only_draft(read(tmp_path, {"a.pdf": made})).body
     assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
         " ".join(lines[:2]),
         " ".join(lines[2:4]),
@@ -571,7 +578,7 @@ def test_columns_from_right_to_left_are_read_one_after_the_other(tmp_path: Path)
         for number, row in rows
         for right, line in zip((540, 270), row, strict=True)
     ]
-    body = one(read(tmp_path, {"a.pdf": arabic_pdf(lines)})).body
+    body = only_draft(read(tmp_path, {"a.pdf": arabic_pdf(lines)})).body
     assert body is not None and body.removeprefix(f"{PAGE_BREAK}page=1\n").split("\n\n") == [
         " ".join(first),
         " ".join(second),
@@ -588,7 +595,7 @@ def test_page_numbers_of_a_pdf_are_left_out_and_running_titles_stay(tmp_path: Pa
         ]
         for number, word in enumerate(words, start=1)
     ]
-    draft = one(read(tmp_path, {"a.pdf": pdf(pages)}))
+    draft = only_draft(read(tmp_path, {"a.pdf": pdf(pages)}))
     assert draft.body == "\n".join(
         f"{PAGE_BREAK}page={page}\nAnnual report\n\nWhat chapter {word} says."
         for page, word in enumerate(words, start=1)
@@ -609,7 +616,7 @@ def test_page_numbers_of_a_pdf_are_left_out_and_running_titles_stay(tmp_path: Pa
     ],
 )
 def test_titles_of_pdfs(tmp_path: Path, lines: list[tuple[float, float, float, str]], named: str, title: str) -> None:
-    assert one(read(tmp_path, {"a.pdf": pdf([lines], title=named)})).title == title
+    assert only_draft(read(tmp_path, {"a.pdf": pdf([lines], title=named)})).title == title
 
 
 def test_a_docx_file_is_read_with_headings_lists_and_tables(tmp_path: Path) -> None:
@@ -622,7 +629,7 @@ def test_a_docx_file_is_read_with_headings_lists_and_tables(tmp_path: Path) -> N
     )
     file = docx(body, word__vbaProject="macro")
     fields = {"name": {"css": "h1"}, "sizes": {"css": "table tr:nth-child(2) td", "many": True}}
-    draft = one(read(tmp_path, {"guide.docx": file}, fields=fields))
+    draft = only_draft(read(tmp_path, {"guide.docx": file}, fields=fields))
     assert draft.body == "\n# Guide\n\nHello & welcome.\n\n| size | cm |\n| --- | --- |\n| S | 10 |\n\n## More\n\nx"
     assert (draft.title, draft.markup, draft.fields) == ("Guide", "paged", {"name": "Guide", "sizes": ["S", "10"]})
 
@@ -671,7 +678,7 @@ def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "found"),
+    ("name", "content", "format_name"),
     [
         ("a.txt", pdf([column(["x"])]), "pdf"),
         ("a.md", docx(paragraph("x")), "docx"),
@@ -691,8 +698,8 @@ def test_a_broken_file_is_quarantined_with_its_reason_and_the_rest_goes_on(
         ("a.qmd", "---\ntitle: x\n---\ny", "markdown"),
     ],
 )
-def test_a_name_that_lies_is_seen_through(name: str, content: bytes | str, found: str) -> None:
-    assert format_of(name, content.encode() if isinstance(content, str) else content) == found
+def test_a_name_that_lies_is_seen_through(name: str, content: bytes | str, format_name: str) -> None:
+    assert format_of(name, content.encode() if isinstance(content, str) else content) == format_name
 
 
 # Questions and answers
@@ -732,7 +739,7 @@ def test_pairs_as_documents_and_by_declared_rules(tmp_path: Path) -> None:
 )
 def test_pairs_of_a_page_are_read_by_rules_on_json_alone(tmp_path: Path, page: str) -> None:
     rules = {"q": {"json": "question", "required": True}, "a": {"json": "answer", "required": True}}
-    assert one(read(tmp_path, {"a.html": page}, format="faq", yields="records", fields=rules)).fields == {
+    assert only_draft(read(tmp_path, {"a.html": page}, format="faq", yields="records", fields=rules)).fields == {
         "q": "How?",
         "a": "Online.",
     }
@@ -740,7 +747,7 @@ def test_pairs_of_a_page_are_read_by_rules_on_json_alone(tmp_path: Path, page: s
 
 def test_pairs_of_a_page_leave_it_whole_for_declared_rules(tmp_path: Path) -> None:
     page = "<details><summary>Why <b>me</b>?</summary><p>So.</p></details>"
-    assert one(read(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})).fields == {
+    assert only_draft(read(tmp_path, {"a.html": page}, format="faq", fields={"s": {"css": "summary"}})).fields == {
         "s": "Why me?"
     }
 
@@ -751,7 +758,7 @@ def test_pairs_in_structured_data_are_read_as_shops_write_it(tmp_path: Path, kin
         '{"@type": "FAQPage", "mainEntity": [{"@type": "Question", "name": "Why?", "acceptedAnswer": {"text": '
         '"So."}},]}'
     )
-    draft = one(read(tmp_path, {"a.html": f'<script type="{kind}">{data}</script>'}, format="faq"))
+    draft = only_draft(read(tmp_path, {"a.html": f'<script type="{kind}">{data}</script>'}, format="faq"))
     assert draft.body == "Why?\n\nSo."
 
 
@@ -763,7 +770,7 @@ def test_a_file_of_many_rows_comes_in_batches_and_nothing_is_lost(tmp_path: Path
     source = FilesSource.model_validate({"name": "f", "kind": "files", "glob": "a.jsonl", "yields": "records"})
     raw = RawStore(tmp_path / "raw")
     read_files(source, tmp_path, raw, "r1")
-    found = list(map_pages(raw.pages("r1"), source, "en"))
-    assert [len(batch.drafts) + len(batch.rejects) for batch in found] == [1000, 1000, 500]
-    assert sum(len(batch.drafts) for batch in found) == 2142
+    batches = list(map_pages(raw.pages("r1"), source, "en"))
+    assert [len(batch.drafts) + len(batch.rejects) for batch in batches] == [1000, 1000, 500]
+    assert sum(len(batch.drafts) for batch in batches) == 2142
     require_matches(source, {}, 2500, 1)

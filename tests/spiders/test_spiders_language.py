@@ -26,10 +26,10 @@ def _content(body: str, content_type: str = "text/html; charset=utf-8") -> Conte
     ],
 )  # fmt: skip
 def test_a_sentence_is_enough(language: str, text: str) -> None:
-    found, confidence = detect_language(text)
-    assert found == language
+    detected, confidence = detect_language(text)
+    assert detected == language
     assert confidence > 0.5
-    assert detect_language(text) == (found, confidence)
+    assert detect_language(text) == (detected, confidence)
 
 
 def test_text_wins_over_a_wrong_lang_attribute_and_the_attribute_over_too_little_text() -> None:
@@ -56,7 +56,7 @@ def test_each_item_of_a_page_has_its_own_language_in_its_metadata() -> None:
         "<ul><li><p>The money is paid back within fourteen days.</p></li><li><p>Tiền được hoàn lại trong vòng "
         "mười bốn ngày.</p></li></ul>"
     )
-    found: dict[str, list[object]] = {}
+    languages: dict[str, list[object]] = {}
     for language in ("auto", "en"):
         declaration = Declaration.model_validate({"name": "kb", "language": language, "sources": [source]})
         drafts = [
@@ -69,8 +69,8 @@ def test_each_item_of_a_page_has_its_own_language_in_its_metadata() -> None:
             )
             if isinstance(item, Item)
         ]
-        found[language] = [item.metadata.get("language") for item in items]
-    assert found == {"auto": ["en", "vi"], "en": [None, None]}
+        languages[language] = [item.metadata.get("language") for item in items]
+    assert languages == {"auto": ["en", "vi"], "en": [None, None]}
 
 
 def test_a_record_of_a_page_in_several_languages_has_that_of_its_own_fields() -> None:

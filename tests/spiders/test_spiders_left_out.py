@@ -56,10 +56,10 @@ def counted(reason: str, *texts: str) -> LeftOut:
     ],
 )
 def test_hidden_text_of_a_document_is_tallied_once(hidden: str, texts: list[str], body: str) -> None:
-    found = mapped(
+    mapped_page = mapped(
         f"<title>T</title><main><h1>Ferry</h1><p>{_STORY}</p>{hidden}<p>{_STORY[::-1]}</p></main>", body=body
     )
-    assert found.left_out == counted("hidden", *texts)
+    assert mapped_page.left_out == counted("hidden", *texts)
 
 
 def test_what_is_read_of_a_hidden_body_is_not_left_out() -> None:
@@ -96,11 +96,15 @@ def test_what_surrounds_a_main_text_adds_up_with_it() -> None:
     around = ["Home Tours Prices", "Legal notes", _ASIDE]
     menu = f"<nav><ul>{''.join(f'<li><a href=/{word}>{word}</a></li>' for word in around[0].split())}</ul></nav>"
     box = f"<div class=page><article><h1>Ferry</h1>{f'<p>{_STORY}</p>' * 4}</article><div><p>{_ASIDE}</p></div></div>"
-    found = mapped(f"<title>T</title>{menu}{box}<footer><p>Legal notes</p></footer>", body="main")
-    assert found.left_out == {**counted("page_furniture", *around[:2]), **counted("prose_beside", _ASIDE)}
+    mapped_page = mapped(f"<title>T</title>{menu}{box}<footer><p>Legal notes</p></footer>", body="main")
+    assert mapped_page.left_out == {**counted("page_furniture", *around[:2]), **counted("prose_beside", _ASIDE)}
     shown = ["Ferry", *[_STORY] * 4, *around]
     assert (
-        abs(found.characters + sum(amount["characters"] for amount in found.left_out.values()) - sum(map(len, shown)))
+        abs(
+            mapped_page.characters
+            + sum(amount["characters"] for amount in mapped_page.left_out.values())
+            - sum(map(len, shown))
+        )
         < 20
     )
 
@@ -144,27 +148,27 @@ def test_more_than_a_tenth_is_much_but_for_what_nobody_misses() -> None:
 def test_what_is_declared_to_be_dropped_is_tallied_and_nothing_reads_it(body: Any) -> None:
     box = "<aside class=news><p>Our newsletter.</p></aside> behind it"
     page = f"<title>T</title><main><h1>Ferry <i>soon</i></h1><p>{_STORY}</p>{box}<p>{_STORY[::-1]}</p></main>"
-    found = mapped(page, body=body, drop=[".news", {"xpath": "//h1/i"}], fields={"news": {"css": ".news"}})
-    (item,) = found.items
+    mapped_page = mapped(page, body=body, drop=[".news", {"xpath": "//h1/i"}], fields={"news": {"css": ".news"}})
+    (item,) = mapped_page.items
     assert (item.title, item.fields) == ("Ferry", {"news": None})
     assert "newsletter" not in item.text and "soon" not in item.text and "behind it" in item.text
-    assert found.left_out == counted("dropped", "Our newsletter.", "soon")
+    assert mapped_page.left_out == counted("dropped", "Our newsletter.", "soon")
 
 
 def test_of_records_nothing_is_read_in_what_is_dropped() -> None:
     cards = "<li class=card>A</li><li class='card gone'>B</li>"
-    found = mapped(
+    mapped_page = mapped(
         cards, yields="records", each={"css": ".card"}, id="{n}", fields={"n": {"xpath": "."}}, drop=[".gone"]
     )
-    assert [item.fields["n"] for item in found.items] == ["A"]
-    assert found.left_out == counted("dropped", "B")
+    assert [item.fields["n"] for item in mapped_page.items] == ["A"]
+    assert mapped_page.left_out == counted("dropped", "B")
 
 
 def test_what_is_dropped_with_an_element_around_it_is_tallied_once() -> None:
     page = f"<main><p>{_STORY}</p><div class=a>Out <p class=a>and in.</p></div></main>"
-    found = mapped(page, drop=[".a", {"xpath": "//dc:creator"}])
-    assert [item.text for item in found.items] == [_STORY]
-    assert found.left_out == counted("dropped", "Out and in.")
+    mapped_page = mapped(page, drop=[".a", {"xpath": "//dc:creator"}])
+    assert [item.text for item in mapped_page.items] == [_STORY]
+    assert mapped_page.left_out == counted("dropped", "Out and in.")
     assert mapped(page, drop=["html"]).left_out == counted("dropped", f"{_STORY}Out and in.")
 
 

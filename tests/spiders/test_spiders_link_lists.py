@@ -194,5 +194,5 @@ def test_spaces_belong_to_a_url_and_what_indents_or_wraps_it_does_not(written: s
     atom = f'<feed xmlns="http://www.w3.org/2005/Atom"><entry><link href="{attribute}"/></entry></feed>'
     is_wrapped = "\n" in written.strip()  # what XML makes of that in an attribute are spaces
     for body in (channel, guid, urls, maps, *([] if is_wrapped else [atom])):
-        found = UrlPolicy(site()).links(content(body, "application/xml"))
-        assert [link.url for link in found] == [f"http://x.test{path}"]
+        links = UrlPolicy(site()).links(content(body, "application/xml"))
+        assert [link.url for link in links] == [f"http://x.test{path}"]

@@ -88,19 +88,23 @@ class Crawls:
 
     @property
     def items(self) -> dict[str, Draft]:
-        found = map_pages(self.raw.pages(f"r{self.number}"), self.source, "en")
-        return {draft.url.removeprefix(self.site.base): draft for extraction in found for draft in extraction.drafts}
+        extractions = map_pages(self.raw.pages(f"r{self.number}"), self.source, "en")
+        return {
+            draft.url.removeprefix(self.site.base): draft for extraction in extractions for draft in extraction.drafts
+        }
 
     @property
     def rejects(self) -> dict[str, Reject]:
-        found = map_pages(self.raw.pages(f"r{self.number}"), self.source, "en")
+        extractions = map_pages(self.raw.pages(f"r{self.number}"), self.source, "en")
         return {
-            reject.url.removeprefix(self.site.base): reject for extraction in found for reject in extraction.rejects
+            reject.url.removeprefix(self.site.base): reject
+            for extraction in extractions
+            for reject in extraction.rejects
         }
 
 
 def not_fetched(outcome: CrawlOutcome) -> dict[str, int]:
-    return {one.type: one.documents for one in outcome.not_fetched}
+    return {unfetched.type: unfetched.documents for unfetched in outcome.not_fetched}
 
 
 def test_documents_are_told_by_content_and_not_by_their_names(loopback_site: "Site", tmp_path: Path) -> None:
@@ -140,7 +144,7 @@ def test_documents_are_told_by_content_and_not_by_their_names(loopback_site: "Si
     site.page("/label.pdf", "<p>moved</p>", content_type="text/html")
     crawls = Crawls(site, tmp_path)
     outcome = crawls()
-    assert {one.url.removeprefix(site.base): one.reason for one in outcome.failures} == {
+    assert {failure.url.removeprefix(site.base): failure.reason for failure in outcome.failures} == {
         "/blob": "not_text",
         "/archive": "not_text",
     }
@@ -178,12 +182,16 @@ def test_without_the_type_documents_are_not_asked_for_and_counted_by_type(
     site.page("/e/download", report("a report"), content_type=_BYTES)
     outcome = Crawls(site, tmp_path, fetch=["html"], follow={"deny": ["/secret"]})()
     assert not_fetched(outcome) == {"pdf": 3, "docx": 1, "doc": 1}
-    told = {one.type: one.remedy for one in outcome.not_fetched}
-    assert told == {"pdf": "fetch: [html, pdf]", "docx": "fetch: [html, docx]", "doc": "this type cannot be read"}
+    remedies = {unfetched.type: unfetched.remedy for unfetched in outcome.not_fetched}
+    assert remedies == {"pdf": "fetch: [html, pdf]", "docx": "fetch: [html, docx]", "doc": "this type cannot be read"}
     assert outcome.not_fetched[0].urls == [f"{site.base}/a.pdf", f"{site.base}/b.PDF?v=2"]
     assert {path for path in site.requests if path != "/robots.txt"} == {"/", "/more", "/e/download"}
     page = inspect_url(source(site), f"{site.base}/more", "en")
-    assert {one.type: one.documents for one in page.links.not_fetched} == {"pdf": 2, "docx": 1, "doc": 1}
+    assert {unfetched.type: unfetched.documents for unfetched in page.links.not_fetched} == {
+        "pdf": 2,
+        "docx": 1,
+        "doc": 1,
+    }
     with pytest.raises(NoRecords, match="not_text") as caught:
         inspect_url(source(site), f"{site.base}/e/download", "en")
     assert caught.value.hint is not None
@@ -224,7 +232,7 @@ def test_policy_limits_robots_and_sizes_hold_for_documents(loopback_site: "Site"
     crawls = Crawls(site, tmp_path, limits={"bytes_per_page": 3000}, **keys)
     outcome = crawls()
     assert sorted(crawls.items) == ["/in/", "/in/a.pdf", "/in/b.pdf"]
-    reasons = {one.url.removeprefix(site.base): one.reason for one in outcome.failures}
+    reasons = {failure.url.removeprefix(site.base): failure.reason for failure in outcome.failures}
     assert reasons == {
         "/kept/d.pdf": "refused_by_robots", "/in/large.pdf": "too_large", "/in/quiet.pdf": "noindex",
         "/in/broken.pdf": "server_error",
@@ -289,12 +297,12 @@ def test_a_document_without_a_title_is_called_what_its_links_call_it(loopback_si
     )
     site.page("/more", "<a href=/2.pdf>Report</a><a href=/2.pdf>Yearly report 2024</a>")
     for number, name in enumerate(names):
-        said = {"Content-Disposition": "attachment; filename*=UTF-8''%C3%9Cber%20uns.pdf"} if number == 0 else {}
+        headers = {"Content-Disposition": "attachment; filename*=UTF-8''%C3%9Cber%20uns.pdf"} if number == 0 else {}
         site.page(
             name,
             report(f"text {number}", title="Its own title" if name == "/6.pdf" else ""),
             content_type=_PDF,
-            headers=said,
+            headers=headers,
         )
     site.page("/7.pdf", report("the seventh"), content_type=_PDF)
     site.page("/hop", status=302, headers={"Location": "/7.pdf"})
@@ -442,10 +450,10 @@ def test_mails_have_items_of_their_own_for_what_is_attached_however_they_are_sen
     site.page("/o.eml", "A text about mails.", content_type="text/plain")
     crawls = Crawls(site, tmp_path, fetch=["html", "eml"], id=identity)
     crawls()
-    found = {path: draft for path, draft in crawls.items.items() if path != "/"}
-    assert sorted(found) == ["/m.eml", "/m.eml#plan.pdf", "/n.eml", "/n.eml#plan.pdf", "/o.eml"]
-    assert all(draft.document_id == draft.url for draft in found.values())
-    assert [found[path].title for path in ("/n.eml", "/n.eml#plan.pdf")] == ["Offer", "plan.pdf"] and found[
+    drafts = {path: draft for path, draft in crawls.items.items() if path != "/"}
+    assert sorted(drafts) == ["/m.eml", "/m.eml#plan.pdf", "/n.eml", "/n.eml#plan.pdf", "/o.eml"]
+    assert all(draft.document_id == draft.url for draft in drafts.values())
+    assert [drafts[path].title for path in ("/n.eml", "/n.eml#plan.pdf")] == ["Offer", "plan.pdf"] and drafts[
         "/o.eml"
     ].body == "A text about mails."
 
@@ -590,12 +598,12 @@ def test_a_large_file_is_stopped_at_its_headers_or_its_beginning(
         "limits": {"bytes_per_page": "4MB"},
     }
     outcome = crawl_site(SiteSource.model_validate({**keys, "fetch": FETCH}), RawStore(tmp_path), "r1")
-    reasons = {one.url.removeprefix(base): one.reason for one in outcome.failures}
+    reasons = {failure.url.removeprefix(base): failure.reason for failure in outcome.failures}
     assert reasons == {"/v.mp4x": "not_text", "/w": "not_text", "/x.pdf": "too_large"}
     assert sent.get("/v.mp4x", 0) < 4_000_000 and sent["/w"] < 4_000_000
     sent.clear()
     outcome = crawl_site(SiteSource.model_validate(keys), RawStore(tmp_path / "pages"), "r1")
-    assert {one.url.removeprefix(base): one.reason for one in outcome.failures} == {
+    assert {failure.url.removeprefix(base): failure.reason for failure in outcome.failures} == {
         "/v.mp4x": "not_text",
         "/w": "not_text",
     }
@@ -603,7 +611,7 @@ def test_a_large_file_is_stopped_at_its_headers_or_its_beginning(
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "type_name"),
     [
         ("https://x.test/a.PDF?x=1#p", "pdf"), ("https://x.test/a%2Epdf", "pdf"), ("https://x.test/?file=a.pdf", None),
         ("https://a.pdf/", None),
@@ -612,8 +620,8 @@ def test_a_large_file_is_stopped_at_its_headers_or_its_beginning(
         None), ("", None),
     ],
 )  # fmt: skip
-def test_types_by_name(name: str, found: str | None) -> None:
-    assert type_of_name(name) == found
+def test_types_by_name(name: str, type_name: str | None) -> None:
+    assert type_of_name(name) == type_name
 
 
 def test_types_by_headers_and_content() -> None:

@@ -105,8 +105,8 @@ def test_deny_wins_over_cards_and_pagination() -> None:
         "<li><a href=/i/1>1</a></li><li><a href=/i/login>2</a></li><li>no link</li><p class=next><a href='?p=2'>"
         "n</a></p>"
     )
-    found = links(body, listing=listing, pagination={"next": {"css": ".next"}}, follow={"deny": ["login"]})
-    assert found == [Link("http://x.test/i/1", "detail"), Link("http://x.test/d/p?p=2", "next")]
+    page_links = links(body, listing=listing, pagination={"next": {"css": ".next"}}, follow={"deny": ["login"]})
+    assert page_links == [Link("http://x.test/i/1", "detail"), Link("http://x.test/d/p?p=2", "next")]
 
 
 def test_what_is_denied_in_another_script_is_not_followed() -> None:

@@ -158,8 +158,8 @@ def test_another_user_is_another_requester(site: Members) -> None:
     assert len(set(prints)) == 3 and requester_fingerprint(_source(site.base)) == prints[0]
     for written in (repr(ann), str(ann.model_dump()), ann.model_dump_json()):
         assert USER not in written and PASSWORD not in written
-    told = ann.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
-    assert SiteSource.model_validate(told) == ann
+    dumped = ann.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
+    assert SiteSource.model_validate(dumped) == ann
 
 
 def test_a_single_page_is_tried_as_the_user(site: Members) -> None:
@@ -171,7 +171,7 @@ def test_a_single_page_is_tried_as_the_user(site: Members) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "form", "told"),
+    ("keys", "form", "message"),
     [
         ({"form": {"login": USER, "password": "x"}}, None, "without a form that has the fields login, password; its"),
         ({}, f'<form method="post" action="https://evil.test/">{_FIELDS}</form>', "by POST to https://evil.test/"),
@@ -180,10 +180,10 @@ def test_a_single_page_is_tried_as_the_user(site: Members) -> None:
     ],
 )  # fmt: skip
 def test_a_form_that_cannot_be_sent_is_told(
-    site: Members, tmp_path: Path, keys: dict[str, Any], form: str | None, told: str
+    site: Members, tmp_path: Path, keys: dict[str, Any], form: str | None, message: str
 ) -> None:
     site.form = form or site.form
-    with pytest.raises(CredentialRefused, match=told):
+    with pytest.raises(CredentialRefused, match=message):
         fetch_site(_source(site.base, login={**_login(site), **keys}), RawStore(tmp_path), "r1")
     assert site.sent == []
 
@@ -206,7 +206,7 @@ def test_a_login_that_does_not_answer_is_tried_again_by_the_run(site: Members, t
 
 
 @pytest.mark.parametrize(
-    ("login", "told"),
+    ("login", "message"),
     [
         ("{url: https://other.test/in, form: {u: s3cret}, check: a}", "login.url: is on none of the source's hosts"),
         ("{url: http://shop.test/in, form: {u: s3cret}, check: a}", "login.url: must be https"),
@@ -217,14 +217,14 @@ def test_a_login_that_does_not_answer_is_tried_again_by_the_run(site: Members, t
         ("{url: https://shop.test/in, form: {u: s3cret}, check: a, submit: b}", "unknown key"),
     ],
 )
-def test_what_is_declared_wrongly_is_told_with_its_line_and_no_value(tmp_path: Path, login: str, told: str) -> None:
+def test_what_is_declared_wrongly_is_told_with_its_line_and_no_value(tmp_path: Path, login: str, message: str) -> None:
     declared = tmp_path / "kb.yaml"
     declared.write_text(
         f"name: kb\nsources:\n  - name: s\n    kind: site\n    start_urls: ['https://shop.test/']\n    login: {login}\n"
     )
     with pytest.raises(DeclarationError) as caught:
         load_declaration(str(declared))
-    assert told in caught.value.message and "kb.yaml:6" in str(caught.value)
+    assert message in caught.value.message and "kb.yaml:6" in str(caught.value)
     assert "s3cret" not in f"{caught.value} {caught.value.__cause__!r}"
 
 
@@ -268,17 +268,17 @@ def test_pages_are_drawn_for_who_has_logged_in_with_a_browser(site: Members, tmp
     site.left = {"kept-1618": 100}
     site.pages["/"] = "<p id=x></p><script>x.textContent = 'stored ' + localStorage.getItem('theme')</script>"
     state = tmp_path / "state.json"
-    kept = {"name": "session", "value": "kept-1618", "domain": "127.0.0.1", "path": "/", "httpOnly": True}
-    others = {**kept, "domain": "other.test", "value": "kept-3398"}
+    cookie = {"name": "session", "value": "kept-1618", "domain": "127.0.0.1", "path": "/", "httpOnly": True}
+    others = {**cookie, "domain": "other.test", "value": "kept-3398"}
     local = [{"origin": site.base, "localStorage": [{"name": "theme", "value": "dark-2718"}]}]
-    state.write_text(json.dumps({"cookies": [kept, others], "origins": local}))
+    state.write_text(json.dumps({"cookies": [cookie, others], "origins": local}))
     render = {"wait_for": "css=main p", "timeout_s": 5, "storage_state": str(state)}
     source, raw = _source(site.base, login=None, render=render), tmp_path / "raw"
     assert "stored dark-2718" in _stored(source, raw)["/"]
     assert any("kept-1618" in got for got in site.got) and not any("kept-3398" in got for got in site.got)
     files = [path.read_bytes() for path in raw.rglob("*") if path.is_file()]
-    files += [gzip.decompress(one) for one in files if one.startswith(b"\x1f\x8b")]
-    assert files and not any(b"kept-1618" in one for one in files)
+    files += [gzip.decompress(content) for content in files if content.startswith(b"\x1f\x8b")]
+    assert files and not any(b"kept-1618" in content for content in files)
     before = requester_fingerprint(source)
     state.write_text(json.dumps({"cookies": []}))
     assert requester_fingerprint(source) != before

@@ -359,7 +359,7 @@ def test_a_defect_in_one_rule_costs_its_item_and_names_page_and_rule(monkeypatch
         "fields": {"n": {"json": "n", "type": "number"}},
         "text": "{n}",
     }
-    found = only(list(map_pages([rows], FilesSource.model_validate(declared), "en")))
-    (reject,) = found.rejects
-    assert [draft.fields["n"] for draft in found.drafts] == [12, 14]
+    extraction = only(list(map_pages([rows], FilesSource.model_validate(declared), "en")))
+    (reject,) = extraction.rejects
+    assert [draft.fields["n"] for draft in extraction.drafts] == [12, 14]
     assert reject.is_defect and (reject.field, reject.rule, reject.url) == ("n", "json: n", "rows.jsonl#L2")

@@ -41,7 +41,7 @@ from tests.forked import Forked
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReceivedRequest:
     path: str
     headers: dict[str, str]
     at: float
@@ -55,7 +55,7 @@ class Host:
 
     base: str
     answers: dict[str, list[tuple[int, dict[str, str], bytes]]] = field(default_factory=dict)
-    requests: list[Asked] = field(default_factory=list)
+    requests: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
 
     def gives(self, path: str, *statuses: int, body: bytes = b"<p>page</p>", **headers: str) -> None:
@@ -65,10 +65,10 @@ class Host:
         ]
 
     def times(self, path: str) -> list[float]:
-        return [asked.at for asked in self.requests if asked.path == path]
+        return [request.at for request in self.requests if request.path == path]
 
     def paths(self) -> list[str]:
-        return [asked.path for asked in self.requests]
+        return [request.path for request in self.requests]
 
 
 Serve = Callable[..., Host]
@@ -105,7 +105,9 @@ def _server(address: str, tls: Path | None) -> ThreadingHTTPServer:
 
         def do_GET(self) -> None:
             host.requests.append(
-                Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, time.monotonic())
+                ReceivedRequest(
+                    self.path, {name.lower(): value for name, value in self.headers.items()}, time.monotonic()
+                )
             )
             left = host.answers.get(self.path, [(404, {}, b"")])
             status, headers, body = left.pop(0) if len(left) > 1 else left[0]
@@ -138,7 +140,7 @@ def _server(address: str, tls: Path | None) -> ThreadingHTTPServer:
 
 @dataclass
 class Probed:
-    found: dict[str, dict[str, Any]]
+    pages: dict[str, dict[str, Any]]
     seconds: float
     stderr: str
 
@@ -284,8 +286,8 @@ def test_what_is_connected_to_is_what_was_checked(serve: Serve, tmp_path: Path) 
     ]
     urls = [f"http://{name}:{port}/" for name in names]
     done = probe(tmp_path, *urls, politeness={"allow_private": False})
-    assert {url: found["reason"] for url, found in done.found.items()} == dict.fromkeys(urls, "private_address")
-    assert done.found[urls[0]]["detail"].endswith(
+    assert {url: page["reason"] for url, page in done.pages.items()} == dict.fromkeys(urls, "private_address")
+    assert done.pages[urls[0]]["detail"].endswith(
         ", a loopback address; declare politeness: {allow_private: true} to fetch from it"
     )
     assert host.connections == 0
@@ -320,7 +322,7 @@ def test_redirects_and_robots_txt_lead_to_no_private_address(serve: Serve, tmp_p
         allowed_domains=domains,
         politeness={"allow_private": False, "delay_s": 0},
     )
-    assert {found["reason"] for found in done.found.values()} == {"private_address"}
+    assert {page["reason"] for page in done.pages.values()} == {"private_address"}
     assert inside.connections == 0
     assert outside.paths().count("/robots.txt") == 1
 
@@ -338,7 +340,7 @@ def test_a_proxy_of_the_environment_is_no_way_around(serve: Serve, tmp_path: Pat
         politeness=manners,
         env={"http_proxy": proxy.base, "no_proxy": ""},
     )
-    assert done.found[f"{site.base}/x"]["status"] == 200
+    assert done.pages[f"{site.base}/x"]["status"] == 200
     assert proxy.connections == 0
 
 
@@ -394,10 +396,10 @@ def test_the_language_goes_with_all_that_a_crawl_asks_for(serve: Serve, tmp_path
         host.requests.clear()
         assert crawl_site(source, raw, run_id, previous=previous).pages.fetched == 2
         assert {"/robots.txt", "/map.xml", "/", "/a"} < set(host.paths())
-        assert {asked.headers.get("accept-language") for asked in host.requests} == {
+        assert {request.headers.get("accept-language") for request in host.requests} == {
             {"fr-CA": "fr-CA,fr;q=0.9", "auto": None, "de": "de-AT"}[language]
         }
-        assert not any("if-none-match" in asked.headers for asked in host.requests)
+        assert not any("if-none-match" in request.headers for request in host.requests)
         previous = PreviousCrawls(concluded=run_id)
 
 
@@ -410,16 +412,16 @@ _SECRETS = {
 }
 
 
-def _has_credentials(asked: Asked) -> bool:
+def _has_all_credentials(request: ReceivedRequest) -> bool:
     return (
-        asked.headers.get("x-api-key") == "key-3141"
-        and asked.headers.get("cookie") == "session=cookie-5926; lang=vi"
-        and "authorization" in asked.headers
+        request.headers.get("x-api-key") == "key-3141"
+        and request.headers.get("cookie") == "session=cookie-5926; lang=vi"
+        and "authorization" in request.headers
     )
 
 
-def _has_any(asked: Asked) -> bool:
-    return bool({"x-api-key", "cookie", "authorization"} & asked.headers.keys())
+def _has_any_credential(request: ReceivedRequest) -> bool:
+    return bool({"x-api-key", "cookie", "authorization"} & request.headers.keys())
 
 
 @pytest.mark.slow
@@ -442,10 +444,10 @@ def test_credentials_go_to_the_declared_hosts_and_nowhere_else(serve: Serve, tmp
         politeness=_SECRETS,
         settings={"LOG_LEVEL": "DEBUG"},
     )
-    assert own.requests and all(_has_credentials(asked) for asked in own.requests)
+    assert own.requests and all(_has_all_credentials(request) for request in own.requests)
     assert other.paths() and port.paths() == ["/robots.txt", "/x"]
-    assert not any(_has_any(asked) for asked in [*other.requests, *port.requests])
-    assert done.found[f"{own.base}/port"]["status"] == 200
+    assert not any(_has_any_credential(request) for request in [*other.requests, *port.requests])
+    assert done.pages[f"{own.base}/port"]["status"] == 200
     assert "/page" in done.stderr and not any(
         secret in done.stderr for secret in ("key-3141", "cookie-5926", "pass-5358", "YW5uOnBhc3M")
     )
@@ -472,7 +474,7 @@ def test_a_crawl_behind_a_password_leaves_no_trace_of_it(
     )
     left: list[Path] = []
     outcome = crawl_site(source, RawStore(tmp_path), "r1", on_page=lambda *_: left.extend(jobs.iterdir()))
-    assert left == [] and outcome.pages.fetched == 1 and all(_has_credentials(asked) for asked in host.requests)
+    assert left == [] and outcome.pages.fetched == 1 and all(_has_all_credentials(request) for request in host.requests)
     written = (
         b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
         + outcome.model_dump_json().encode()
@@ -505,17 +507,17 @@ def test_who_may_see_credentials(start: str, url: str, *, may: bool) -> None:
 
 
 def test_secrets_are_masked_wherever_a_declaration_is_written() -> None:
-    one, two = (_with_password(password) for password in ("pass-5358", "another"))
+    first, second = (_with_password(password) for password in ("pass-5358", "another"))
     for written in (
-        repr(one),
-        str(one.model_dump()),
-        one.model_dump_json(),
-        one.model_dump_json(by_alias=True, exclude_defaults=True),
+        repr(first),
+        str(first.model_dump()),
+        first.model_dump_json(),
+        first.model_dump_json(by_alias=True, exclude_defaults=True),
     ):
         assert not any(secret in written for secret in ("key-3141", "cookie-5926", "pass-5358", "ann"))
-    assert one.model_dump_json() == two.model_dump_json()
-    revealed = one.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
-    assert SiteSource.model_validate(revealed) == one != two
+    assert first.model_dump_json() == second.model_dump_json()
+    revealed = first.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
+    assert SiteSource.model_validate(revealed) == first != second
 
 
 def _with_password(password: str) -> SiteSource:
@@ -526,7 +528,7 @@ def _with_password(password: str) -> SiteSource:
 
 
 @pytest.mark.parametrize(
-    ("manners", "told"),
+    ("manners", "message"),
     [
         ('headers: {X-Key: "s3cret\\r\\nHost: evil"}', "line break"),
         ("headers: {X-Key: [s3cret]}", "must be a text"),
@@ -542,7 +544,9 @@ def _with_password(password: str) -> SiteSource:
         ("auth: {user: u, passwort: s3cret}", "unknown key"),
     ],
 )
-def test_credentials_that_cannot_be_sent_are_errors_that_show_no_value(tmp_path: Path, manners: str, told: str) -> None:
+def test_credentials_that_cannot_be_sent_are_errors_that_show_no_value(
+    tmp_path: Path, manners: str, message: str
+) -> None:
     declared = tmp_path / "kb.yaml"
     declared.write_text(
         f"name: kb\nsources:\n  - {{name: s, kind: site, start_urls: ['https://shop.test/'], politeness: "
@@ -550,7 +554,7 @@ def test_credentials_that_cannot_be_sent_are_errors_that_show_no_value(tmp_path:
     )
     with pytest.raises(DeclarationError) as caught:
         load_declaration(str(declared))
-    assert told in caught.value.message
+    assert message in caught.value.message
     written = f"{caught.value} {caught.value.__cause__} {caught.value.__cause__!r}"
     assert "s3cret" not in written and "3.1415" not in written
 
@@ -580,7 +584,7 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
     # as beyond loopback; it must not quicken the pace
     throttle = {"AUTOTHROTTLE_ENABLED": True, "DOWNLOAD_DELAY": 0.01, "AUTOTHROTTLE_START_DELAY": 0.01}
     probe(tmp_path, *urls, politeness={"user_agent": "almanac (+mailto:a@b.test)"}, settings=throttle)
-    times = [asked.at for asked in slow.requests]
+    times = [request.at for request in slow.requests]
     # The first request may be late, for it has to connect; on a busy machine any other may, too, and then the next one
     # seems to follow it closely.
     assert (
@@ -588,7 +592,7 @@ def test_crawl_delay_of_our_group_is_kept_on_loopback_too(serve: Serve, tmp_path
         and times[1] - times[0] >= 0.3
         and all(at - times[1] >= 0.37 * number for number, at in enumerate(times[1:]))
     )
-    pages = [asked.at for asked in quick.requests]
+    pages = [request.at for request in quick.requests]
     assert max(pages) - min(pages) < times[-1] - times[0]
 
 
@@ -602,12 +606,12 @@ def test_retry_after_rests_the_host_and_no_other(serve: Serve, tmp_path: Path) -
         other.gives(f"/{n}")
     urls = [f"{busy.base}/0", *(f"{host.base}/{n}" for n in range(1, 20) for host in (busy, other))]
     done = probe(tmp_path, *urls, politeness={"robots": False, "per_domain": 2})
-    assert all(found["status"] == 200 for found in done.found.values())
+    assert all(page["status"] == 200 for page in done.pages.values())
     refused, again = busy.times("/0")
     assert again - refused >= 2.0
-    during = [asked for asked in busy.requests if refused + 0.2 < asked.at < refused + 1.9]
+    during = [request for request in busy.requests if refused + 0.2 < request.at < refused + 1.9]
     assert during == [], "nothing else may be asked of a host that rests"
-    assert max(asked.at for asked in other.requests) < refused + 1.5
+    assert max(request.at for request in other.requests) < refused + 1.5
 
 
 @pytest.mark.parametrize(
@@ -646,7 +650,7 @@ def test_only_what_may_go_better_is_tried_again(serve: Serve, tmp_path: Path) ->
             host.gives(f"/{status}", status)
     urls = [host.base + path for host in (busy, broken) for path in host.answers]
     done = probe(tmp_path, *urls, politeness={"robots": False, "per_domain": 16})
-    assert {found["status"] for found in done.found.values()} == {429, 503, *again, *final}
+    assert {page["status"] for page in done.pages.values()} == {429, 503, *again, *final}
     for times in [busy.times("/429"), busy.times("/503"), *(broken.times(f"/{status}") for status in again)]:
         assert len(times) == 3 and all(after - before >= 0.24 for before, after in pairwise(times))
     assert all(len(broken.times(f"/{status}")) == 1 for status in final)
@@ -661,9 +665,9 @@ def test_lost_connections_are_tried_again(serve: Serve, tmp_path: Path) -> None:
         unused.bind(("127.0.0.1", 0))
         refused = f"http://127.0.0.1:{unused.getsockname()[1]}/"
     done = probe(tmp_path, f"{closing.base}/x", refused, politeness={"robots": False})
-    assert done.found[f"{closing.base}/x"]["status"] == 200
+    assert done.pages[f"{closing.base}/x"]["status"] == 200
     assert all(after - before >= 0.24 for before, after in pairwise(closing.times("/x")))
-    assert done.found[refused]["reason"] == "DownloadConnectionRefusedError"
+    assert done.pages[refused]["reason"] == "DownloadConnectionRefusedError"
 
 
 @pytest.mark.slow
@@ -676,9 +680,9 @@ def test_time_is_up_for_those_that_wait(serve: Serve, tmp_path: Path) -> None:
     urls = [f"{slow.base}/{n}" for n in range(20)]
     done = probe(tmp_path, f"{busy.base}/x", *urls, limits={"seconds": 3})
     assert done.seconds < 60  # a hang, not a speed, is what this is about
-    assert done.found[f"{busy.base}/x"]["status"] == 503
+    assert done.pages[f"{busy.base}/x"]["status"] == 503
     assert slow.paths() == ["/robots.txt"]
-    assert all(found["reason"] is None for url, found in done.found.items() if url.startswith(slow.base))
+    assert all(page["reason"] is None for url, page in done.pages.items() if url.startswith(slow.base))
 
 
 @pytest.mark.slow
@@ -694,14 +698,14 @@ def test_a_certificate_that_cannot_be_trusted_is_final(
     host.gives("/x")
     known = {"SSL_CERT_FILE": str(certificate)} if trusted else {}
     done = probe(tmp_path, f"{host.base}/x", politeness={"robots": False}, env=known)
-    found = done.found[f"{host.base}/x"]
-    assert found["reason"] == "unreachable" and found["detail"].startswith("its certificate is not trusted")
+    page = done.pages[f"{host.base}/x"]
+    assert page["reason"] == "unreachable" and page["detail"].startswith("its certificate is not trusted")
     assert (host.requests, host.connections) == ([], 1)
     plain = serve()
     plain.gives("/old", 301, Location=f"{host.base}/x")
     led = probe(
         tmp_path, f"{plain.base}/old", politeness={"robots": False}, env=known, allowed_domains=["127.0.0.1"]
-    ).found[f"{plain.base}/old"]
+    ).pages[f"{plain.base}/old"]
     assert led["detail"].startswith(f"the certificate of {host.base}/x, to which it redirects, is not trusted")
 
 
@@ -711,7 +715,7 @@ def test_a_certificate_that_is_trusted_is_no_problem(serve: Serve, tmp_path: Pat
     host = serve(tls=certificate)
     host.gives("/x")
     assert (
-        probe(tmp_path, f"{host.base}/x", env={"SSL_CERT_FILE": str(certificate)}).found[f"{host.base}/x"]["status"]
+        probe(tmp_path, f"{host.base}/x", env={"SSL_CERT_FILE": str(certificate)}).pages[f"{host.base}/x"]["status"]
         == 200
     )
 
@@ -755,8 +759,8 @@ def test_a_long_robots_txt_counts_up_to_500_kib(serve: Serve, tmp_path: Path) ->
     for path in ("/early", "/late"):
         host.gives(path)
     done = probe(tmp_path, f"{host.base}/early", f"{host.base}/late", limits={"bytes_per_page": 1000})
-    assert done.found[f"{host.base}/early"]["detail"] == "Forbidden by robots.txt"
-    assert done.found[f"{host.base}/late"]["status"] == 200
+    assert done.pages[f"{host.base}/early"]["detail"] == "Forbidden by robots.txt"
+    assert done.pages[f"{host.base}/late"]["status"] == 200
 
 
 @pytest.mark.slow
@@ -770,7 +774,7 @@ def test_robots_txt_is_followed_through_five_redirects(
     host.gives(f"/hop{hops}", body=b"User-agent: *\nDisallow: /")
     host.gives("/x")
     done = probe(tmp_path, f"{host.base}/x")
-    assert ("status" in done.found[f"{host.base}/x"]) is allowed
+    assert ("status" in done.pages[f"{host.base}/x"]) is allowed
 
 
 @pytest.mark.slow
@@ -780,7 +784,7 @@ def test_robots_txt_without_an_answer_allows_nothing(serve: Serve, tmp_path: Pat
         url = f"http://127.0.0.2:{silent.getsockname()[1]}/"
         urls = [f"{url}{n}" for n in range(20)]
         done = probe(tmp_path, *urls, settings={"DOWNLOAD_TIMEOUT": 0.5, "RETRY_TIMES": 1})
-    assert {found["reason"] for found in done.found.values()} == {"timeout"}
+    assert {page["reason"] for page in done.pages.values()} == {"timeout"}
     assert done.seconds < 20, "the pages of such a host are not tried one after the other"
     assert host.requests == []
 

@@ -246,9 +246,9 @@ def test_what_a_file_hides_deletes_and_comments_on_is_tallied() -> None:
     hidden = "<w:r><w:rPr><w:vanish/></w:rPr><w:t>Only for us.</w:t></w:r>"
     moved = _p(_in("moveFrom", "<w:r><w:t>Moved.</w:t></w:r>")) + _p(_in("moveTo", _run("Moved.")))
     row = f"<w:tr><w:trPr><w:hidden/></w:trPr>{_cell('secret')}<w:tc>{_p(hidden)}</w:tc></w:tr>"
-    said = f'<w:comments xmlns:w="{W[1:-1]}"><w:comment>{_p(_run("Is that so?"))}</w:comment></w:comments>'
+    comments = f'<w:comments xmlns:w="{W[1:-1]}"><w:comment>{_p(_run("Is that so?"))}</w:comment></w:comments>'
     body = _p(_run("Kept."), _GONE, hidden) + moved + f"<w:tbl><w:tr>{_cell('shown')}</w:tr>{row}</w:tbl>"
-    document = read_docx(docx(body, **{"word/comments.xml": said}))
+    document = read_docx(docx(body, **{"word/comments.xml": comments}))
     assert [element.text for element in document.elements if element.text] == ["Kept.", "Moved."]
     assert document.left_out == {
         "comments": {"blocks": 1, "characters": 11},

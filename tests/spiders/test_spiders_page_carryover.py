@@ -57,20 +57,20 @@ class Crawls:
         failed: dict[str, str] | None = None,
         requester: str = "s",
         forgotten: tuple[str, ...] = (),
-        **told: Any,
+        **stats: Any,
     ) -> dict[str, str]:
         """One more crawl, which got `paths`; returns why the others that are still there keep their place."""
         self.number += 1
         run_id = f"r{self.number}"
         failures = [FailedPage(url=url(path), reason=reason) for path, reason in (failed or {}).items()]
-        self.stats = CrawlStats(source="s", **{"failures": failures, "pages": PageCounts(fetched=len(paths)), **told})
+        self.stats = CrawlStats(source="s", **{"failures": failures, "pages": PageCounts(fetched=len(paths)), **stats})
         with self.raw.journal(run_id, Head(requester)) as journal:
             for path in paths:
-                asked, _, landed = path.partition("→")
+                requested, _, landed = path.partition("→")
                 journal.add(
                     Page(
-                        url=url(landed or asked),
-                        requested_url=url(asked),
+                        url=url(landed or requested),
+                        requested_url=url(requested),
                         body=path.encode(),
                         etag='"e"',
                         fetched_at="2026-01-01T00:00:00+00:00",
@@ -88,15 +88,17 @@ class Crawls:
             )
         self.raw.stats_path(run_id).write_text(self.stats.model_dump_json())
         self.last = run_id
-        kept = {entry.url.removeprefix(_HOST): entry.kept for entry in self.raw.index(run_id).in_order() if entry.kept}
-        assert self.stats.kept == len(kept) == self.raw.index(run_id).kept and self.stats.pages.vanished == len(
+        reasons = {
+            entry.url.removeprefix(_HOST): entry.kept for entry in self.raw.index(run_id).in_order() if entry.kept
+        }
+        assert self.stats.kept == len(reasons) == self.raw.index(run_id).kept and self.stats.pages.vanished == len(
             self.stats.vanished
         )
-        return kept
+        return reasons
 
     @property
     def vanished(self) -> list[str]:
-        return [one.removeprefix(_HOST) for one in self.stats.vanished]
+        return [page_url.removeprefix(_HOST) for page_url in self.stats.vanished]
 
 
 @pytest.mark.parametrize("reason", ["server_error", "timeout", "unreachable", "error"])
@@ -137,12 +139,12 @@ def test_a_page_vanishes_after_the_declared_number_of_misses_in_a_row(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    "told", [{"finish": "pages"}, {"finish": "seconds"}, {"finish": "bytes"}, {"finish": "partial"}, {"unqueued": 3}]
+    "stats", [{"finish": "pages"}, {"finish": "seconds"}, {"finish": "bytes"}, {"finish": "partial"}, {"unqueued": 3}]
 )
-def test_a_crawl_that_was_cut_short_purges_only_what_it_saw_go(tmp_path: Path, told: dict[str, Any]) -> None:
+def test_a_crawl_that_was_cut_short_purges_only_what_it_saw_go(tmp_path: Path, stats: dict[str, Any]) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/2", "/3")
-    assert crawls("/", failed={"/1": "gone", "/2": "server_error"}, fallbacks_used=[url("/2")], **told) == {
+    assert crawls("/", failed={"/1": "gone", "/2": "server_error"}, fallbacks_used=[url("/2")], **stats) == {
         "/2": "server_error",
         "/3": "not_asked",
     }
@@ -195,13 +197,13 @@ def test_a_page_that_redirects_elsewhere_has_moved_and_one_whose_redirect_leads_
 ) -> None:
     crawls = Crawls(tmp_path)
     crawls("/", "/1", "/old→/2", "/3", "/4")
-    kept = crawls(
+    reasons = crawls(
         "/",
         "/1→/one",
         failed={"/old": "server_error", "/new": "timeout"},
         landed={url("/3"): url("/new"), url("/2"): url("/old")},
     )
-    assert kept == {"/2": "server_error", "/3": "timeout", "/4": "not_asked"} and crawls.vanished == []
+    assert reasons == {"/2": "server_error", "/3": "timeout", "/4": "not_asked"} and crawls.vanished == []
     assert crawls("/", "/one", failed={"/old": "gone"}) == {} and crawls.vanished == ["/3", "/4"]
 
 
@@ -264,8 +266,10 @@ def had(site: "Site", raw: RawStore, shop: SiteSource, *paths: str) -> None:
         for path in paths:
             answer = site.answers.get(path) or site.otherwise(path)
             body = answer.body.encode() if isinstance(answer.body, str) else answer.body
-            one = Page(site.base + path, body, content_type="text/html; charset=utf-8", requested_url=site.base + path)
-            journal.add(replace(one, etag=answer.headers.get("ETag"), fetched_at="2026-01-01T00:00:00+00:00"))
+            stored_page = Page(
+                site.base + path, body, content_type="text/html; charset=utf-8", requested_url=site.base + path
+            )
+            journal.add(replace(stored_page, etag=answer.headers.get("ETag"), fetched_at="2026-01-01T00:00:00+00:00"))
     raw.stats_path("r1").write_text(CrawlStats(source="s", pages=PageCounts(fetched=len(paths))).model_dump_json())
 
 
@@ -288,7 +292,7 @@ def serve_shop(site: "Site", pages: int = 4, per_page: int = 5) -> None:
 
 
 def prices(raw: RawStore, run_id: str, shop: Any) -> dict[str, str]:
-    drafts = [draft for found in map_pages(raw.pages(run_id), shop, "en") for draft in found.drafts]
+    drafts = [draft for extraction in map_pages(raw.pages(run_id), shop, "en") for draft in extraction.drafts]
     return {draft.fields["name"]: draft.fields["price"] for draft in drafts}
 
 
@@ -331,9 +335,9 @@ def test_listing_pages_that_fail_cost_no_item_and_end_no_pagination(loopback_sit
     assert raw.index("r3").fingerprint == raw.index("r1").fingerprint != raw.index("r2").fingerprint
 
 
-@pytest.mark.parametrize(("gone", "kept"), [([], 3), ([403], 1), ([401, 403], 0), ([401, 403, 451], 0)])
+@pytest.mark.parametrize(("gone", "kept_count"), [([], 3), ([403], 1), ([401, 403], 0), ([401, 403, 451], 0)])
 def test_pages_that_a_site_withdraws_are_gone_where_that_is_declared(
-    loopback_site: "Site", tmp_path: Path, gone: list[int], kept: int
+    loopback_site: "Site", tmp_path: Path, gone: list[int], kept_count: int
 ) -> None:
     site, raw = loopback_site, RawStore(tmp_path)
     site.page("/", links(*(f"/{n}" for n in range(6))))
@@ -344,10 +348,10 @@ def test_pages_that_a_site_withdraws_are_gone_where_that_is_declared(
     for n, status in enumerate((401, 403, 403, 404)):
         site.page(f"/{n}", "turned away", status=status)
     outcome = crawl_site(source(site, gone=gone), raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    assert (outcome.pages.failed, outcome.pages.gone) == (kept, 4 - kept)
+    assert (outcome.pages.failed, outcome.pages.gone) == (kept_count, 4 - kept_count)
     # Pages behind one that merely failed are still found by its stored copy.
     assert {page.url.removeprefix(f"{site.base}/") for page in raw.pages("r2")} >= {"", "4", "4/more", "5", "5/more"}
-    assert (outcome.kept, outcome.pages.vanished) == (kept, 4 - kept)
+    assert (outcome.kept, outcome.pages.vanished) == (kept_count, 4 - kept_count)
     assert {failure.reason for failure in outcome.failures if failure.status in gone} <= {"gone"}
 
 
@@ -378,7 +382,7 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
 
 
 @pytest.mark.parametrize(
-    ("broken", "kind", "told"),
+    ("broken", "kind", "detail"),
     [
         ('{"rows": [{"name": "2-', "application/json", "not JSON: "),
         ("<h1>Back soon</h1>", "text/html", "not JSON: "),
@@ -396,7 +400,7 @@ def test_a_front_page_that_fails_costs_nothing_and_a_dead_host_is_not_asked_for_
 )
 @pytest.mark.parametrize("pagination", [{"json": "next", "parameter": "page"}, {"parameter": "page"}])
 def test_an_api_page_that_is_no_json_or_tells_an_error_costs_no_item(
-    loopback_site: "Site", tmp_path: Path, broken: str, kind: str, told: str, pagination: dict[str, str]
+    loopback_site: "Site", tmp_path: Path, broken: str, kind: str, detail: str, pagination: dict[str, str]
 ) -> None:
     """It has failed: its items stay, and those of the pages that only it leads to, run after run."""
     site, raw = loopback_site, RawStore(tmp_path)
@@ -421,7 +425,9 @@ def test_an_api_page_that_is_no_json_or_tells_an_error_costs_no_item(
     for number in (2, 3):
         outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert (outcome.pages.failed, outcome.pages.vanished, outcome.kept) == (1, 0, 1)
-        assert [(failure.reason, failure.detail[: len(told)]) for failure in outcome.failures] == [("not_json", told)]
+        assert [(failure.reason, failure.detail[: len(detail)]) for failure in outcome.failures] == [
+            ("not_json", detail)
+        ]
         again = [
             draft.fields["name"]
             for extraction in map_pages(raw.pages(f"r{number}"), api, "en")
@@ -477,8 +483,8 @@ def test_cards_that_are_an_error_have_failed_and_a_detail_that_tells_of_one_has_
         assert (outcome.pages.present, outcome.pages.vanished) == (4 if number == 1 else 3, 0)
         assert sorted(
             draft.fields["name"]
-            for found in map_pages(raw.pages(f"r{number}"), declared, "en")
-            for draft in found.drafts
+            for extraction in map_pages(raw.pages(f"r{number}"), declared, "en")
+            for draft in extraction.drafts
         ) == ["0", "1", "2"]
 
 
@@ -618,7 +624,9 @@ def test_an_api_that_shows_a_page_to_log_in_has_failed(
         outcome = crawl_site(api, raw, f"r{number}", previous=PreviousCrawls(concluded=f"r{number - 1}"))
         assert [(failure.url, failure.reason) for failure in outcome.failures] == [(f"{site.base}/api/1", "not_json")]
         assert sorted(
-            draft.fields["name"] for found in map_pages(raw.pages(f"r{number}"), api, "en") for draft in found.drafts
+            draft.fields["name"]
+            for extraction in map_pages(raw.pages(f"r{number}"), api, "en")
+            for draft in extraction.drafts
         ) == ["1", "2"]
 
 

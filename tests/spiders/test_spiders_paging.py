@@ -69,7 +69,7 @@ def test_numbers_are_tried_until_a_page_adds_nothing(loopback_site: "Site", tmp_
     mapped = map_pages(
         RawStore(tmp_path).pages("r1"), source(site, **declared, yields="records", fields={"name": {"css": "h1"}}), "en"
     )
-    assert sorted(draft.fields["number"] for found in mapped for draft in found.drafts) == [
+    assert sorted(draft.fields["number"] for extraction in mapped for draft in extraction.drafts) == [
         "1",
         "1",
         "2",

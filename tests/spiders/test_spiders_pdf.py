@@ -52,12 +52,12 @@ def _read(body: bytes) -> str:
     ],
 )
 def test_page_numbers_go_with_their_lines_and_are_counted(texts: list[str], y: float) -> None:
-    found = read_pdf(_with(texts, y))
+    document = read_pdf(_with(texts, y))
     assert [
-        line for line in _text(found).splitlines() if any(text in line.split() or line == text for text in texts)
+        line for line in _text(document).splitlines() if any(text in line.split() or line == text for text in texts)
     ] == []
-    assert all(body in _text(found) for body in _ALL)
-    assert found.left_out == {"repeated_lines": {"blocks": 5, "characters": sum(map(len, texts))}}
+    assert all(body in _text(document) for body in _ALL)
+    assert document.left_out == {"repeated_lines": {"blocks": 5, "characters": sum(map(len, texts))}}
 
 
 def test_rows_of_many_numbers_stay_and_are_noted_once() -> None:
@@ -77,9 +77,9 @@ def test_a_page_number_apart_from_words_goes_with_those_that_other_pages_have_th
         [(60.0, _TOP, 9.0, head), (500.0, _TOP, 9.0, f"{n}"), *column(_BODIES[n - 1], x=60, top=700)]
         for n, head in enumerate(heads, start=1)
     ]
-    found = read_pdf(pdf(pages))
-    assert found.left_out["repeated_lines"] == {"blocks": 4, "characters": 2 * len("Setup 1") + 2 * len("Use 1")}
-    assert "Index" in _text(found) and "Setup" not in _text(found)
+    document = read_pdf(pdf(pages))
+    assert document.left_out["repeated_lines"] == {"blocks": 4, "characters": 2 * len("Setup 1") + 2 * len("Use 1")}
+    assert "Index" in _text(document) and "Setup" not in _text(document)
 
 
 def test_a_number_near_its_words_is_none_of_the_page() -> None:
@@ -87,8 +87,8 @@ def test_a_number_near_its_words_is_none_of_the_page() -> None:
         [(60.0, _TOP, 11.0, "Question"), (130.0, _TOP, 11.0, f"{n}"), *column(_BODIES[n - 1], x=60, top=700)]
         for n in range(1, 6)
     ]
-    found = read_pdf(pdf(pages))
-    assert [f"Question {n}" in _text(found) for n in range(1, 6)] == [True] * 5
+    document = read_pdf(pdf(pages))
+    assert [f"Question {n}" in _text(document) for n in range(1, 6)] == [True] * 5
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_a_number_near_its_words_is_none_of_the_page() -> None:
     ],
 )
 def test_what_only_looks_like_a_page_number_stays(texts: list[str], y: float, size: float) -> None:
-    found = read_pdf(_with(texts, y, size=size))
-    assert [element.text for element in found.elements if element.text in texts] == texts
-    assert found.left_out == {}
+    document = read_pdf(_with(texts, y, size=size))
+    assert [element.text for element in document.elements if element.text in texts] == texts
+    assert document.left_out == {}
 
 
 def test_the_first_and_last_rows_of_a_table_over_pages_stay() -> None:
@@ -128,9 +128,9 @@ def test_the_first_and_last_rows_of_a_table_over_pages_stay() -> None:
         ]
         for start in range(0, 40, 10)
     ]
-    found = read_pdf(pdf(pages))
-    assert [row for element in found.elements for row in element.rows if row[0] != "Name"] == rows
-    assert [element.rows[0] for element in found.elements] == [["Name", "Low", "High"]] * 4
+    document = read_pdf(pdf(pages))
+    assert [row for element in document.elements for row in element.rows if row[0] != "Name"] == rows
+    assert [element.rows[0] for element in document.elements] == [["Name", "Low", "High"]] * 4
 
 
 def test_single_figures_far_from_their_row_stay_in_it() -> None:
@@ -161,20 +161,20 @@ def test_of_what_the_file_calls_no_content_the_first_stays_and_page_numbers_go()
         "/Artifact BMC BT /F1 9 Tf 1 0 0 1 60 800 Tm (Rules of the pier) Tj ET BT /F1 9 Tf 1 0 0 1 60 788 Tm "
         "(Page {}) Tj ET EMC "
     )
-    found = read_pdf(
+    document = read_pdf(
         drawn_pdf([head.format(n + 1) + f"BT /F1 11 Tf 1 0 0 1 60 700 Tm ({_ALL[n]}) Tj ET" for n in range(5)])
     )
-    assert _text(found).count("Rules of the pier") == 1
-    assert "Page" not in _text(found)
-    assert found.left_out["repeated_lines"] == {
+    assert _text(document).count("Rules of the pier") == 1
+    assert "Page" not in _text(document)
+    assert document.left_out["repeated_lines"] == {
         "blocks": 9,
         "characters": 4 * len("Rules of the pier") + 5 * len("Page 1"),
     }
 
 
 def test_pages_that_are_all_alike_are_read() -> None:
-    found = read_pdf(pdf([column(["Bring water and a hat."]) for _ in range(4)]))
-    assert [element.text for element in found.elements] == ["Bring water and a hat."] * 4
+    document = read_pdf(pdf([column(["Bring water and a hat."]) for _ in range(4)]))
+    assert [element.text for element in document.elements] == ["Bring water and a hat."] * 4
 
 
 def test_a_paragraph_goes_on_past_lines_that_repeat() -> None:
@@ -190,12 +190,12 @@ def test_a_paragraph_goes_on_past_lines_that_repeat() -> None:
         ]
         for n in range(3)
     ]
-    found = read_pdf(pdf(pages))
+    document = read_pdf(pdf(pages))
     whole = " ".join(
         f"begins here on page {n} and is told to its end on the page {n} that comes then and" for n in range(3)
     )
-    assert [element.text for element in found.elements if "begins" in element.text] == [whole]
-    assert _text(found).count("Rules of the pier") == _text(found).count("In force") == 3
+    assert [element.text for element in document.elements if "begins" in element.text] == [whole]
+    assert _text(document).count("Rules of the pier") == _text(document).count("In force") == 3
 
 
 # Form fields
@@ -243,8 +243,8 @@ def test_a_grid_of_fields_is_a_table() -> None:
         for n, row in enumerate(cells)
         for m, cell in enumerate(row)
     ]
-    found = read_pdf(drawn_pdf(["BT /F1 11 Tf 1 0 0 1 60 700 Tm (Name) Tj 1 0 0 1 260 700 Tm (Role) Tj ET"], fields))
-    assert [element.rows for element in found.elements] == [[["Name", "Role"], *cells]]
+    document = read_pdf(drawn_pdf(["BT /F1 11 Tf 1 0 0 1 60 700 Tm (Name) Tj 1 0 0 1 260 700 Tm (Role) Tj ET"], fields))
+    assert [element.rows for element in document.elements] == [[["Name", "Role"], *cells]]
 
 
 # Headings and titles
@@ -265,10 +265,10 @@ _PROSE = "".join(
     ],
 )
 def test_a_watermark_is_text_but_no_heading(mark: str) -> None:
-    found = read_pdf(drawn_pdf([f"q {mark} Q BT /F1 16 Tf 1 0 0 1 60 740 Tm (Rules) Tj /F1 11 Tf {_PROSE} ET"]))
-    assert found.title == "Rules"
-    assert [(element.text, element.level) for element in found.elements if element.kind == "title"] == [("Rules", 1)]
-    assert found.elements[-1].text == "CONFIDENTIAL"
+    document = read_pdf(drawn_pdf([f"q {mark} Q BT /F1 16 Tf 1 0 0 1 60 740 Tm (Rules) Tj /F1 11 Tf {_PROSE} ET"]))
+    assert document.title == "Rules"
+    assert [(element.text, element.level) for element in document.elements if element.kind == "title"] == [("Rules", 1)]
+    assert document.elements[-1].text == "CONFIDENTIAL"
 
 
 @pytest.mark.parametrize("is_last", [False, True])
@@ -279,9 +279,9 @@ def test_an_initial_joins_its_word(is_last: bool) -> None:
         (84.0, 680.0, 11.0, "by the people of the village, and then"),
     ]
     lines += column(["again, as the custom of the harbour is."], x=60, top=666)
-    found = read_pdf(pdf([[*lines, initial] if is_last else [initial, *lines]]))
-    assert found.elements[0].text.startswith("Towers and walls")
-    assert all(element.kind == "text" for element in found.elements)
+    document = read_pdf(pdf([[*lines, initial] if is_last else [initial, *lines]]))
+    assert document.elements[0].text.startswith("Towers and walls")
+    assert all(element.kind == "text" for element in document.elements)
 
 
 def test_an_initial_that_is_a_word_stays_one() -> None:
@@ -299,16 +299,16 @@ def test_large_bullets_make_no_heading_and_no_title() -> None:
         for n in range(3)
         for piece in ((60.0, 500.0 - 20 * n, 16.0, "\u2022"), (75.0, 500.0 - 20 * n, 11.0, f"Keep left at buoy {n}"))
     ]
-    found = read_pdf(pdf([[*column(["What is asked of everybody in the harbour:"], x=60, top=540), *items]]))
-    assert found.title == "What is asked of everybody in the harbour:"
-    assert found.elements[-1].text == "\n".join(f"\u2022 Keep left at buoy {n}" for n in range(3))
-    assert all(element.kind == "text" for element in found.elements)
+    document = read_pdf(pdf([[*column(["What is asked of everybody in the harbour:"], x=60, top=540), *items]]))
+    assert document.title == "What is asked of everybody in the harbour:"
+    assert document.elements[-1].text == "\n".join(f"\u2022 Keep left at buoy {n}" for n in range(3))
+    assert all(element.kind == "text" for element in document.elements)
 
 
 def test_a_page_that_was_set_sideways_is_read_as_it_is_held() -> None:
     cells = "".join(f"0 1 -1 0 {100 + 18 * n} {60 + 150 * m} Tm (r{n}c{m}) Tj " for n in range(4) for m in range(4))
-    found = read_pdf(drawn_pdf([f"BT /F1 10 Tf {cells} ET"]))
-    assert [element.rows for element in found.elements] == [[[f"r{n}c{m}" for m in range(4)] for n in range(4)]]
+    document = read_pdf(drawn_pdf([f"BT /F1 10 Tf {cells} ET"]))
+    assert [element.rows for element in document.elements] == [[[f"r{n}c{m}" for m in range(4)] for n in range(4)]]
 
 
 # Raised glyphs
@@ -350,8 +350,8 @@ def test_raised_glyphs_in_a_cell_are_written_as_such() -> None:
     raised = "/F1 7 Tf 4 Ts ({}) Tj 0 Ts /F1 11 Tf"
     head = "1 0 0 1 60 700 Tm (Cells) Tj 1 0 0 1 260 700 Tm (Area) Tj"
     cells = f"{head} 1 0 0 1 60 680 Tm (10) Tj {raised.format(8)} 1 0 0 1 260 680 Tm (9 m) Tj {raised.format(2)}"
-    found = read_pdf(drawn_pdf([f"BT /F1 11 Tf {cells} ET"]))
-    assert [element.rows for element in found.elements] == [[["Cells", "Area"], ["10\u2078", "9 m\xb2"]]]
+    document = read_pdf(drawn_pdf([f"BT /F1 11 Tf {cells} ET"]))
+    assert [element.rows for element in document.elements] == [[["Cells", "Area"], ["10\u2078", "9 m\xb2"]]]
 
 
 # Words broken at line ends

@@ -52,7 +52,7 @@ def _ids(source: SiteSource, folder: Path) -> list[str]:
     raw = RawStore(folder)
     outcome = fetch_site(source, raw, "r1")
     assert outcome.failures == []
-    return [draft.document_id for found in map_pages(raw.pages("r1"), source, "en") for draft in found.drafts]
+    return [draft.document_id for extraction in map_pages(raw.pages("r1"), source, "en") for draft in extraction.drafts]
 
 
 def test_numbers_in_a_body_are_counted_until_a_page_adds_nothing(api: Posts, tmp_path: Path) -> None:
@@ -69,8 +69,8 @@ def test_offsets_and_the_values_of_start_urls_go_into_the_body(api: Posts, tmp_p
     pagination = {"parameter": "from", "first": 0, "step": 3}
     assert len(_ids(_source(api, start_urls=starts, request=body, pagination=pagination), tmp_path)) == 14
     assert {path for path, _ in api.sent} == {"/search?lang=en"}
-    asked = {(body["filter"]["kind"], body["from"]) for _, body in api.sent}
-    assert asked == {(kind, first) for kind in ("desk", "wall") for first in (0, 3, 6, 9)}
+    requests = {(body["filter"]["kind"], body["from"]) for _, body in api.sent}
+    assert requests == {(kind, first) for kind in ("desk", "wall") for first in (0, 3, 6, 9)}
 
 
 def test_a_cursor_of_the_answer_goes_into_the_next_body(api: Posts, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_pages_that_did_not_change_are_unchanged_and_a_body_that_did_is_another_
     assert (again.pages.fetched, again.pages.vanished) == (2, 1)
     others = [_source(api, request={"json": {**_NUMBERS["json"], **more}}) for more in ({"key": "x"}, {"size": 9})]
     assert all(reusable_crawl(other, raw, before) is None for other in others)
-    assert len({requester_fingerprint(one) for one in (source, *others)}) == 3
+    assert len({requester_fingerprint(declared) for declared in (source, *others)}) == 3
 
 
 def test_a_page_is_tried_by_its_url(api: Posts) -> None:
@@ -130,7 +130,7 @@ def test_a_page_that_no_token_opens_has_failed(api: Posts, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("refuses", "kind", "told"),
+    ("refuses", "kind", "message"),
     [
         ((401, {"error": "invalid_client"}), CredentialRefused, "answered 401 and gives no token: invalid_client"),
         ((200, {"error": f"no {SECRET}"}), CredentialRefused, r"answered 200 and gives no token: no \*+"),
@@ -138,10 +138,10 @@ def test_a_page_that_no_token_opens_has_failed(api: Posts, tmp_path: Path) -> No
     ],
 )
 def test_where_there_is_no_token_the_crawl_ends(
-    api: Posts, tmp_path: Path, refuses: Any, kind: type[Exception], told: str
+    api: Posts, tmp_path: Path, refuses: Any, kind: type[Exception], message: str
 ) -> None:
     api.lasts, api.refuses = 100, refuses
-    with pytest.raises(kind, match=told) as caught:
+    with pytest.raises(kind, match=message) as caught:
         fetch_site(_with_token(api), RawStore(tmp_path), "r1")
     assert "source s: politeness.oauth" in str(caught.value) and not api.sent
     assert SECRET not in f"{caught.value} {caught.value!r}"
@@ -163,13 +163,13 @@ def test_no_trace_of_a_secret_is_left(api: Posts, tmp_path: Path, capfd: pytest.
     captured = capfd.readouterr()
     written = b"".join(files).decode("utf-8", "replace") + outcome.model_dump_json() + captured.out + captured.err
     written += repr(source) + source.model_dump_json()
-    assert "L13" in written and not any(one in written for one in (SECRET, CLIENT, KEY, *api.tokens))
-    told = source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
-    assert SiteSource.model_validate(told) == source
+    assert "L13" in written and not any(secret in written for secret in (SECRET, CLIENT, KEY, *api.tokens))
+    dumped = source.model_dump(by_alias=True, mode="json", exclude_defaults=True, context=REVEALED)
+    assert SiteSource.model_validate(dumped) == source
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "message"),
     [
         ("request: {json: {a: 1}}, pagination: {parameter: b.c}", "pagination.parameter: request.json has no b.c"),
         ("request: {json: []}", "request.json"),
@@ -183,12 +183,12 @@ def test_no_trace_of_a_secret_is_left(api: Posts, tmp_path: Path, capfd: pytest.
         ),
     ],
 )
-def test_what_is_declared_wrongly_is_told_with_its_line_and_no_value(tmp_path: Path, keys: str, told: str) -> None:
+def test_what_is_declared_wrongly_is_told_with_its_line_and_no_value(tmp_path: Path, keys: str, message: str) -> None:
     declared = tmp_path / "kb.yaml"
     declared.write_text(
         f"name: kb\nsources:\n  - {{name: s, kind: site, start_urls: ['https://shop.test/'],\n    {keys}}}\n"
     )
     with pytest.raises(DeclarationError) as caught:
         load_declaration(str(declared))
-    assert told in caught.value.message and "kb.yaml:" in str(caught.value)
+    assert message in caught.value.message and "kb.yaml:" in str(caught.value)
     assert "s3cret" not in f"{caught.value} {caught.value.__cause__!r}"

@@ -89,8 +89,8 @@ def test_a_crawl_killed_anywhere_goes_on_in_the_next_run(loopback_site: "Site", 
     outcome = crawl_site(declared, raw, "r4", previous=previous)
     assert stored(raw, "r4") == stored(whole, "r0")
     assert outcome.pages == PageCounts(fetched=2 * _PAGES + 3)
-    asked = {site.base + path for path in site.requests}
-    assert len(had) >= 60 and not had & asked
+    requested = {site.base + path for path in site.requests}
+    assert len(had) >= 60 and not had & requested
     assert outcome.finish == "finished" and outcome.bytes == sum(map(len, stored(raw, "r4").values()))
 
 
@@ -187,15 +187,15 @@ def test_pages_that_redirect_to_each_other_have_failed_and_are_kept(loopback_sit
     site.page("/down", status=500)
     site.page("/gone", status=410)
     crawled = crawl_site(source(site), raw, "r2", previous=PreviousCrawls(concluded="r1"))
-    found = {
-        one.url.removeprefix(f"{site.base}/"): (one.reason, one.detail.replace(site.base, ""))
-        for one in crawled.failures
+    failures = {
+        failure.url.removeprefix(f"{site.base}/"): (failure.reason, failure.detail.replace(site.base, ""))
+        for failure in crawled.failures
     }
-    assert {name: reason for name, (reason, _) in found.items()} == {
+    assert {name: reason for name, (reason, _) in failures.items()} == {
         **dict.fromkeys(("a", "b", "c", "into"), "error"), "down": "server_error", "to-down": "server_error",
         "gone": "gone", "to-gone": "gone",
     }  # fmt: skip
-    assert "redirects in a circle" in found["a"][1] and found["to-down"][1] == "redirects to /down: server_error"
+    assert "redirects in a circle" in failures["a"][1] and failures["to-down"][1] == "redirects to /down: server_error"
     assert crawled.pages == PageCounts(fetched=2, failed=6, gone=2)
     assert {page.url.removeprefix(f"{site.base}/") for page in raw.pages("r2")} == {
         "",

@@ -79,7 +79,7 @@ def test_one_body_is_stored_once_with_the_same_bytes(tmp_path: Path) -> None:
             with raw.journal(run) as journal:
                 journal.add(page("http://x.test/a"))
     files = [list(raw.root.glob("bodies/*/*")) for raw in stores]
-    assert [len(found) for found in files] == [1, 1]
+    assert [len(paths) for paths in files] == [1, 1]
     assert files[0][0].read_bytes() == files[1][0].read_bytes()
 
 
@@ -107,7 +107,7 @@ def test_a_journal_of_another_format_counts_as_none(tmp_path: Path, head: bytes)
     path.write_bytes(head + path.read_bytes().split(b"\n", 1)[1])
     assert raw.crawls() == [] and not raw.index("r1").exists and list(raw.pages("r1")) == []
     stored(raw, "r1", b=b"b")
-    assert raw.crawls() == ["r1"] and [one.url for one in raw.pages("r1")] == ["http://x.test/b"]
+    assert raw.crawls() == ["r1"] and [stored_page.url for stored_page in raw.pages("r1")] == ["http://x.test/b"]
 
 
 def test_the_head_of_a_journal_keeps_its_names() -> None:
@@ -151,7 +151,9 @@ def test_a_store_above_another_reads_both_and_writes_to_itself_alone(tmp_path: P
     raw = RawStore(tmp_path / "above", below.root)
     stored(raw, "r2", a=b"a", b=b"b")
     assert raw.crawls() == ["r1", "r2"] and raw.stats("r1") == "{}" and raw.stats("r2") is None
-    assert [one.url for one in raw.pages("r1")] == ["http://x.test/a"] and len(list(raw.pages("r2"))) == 2
+    assert [stored_page.url for stored_page in raw.pages("r1")] == ["http://x.test/a"] and len(
+        list(raw.pages("r2"))
+    ) == 2
     assert len(names(raw.root, "bodies/*/*.gz")) == 1
     assert {path: path.read_bytes() for path in below.root.rglob("*") if path.is_file()} == before
 
@@ -161,10 +163,10 @@ def test_the_fingerprint_of_a_crawl_is_that_of_its_content(tmp_path: Path) -> No
     stored(raw, "r1", a=b"a", b=b"b")
     with raw.journal("r2") as journal:
         for name in "ba":
-            one = replace(
+            stored_page = replace(
                 page(f"http://x.test/{name}", name.encode()), fetched_at="2027-01-01T00:00:00+00:00", etag=None
             )
-            journal.add(one)
+            journal.add(stored_page)
     stored(raw, "r3", a=b"a", b=b"c")
     stored(raw, "r4", a=b"a", b=b"b")
     with raw.journal("r4") as journal:
@@ -197,10 +199,16 @@ def test_forgetting_takes_every_trace_of_a_page_and_nothing_else(tmp_path: Path)
         )
     )
     assert raw.forget([secret]) == 4
-    assert [one.url for one in raw.pages("r1")] == ["http://x.test/a", "http://x.test/b", "http://x.test/twin"]
+    assert [stored_page.url for stored_page in raw.pages("r1")] == [
+        "http://x.test/a",
+        "http://x.test/b",
+        "http://x.test/twin",
+    ]
     assert not [path for path in tmp_path.rglob("*") if path.is_file() and b"/secret" in path.read_bytes()]
     left = json.loads(raw.stats_path("r1").read_text())
-    assert [one["url"] for one in left["failures"]] == ["http://x.test/b"] and left["vanished"] == ["http://x.test/c"]
+    assert [failure["url"] for failure in left["failures"]] == ["http://x.test/b"] and left["vanished"] == [
+        "http://x.test/c"
+    ]
     assert raw.forget([secret]) == 0
 
 
@@ -255,7 +263,7 @@ def test_pruning_and_forgetting_that_are_killed_are_completed_by_the_next(tmp_pa
             with watched(die):
                 do(raw)
         except Killed:
-            assert [one.body for one in raw.pages("r2")] == [b"a"]
+            assert [stored_page.body for stored_page in raw.pages("r2")] == [b"a"]
             do(raw)
             continue
         break
@@ -277,6 +285,6 @@ def test_a_flipped_bit_in_a_journal_loses_a_line_and_gives_no_page_another_addre
         content = bytearray(whole)
         content[place] ^= 4
         path.write_bytes(content)
-        found = list(store.pages("20260101T000000-aaaaaa"))
-        assert 1 <= len(found) <= 3 and {page.url for page in found} <= set(urls), place
-        assert all(page.body == page.url.encode() for page in found)
+        stored_pages = list(store.pages("20260101T000000-aaaaaa"))
+        assert 1 <= len(stored_pages) <= 3 and {page.url for page in stored_pages} <= set(urls), place
+        assert all(page.body == page.url.encode() for page in stored_pages)

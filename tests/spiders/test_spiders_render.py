@@ -37,11 +37,13 @@ def test_true_stands_for_the_defaults_and_a_string_for_one_click() -> None:
     assert source_of(render=False).render is source_of().render is None
     render = source_of(render={"click": ["css=.a", {"on": "xpath=//b[1]", "times": 3}]}).render
     assert render is not None and render.click == [Click(on="css=.a"), Click(on="xpath=//b[1]", times=3)]
-    assert [_DRAWS in settings_for(one)["DOWNLOADER_MIDDLEWARES"] for one in (source_of(), source_of(render=True))] == [
+    assert [
+        _DRAWS in settings_for(declared)["DOWNLOADER_MIDDLEWARES"] for declared in (source_of(), source_of(render=True))
+    ] == [
         False,
         True,
     ]
-    assert len({fetching_of(source_of(render=one)) for one in (False, True, {"scroll": 1})}) == 3
+    assert len({fetching_of(source_of(render=render)) for render in (False, True, {"scroll": 1})}) == 3
 
 
 def test_another_waiting_time_makes_no_other_page() -> None:

@@ -118,8 +118,8 @@ def test_fetching_is_all_that_decides_which_pages_there_are_and_no_more() -> Non
         ({}, {"politeness": {"delay_s": 9, "per_domain": 1}}),
     ]
     same += [({"listing": card, **paged}, {"listing": {**card, "fields": {"a": {"css": "b"}}}, **paged, "match": "/x"})]
-    for one, other in same:
-        assert fetching_of(site(**one)) == fetching_of(site(**other)), other
+    for keys, other in same:
+        assert fetching_of(site(**keys)) == fetching_of(site(**other)), other
     # Where a pagination ends depends on what a page adds: the items on it, or its text where it may be one.
     differ = [
         ({}, paged),
@@ -132,5 +132,5 @@ def test_fetching_is_all_that_decides_which_pages_there_are_and_no_more() -> Non
         ({}, {"limits": {"depth": 1}}),
         ({}, {"sitemaps": ["http://x.test/s.xml"]}),
     ]
-    for one, other in differ:
-        assert fetching_of(site(**one)) != fetching_of(site(**other)), other
+    for keys, other in differ:
+        assert fetching_of(site(**keys)) != fetching_of(site(**other)), other

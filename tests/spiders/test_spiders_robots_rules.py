@@ -39,8 +39,8 @@ def rules(
     ],
 )
 def test_meta_tags_are_read_in_any_case_and_add_up(head: str, noindex: bool, nofollow: bool) -> None:
-    found = rules(f"<html><head>{head}</head><body><p>text</p></body></html>")
-    assert (bool(found.noindex), found.nofollow) == (noindex, nofollow)
+    page_rules = rules(f"<html><head>{head}</head><body><p>text</p></body></html>")
+    assert (bool(page_rules.noindex), page_rules.nofollow) == (noindex, nofollow)
 
 
 @pytest.mark.parametrize("content_type", ["application/xhtml+xml", "application/xml", "text/html"])
@@ -76,8 +76,8 @@ def test_xhtml_is_read_as_html_is(content_type: str) -> None:
     ],
 )
 def test_headers_are_read_for_all_crawlers_and_for_this_one(header: str, noindex: bool, nofollow: bool) -> None:
-    found = rules("<p>text</p>", header)
-    assert (bool(found.noindex), found.nofollow) == (noindex, nofollow)
+    page_rules = rules("<p>text</p>", header)
+    assert (bool(page_rules.noindex), page_rules.nofollow) == (noindex, nofollow)
 
 
 def test_a_header_holds_for_what_is_no_html() -> None:

@@ -142,7 +142,7 @@ def test_a_key_in_a_query_is_sent_and_left_nowhere(
     report = inspect_url(source, f"{loopback_site.base}/items?kind=a&{sent}", "en")
     written = [path.read_bytes() for path in raw.root.rglob("*") if path.is_file()]
     shown = [outcome.model_dump_json(), report.model_dump_json(), repr(source), source.model_dump_json()]
-    assert not any(b"S3CR3T" in one for one in [*written, *stored.values(), *(one.encode() for one in shown)])
+    assert not any(b"S3CR3T" in content for content in [*written, *stored.values(), *(text.encode() for text in shown)])
     again = crawl_site(source, raw, "r2", previous=PreviousCrawls(concluded="r1"))
     assert again.pages.unchanged == 3
     monkeypatch.setenv("KEY", "another")

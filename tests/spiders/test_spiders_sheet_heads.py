@@ -32,7 +32,7 @@ def _read(rows: list[list[Any]], change: Change) -> tuple[list[str], list[str], 
 
 
 def _merging(*where: str) -> Change:
-    return lambda sheet: [sheet.merge_cells(one) for one in where]
+    return lambda sheet: [sheet.merge_cells(cell_range) for cell_range in where]
 
 
 def _table(where: str, heads: int = 1) -> Change:

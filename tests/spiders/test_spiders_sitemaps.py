@@ -118,14 +118,14 @@ def test_each_form_gives_its_pages(body: str | bytes, named: list[str]) -> None:
 
 
 def test_an_index_names_sitemaps_even_without_loc() -> None:
-    found = read_sitemap(
+    sitemap = read_sitemap(
         (
             f"<sitemapindex><sitemap>\n{_BASE}?a=1&amp;b=2\n</sitemap><sitemap><loc>/b.xml</loc></sitemap>"
             "</sitemapindex>"
         ).encode(),
         _BASE,
     )
-    assert (found.sitemaps, found.pages) == ([f"{_BASE}?a=1&b=2", "http://x.test/b.xml"], [])
+    assert (sitemap.sitemaps, sitemap.pages) == ([f"{_BASE}?a=1&b=2", "http://x.test/b.xml"], [])
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_a_compressed_sitemap_that_was_cut_says_so_and_gives_no_half_url(is_xml:
     packed = gzip.compress((urlset(*urls) if is_xml else "\n".join(urls)).encode(), mtime=0)
     assert not read_sitemap(packed, _BASE).is_cut
     for length in (len(packed) // 3, len(packed) // 2, len(packed) - 20):
-        found = read_sitemap(packed[:length], _BASE)
-        assert found.is_cut and found.pages == urls[: len(found.pages)] and 100 < len(found.pages) < 2000
+        sitemap = read_sitemap(packed[:length], _BASE)
+        assert sitemap.is_cut and sitemap.pages == urls[: len(sitemap.pages)] and 100 < len(sitemap.pages) < 2000
 
 
 @pytest.mark.parametrize("end", ["", "<url><loc>http://x.test/9", "<url><loc>http://x.test/9</lo", "<url>", "</ur"])
@@ -160,9 +160,11 @@ def test_xml_without_its_end_is_cut(end: str) -> None:
     whole = urlset("http://x.test/1", "http://x.test/2")
     assert not read_sitemap(whole.encode(), _BASE).is_cut and not read_sitemap(b"<urlset/>", _BASE).is_cut
     assert not read_sitemap(whole.replace("urlset", "s:urlset").encode() + b"\n<!-- made in 3 s -->", _BASE).is_cut
-    found = read_sitemap(whole.replace("</urlset>", end).encode(), _BASE)
+    sitemap = read_sitemap(whole.replace("</urlset>", end).encode(), _BASE)
     assert (
-        found.is_cut and "http://x.test/1" in found.pages and {*found.pages} <= {"http://x.test/1", "http://x.test/2"}
+        sitemap.is_cut
+        and "http://x.test/1" in sitemap.pages
+        and {*sitemap.pages} <= {"http://x.test/1", "http://x.test/2"}
     )
 
 
@@ -170,8 +172,8 @@ def test_xml_without_its_end_is_cut(end: str) -> None:
     "end", ["</urlset xmlns='http://s.test/'>", "</sitemapindex>", "</urlset_>\n", "</x:urlset\n>"]
 )
 def test_xml_that_is_closed_with_another_end_tag_is_whole(end: str) -> None:
-    found = read_sitemap(urlset("http://x.test/1", "http://x.test/2").replace("</urlset>", end).encode(), _BASE)
-    assert (found.is_cut, found.pages) == (False, ["http://x.test/1", "http://x.test/2"])
+    sitemap = read_sitemap(urlset("http://x.test/1", "http://x.test/2").replace("</urlset>", end).encode(), _BASE)
+    assert (sitemap.is_cut, sitemap.pages) == (False, ["http://x.test/1", "http://x.test/2"])
 
 
 def test_feeds_without_their_end_are_cut() -> None:
@@ -261,8 +263,8 @@ def test_size_and_number_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         urlset("http://x.test/1", "http://x.test/2", "http://x.test/3"),
         "http://x.test/1\nhttp://x.test/2\nhttp://x.test/3",
     ):
-        found = read_sitemap(body.encode(), _BASE)
-        assert (found.pages, found.left) == (["http://x.test/1", "http://x.test/2"], 1)
+        sitemap = read_sitemap(body.encode(), _BASE)
+        assert (sitemap.pages, sitemap.left) == (["http://x.test/1", "http://x.test/2"], 1)
 
 
 @pytest.mark.slow
@@ -282,8 +284,8 @@ def test_collected_sitemaps_give_as_much_as_other_readers_find() -> None:
     """The numbers are those that the tests of crawler-commons state for these files, where they state one, and else a
     count by hand.
     """
-    found = {path.name: read_sitemap(path.read_bytes(), _BASE) for path in _COLLECTED.rglob("*.*")}
-    counts = Counter({name: len(one.pages) + len(one.sitemaps) for name, one in found.items()})
+    sitemaps_by_name = {path.name: read_sitemap(path.read_bytes(), _BASE) for path in _COLLECTED.rglob("*.*")}
+    counts = Counter({name: len(sitemap.pages) + len(sitemap.sitemaps) for name, sitemap in sitemaps_by_name.items()})
     assert counts["atom.xml"] == counts["sitemap-images.xml"] == counts["sitemap-videos-tvshow.xml"] == 1
     assert (
         counts["sitemap.ns.xml"]
@@ -300,8 +302,12 @@ def test_collected_sitemaps_give_as_much_as_other_readers_find() -> None:
         == counts["shinpaideshou-news-sitemap.xml"]
         == 3
     )
-    assert (counts["xmlSitemap.gz"], counts["sitemap.txt.gz"], len(found["sitemap.index.xml"].sitemaps)) == (5, 5, 15)
-    assert not any(url.endswith((".jpg", ".jpeg")) for one in found.values() for url in one.pages)
+    assert (counts["xmlSitemap.gz"], counts["sitemap.txt.gz"], len(sitemaps_by_name["sitemap.index.xml"].sitemaps)) == (
+        5,
+        5,
+        15,
+    )
+    assert not any(url.endswith((".jpg", ".jpeg")) for sitemap in sitemaps_by_name.values() for url in sitemap.pages)
 
 
 def test_a_declared_sitemap_is_the_whole_road(loopback_site: "Site", tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ def test_the_next_crawl_takes_the_process_that_was_started_ahead_and_the_one_aft
 ) -> None:
     start.start_ahead()
     start.start_ahead()
-    [ahead] = waiting
+    [process_ahead] = waiting
     first, second = start.crawl_process(), start.crawl_process()
-    assert first is ahead
-    assert second.pid != ahead.pid
+    assert first is process_ahead
+    assert second.pid != process_ahead.pid
     for process in (first, second):
         _ended(process)
 
@@ -56,8 +56,8 @@ def test_one_that_no_crawl_takes_ends_with_the_command(end: str) -> None:
         "import os; from almanac.spiders.crawling import crawl_start as start; start.start_ahead(); "
         f"print(start._waiting[0].pid, flush=True){end}"
     )
-    told = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    place, until = Path("/proc", told.communicate()[0].strip()), time.monotonic() + PATIENCE_S
+    starter = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    place, until = Path("/proc", starter.communicate()[0].strip()), time.monotonic() + PATIENCE_S
     while place.exists() and "State:\tZ" not in (place / "status").read_text():
         assert time.monotonic() < until
         time.sleep(0.01)

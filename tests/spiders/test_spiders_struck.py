@@ -54,14 +54,14 @@ SHOPIFY = (
 def test_the_price_is_the_current_one(markup: str, css: str) -> None:
     """For a price, for a list of prices, and in texts, fields of HTML and bodies."""
     page = f"<main><h1>Lamp</h1><p>A lamp of brass for the table, made by hand.</p>{markup}</main>"
-    found = _fields(
+    fields = _fields(
         page,
         {"one": _price(css), "all": _price(css, many=True), "text": {"css": css}, "html": {"css": css, "type": "html"}},
     )
     price = {"amount": "15.00", "currency": "$"}
-    assert (found["one"], found["all"]) == (price, [price])
+    assert (fields["one"], fields["all"]) == (price, [price])
     body = html_to_markdown(markup_of(parse_markup(page)), "all")
-    assert all("15.00" in text and "20" not in text for text in (found["text"], found["html"], body))
+    assert all("15.00" in text and "20" not in text for text in (fields["text"], fields["html"], body))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_struck_text_that_is_no_price_stays() -> None:
 )
 def test_what_follows_a_struck_price_stays(markup: str, text: str) -> None:
     """But what tells screen readers the struck price."""
-    found = _fields(f"<main>{markup}</main>", {"text": {"css": "main"}})["text"]
-    assert " ".join(found.split()) == text
+    shown = _fields(f"<main>{markup}</main>", {"text": {"css": "main"}})["text"]
+    assert " ".join(shown.split()) == text
 
 
 def test_rows_that_are_struck_out_stay_rows() -> None:

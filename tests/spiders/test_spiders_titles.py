@@ -85,7 +85,7 @@ def test_title_of_a_page(head: str, body: str, title: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "found"),
+    ("title", "expected"),
     [
         ({"css": ".name"}, "The Ferry"),
         ({"css": "h2", "attr": "id"}, "f-1"),
@@ -94,7 +94,7 @@ def test_title_of_a_page(head: str, body: str, title: str) -> None:
         ("{n}: ferry", "7: ferry"),
     ],
 )
-def test_a_declared_title_is_a_template_or_a_selector(title: object, found: str) -> None:
+def test_a_declared_title_is_a_template_or_a_selector(title: object, expected: str) -> None:
     markup = (
         "<title>Site</title><h2 id=f-1 class=name> The <i>Ferry</i> </h2><p class=n>7</p><script type=application/"
         'ld+json>{"@type": "Product", "name": "Ferry, as data"}</script>'
@@ -103,4 +103,4 @@ def test_a_declared_title_is_a_template_or_a_selector(title: object, found: str)
     source = SiteSource.model_validate({**declared, "title": title})
     page = Page(url="http://x.test/p", body=markup.encode(), content_type="text/html")
     ((draft,),) = (extraction.drafts for extraction in map_pages([page], source, "en"))
-    assert draft.title == found
+    assert draft.title == expected

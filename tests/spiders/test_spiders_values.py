@@ -620,7 +620,7 @@ def test_unix_times_are_read_where_they_are_declared(value: Any, kind: FieldType
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "told"),
+    ("value", "unit", "message"),
     [
         (1709317800000, "unix", "of the form unix_ms"),
         (1709317800, "unix_ms", "it is one of the form unix"),
@@ -634,8 +634,8 @@ def test_unix_times_are_read_where_they_are_declared(value: Any, kind: FieldType
         ("1714824000000", None, "declare `format: unix_ms`"),
     ],
 )
-def test_what_is_no_unix_time_is_refused_with_what_to_declare(value: Any, unit: str | None, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_no_unix_time_is_refused_with_what_to_declare(value: Any, unit: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         convert(value, "datetime", date_format=unit)
 
 

@@ -93,7 +93,7 @@ def test_hidden_text_is_in_no_body_and_no_field(hiding: str, tag: str) -> None:
         f"{sheet}<main><h1>Tour</h1><div class=price>149 <{tag} {hiding}>or <b>199 euros</b></{tag}> euros</div></main>"
     )
     assert shown(markup) == "Tour 149 euros"
-    found = fields(
+    field_values = fields(
         markup,
         text={"css": ".price"},
         html={"css": ".price", "type": "html"},
@@ -102,8 +102,8 @@ def test_hidden_text_is_in_no_body_and_no_field(hiding: str, tag: str) -> None:
         bold={"css": ".price b"},
         lines={"css": ".price", "process": ["split"], "many": True},
     )
-    texts = [" ".join(str(found[name]).split()) for name in ("text", "html", "joined")]
-    assert texts == ["149 euros"] * 3 and found["bold"] is None and "199" not in str(found)
+    texts = [" ".join(str(field_values[name]).split()) for name in ("text", "html", "joined")]
+    assert texts == ["149 euros"] * 3 and field_values["bold"] is None and "199" not in str(field_values)
     for body in ("main", "all", {"css": ".price"}):
         (draft,) = mapped(markup, body=body).drafts
         assert draft.body is not None and "149" in draft.body and "199" not in draft.body

@@ -29,8 +29,8 @@ _OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 
 
 def answer(body: bytes, *headers: str, length: int | None = None, status: bytes = _OK) -> bytes:
-    told = [f"Content-Length: {len(body) if length is None else length}", *headers, "Connection: close"]
-    return status + "\r\n".join(told).encode() + b"\r\n\r\n" + body
+    header_lines = [f"Content-Length: {len(body) if length is None else length}", *headers, "Connection: close"]
+    return status + "\r\n".join(header_lines).encode() + b"\r\n\r\n" + body
 
 
 def unframed(body: bytes, version: bytes) -> bytes:

@@ -12,14 +12,17 @@ from almanac.spiders.selecting.selectors import select
 _PAGE = "<ul><li class='a'>Red 12</li><li>blue 7 and 8</li><li>{}</li></ul>"
 
 
-def _found(xpath: str, last: str = "none") -> list[str]:
+def _select_texts(xpath: str, last: str = "none") -> list[str]:
     content = Content(Page("https://x.example/", _PAGE.format(last).encode(), content_type="text/html"))
-    found = select(content.selector, Selector(xpath=xpath))
-    return ["".join(one.root.itertext()) if isinstance(one.root, etree._Element) else str(one.root) for one in found]
+    selected = select(content.selector, Selector(xpath=xpath))
+    return [
+        "".join(selector.root.itertext()) if isinstance(selector.root, etree._Element) else str(selector.root)
+        for selector in selected
+    ]
 
 
 @pytest.mark.parametrize(
-    ("xpath", "found"),
+    ("xpath", "texts"),
     [
         (r"//li[re:test(., '^\w+ \d+$')]", ["Red 12"]),
         ("//li[re:test(., 'RED', 'i')]", ["Red 12"]),
@@ -31,17 +34,17 @@ def _found(xpath: str, last: str = "none") -> list[str]:
         (r"re:test(//li[9], 'x')", ["False"]),
     ],
 )
-def test_they_find_what_they_say(xpath: str, found: list[str]) -> None:
-    assert _found(xpath) == found
+def test_they_find_what_they_say(xpath: str, texts: list[str]) -> None:
+    assert _select_texts(xpath) == texts
 
 
 def test_a_text_that_takes_too_long_has_no_match_and_its_neighbours_do() -> None:
     patterns._spent.clear()
     slow = "a{1,5000}a{1,5000}b|Red"
-    assert _found(f"//li[re:test(., '{slow}')]", "a" * 5000) == ["Red 12"]
-    assert _found(f"re:replace(//li[3], '{slow}', 'g', '')", "a" * 5000) == ["a" * 5000]
+    assert _select_texts(f"//li[re:test(., '{slow}')]", "a" * 5000) == ["Red 12"]
+    assert _select_texts(f"re:replace(//li[3], '{slow}', 'g', '')", "a" * 5000) == ["a" * 5000]
     assert patterns._spent[slow] > 1
 
 
 def test_a_pattern_that_is_none_has_no_match() -> None:
-    assert _found("//li[re:test(., '(')]") == []
+    assert _select_texts("//li[re:test(., '(')]") == []
