@@ -280,12 +280,13 @@ def words_reference() -> str:
     lines = [
         "# Words that commands print",
         "",
-        "This page is written by `make docs` from `cli/words.yaml`; in the terminal, `almanac explain WORD`.",
+        "What each means, and what to do. In the terminal, `almanac explain WORD`, which also says what prints it.",
         "",
     ]
     for word in sorted(printed_words(), key=lambda one: one.name):
         name = f"**{word.name}**" + (f" (`{word.json}` in JSON)" if word.json else "")
-        lines.append(f"- {name}: {word.means} *Printed by:* {word.printed}. *What to do:* {word.do}")
+        advice = "" if word.do == "Nothing." else f" *{word.do}*"
+        lines.append(f"- {name}: {word.means}{advice}")
     return "\n".join(lines) + "\n"
 
 

@@ -41,7 +41,7 @@ EXCLUDED_LIBRARIES = {
     "jsonschema": "as pydantic",
     "pyarrow": "keeps rows as they are given",
     "cronsim": "reads schedules",
-    "psutil": "watches what reading a document takes",
+    "psutil": "watches what reading a file takes",
 }
 # Import names that differ from the name of their distribution.
 DISTRIBUTIONS = {

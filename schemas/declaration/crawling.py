@@ -91,7 +91,7 @@ class Listing(DeclaredModel):
 
 
 class Limits(ReadingLimits):
-    """Limits at which a crawl stops, and on reading the documents that it fetches."""
+    """Limits at which a crawl stops, and on reading the files that it fetches."""
 
     pages: int = Field(10_000, gt=0, description="pages of a crawl at most, those that are unchanged included")
     depth: int = Field(

@@ -65,7 +65,7 @@ class Expectation(DeclaredModel):
     the column is called `field`, all other arguments keep their names: `{expectation:
     expect_column_values_to_match_regex, field: code, regex: "^TO"}`.
 
-    An expectation on single items quarantines those that break it. One on a whole column or table
+    An expectation on single items rejects those that break it. One on a whole column or table
     (`expect_column_mean_to_be_between`, `expect_table_row_count_to_be_between`) judges what is left to publish, and its
     `severity` says what follows.
     """
@@ -145,7 +145,7 @@ class Expectation(DeclaredModel):
         _require(
             self.mostly is None or lenient,
             "mostly",
-            "goes with severity: warn or refuse; otherwise each item that breaks the expectation is quarantined",
+            "goes with severity: warn or refuse; otherwise each item that breaks the expectation is rejected",
         )
         for low, high in (("min", "max"), ("min_length", "max_length")):
             least, most = getattr(self, low), getattr(self, high)

@@ -108,14 +108,14 @@ class FieldRule(DeclaredModel):
         None,
         description=(
             "regular expression on the text; its first group is kept. No match is no value; more than 1 s "
-            "quarantines the item"
+            "rejects the item"
         ),
     )
     type: FieldType | None = Field(
         None,
         description=(
             "what the text becomes, by the notation of the language; an item where that fails is "
-            "quarantined. Of a range of prices the first one counts, no struck one; `$60K` and `1,2 "
+            "rejected. Of a range of prices the first one counts, no struck one; `$60K` and `1,2 "
             "Millionen` are written in full. A `<time>` element is read by its `datetime`. 03/04/2024 is "
             "read by language and region, plain `en` as en-US. Default: text, and JSON values as they are"
         ),
@@ -163,8 +163,8 @@ class FieldRule(DeclaredModel):
         ),
     )
     default: Any = Field(None, description="the value where nothing matched")
-    required: bool = Field(False, description="an item without it is quarantined")
-    one_of: list[Any] | None = Field(None, description="allowed values; an item with another one is quarantined")
+    required: bool = Field(False, description="an item without it is rejected")
+    one_of: list[Any] | None = Field(None, description="allowed values; an item with another one is rejected")
 
     @model_validator(mode="after")
     def _one_source_of_value(self) -> Self:

@@ -1,4 +1,4 @@
-"""Limits on reading a document: PDF, office formats, EPUB and mail."""
+"""Limits on reading a file: PDF, office formats, EPUB and mail."""
 
 from pydantic import Field
 
@@ -7,7 +7,7 @@ from almanac.schemas.declaration.sizes import Bytes
 
 
 class ReadingLimits(DeclaredModel):
-    """What reading one document may take; one that takes more is a reject."""
+    """What reading one file may take; one that takes more is a reject."""
 
     seconds_per_file: int = Field(
         60,

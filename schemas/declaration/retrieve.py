@@ -74,7 +74,7 @@ class Retrieve(DeclaredModel):
         ge=-1,
         le=1,
         description=(
-            "dense cosine from which kb-llm uses the documents; null: a relevance of .7 or, where that is "
+            "dense cosine from which kb-llm uses the hits; null: a relevance of .7 or, where that is "
             "unknown, the embedder's calibrated cosine"
         ),
     )

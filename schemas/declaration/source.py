@@ -98,12 +98,12 @@ class SiteSource(ItemRules):
             "those that its cards lead to"
         ),
     )
-    limits: Limits = Field(Limits(), description="where a crawl stops by itself, and what reading a document may take")
+    limits: Limits = Field(Limits(), description="where a crawl stops by itself, and what reading a file may take")
     fetch: list[Fetched] = Field(
         ["html"],
         description=(
-            "html: every page that is text; else documents that pages or sitemaps lead to, by the same "
-            "rules as pages, one item each. Documents of other types are counted by type"
+            "html: every page that is text; else files that pages or sitemaps lead to, by the same "
+            "rules as pages, one item each. Files of other types are counted by type"
         ),
     )
     gone: Annotated[list[Sign], BeforeValidator(_listed, json_schema_input_type=list[Sign] | Sign)] = Field(
@@ -203,12 +203,12 @@ class SiteSource(ItemRules):
 
     @model_validator(mode="after")
     def _documents_can_be_items(self) -> Self:
-        """Refuses what a document can never satisfy, instead of on each of them."""
+        """Refuses what a file can never satisfy, instead of on each of them."""
         findings = []
         if "html" not in self.fetch:
             suffixes = "|".join(sorted(self.documents)) or "pdf"
             finding = (
-                "html is missing, and pages lead to the documents; if documents alone are items, add match: "
+                "html is missing, and pages lead to the files; if files alone are items, add match: "
                 f"'\\.({suffixes})$'"
             )
             findings.append(Finding(("fetch",), finding, self.fetch))
@@ -285,7 +285,7 @@ class SiteSource(ItemRules):
 
     @property
     def documents(self) -> frozenset[str]:
-        """The types of documents that are fetched."""
+        """The types of files that are fetched."""
         return frozenset(self.fetch) - {"html"}
 
     @property

@@ -11,7 +11,7 @@ class Workspace(DeclaredModel):
     """The field that keeps workspaces apart. Its values are names, compared as they are written: `Team`, `team` and
     `team ` are three.
 
-    An item is quarantined whose workspace is no text, is blank, or would be changed by cleaning; in a list, which puts
+    An item is rejected whose workspace is no text, is blank, or would be changed by cleaning; in a list, which puts
     an item into several workspaces, each entry counts.
     """
 
@@ -20,7 +20,7 @@ class Workspace(DeclaredModel):
         description="metadata field whose value is the workspace of an item, or the list of its workspaces",
     )
     required: bool = Field(
-        False, description="refuse questions that name no workspace, and quarantine items without one"
+        False, description="refuse questions that name no workspace, and reject items without one"
     )
 
 

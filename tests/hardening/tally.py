@@ -10,9 +10,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.conftest import ROOT
 from tests.proof.base import TORTURE
@@ -44,9 +45,8 @@ class Tally:
         if finding is not None or held is False:
             self.fallen.append(f"{tried!s:.300}: {finding or 'did not hold'}")
 
-    def row(self) -> str:
-        held = f"; did not hold: {'; '.join(self.fallen[:5])}" if self.fallen else ""
-        return f"- {self.attack}: {self.tries:,}{held}".replace("\n", " ")
+    def failures(self) -> str:
+        return f"{self.attack}: did not hold: {'; '.join(self.fallen[:5])}".replace("\n", " ") if self.fallen else ""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def tallied(attack: str, promise: str, least: int) -> Iterator[Tally]:
     if TORTURE and (folder := os.environ.get("HARDENING_ROWS")):
         name = "".join(character if character.isalnum() else "-" for character in attack)
         (Path(folder) / f"{name}.json").write_text(
-            json.dumps({"attack": attack, "tries": tally.tries, "row": tally.row()}), encoding="utf-8"
+            json.dumps({"attack": attack, "tries": tally.tries, "failures": tally.failures()}), encoding="utf-8"
         )
     assert tally.fallen == [], f"{promise}: {len(tally.fallen)} of {tally.tries}: {tally.fallen[:20]}"
     assert tally.tries >= (least if TORTURE else 1), f"{tally.tries} tries of {attack}"
@@ -80,7 +80,17 @@ def _write(folder: Path) -> None:
         )
     total = f"\n{sum(row['tries'] for row in rows):,} tries in all.\n"
     before, heading, _ = PAGE.read_text(encoding="utf-8").partition(_HEADING)
-    PAGE.write_text(before + heading + _HEAD + "\n".join(row["row"] for row in rows) + "\n" + total, encoding="utf-8")
+    PAGE.write_text(before + heading + _HEAD + _list(rows) + total, encoding="utf-8")
+
+
+def _list(rows: Sequence[dict[str, Any]]) -> str:
+    """A line for each kind of attack, which is what stands before the colon of its name, with what did not hold."""
+    lines = []
+    for kind, group in groupby(rows, key=lambda row: row["attack"].partition(":")[0]):
+        attacks = list(group)
+        failures = "".join(f"; {row['failures']}" for row in attacks if row["failures"])
+        lines.append(f"- {kind}: {sum(row['tries'] for row in attacks):,}{failures}\n")
+    return "".join(lines)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def test_what_never_ends_takes_no_memory(bases: Bases) -> None:
     process = psutil.Process()
     with (
         serve_bases(bases, names=[bases.notes], body_timeout_s=0.2) as client,
-        tallied("`almanac serve`: requests without end", promise, len(_ENDLESS)) as tally,
+        tallied("Connections of `almanac serve`: requests without end", promise, len(_ENDLESS)) as tally,
     ):
         kind = {"Content-Type": "application/json"}
         assert until(lambda: client.post("/api/search", content=BODY, headers=kind).status_code == 200)
@@ -109,7 +109,7 @@ def test_health_is_told_while_many_are_connected(bases: Bases) -> None:
     with (
         serve_bases(bases, names=[bases.notes]) as client,
         ExitStack() as stack,
-        tallied("`almanac serve`: idle connections", "others are answered", 900) as tally,
+        tallied("Connections of `almanac serve`: idle connections", "others are answered", 900) as tally,
     ):
         for number in range(count):
             stack.enter_context(socket.create_connection(("127.0.0.1", client.base_url.port or 0)))
