@@ -73,7 +73,7 @@ def test_behind_a_request_that_is_broken_nothing_is_answered(port: int) -> None:
 def test_who_leaves_anywhere_in_a_request_leaves_nothing_behind(bases: Bases) -> None:
     with (
         serve_bases(bases, names=[bases.notes]) as client,
-        tallied("Connections of `almanac serve`: connections closed early", "the next is answered, nothing goes on", 300) as tally,
+        tallied("Connections of `almanac serve`: closed early", "the next is answered, nothing goes on", 300) as tally,
     ):
         port = client.base_url.port or 0
         requests = [
