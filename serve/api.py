@@ -129,25 +129,25 @@ class Api:
         for path, endpoint in (("/health", self.health), ("/ready", self.ready)):  # probes ask for the status alone
             route(path, endpoint, methods=["HEAD"], response_model_exclude_none=True, include_in_schema=False)
 
-    async def chat(self, asked: ChatRequest, request: Request) -> Any:
-        require_short([asked.message], self._settings.max_input_chars, "message")
-        require_short([one.content for one in asked.history], self._settings.max_input_chars, "history")
-        self._require_limits(asked.options.retrieval_k, asked.where)
+    async def chat(self, body: ChatRequest, request: Request) -> Any:
+        require_short([body.message], self._settings.max_input_chars, "message")
+        require_short([message.content for message in body.history], self._settings.max_input_chars, "history")
+        self._require_limits(body.options.retrieval_k, body.where)
         options: dict[str, Any] = {
-            "mode": asked.mode,
-            "history": [one.model_dump() for one in asked.history],
-            "k": asked.options.retrieval_k or self._settings.retrieval_k,
-            "temperature": self._settings.temperature
-            if asked.options.temperature is None
-            else asked.options.temperature,
-            "language": asked.options.language,
-            "workspace": _workspace(request, asked.workspace),
-            **asked.model_dump(include={"where", "floor", "version", "parts"}),
+            "mode": body.mode,
+            "history": [message.model_dump() for message in body.history],
+            "k": body.options.retrieval_k or self._settings.retrieval_k,
+            "temperature": self._settings.temperature if body.options.temperature is None else body.options.temperature,
+            "language": body.options.language,
+            "workspace": _workspace(request, body.workspace),
+            **body.model_dump(include={"where", "floor", "version", "parts"}),
         }
         caller = _caller(request)
-        if asked.stream or _EVENTS in request.headers.get("accept", ""):
-            return await self._stream(request, lambda: self._asked(caller, asked.kb), asked.message, options)
-        answer = await self._do(request, asked.kb, lambda: self._asked(caller, asked.kb).ask(asked.message, **options))
+        if body.stream or _EVENTS in request.headers.get("accept", ""):
+            return await self._stream(request, lambda: self._select_indexes(caller, body.kb), body.message, options)
+        answer = await self._do(
+            request, body.kb, lambda: self._select_indexes(caller, body.kb).ask(body.message, **options)
+        )
         self.metrics.count_answer(answer)
         return ChatAnswer.model_validate(answer.model_dump())
 
@@ -204,46 +204,51 @@ class Api:
                 else:
                     yield _event("token", {"text": piece})
 
-    async def search(self, asked: SearchRequest, request: Request) -> SearchResult:
-        require_short([asked.query], self._settings.max_input_chars, "query")
-        self._require_limits(asked.k, asked.where)
-        caller, workspace = _caller(request), _workspace(request, asked.workspace)
-        options = asked.model_dump(exclude={"query", "kb", "workspace"})
+    async def search(self, body: SearchRequest, request: Request) -> SearchResult:
+        require_short([body.query], self._settings.max_input_chars, "query")
+        self._require_limits(body.k, body.where)
+        caller, workspace = _caller(request), _workspace(request, body.workspace)
+        options = body.model_dump(exclude={"query", "kb", "workspace"})
         return await self._do(
-            request, asked.kb, lambda: self._asked(caller, asked.kb).search(asked.query, workspace=workspace, **options)
+            request,
+            body.kb,
+            lambda: self._select_indexes(caller, body.kb).search(body.query, workspace=workspace, **options),
         )
 
-    async def search_kb(self, asked: SearchKbRequest, request: Request) -> FoundChunks:
-        require_short([asked.query], self._settings.max_input_chars, "query")
-        self._require_limits(asked.top_k, None)
-        caller, workspace = _caller(request), _workspace(request, asked.workspace)
+    async def search_kb(self, body: SearchKbRequest, request: Request) -> FoundChunks:
+        require_short([body.query], self._settings.max_input_chars, "query")
+        self._require_limits(body.top_k, None)
+        caller, workspace = _caller(request), _workspace(request, body.workspace)
 
         def find() -> FoundChunks:
-            found = self._asked(caller, asked.kb).search(
-                asked.query, k=asked.top_k, workspace=workspace, parts=asked.parts
+            search_result = self._select_indexes(caller, body.kb).search(
+                body.query, k=body.top_k, workspace=workspace, parts=body.parts
             )
-            chunks = [_chunk(hit, self._catalog.index(hit.kb or found.kb).declaration.language) for hit in found.hits]
+            chunks = [
+                _chunk(hit, self._catalog.index(hit.kb or search_result.kb).declaration.language)
+                for hit in search_result.hits
+            ]
             return FoundChunks(
-                chunks=chunks, **found.model_dump(include={"kb", "version", "versions", "note", "searched"})
+                chunks=chunks, **search_result.model_dump(include={"kb", "version", "versions", "note", "searched"})
             )
 
-        return await self._do(request, asked.kb, find)
+        return await self._do(request, body.kb, find)
 
-    async def sources(self, asked: Annotated[SourcesQuery, Query()], request: Request) -> SourcesPage:
-        caller, workspace = _caller(request), _workspace(request, asked.workspace)
+    async def sources(self, query: Annotated[SourcesQuery, Query()], request: Request) -> SourcesPage:
+        caller, workspace = _caller(request), _workspace(request, query.workspace)
 
         def listed() -> SourcesPage:
-            index = self._index(caller, asked.kb)
-            with index.reading(asked.version) as retriever:
+            index = self._index(caller, query.kb)
+            with index.reading(query.version) as retriever:
                 documents, version = retriever.documents(workspace), retriever.opened.manifest.version
-            end = asked.offset + asked.limit
+            end = query.offset + query.limit
             following = end if end < len(documents) else None
             return SourcesPage(
                 kb=index.declaration.name, version=version, total=len(documents), next=following,
-                items=[ListedDocument(**row) for row in documents.slice(asked.offset, asked.limit).to_pylist()],
+                items=[ListedDocument(**row) for row in documents.slice(query.offset, query.limit).to_pylist()],
             )  # fmt: skip
 
-        return await self._do(request, asked.kb, listed)
+        return await self._do(request, query.kb, listed)
 
     async def kbs(self, request: Request) -> KnowledgeBases:
         caller = _caller(request)
@@ -259,20 +264,20 @@ class Api:
 
         return await self._do(request, None, listed)
 
-    async def versions(self, asked: Annotated[VersionsQuery, Query()], request: Request) -> Versions:
+    async def versions(self, query: Annotated[VersionsQuery, Query()], request: Request) -> Versions:
         caller = _free(request)
-        return await self._do(request, asked.kb, lambda: self._index(caller, asked.kb).versions())
+        return await self._do(request, query.kb, lambda: self._index(caller, query.kb).versions())
 
-    async def push(self, asked: PushRequest, request: Request) -> Pushed:
+    async def push(self, body: PushRequest, request: Request) -> Pushed:
         caller = _caller(request)
         return await self._do(
-            request, asked.kb, lambda: push_documents(self._catalog, caller, asked.kb, asked.source, asked.documents)
+            request, body.kb, lambda: push_documents(self._catalog, caller, body.kb, body.source, body.documents)
         )
 
-    async def remove(self, asked: RemoveRequest, request: Request) -> Pushed:
+    async def remove(self, body: RemoveRequest, request: Request) -> Pushed:
         caller = _caller(request)
         return await self._do(
-            request, asked.kb, lambda: remove_documents(self._catalog, caller, asked.kb, asked.source, asked.ids)
+            request, body.kb, lambda: remove_documents(self._catalog, caller, body.kb, body.source, body.ids)
         )
 
     async def health(self) -> Health:
@@ -311,9 +316,9 @@ class Api:
             )
         require_small_filter(where, self._settings.max_filter_depth, self._settings.max_filter_size)
 
-    def _asked(self, caller: Caller, kb: str | list[str] | None) -> PublishedIndex | SeveralIndexes:
+    def _select_indexes(self, caller: Caller, kb: str | list[str] | None) -> PublishedIndex | SeveralIndexes:
         """What a request is put to: the index of a knowledge base, or those of several. Errors as `View.index`."""
-        return self._view(caller).asked(kb if isinstance(kb, list) else [kb] if kb else [])
+        return self._view(caller).select_indexes(kb if isinstance(kb, list) else [kb] if kb else [])
 
     def _index(self, caller: Caller, kb: str | None) -> PublishedIndex:
         return self._view(caller).index(kb)
@@ -366,16 +371,16 @@ def _free(request: Request) -> Caller:
     return caller
 
 
-def _workspace(request: Request, asked: str | None) -> str | None:
+def _workspace(request: Request, workspace: str | None) -> str | None:
     held = _caller(request).workspace
-    if held is not None and asked not in (None, held):
+    if held is not None and workspace not in (None, held):
         raise ProblemDetails(
             403,
             "this key is held to another workspace",
             where="workspace",
             hint="leave workspace out: the key says which",
         )
-    return asked if held is None else held
+    return workspace if held is None else held
 
 
 def _described(index: PublishedIndex, version: str, *, counts_all: bool) -> KnowledgeBase:
@@ -392,7 +397,7 @@ def _described(index: PublishedIndex, version: str, *, counts_all: bool) -> Know
 
 
 def _chunk(hit: Hit, language: str) -> FoundChunk:
-    told = {"id": f"{hit.document_id}_{hit.ordinal}", "language": None if language == "auto" else language}
+    defaults = {"id": f"{hit.document_id}_{hit.ordinal}", "language": None if language == "auto" else language}
     own: dict[str, Any] = {
         "source": hit.document_id,
         "chunk_index": hit.ordinal,
@@ -401,7 +406,7 @@ def _chunk(hit: Hit, language: str) -> FoundChunk:
         "chunk_id": hit.chunk_id,
     }
     own |= {"kb": hit.kb} if hit.kb else {}
-    return FoundChunk(text=hit.text, metadata={**told, **hit.metadata, **own}, score=hit.score)
+    return FoundChunk(text=hit.text, metadata={**defaults, **hit.metadata, **own}, score=hit.score)
 
 
 def _event(name: str, data: dict[str, Any] | BaseModel) -> str:

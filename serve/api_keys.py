@@ -35,14 +35,14 @@ class ApiKeys:
         self._callers = tuple(callers)
 
     @classmethod
-    def of(cls, text: str, variable: str = "ALMANAC_API_KEYS") -> Self:
+    def parse(cls, text: str, variable: str = "ALMANAC_API_KEYS") -> Self:
         """Parses `ALMANAC_API_KEYS`: comma-separated entries `KEY` or `KEY:WORKSPACE`; or `ALMANAC_PUSH_KEYS`: `KEY` or
         `KEY:KB`. Spaces and line breaks around them are layout; a workspace is verbatim.
 
         Raises UsageError, with the number of the entry and never its text, for an empty key or workspace, a key that no
         header can carry, and a repeated key.
         """
-        found: dict[bytes, Caller] = {}
+        callers: dict[bytes, Caller] = {}
         entries = [entry.strip(_LAYOUT) for entry in text.split(",")] if text.strip() else []
         for number, entry in enumerate(entries, start=1):
             key, colon, workspace = (part.strip(_LAYOUT) for part in entry.partition(":"))
@@ -59,18 +59,18 @@ class ApiKeys:
                     hint=_FORM,
                 )
             digest = _digest(key)
-            if digest in found:
+            if digest in callers:
                 raise UsageError(
                     f"the key of entry {number} is there twice",
                     where=variable,
                     hint="a key is restricted to one workspace, or to none",
                 )
-            found[digest] = (
+            callers[digest] = (
                 Caller(f"key {number}", workspace or None)
                 if variable == "ALMANAC_API_KEYS"
                 else Caller(f"push key {number}", pushes=True, pushes_to=workspace.strip() or None)
             )
-        return cls(list(found.items()))
+        return cls(list(callers.items()))
 
     def __bool__(self) -> bool:
         return bool(self._callers)
@@ -86,11 +86,11 @@ class ApiKeys:
         """
         scheme, _, key = (authorization or "").partition(" ")
         digest = _digest(key.strip())
-        found = None
+        known_caller = None
         for known, caller in self._callers:
             if hmac.compare_digest(known, digest):
-                found = caller
-        return found if scheme.lower() == "bearer" else None
+                known_caller = caller
+        return known_caller if scheme.lower() == "bearer" else None
 
 
 _LAYOUT = " \t\r\n"
@@ -122,10 +122,10 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         pass
     try:
-        found = socket.getaddrinfo(host, None)
+        addresses = socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):
         return False
-    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
+    return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in addresses)
 
 
 def names_loopback(host: str | None, bound: str) -> bool:

@@ -55,19 +55,19 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
     At shutdown it closes the catalog, unless requests are still running. Raises UsageError for malformed API keys, and
     where other machines could ask without a key.
     """
-    keys = ApiKeys.of(settings.api_keys.get_secret_value())
+    keys = ApiKeys.parse(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
-    push_keys = ApiKeys.of(settings.push_keys.get_secret_value(), "ALMANAC_PUSH_KEYS")
+    push_keys = ApiKeys.parse(settings.push_keys.get_secret_value(), "ALMANAC_PUSH_KEYS")
     workers = Workers(settings)
     api = Api(catalog, settings, workers, shared)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        beside = asyncio.create_task(_keep_up(catalog, api))
+        upkeep_task = asyncio.create_task(_keep_up(catalog, api))
         yield
-        beside.cancel()
+        upkeep_task.cancel()
         with suppress(asyncio.CancelledError):
-            await beside
+            await upkeep_task
         if left := workers.close():
             _log.warning("cut_off", requests=left)
         else:
@@ -84,7 +84,9 @@ def create_app(catalog: Catalog, settings: Settings, shared: Path | None = None)
         redirect_slashes=False,
     )
     app.state.workers = workers
-    app.include_router(api.router, responses={status: _refusal(told) for status, told in _REFUSALS.items()})
+    app.include_router(
+        api.router, responses={status: _refusal(description) for status, description in _REFUSALS.items()}
+    )
     app.router.routes.extend(page_routes())
     for error in (RequestValidationError, HTTPException, ProblemDetails, AlmanacError, ClientDisconnect):
         app.add_exception_handler(error, _answer_with_problem)
@@ -133,9 +135,9 @@ def _message_of(error: HTTPException, request: Request) -> str:
     return str(error.detail)
 
 
-def _refusal(told: str) -> dict[str, Any]:
+def _refusal(description: str) -> dict[str, Any]:
     return {
-        "description": told,
+        "description": description,
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}},
     }
 

@@ -39,7 +39,7 @@ class View:
         """Indexes of the published knowledge bases that the caller may ask, by name. One that cannot be opened is left
         out, with a warning in the log.
         """
-        found = []
+        indexes = []
         for name in self._catalog.names():
             try:
                 index = self._catalog.index(name)
@@ -47,8 +47,8 @@ class View:
                 _log.warning("kb_left_out", kb=name, error=str(error))
                 continue
             if self.workspace is None or index.declaration.retrieve.workspace is not None:
-                found.append(index)
-        return found
+                indexes.append(index)
+        return indexes
 
     def index(self, kb: str | None) -> PublishedIndex:
         """Index of a knowledge base, by name, handle, file or collection; None gives the default one, for a restricted
@@ -61,15 +61,15 @@ class View:
             return self._catalog.index(kb)
         visible = {index.declaration.name: index for index in self.indexes()}
         wanted = kb or (next(iter(visible)) if len(visible) == 1 else self._catalog.default_name)
-        found = self._catalog.find(wanted) if wanted else None
-        if found is not None and found.name in visible:
-            return visible[found.name]
+        declaration = self._catalog.find(wanted) if wanted else None
+        if declaration is not None and declaration.name in visible:
+            return visible[declaration.name]
         hint = f"there are: {', '.join(visible) or 'none'}"
         if kb:
             raise NotFound("there is no such knowledge base for this caller", where="kb", hint=hint)
         raise UsageError("the request names no knowledge base", where="kb", hint=hint)
 
-    def asked(self, kbs: Sequence[str]) -> PublishedIndex | SeveralIndexes:
+    def select_indexes(self, kbs: Sequence[str]) -> PublishedIndex | SeveralIndexes:
         """What a request is put to: the index of the one knowledge base that it names, those of several, or the default
         one. Errors as `index`.
         """

@@ -80,7 +80,7 @@ class Catalog:
         self._valid: list[Declaration] = []
         self._look_at = 0.0  # by the clock that `time.monotonic` reads
         self._embedders = Embedders()
-        self._told: dict[str, str] = {}  # by name: the last logged reason why a base cannot be asked
+        self._reported: dict[str, str] = {}  # by name: the last logged reason why a base cannot be asked
         self._lock = threading.RLock()
         self._is_closed = threading.Event()
         self._begun: list[AlmanacError] | None = []  # errors of a store while the catalog is made; None afterwards
@@ -130,14 +130,14 @@ class Catalog:
         """Reasons, with a hint, why declared bases cannot be asked, by name; bases that merely have no version yet are
         left out.
         """
-        found = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
+        reasons = {path.stem: error.message for path in self._unread() if (error := self._declared[path].error)}
         for declaration in self._declarations():
             try:
                 readable_version(self.data, declaration.name)
             except AlmanacError as error:
                 error.about(declaration.handle)
-                found[declaration.name] = f"{error.message} → {error.hint}"
-        return found
+                reasons[declaration.name] = f"{error.message} → {error.hint}"
+        return reasons
 
     def _unread(self) -> list[Path]:
         """Declaration files of which no valid state has been read yet."""
@@ -179,16 +179,18 @@ class Catalog:
         """
         wanted = self.default() if kb is None else kb
         with self._lock:
-            found = self.find(wanted)
-            if found is None:
+            declaration = self.find(wanted)
+            if declaration is None:
                 raise NotFound(f"no knowledge base '{wanted[:SHOWN]}'", where="kb", hint=choices(self.names()))
-            if live_version(self.data, found.name) is None:
+            if live_version(self.data, declaration.name) is None:
                 raise NothingPublished(
-                    f"nothing is published for '{found.name}' yet", where="kb", hint=f"almanac run {found.handle}"
+                    f"nothing is published for '{declaration.name}' yet",
+                    where="kb",
+                    hint=f"almanac run {declaration.handle}",
                 )
-            declared = self._declared[found.path]
+            declared = self._declared[declaration.path]
             if declared.index is None:
-                declared.index = PublishedIndex(found, self.data, embedders=self._embedders, gives_way=True)
+                declared.index = PublishedIndex(declaration, self.data, embedders=self._embedders, gives_way=True)
             return declared.index
 
     def keep_up(self) -> list[str]:
@@ -255,8 +257,8 @@ class Catalog:
 
     def _tell(self, kb: str, error: Exception, event: str = "not_ready") -> None:
         """Logs an error, unless it is the last one logged for this base: each check meets it again."""
-        if self._told.get(kb) != str(error):
-            self._told[kb] = str(error)
+        if self._reported.get(kb) != str(error):
+            self._reported[kb] = str(error)
             _log.warning(event, kb=kb, error=str(error))
 
     def _declarations(self) -> list[Declaration]:
@@ -273,8 +275,8 @@ class Catalog:
             self._close(self._declared.pop(gone))
         for path in paths:
             self._read(path)
-        found = [self._declared[path].declaration for path in paths]
-        self._valid = list({one.name: one for one in reversed(found) if one is not None}.values())
+        declarations = (self._declared[path].declaration for path in reversed(paths))
+        self._valid = list({declaration.name: declaration for declaration in filter(None, declarations)}.values())
 
     def paths(self) -> list[Path]:
         """Files of the declarations of this catalog, valid or not."""
@@ -285,7 +287,7 @@ class Catalog:
     def _read(self, path: Path) -> None:
         """Reads a declaration that is new or has changed. An invalid one leaves the last valid state in force."""
         overlay = overlays_of(path).get(self._env) if self._env else None
-        stamp = tuple(_stamp(one) for one in (path, overlay) if one is not None)
+        stamp = tuple(_stamp(file) for file in (path, overlay) if file is not None)
         known = self._declared.get(path)
         if known is not None and known.stamp == stamp:
             return
@@ -327,7 +329,7 @@ class Catalog:
 
 def _stamp(path: Path) -> tuple[str, int, int]:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return (str(path), 0, 0)
-    return (str(path), found.st_mtime_ns, found.st_size)
+    return (str(path), status.st_mtime_ns, status.st_size)

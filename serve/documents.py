@@ -39,7 +39,7 @@ def push_documents(
 def remove_documents(catalog: Catalog, caller: Caller, kb: str, source: str | None, ids: Sequence[str | int]) -> Pushed:
     """Removes documents; what is not there is removed already. Raises as `push_documents`."""
     with _table(catalog, caller, kb, source) as (table, _, done):
-        done.removed = sum(table.drop(render(one)) for one in ids)
+        done.removed = sum(table.drop(render(document_id)) for document_id in ids)
         done.documents = len(table)
     return done
 
@@ -51,10 +51,12 @@ def _table(
     declaration = catalog.find(kb)
     if caller.pushes_to not in (None, declaration.name if declaration is not None else kb):
         raise ProblemDetails(403, "this key pushes to another knowledge base", where="kb")
-    sources = [] if declaration is None else [one for one in declaration.sources if isinstance(one, PushedSource)]
-    found = [one for one in sources if name in (None, one.name)]
-    if declaration is None or len(found) != 1:
-        there = ", ".join(one.name for one in sources) or "none"
+    sources = (
+        [] if declaration is None else [source for source in declaration.sources if isinstance(source, PushedSource)]
+    )
+    matching_sources = [source for source in sources if name in (None, source.name)]
+    if declaration is None or len(matching_sources) != 1:
+        there = ", ".join(source.name for source in sources) or "none"
         raise ProblemDetails(
             404,
             f"no one source of pushed documents '{name or ''}' in '{kb}'",
@@ -67,7 +69,7 @@ def _table(
             "this server reads from an object store, where no run would find what is pushed here",
             hint="push to a server that has the runs' data directory",
         )
-    [source] = found
+    [source] = matching_sources
     path = catalog.data.raw(declaration.name, source.name) / ROWS
     with RowTable(path) as table, table.changing():
         yield table, source, Pushed(kb=declaration.name, source=source.name, documents=0)

@@ -85,8 +85,8 @@ def run_app(
         try:
             server.run(sockets=[listening])
         finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for ending, handler in before.items():
+                signal.signal(ending, handler)
 
 
 class _Server(uvicorn.Server):
@@ -117,7 +117,7 @@ def serve_by_workers(
         UsageError: The address needs API keys, or the keys are malformed.
         OperationalError: The server cannot listen at the address, or a worker cannot start.
     """
-    require_safe_address(settings.host, ApiKeys.of(settings.api_keys.get_secret_value()))
+    require_safe_address(settings.host, ApiKeys.parse(settings.api_keys.get_secret_value()))
     with tempfile.TemporaryDirectory(prefix="almanac-serve-") as shared, _listening(settings) as listening:
         os.environ[_METRICS] = shared
         is_deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -150,8 +150,8 @@ class _Supervisor(Multiprocess):
         super().keep_subprocess_alive()
 
     def terminate_all(self) -> None:
-        for one in self.sockets:
-            one.close()
+        for listener in self.sockets:
+            listener.close()
         super().terminate_all()
 
 
@@ -197,8 +197,8 @@ def _url(settings: Settings, listening: socket.socket) -> str:
 
 def _listening(settings: Settings) -> socket.socket:
     try:
-        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
+        addresses = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = addresses[0]
         listening = socket.create_server(address[:2], family=family, backlog=256)
     except OSError as error:
         raise OperationalError(

@@ -81,26 +81,26 @@ def read_resource(view: View, uri: str) -> dict[str, Any]:
         AlmanacError: The errors of `View.index` and `PublishedIndex.reading`.
     """
     for template, read in ((_SOURCES, _sources), (_DOCUMENT, _document), (_PASSAGE, _passage)):
-        found = template.match(uri)
-        if found is not None:
-            named = {name: str(value) for name, value in found.items()}
+        variables = template.match(uri)
+        if variables is not None:
+            named = {name: str(value) for name, value in variables.items()}
             with view.index(named["kb"]).reading() as retriever:
                 about = {"kb": named["kb"], "version": retriever.opened.manifest.version}
                 return about | read(retriever, named, view.workspace)
     raise NotFound(
         f"no resource has the address {uri[:200]!r}",
-        hint=f"addresses look like {', '.join(str(one.uri_template) for one in TEMPLATES)}",
+        hint=f"addresses look like {', '.join(str(template.uri_template) for template in TEMPLATES)}",
     )
 
 
 def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
     keys = ["source", "document_id", "title", "url"]
-    found = (
+    documents = (
         retriever.opened.table(keys, retriever.access.visible(workspace))
         .group_by(keys, use_threads=False)
         .aggregate([([], "count_all")])
     )
-    page = _page("documents", found, named, _SOURCES)
+    page = _page("documents", documents, named, _SOURCES)
     page["documents"] = [
         {
             "document_id": row["document_id"],
@@ -117,8 +117,8 @@ def _sources(retriever: Retriever, named: Mapping[str, str], workspace: str | No
 
 def _document(retriever: Retriever, named: Mapping[str, str], workspace: str | None) -> dict[str, Any]:
     visible = retriever.access.visible(workspace)
-    found = retriever.opened.chunks_of(named["source"], named["document_id"])
-    own = [chunk_id for _, chunk_id in found if visible is None or chunk_id in visible]
+    chunks = retriever.opened.chunks_of(named["source"], named["document_id"])
+    own = [chunk_id for _, chunk_id in chunks if visible is None or chunk_id in visible]
     if not own:
         raise NotFound(
             f"'{named['kb']}' has no document {named['document_id'][:200]!r} in the source '{named['source'][:80]}'",
@@ -148,7 +148,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
             hint="passages change with what they say: search again for the present one",
         )
     document = {"kb": named["kb"], "source": row["source"], "document_id": row["document_id"]}
-    kept = (
+    columns = (
         "chunk_id",
         "document_id",
         "source",
@@ -164,7 +164,7 @@ def _passage(retriever: Retriever, named: Mapping[str, str], workspace: str | No
         "fetched_at",
     )
     metadata = retriever.access.metadata_for(workspace, row["metadata"])
-    return {name: row[name] for name in kept} | {"metadata": metadata, "document": _DOCUMENT.expand(document)}
+    return {name: row[name] for name in columns} | {"metadata": metadata, "document": _DOCUMENT.expand(document)}
 
 
 def _page(name: str, items: list[str] | pa.Table, named: Mapping[str, str], template: UriTemplate) -> dict[str, Any]:

@@ -70,7 +70,7 @@ Knowledge bases that are kept fresh from websites and documents. Each has a sear
 it holds; `ask` answers one question with citations. Search results name their passage, which can be read as a \
 resource, as can the list of documents. Everything is read-only."""
 _log = get_logger("almanac.mcp")
-_Found = TypeVar("_Found")
+_Outcome = TypeVar("_Outcome")
 _Context = ServerRequestContext[Workers, Any]
 
 
@@ -140,9 +140,11 @@ class KnowledgeServer(Server[Workers]):
         return ListResourceTemplatesResult(resource_templates=TEMPLATES)
 
     async def _read_resource(self, context: _Context, params: ReadResourceRequestParams) -> ReadResourceResult:
-        found = await _worked(context, partial(read_resource, self._view_of(context), params.uri))
+        resource = await _worked(context, partial(read_resource, self._view_of(context), params.uri))
         return ReadResourceResult(
-            contents=[TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(found, ensure_ascii=False))]
+            contents=[
+                TextResourceContents(uri=params.uri, mime_type=JSON, text=json.dumps(resource, ensure_ascii=False))
+            ]
         )
 
     def _view_of(self, context: _Context) -> View:
@@ -165,21 +167,23 @@ class KnowledgeServer(Server[Workers]):
     def _call(self, name: str, arguments: dict[str, Any] | None, view: View) -> CallToolResult:
         longest, workspace = self._settings.max_input_chars, view.workspace
         if name == "ask":
-            asked = read_arguments(AskArguments, arguments)
-            require_length("question", asked.question, longest)
-            require_length("history", "".join(one.content for one in asked.history), longest)
-            history = [one.model_dump() for one in asked.history]
+            ask_arguments = read_arguments(AskArguments, arguments)
+            require_length("question", ask_arguments.question, longest)
+            require_length("history", "".join(message.content for message in ask_arguments.history), longest)
+            history = [message.model_dump() for message in ask_arguments.history]
             return as_result(
-                view.asked(asked.kb).ask(asked.question, mode=asked.mode, history=history, workspace=workspace)
+                view.select_indexes(ask_arguments.kb).ask(
+                    ask_arguments.question, mode=ask_arguments.mode, history=history, workspace=workspace
+                )
             )
         searches = {search_name(index.declaration.name): index for index in view.indexes()}
         if name == SEARCH_SEVERAL and len(searches) > 1:
             several = read_arguments(SearchSeveralArguments, arguments)
             self._require_short(several)
-            found = view.asked(several.kb).search(
+            search_result = view.select_indexes(several.kb).search(
                 several.query, k=several.max_results, where=several.where, workspace=workspace
             )
-            return as_result(search_results(found))
+            return as_result(search_results(search_result))
         if name not in searches:
             raise MCPError(INVALID_PARAMS, f"no tool {name[:80]!r}\n→ there are: {', '.join([*searches, 'ask'])}")
         index = searches[name]
@@ -235,7 +239,7 @@ def http_app(server: KnowledgeServer, settings: Settings) -> ASGIApp:
 
     Raises UsageError for malformed API keys, and where other machines could ask without a key.
     """
-    keys = ApiKeys.of(settings.api_keys.get_secret_value())
+    keys = ApiKeys.parse(settings.api_keys.get_secret_value())
     require_safe_address(settings.host, keys)
     # Guard does this, and also accepts the bound address
     looked_at = TransportSecuritySettings(enable_dns_rebinding_protection=False)
@@ -243,7 +247,7 @@ def http_app(server: KnowledgeServer, settings: Settings) -> ASGIApp:
     return Guard(BodyLimits(app, settings), settings, keys, ApiKeys())
 
 
-async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
+async def _worked(context: _Context, work: Callable[[], _Outcome]) -> _Outcome:
     """Result of a request other than a tool call, computed in a worker thread. Raises MCPError: such requests fail with
     an error of the protocol.
     """
@@ -253,7 +257,7 @@ async def _worked(context: _Context, work: Callable[[], _Found]) -> _Found:
         raise MCPError(INVALID_PARAMS if problem.status < 500 else INTERNAL_ERROR, in_words(problem)) from problem
 
 
-async def _in_thread(workers: Workers, work: Callable[[], _Found]) -> _Found:
+async def _in_thread(workers: Workers, work: Callable[[], _Outcome]) -> _Outcome:
     """Runs work in a worker thread.
 
     Raises MCPError as it is, and any other error as ProblemDetails. The details of a server-side error are written to

@@ -175,12 +175,12 @@ def _offer(schema: dict[str, Any], names: list[str], default: str | None) -> Non
     """Says in the schema of a tool's arguments which knowledge bases there are: one of them, or a list where there are
     several.
     """
-    told = {"title": "Kb", "description": schema["properties"]["kb"]["description"]}
-    one = {"type": "string", "enum": names}
-    several = {"anyOf": [one, {"type": "array", "items": one, "minItems": 1}]}
+    labels = {"title": "Kb", "description": schema["properties"]["kb"]["description"]}
+    name_schema = {"type": "string", "enum": names}
+    several = {"anyOf": [name_schema, {"type": "array", "items": name_schema, "minItems": 1}]}
     schema["properties"]["kb"] = {
-        **told,
-        **(one if len(names) == 1 else several),
+        **labels,
+        **(name_schema if len(names) == 1 else several),
         **({} if default is None else {"default": default}),
     }
     if default is None:
@@ -188,7 +188,9 @@ def _offer(schema: dict[str, Any], names: list[str], default: str | None) -> Non
 
 
 def _listing(declarations: Mapping[str, Declaration]) -> str:
-    return "\n".join(f"- {name}: {_title(one)} ({_language(one)})" for name, one in declarations.items())
+    return "\n".join(
+        f"- {name}: {_title(declaration)} ({_language(declaration)})" for name, declaration in declarations.items()
+    )
 
 
 def usual_results(declaration: Declaration) -> int:
@@ -204,10 +206,11 @@ def read_arguments(model: type[_Arguments], arguments: Mapping[str, Any] | None,
     try:
         return model.model_validate({**defaults, **given})
     except ValidationError as error:
-        found = "; ".join(
-            f"{'.'.join(map(str, one['loc']))}: {one['msg']}{_found(one['input'])}" for one in error.errors()
+        findings = "; ".join(
+            f"{'.'.join(map(str, finding['loc']))}: {finding['msg']}{_say_input(finding['input'])}"
+            for finding in error.errors()
         )
-        raise UsageError(found, hint=f"it takes {', '.join(model.model_fields)}") from error
+        raise UsageError(findings, hint=f"it takes {', '.join(model.model_fields)}") from error
 
 
 def require_length(name: str, text: str, max_chars: int) -> None:
@@ -218,31 +221,32 @@ def require_length(name: str, text: str, max_chars: int) -> None:
         )
 
 
-def _found(value: Any) -> str:
+def _say_input(value: Any) -> str:
     if isinstance(value, str):
         return f"; found {len(value):,} characters"
     return f"; found {value}" if isinstance(value, int | float) else ""
 
 
-def search_results(found: SearchResult) -> SearchResults:
+def search_results(search_result: SearchResult) -> SearchResults:
     """Converts the result of a search into that of the tool, with the URI of each passage."""
     results = [
         Result(
             text=hit.readable, source=hit.url, relevance_score=hit.relevance, confidence=hit.confidence, rank=hit.rank,
             title=hit.title,
-            passage=passage_uri(hit.kb or found.kb, hit.chunk_id), metadata=hit.metadata, tags=hit.tags, kb=hit.kb,
+            passage=passage_uri(hit.kb or search_result.kb, hit.chunk_id), metadata=hit.metadata, tags=hit.tags,
+            kb=hit.kb,
         )
-        for hit in found.hits
+        for hit in search_result.hits
     ]  # fmt: skip
-    told = found.model_dump(include={"query", "kb", "version", "versions", "note", "searched"})
-    return SearchResults(total_found=len(results), results=results, **told)
+    shared_fields = search_result.model_dump(include={"query", "kb", "version", "versions", "note", "searched"})
+    return SearchResults(total_found=len(results), results=results, **shared_fields)
 
 
-def as_result(found: BaseModel) -> CallToolResult:
+def as_result(model: BaseModel) -> CallToolResult:
     """Result of a tool call, as structured content and as the same JSON in a text block, for clients that support text
     only.
     """
-    content = found.model_dump(mode="json", by_alias=True)
+    content = model.model_dump(mode="json", by_alias=True)
     return CallToolResult(
         content=[TextContent(text=json.dumps(content, ensure_ascii=False))], structured_content=content
     )
@@ -250,16 +254,16 @@ def as_result(found: BaseModel) -> CallToolResult:
 
 def as_failure(problem: ProblemDetails) -> CallToolResult:
     """Error result of a tool call, with the finding and a hint, for an agent to act on."""
-    told = {
+    content = {
         "status": "error",
-        "error": {"kind": problem.kind, "message": problem.detail, "hint": problem.told.get("hint")},
+        "error": {"kind": problem.kind, "message": problem.detail, "hint": problem.members.get("hint")},
     }
-    return CallToolResult(content=[TextContent(text=in_words(problem))], structured_content=told, is_error=True)
+    return CallToolResult(content=[TextContent(text=in_words(problem))], structured_content=content, is_error=True)
 
 
 def in_words(problem: ProblemDetails) -> str:
     """A problem as text: the finding, and the hint on a line of its own."""
-    hint = problem.told.get("hint")
+    hint = problem.members.get("hint")
     return f"{problem.detail}\n→ {hint}" if hint else problem.detail
 
 
@@ -288,9 +292,9 @@ def _search_prompt(declaration: Declaration, live: Held | None) -> str:
 
 def _example(live: Held | None, k: int) -> str:
     """A call that narrows a search down to a source of the knowledge base."""
-    asked: dict[str, Any] = {"query": "words of what is looked for", "max_results": min(k, 3)}
+    arguments: dict[str, Any] = {"query": "words of what is looked for", "max_results": min(k, 3)}
     return json.dumps(
-        asked | ({"where": {"source": live.sources[0]}} if live and live.sources else {}), ensure_ascii=False
+        arguments | ({"where": {"source": live.sources[0]}} if live and live.sources else {}), ensure_ascii=False
     )
 
 

@@ -299,11 +299,11 @@ def require_short(texts: list[str], most: int, what: str) -> None:
     """Raises ProblemDetails 422 where the texts have more than `most` characters in total. `what` is their name in the
     request.
     """
-    found = sum(map(len, texts))
-    if found > most:
+    length = sum(map(len, texts))
+    if length > most:
         raise ProblemDetails(
             422,
-            f"the {what} has {found:,} characters, and at most {most:,} are read",
+            f"the {what} has {length:,} characters, and at most {most:,} are read",
             kind="too-long",
             limit=most,
             where=what,
@@ -326,14 +326,14 @@ def require_small_filter(where: Any, depth: int, size: int) -> None:
                 kind="filter-too-large",
                 where="where",
             )
-        if any(isinstance(one, float) and not math.isfinite(one) for one in level):
+        if any(isinstance(node, float) and not math.isfinite(node) for node in level):
             raise ProblemDetails(
                 422, "a filter with a number that is not finite", kind="invalid-request", where="where"
             )
         level = [
             inner
-            for one in level
-            for inner in (one.values() if isinstance(one, dict) else one if isinstance(one, list) else ())
+            for node in level
+            for inner in (node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
         ]
 
 

@@ -64,8 +64,8 @@ class Metrics:
             multiprocess_mode="livesum",
         )
         self._looked_up = (_LiveVersions(live_versions), _Stores(stores))
-        for one in self._looked_up:
-            self.registry.register(one)
+        for collector in self._looked_up:
+            self.registry.register(collector)
 
     def count_answer(self, answer: Answer) -> None:
         self.answers.labels(answer.kb, answer.pathway, str(answer.answered).lower()).inc()
@@ -78,8 +78,8 @@ class Metrics:
                 mark_process_dead(pid, str(self._shared))  # type: ignore[no-untyped-call]
         summed = CollectorRegistry()
         MultiProcessCollector(summed, str(self._shared))  # type: ignore[no-untyped-call]
-        for one in self._looked_up:
-            summed.register(one)
+        for collector in self._looked_up:
+            summed.register(collector)
         return generate_latest(summed)
 
 
@@ -136,11 +136,11 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun, told = time.perf_counter(), {"status": 0}
+        begun, sent = time.perf_counter(), {"status": 0}
 
         async def send_on(message: Message) -> None:
             if message["type"] == "http.response.start":
-                told["status"] = message["status"]
+                sent["status"] = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS.items():
                     headers.setdefault(name, value)
@@ -149,14 +149,14 @@ class Observed:
         try:
             await self._app(scope, receive, send_on)
         except Exception:
-            if told["status"]:
+            if sent["status"]:
                 raise  # the response has begun, so the connection has to be aborted; uvicorn logs the error
             # excludes the values of variables, which include API keys
             _log.error("defect", route=route_of(scope), trace=traceback.format_exc())
             problem = ProblemDetails(500, "a defect of the server; its log has more", kind="defect")
             await problem.response(scope)(scope, receive, send_on)
         finally:
-            self._count(scope, told["status"], time.perf_counter() - begun)
+            self._count(scope, sent["status"], time.perf_counter() - begun)
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"

@@ -56,7 +56,7 @@ class ProblemDetails(Exception):
         detail: Description for the client.
         kind: Last part of the problem's `type`. Default: the name of the status.
         headers: Further headers of the response.
-        **told: Further members of the problem document, such as `hint` and `where`; those that are None are left out.
+        **members: Further members of the document, such as `hint` and `where`; those that are None are left out.
     """
 
     def __init__(
@@ -66,23 +66,23 @@ class ProblemDetails(Exception):
         *,
         kind: str | None = None,
         headers: Mapping[str, str] | None = None,
-        **told: Any,
+        **members: Any,
     ) -> None:
         super().__init__(detail)
         self.status, self.detail, self.headers = status, detail, dict(headers or {})
         self.title = HTTPStatus(status).phrase
         self.kind = (kind or self.title.lower().replace("'", "")).replace(" ", "-").replace("_", "-")
-        self.told = {name: value for name, value in told.items() if value is not None}
+        self.members = {name: value for name, value in members.items() if value is not None}
 
     def document(self, instance: str | None = None) -> dict[str, Any]:
         """The problem as a JSON object. `instance` is the path of the request."""
-        told = {
+        standard_members = {
             "type": f"urn:almanac:problem:{self.kind}",
             "title": self.title,
             "status": self.status,
             "detail": _short(self.detail),
         }
-        return {**told, **({"instance": instance} if instance else {}), **self.told}
+        return {**standard_members, **({"instance": instance} if instance else {}), **self.members}
 
     def response(self, scope: Scope) -> Response:
         """The problem as a response to the request of `scope`."""
@@ -106,9 +106,9 @@ def problem_of(error: AlmanacError, kb: str | None = None) -> ProblemDetails:
     status, instead = next((status, instead) for kind, status, instead in _STATUS if isinstance(error, kind))
     where = error.where.lstrip("-") if error.where and re.fullmatch(r"-{0,2}\w+", error.where) else None
     hint = None if error.hint and _PATH.search(error.hint) else error.hint
-    told = error.retry_after_s if isinstance(error, RateLimited) else None
+    retry_after_s = error.retry_after_s if isinstance(error, RateLimited) else None
     wait = (
-        {"Retry-After": str(_WAIT_S if told is None else math.ceil(min(told, _LONGEST_WAIT_S)))}
+        {"Retry-After": str(_WAIT_S if retry_after_s is None else math.ceil(min(retry_after_s, _LONGEST_WAIT_S)))}
         if isinstance(error, Retriable)
         else None
     )
@@ -119,9 +119,9 @@ def invalid(errors: Sequence[Any]) -> ProblemDetails:
     """Problem details of pydantic's findings in a request, at most 20, each with a JSON pointer. The values of the
     request are not repeated.
     """
-    found = [{"pointer": _pointer(error["loc"]), "detail": _short(error["msg"])} for error in errors[:20]]
-    first = f"{found[0]['pointer']}: {found[0]['detail']}" if found else "the request cannot be understood"
-    return ProblemDetails(422, first, kind="invalid-request", errors=found)
+    findings = [{"pointer": _pointer(error["loc"]), "detail": _short(error["msg"])} for error in errors[:20]]
+    first = f"{findings[0]['pointer']}: {findings[0]['detail']}" if findings else "the request cannot be understood"
+    return ProblemDetails(422, first, kind="invalid-request", errors=findings)
 
 
 def _pointer(place: Sequence[str | int]) -> str:

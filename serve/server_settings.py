@@ -112,7 +112,9 @@ class Settings(BaseSettings):
         try:
             return cls(**{name: value for name, value in options.items() if value is not None})
         except ValidationError as error:
-            findings = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg'].lower()}" for one in error.errors())
+            findings = "; ".join(
+                f"{'.'.join(map(str, finding['loc']))}: {finding['msg'].lower()}" for finding in error.errors()
+            )
             raise UsageError(
                 findings,
                 where="environment",

@@ -7,7 +7,7 @@ from typing import Any
 from almanac.schemas.results import Hit, SearchResult
 
 
-def metadata_of(found: SearchResult, hit: Hit) -> dict[str, Any]:
+def metadata_of(search_result: SearchResult, hit: Hit) -> dict[str, Any]:
     """Metadata of a framework's document: the declared fields of a hit, its own attributes, `kb` and `version`.
     Attributes take precedence over fields.
     """
@@ -25,5 +25,5 @@ def metadata_of(found: SearchResult, hit: Hit) -> dict[str, Any]:
             "fetched_at",
         )
     }
-    kb = hit.kb or found.kb
-    return {**hit.metadata, **own, "kb": kb, "version": (found.versions or {}).get(kb, found.version)}
+    kb = hit.kb or search_result.kb
+    return {**hit.metadata, **own, "kb": kb, "version": (search_result.versions or {}).get(kb, search_result.version)}

@@ -30,9 +30,10 @@ class AlmanacRetriever(BaseRetriever):
 
     # LangChain's signature
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:  # noqa: ARG002
-        found = self.index.search(
+        search_result = self.index.search(
             query, k=self.k, mode=self.mode, where=self.where, floor=self.floor, workspace=self.workspace
         )
         return [
-            Document(id=hit.chunk_id, page_content=hit.readable, metadata=metadata_of(found, hit)) for hit in found.hits
+            Document(id=hit.chunk_id, page_content=hit.readable, metadata=metadata_of(search_result, hit))
+            for hit in search_result.hits
         ]

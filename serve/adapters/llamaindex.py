@@ -47,18 +47,18 @@ class AlmanacRetriever(BaseRetriever):
         )
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._index.search(
+        search_result = self._index.search(
             query_bundle.query_str, k=self._k, mode=self._mode, where=self._where, floor=self._floor,
             workspace=self._workspace
         )  # fmt: skip
-        return [NodeWithScore(node=_node(found, hit), score=hit.relevance) for hit in found.hits]
+        return [NodeWithScore(node=_node(search_result, hit), score=hit.relevance) for hit in search_result.hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
 
 
-def _node(found: SearchResult, hit: Hit) -> TextNode:
-    metadata = metadata_of(found, hit)
+def _node(search_result: SearchResult, hit: Hit) -> TextNode:
+    metadata = metadata_of(search_result, hit)
     return TextNode(
         id_=hit.chunk_id, text=hit.readable, metadata=metadata, start_char_idx=hit.start, end_char_idx=hit.end,
         excluded_llm_metadata_keys=[name for name in metadata if name not in _FOR_THE_MODEL],

@@ -147,9 +147,9 @@ def test_what_a_page_elsewhere_asks_without_an_origin_is_refused(
 
 
 def test_keys_are_read_from_one_text() -> None:
-    keys = ApiKeys.of(" a1 , b2 : people ")
+    keys = ApiKeys.parse(" a1 , b2 : people ")
     assert bool(keys)
-    assert not ApiKeys.of("  ")
+    assert not ApiKeys.parse("  ")
     first, second = keys.caller("Bearer a1"), keys.caller("Bearer b2")
     assert first is not None
     assert second is not None
@@ -159,14 +159,14 @@ def test_keys_are_read_from_one_text() -> None:
 
 def test_the_workspace_of_a_key_is_taken_as_it_is_written() -> None:
     names = ["Alpha", "al\u200dpha", "alpha\u00a0", "alpha\u200b", "e\u0301", "é", "a:b", "ａ"]
-    keys = ApiKeys.of(",".join(f"key{number}: {name} " for number, name in enumerate(names)))
+    keys = ApiKeys.parse(",".join(f"key{number}: {name} " for number, name in enumerate(names)))
     assert [caller.workspace for number in range(len(names)) if (caller := keys.caller(f"Bearer key{number}"))] == names
 
 
 @pytest.mark.parametrize("text", ["a,,b", ":people", "a:\u2003", "a:", "a,a:people", "clé", "a b"])
 def test_keys_that_cannot_be_meant_are_refused_without_being_shown(text: str) -> None:
     with pytest.raises(UsageError) as refused:
-        ApiKeys.of(text)
+        ApiKeys.parse(text)
     assert "entry" in str(refused.value)
     assert "clé" not in str(refused.value)
 
@@ -176,7 +176,7 @@ def test_another_address_than_loopback_needs_keys() -> None:
         assert not is_loopback(host)
         with pytest.raises(UsageError, match="without API keys"):
             require_safe_address(host, ApiKeys())
-        require_safe_address(host, ApiKeys.of("key"))
+        require_safe_address(host, ApiKeys.parse("key"))
     for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
         require_safe_address(host, ApiKeys())
 
