@@ -108,11 +108,11 @@ def schema(
     """
     from almanac.schemas.declaration.json_schema import declaration_schema, overlay_schema
 
-    found = overlay_schema() if overlay else declaration_schema()
+    schema_document = overlay_schema() if overlay else declaration_schema()
     if out is None:
-        print_json(found)
+        print_json(schema_document)
     else:
-        write_file(out, _as_text(found), is_for_user=True)
+        write_file(out, _as_text(schema_document), is_for_user=True)
         say(f"{out} written")
 
 
@@ -262,9 +262,9 @@ def test_source(
     from almanac.spiders.store.raw import RawStore
 
     declaration = load_declaration(kb, env)
-    chosen = next((one for one in declaration.sources if one.name == source), None)
+    chosen = next((declared_source for declared_source in declaration.sources if declared_source.name == source), None)
     if chosen is None:
-        there = ", ".join(one.name for one in declaration.sources)
+        there = ", ".join(declared_source.name for declared_source in declaration.sources)
         raise UsageError(f"no source '{source}' in {declaration.name}", where="SOURCE", hint=f"there are: {there}")
     folder, language = declaration.path.parent, declaration.language
     if isinstance(chosen, SiteSource):
@@ -272,8 +272,8 @@ def test_source(
         report = inspect_url(chosen, start, language)
     elif isinstance(chosen, FilesSource):
         with place_of(chosen, folder) as place:
-            found = place.find((), lambda _: False)
-            first = next((one for one in found if not isinstance(one, NotRead)), None)
+            files = place.find((), lambda _: False)
+            first = next((file for file in files if not isinstance(file, NotRead)), None)
             if first is None:
                 finding, hint = f"no file matches {place.shown}", f"the glob is relative to {place.start}"
                 raise NoRecords(finding, where=f"source {source}", hint=hint)
@@ -391,18 +391,18 @@ def _source_of_file(declaration: "Declaration", path: Path, name: str | None) ->
             hint="a URL begins with http:// or https://; any other argument is the path of a file",
         )
     sources = [s for s in declaration.sources if isinstance(s, FilesSource) and name in (None, s.name)]
-    for source in (one for one in sources if one.is_local):
-        for found in find_files(declaration.path.parent, source.glob, follow_links=source.follow_links):
-            if isinstance(found, FoundFile) and path.samefile(found.path):
-                return source, found.url
+    for source in (files_source for files_source in sources if files_source.is_local):
+        for file in find_files(declaration.path.parent, source.glob, follow_links=source.follow_links):
+            if isinstance(file, FoundFile) and path.samefile(file.path):
+                return source, file.url
     if len(sources) != 1:
-        found_sources = (
+        known_sources = (
             ", ".join(f"{s.name} ({s.glob})" for s in declaration.sources if isinstance(s, FilesSource)) or "none"
         )
         raise UsageError(
             f"no files source fits {path}",
             where=str(declaration.path),
-            hint=f"--source names one; files: {found_sources}",
+            hint=f"--source names one; files: {known_sources}",
         )
     return sources[0], path.name
 
@@ -427,8 +427,8 @@ def _source_for(declaration: "Declaration", url: str, name: str | None) -> "Site
     sites = [s for s in declaration.sources if isinstance(s, SiteSource)]
     chosen = [s for s in sites if s.name == name] if name else [s for s in sites if urlsplit(url).hostname in s.domains]
     if not chosen:
-        found = ", ".join(f"{s.name} ({', '.join(s.domains)})" for s in sites) or "none"
-        raise UsageError(f"no site source fits {name or url}", where=str(declaration.path), hint=f"sites: {found}")
+        known = ", ".join(f"{s.name} ({', '.join(s.domains)})" for s in sites) or "none"
+        raise UsageError(f"no site source fits {name or url}", where=str(declaration.path), hint=f"sites: {known}")
     # The source whose items are on such pages, else one that takes any page, else the first on that host.
     return next(
         (s for s in chosen if s.match and url_matcher(s.match)(url)),

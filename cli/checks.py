@@ -77,10 +77,10 @@ def _guarded(name: str, check: Callable[[], Check]) -> Check:
 
 
 def _python() -> Check:
-    found = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    machine = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     if sys.platform != "linux":
-        return Check("python", "wrong", found, "Linux is what everything is tested for")
-    return Check("python", "ok", found)
+        return Check("python", "wrong", machine, "Linux is what everything is tested for")
+    return Check("python", "ok", machine)
 
 
 def _packages() -> Check:
@@ -98,14 +98,14 @@ def _packages() -> Check:
     }
     needed = _needed("almanac")
     if unmet := sorted(name for name, wanted in needed.items() if not wanted.is_met):
-        found = _listed(
+        summary = _listed(
             f"{name} {needed[name].version or 'missing'}, needed {needed[name].specifier or 'in any version'}"
             for name in unmet
         )
         exact = " ".join(f"{name}=={locked[name]}" if name in locked else name for name in unmet)
-        return Check("packages", "wrong", found, f"{sys.executable} -m pip install {exact}")
+        return Check("packages", "wrong", summary, f"{sys.executable} -m pip install {exact}")
     extras = ", ".join(extra for extra in get_args(Extra) if missing_package(extra) is None) or "none"
-    found = (
+    summary = (
         f"almanac {needed['almanac'].version} in {installation()}; extras: {extras}; "
         f"{len(needed.keys() & locked.keys())} packages"
     )
@@ -120,10 +120,10 @@ def _packages() -> Check:
         return Check(
             "packages",
             "note",
-            f"{found}, in other versions than the lock's: {_listed(other)}",
+            f"{summary}, in other versions than the lock's: {_listed(other)}",
             f"pip install -c {lock} takes those that are tested",
         )
-    return Check("packages", "ok", f"{found}, each at its locked version")
+    return Check("packages", "ok", f"{summary}, each at its locked version")
 
 
 def _listed(findings: Iterable[str]) -> str:
@@ -144,16 +144,18 @@ class _Needed(NamedTuple):
 @cache
 def _needed(root: str) -> dict[str, _Needed]:
     """Every package that this one needs, directly or not, by its name."""
-    found: dict[str, _Needed] = {}
+    needed: dict[str, _Needed] = {}
     waiting = [Requirement(root)]
     met: set[tuple[str, frozenset[str]]] = set()
     while waiting:
         requirement = waiting.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
         installed = _installed(name)
-        specifier = requirement.specifier & found[name].specifier if name in found else requirement.specifier
+        specifier = requirement.specifier & needed[name].specifier if name in needed else requirement.specifier
         version = None if installed is None else installed.version
-        found[name] = _Needed(version, specifier, version is not None and specifier.contains(version, prereleases=True))
+        needed[name] = _Needed(
+            version, specifier, version is not None and specifier.contains(version, prereleases=True)
+        )
         if (name, extras) in met:
             continue
         met.add((name, extras))
@@ -161,7 +163,7 @@ def _needed(root: str) -> dict[str, _Needed]:
             below = Requirement(line)
             if below.marker is None or any(below.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
                 waiting.append(below)
-    return found
+    return needed
 
 
 def _installed(name: str) -> Distribution | None:
@@ -189,8 +191,8 @@ def _models() -> Check:
     _ = find_model(Embed()).path  # raises where the default one is not whole
     files = (four_bits.WEIGHTS, four_bits.TOKENIZER)
     if missing := [file.package for file in files if _installed(file.package) is None]:
-        found = f"{four_bits.MODEL} is not installed: {', '.join(missing)}"
-        return Check("models", "note", found, how_to_install("multilingual"))
+        finding = f"{four_bits.MODEL} is not installed: {', '.join(missing)}"
+        return Check("models", "note", finding, how_to_install("multilingual"))
     for file in files:
         file.find()
     return Check("models", "ok", f"{' and '.join(BUNDLED)} are installed")
@@ -231,21 +233,21 @@ def _disk(data: DataDir) -> Check:
     free = shutil.disk_usage(there).free
     largest = max(_live_sizes(data), default=0)
     needed = max(_LEAST_FREE, 2 * largest)
-    found = f"{free / _GIB:.1f} GiB free; the largest live version takes {largest / _GIB:.1f} GiB"
+    space = f"{free / _GIB:.1f} GiB free; the largest live version takes {largest / _GIB:.1f} GiB"
     if free < needed:
         return Check(
             "disk",
             "wrong",
-            found,
+            space,
             f"{needed / _GIB:.1f} GiB should be free: almanac prune KB takes away old versions, --data DIR goes "
             "elsewhere",
         )
-    return Check("disk", "ok", found)
+    return Check("disk", "ok", space)
 
 
 def _nearest(path: Path) -> Path:
     """A path that is there: this one, or the nearest above it."""
-    return next(one for one in (path, *path.parents) if one.exists())
+    return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
 
 
 def _live_sizes(data: DataDir) -> Iterator[int]:
@@ -274,7 +276,7 @@ def _file_system(data: DataDir) -> Check:
     if not there.is_dir():
         return Check("data", "wrong", f"{data.root}: {there} is no folder", mend)
     kind = _kind_of(there)
-    found = f"{data.root} on {kind}"
+    place = f"{data.root} on {kind}"
     try:
         with tempfile.TemporaryDirectory(prefix=".doctor-", dir=there) as name:
             _try_file_system(Path(name))
@@ -282,19 +284,19 @@ def _file_system(data: DataDir) -> Check:
         return Check(
             "data",
             "wrong",
-            f"{found}: {error}",
+            f"{place}: {error}",
             "mend its permissions, or choose another data directory: --data DIR or ALMANAC_DATA",
         )
     except (OSError, sqlite3.Error) as error:
-        return Check("data", "wrong", f"{found}: {error}", mend)
+        return Check("data", "wrong", f"{place}: {error}", mend)
     if _SHARED.search(kind):
         return Check(
             "data",
             "note",
-            f"{found}: a file system that machines share; only one of them may write this data directory",
+            f"{place}: a file system that machines share; only one of them may write this data directory",
             mend,
         )
-    return Check("data", "ok", f"{found}: locks, synced renames, exchanged folders and SQLite work")
+    return Check("data", "ok", f"{place}: locks, synced renames, exchanged folders and SQLite work")
 
 
 def _try_file_system(folder: Path) -> None:
@@ -306,10 +308,10 @@ def _try_file_system(folder: Path) -> None:
     exchange(folder / "a", folder / "b")
     if not (folder / "b" / "file").exists():
         raise OSError("folders do not exchange their places")
-    with (folder / "lock").open("wb") as one, (folder / "lock").open("wb") as other:
-        fcntl.flock(one, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with (folder / "lock").open("wb") as first, (folder / "lock").open("wb") as second:
+        fcntl.flock(first, fcntl.LOCK_EX | fcntl.LOCK_NB)
         try:
-            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(second, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pass
         else:
@@ -339,12 +341,12 @@ def _versions(project: Project, data: DataDir) -> Check:
     for path in project.declarations():
         with suppress(AlmanacError):  # said above
             handles[load_as_served(path, environment()[0]).name] = path.stem
-    found, unreadable, hints = [], [], []
+    live_versions, unreadable, hints = [], [], []
     for index_dir in sorted(data.root.glob("index/*/")):
         kb = index_dir.name
         try:
             if version := current_version(index_dir):
-                found.append(f"{kb} {read_manifest(index_dir, version).version}")
+                live_versions.append(f"{kb} {read_manifest(index_dir, version).version}")
         except AlmanacError as error:
             unreadable.append(error.message)
             error.about(handles.get(kb, "KB"))
@@ -352,22 +354,22 @@ def _versions(project: Project, data: DataDir) -> Check:
             hints.append(f"{error.hint}{declared}")
     if unreadable:
         return Check("versions", "wrong", "; ".join(unreadable), "; ".join(dict.fromkeys(hints)))
-    return Check("versions", "ok", ", ".join(found) or "nothing is published yet")
+    return Check("versions", "ok", ", ".join(live_versions) or "nothing is published yet")
 
 
 def _sources(project: Project) -> Check:
     """Whether what declared sources need is there."""
     from almanac.cli.source_needs import unmet_needs
 
-    found, hints, kinds = [], [], set()
+    unmet, hints, kinds = [], [], set()
     for declaration in _declared(project):
         for source in declaration.sources:
             kinds.add(source.kind)
             for missing, hint in unmet_needs(source, declaration.path.parent):
-                found.append(f"{source.name} of {declaration.name}: {missing}")
+                unmet.append(f"{source.name} of {declaration.name}: {missing}")
                 hints.append(hint)
-    if found:
-        return Check("sources", "wrong", _listed(found), "; ".join(dict.fromkeys(hints)))
+    if unmet:
+        return Check("sources", "wrong", _listed(unmet), "; ".join(dict.fromkeys(hints)))
     return Check(
         "sources", "ok", f"what they need is here: {', '.join(sorted(kinds))}" if kinds else "none is declared"
     )
@@ -379,23 +381,25 @@ def _browser(project: Project) -> Check:
     """
     from almanac.spiders.crawling import chromium
 
-    found, missing, needing = chromium.find_chromium(), missing_package("render"), list(_rendering(project))
+    browser, missing, needing = chromium.find_chromium(), missing_package("render"), list(_rendering(project))
     declared = f"; declared by {', '.join(needing)}"
-    if found is not None and missing is None:
-        if needing and (said := chromium.failure_to_start(found)) is not None:
-            finding, hint = chromium.why_it_does_not_start(said)
+    if browser is not None and missing is None:
+        if needing and (failure := chromium.failure_to_start(browser)) is not None:
+            finding, hint = chromium.why_it_does_not_start(failure)
             return Check("chromium", "wrong", finding + declared, hint)
         return Check(
-            "chromium", "ok", found if chromium.has_sandbox() else f"{found}, which has no sandbox where root starts it"
+            "chromium",
+            "ok",
+            browser if chromium.has_sandbox() else f"{browser}, which has no sandbox where root starts it",
         )
     lacks = (
         f"none on PATH; sites with render need one{'' if missing is None else f', and {missing}'}"
-        if found is None
-        else f"{found}; {missing}"
+        if browser is None
+        else f"{browser}; {missing}"
     )
     hint = "; ".join(
         [
-            *([chromium.HOW_TO_GET_CHROMIUM] if found is None else []),
+            *([chromium.HOW_TO_GET_CHROMIUM] if browser is None else []),
             *([how_to_install("render")] if missing is not None else []),
         ]
     )

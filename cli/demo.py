@@ -179,5 +179,5 @@ def _ask(kb: str, folder: DataDir, questions: tuple[str, str]) -> "tuple[bool, R
 
 
 def _measured(kb: str, _is_well: bool, recall: "Recall", k: int) -> tuple[object, ...]:
-    found = f"{recall.recall:.0%}" if recall.recall is not None else None
-    return (kb, recall.questions, k, found)
+    recalled = f"{recall.recall:.0%}" if recall.recall is not None else None
+    return (kb, recall.questions, k, recalled)

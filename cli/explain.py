@@ -49,23 +49,23 @@ def explain(
     words = printed_words()
     if not word:
         if as_json:
-            print_json({"words": [one._asdict() for one in words]})
+            print_json({"words": [entry._asdict() for entry in words]})
             return
-        say(textwrap.fill(", ".join(sorted(one.name for one in words)), width()))
+        say(textwrap.fill(", ".join(sorted(entry.name for entry in words)), width()))
         say("  → almanac explain WORD")
         return
-    asked = " ".join(word).lower().replace("_", " ")
-    found = next((one for one in words if {asked, asked.removesuffix("s")} & one.answers_to()), None)
-    if found is None:
+    wanted = " ".join(word).lower().replace("_", " ")
+    entry = next((entry for entry in words if {wanted, wanted.removesuffix("s")} & entry.answers_to()), None)
+    if entry is None:
         from almanac.schemas.declaration.near_words import did_you_mean
 
-        close = did_you_mean(asked, [one.name for one in words])
+        close = did_you_mean(wanted, [entry.name for entry in words])
         raise UsageError(
-            f"commands print no word '{asked}'{close}", where="WORD", hint="almanac explain lists those there are"
+            f"commands print no word '{wanted}'{close}", where="WORD", hint="almanac explain lists those there are"
         )
     if as_json:
-        print_json(found._asdict())
+        print_json(entry._asdict())
         return
-    say(found.name + (f" ({found.json} in JSON)" if found.json else ""))
-    for line in (found.means, f"Printed by: {found.printed}", f"What to do: {found.do}"):
+    say(entry.name + (f" ({entry.json} in JSON)" if entry.json else ""))
+    for line in (entry.means, f"Printed by: {entry.printed}", f"What to do: {entry.do}"):
         say(textwrap.fill(line, width(), initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False))

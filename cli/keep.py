@@ -48,9 +48,9 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
 
     place = _locate(kb, env, data)
     name, index_dir = place.name, place.index_dir
-    found = stored.report_versions(index_dir)
+    report = stored.report_versions(index_dir)
     if as_json:
-        print_json(found)
+        print_json(report)
         return
     table: list[tuple[object, ...]] = [
         (
@@ -64,13 +64,13 @@ def versions(kb: KB, env: Env = None, data: Data = None, as_json: Json = False) 
             r.size_mb,
             r.digest[:8],
         )
-        for r in found.versions
+        for r in report.versions
     ]
     columns = ["version", "state", "created", "last live", "records", "docs", "chunks", "MB", "digest"]
-    read = [_readers(index_dir, r.version) for r in found.versions]
+    read = [_readers(index_dir, r.version) for r in report.versions]
     if any(read):
         columns.append("read now")
-        table = [(*row, said) for row, said in zip(table, read, strict=True)]
+        table = [(*row, readers) for row, readers in zip(table, read, strict=True)]
     print_table(name, columns, table)
     if altered := altered_publications(index_dir):
         say(f"{', '.join(altered)}: a publication that cannot be read\n  → {ALTERED}")
@@ -204,12 +204,12 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
-    found = stored.resolve_version(index_dir, version)
+    resolved = stored.resolve_version(index_dir, version)
     while True:
-        pin = stored.pin_version(index_dir, found)
+        pin = stored.pin_version(index_dir, resolved)
         with vectors_in_use(vectors):
-            manifest = stored.read_manifest(index_dir, found)
-            problems = verify_version(stored.version_dir(index_dir, found), manifest, vectors, manifest.embedder)
+            manifest = stored.read_manifest(index_dir, resolved)
+            problems = verify_version(stored.version_dir(index_dir, resolved), manifest, vectors, manifest.embedder)
         same = pin.is_in_place()
         pin.close()
         if same:  # else it was rebuilt meanwhile, and half of either was seen
@@ -218,20 +218,20 @@ def verify(kb: KB, version: VersionArgument = None, env: Env = None, data: Data 
     problems += [
         Problem(kind="file_altered", where=where, found="a line that does not match its hash") for where in altered
     ]
-    result = VerifyResult(kb=name, version=found, ok=not problems, problems=problems)
+    result = VerifyResult(kb=name, version=resolved, ok=not problems, problems=problems)
     if as_json:
         print_json(result)
     elif result.ok:
-        say(f"{name} {found}: ok, {manifest.counts.chunks} chunks")
+        say(f"{name} {resolved}: ok, {manifest.counts.chunks} chunks")
     else:
         print_table(
-            f"{name} {found}: damaged",
+            f"{name} {resolved}: damaged",
             ("kind", "where", "found", "expected"),
             [(p.kind, p.where, p.found, p.expected) for p in problems],
         )
         if len(problems) > len(altered):
             say(
-                f"  → almanac rebuild {name} {found} mends all but its tables; almanac rollback {name} publishes "
+                f"  → almanac rebuild {name} {resolved} mends all but its tables; almanac rollback {name} publishes "
                 "the version before;"
             )
             say(f"    almanac run {name} builds a new one")
@@ -249,15 +249,15 @@ def rebuild(kb: KB, version: VersionArgument = None, env: Env = None, data: Data
 
     place = _locate(kb, env, data)
     name, index_dir, vectors = place.name, place.index_dir, place.data.vectors
-    found = stored.resolve_version(index_dir, version)
+    resolved = stored.resolve_version(index_dir, version)
     with writer_lock(index_dir, "rebuild") as lease, vectors_in_use(vectors):
         stored.discard_unfinished(index_dir)
-        result = rebuild_version(index_dir, found, vectors, lease=lease)
+        result = rebuild_version(index_dir, resolved, vectors, lease=lease)
     if as_json:
         print_json(result)
     else:
         say(
-            f"{name} {found}: rebuilt, {result.chunks} chunks, none embedded, {result.seconds:.1f} s; digest "
+            f"{name} {resolved}: rebuilt, {result.chunks} chunks, none embedded, {result.seconds:.1f} s; digest "
             f"{result.digest[:8]} as before"
         )
 
@@ -450,12 +450,12 @@ def export(
             where="--spreadsheet-safe",
             hint=f"almanac export {place.declaration.handle} records --format csv",
         )
-    found = stored.resolve_version(place.index_dir, version)
-    pin = stored.pin_version(place.index_dir, found)
+    resolved = stored.resolve_version(place.index_dir, version)
+    pin = stored.pin_version(place.index_dir, resolved)
     if what == "chroma" and out is not None:
-        _export_chroma(place, found, out, as_json=as_json)
+        _export_chroma(place, resolved, out, as_json=as_json)
     elif what != "chroma":
-        export_table(place.declaration, place.data, found, what, file_format, out, spreadsheet_safe=spreadsheet_safe)
+        export_table(place.declaration, place.data, resolved, what, file_format, out, spreadsheet_safe=spreadsheet_safe)
     pin.close()
 
 

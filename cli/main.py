@@ -112,8 +112,8 @@ def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*arguments, **options)
 
     signature = inspect.signature(command)
-    asked = inspect.Parameter("project", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Project)
-    vars(run_there)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), asked])
+    parameter = inspect.Parameter("project", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Project)
+    vars(run_there)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), parameter])
     run_there.__annotations__ = {**command.__annotations__, "project": Project}
     return run_there
 
@@ -121,8 +121,8 @@ def _in_project(command: Callable[..., Any]) -> Callable[..., Any]:
 for _panel, _commands in _PANELS.items():
     for _name, _command in _commands:
         # Its first paragraph as one line: the list of commands keeps line breaks.
-        _said = " ".join((_command.__doc__ or "").partition("\n\n")[0].split())
-        app.command(_name, short_help=_said, rich_help_panel=_panel)(_in_project(on_store(_name, _command)))
+        _summary = " ".join((_command.__doc__ or "").partition("\n\n")[0].split())
+        app.command(_name, short_help=_summary, rich_help_panel=_panel)(_in_project(on_store(_name, _command)))
 
 
 def main(arguments: list[str] | None = None) -> None:

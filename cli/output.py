@@ -93,7 +93,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         for number, column in enumerate(columns)
     ]
     word = next(
-        (most for most in range(_WORD, 1, -1) if sum(min(one, most) + _GAP for one in longest) <= console.width), 1
+        (most for most in range(_WORD, 1, -1) if sum(min(size, most) + _GAP for size in longest) <= console.width),
+        1,
     )
     for number, column in enumerate(columns):
         numeric = bool(rows) and all(isinstance(row[number], int | float | None) for row in rows)

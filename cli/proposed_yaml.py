@@ -25,10 +25,10 @@ def proposed_declaration(
     """The text of a declaration. `model` is that which embeds, and why it does."""
     from ruamel.yaml import YAML
 
-    title = next((one.title for one in sources if one.title), name)
+    title = next((source.title for source in sources if source.title), name)
     whole = _written({"name": name, "title": title, "language": language})
     whole.fa.set_block_style()
-    whole["sources"] = [_source(one) for one in sources]
+    whole["sources"] = [_source(source) for source in sources]
     whole["embed"] = _written({"provider": "local", "model": model[0]})
     whole["validate"] = _written({"min_items": 1, "max_rejected": "5%"})
     whole["gate"] = _written({"max_failed": "5%", "max_lost": "10%"})
@@ -74,4 +74,6 @@ def _written(value: Any) -> Any:
 
 def _comment(text: str) -> str:
     """A comment in short lines, whatever a page has in it."""
-    return textwrap.fill("".join(one if one.isprintable() else " " for one in text), _COLUMNS, break_long_words=False)
+    return textwrap.fill(
+        "".join(character if character.isprintable() else " " for character in text), _COLUMNS, break_long_words=False
+    )

@@ -57,7 +57,7 @@ def search(
 
         result = index.search(
             query, k=k, mode=mode, where=parse_where(where), floor=floor, workspace=workspace, parts=parse_parts(part),
-            history=_asked(after), explain=explain
+            history=_as_messages(after), explain=explain
         )  # fmt: skip
     if as_json:
         print_json(result)
@@ -107,7 +107,7 @@ def ask(
             floor=floor,
             workspace=workspace,
             parts=parse_parts(part),
-            history=_asked(after),
+            history=_as_messages(after),
             language=language,
         )
     if as_json:
@@ -155,10 +155,10 @@ def _show_answer(answer: "Answer") -> None:
             say(_indented(_shown(source.passage, source.text)))
     if answer.related:
         say("  Closest passages, which do not answer it:")
-    for one in answer.related:
-        facts = [fact for fact in (one.kb, one.relevance is not None and f"relevance {_share(one.relevance)}") if fact]
-        say(f"  · {_place(one.title, one.url)}" + (f" ({', '.join(facts)})" if facts else ""))
-        say(_indented(_shown(one.passage, one.text)))
+    for hit in answer.related:
+        facts = [fact for fact in (hit.kb, hit.relevance is not None and f"relevance {_share(hit.relevance)}") if fact]
+        say(f"  · {_place(hit.title, hit.url)}" + (f" ({', '.join(facts)})" if facts else ""))
+        say(_indented(_shown(hit.passage, hit.text)))
     say(f"  {_versions(answer)}, {answer.pathway}" + (f", {answer.citation}" if answer.citation else ""))
     if answer.dropped_sentences:
         say(f"  {_left_out(answer.dropped_sentences)}")
@@ -182,15 +182,15 @@ def _place(title: str, url: str) -> str:
     return f"{title} – {url}"
 
 
-def _versions(found: "Answer | SearchResult") -> str:
-    return ", ".join(f"{kb} {version}" for kb, version in (found.versions or {found.kb: found.version}).items())
+def _versions(outcome: "Answer | SearchResult") -> str:
+    return ", ".join(f"{kb} {version}" for kb, version in (outcome.versions or {outcome.kb: outcome.version}).items())
 
 
 def _indented(lines: str) -> str:
     return "\n".join(f"      {line}" for line in lines.split("\n"))
 
 
-def _asked(before: list[str] | None) -> list[dict[str, str]]:
+def _as_messages(before: list[str] | None) -> list[dict[str, str]]:
     """Earlier questions as messages of a conversation."""
     return [{"role": "user", "content": text} for text in before or ()]
 
@@ -255,16 +255,16 @@ def evaluate(
 
 
 def _show_failed(result: "EvalResult") -> None:
-    for one in result.failed:
-        say(f"✗ {one.question}")
-        wanted = "; ".join(f"{key} {_alternatives(values)}" for key, values in one.expected.items())
-        place = f"it is hit {one.rank}" if one.rank else "it is not among the first 100 hits"
+    for failure in result.failed:
+        say(f"✗ {failure.question}")
+        wanted = "; ".join(f"{key} {_alternatives(values)}" for key, values in failure.expected.items())
+        place = f"it is hit {failure.rank}" if failure.rank else "it is not among the first 100 hits"
         say(
             f"    expected {wanted}: {place}"
             if wanted
             else "    nothing answers it, and yet a hit is good enough to answer from"
         )
-        for hit in one.found:
+        for hit in failure.found:
             facts = f"relevance {_share(hit.relevance)}" if hit.relevance is not None else f"score {hit.score:.2f}"
             say(f"    found {hit.rank}: {_place(hit.title, hit.url)} ({facts})")
             say(f"        {shortened(hit.passage or hit.text, 8)}")
@@ -295,7 +295,7 @@ def _show_hits(result: "SearchResult") -> None:
         for line in (hit.url, ", ".join(facts), shortened(_part_about(result.query, hit), len(indent))):
             say(f"{indent}{line}")
     if result.explain is not None:
-        trace = [(step["step"], step["ms"], _told(step)) for step in result.explain]
+        trace = [(step["step"], step["ms"], _describe_step(step)) for step in result.explain]
         print_table("Trace of the query", ("step", "ms", ""), trace)
 
 
@@ -322,7 +322,7 @@ def _share(relevance: float | None) -> str:
     return "" if relevance is None else f"{relevance:.0%}"
 
 
-def _told(step: dict[str, Any]) -> str:
+def _describe_step(step: dict[str, Any]) -> str:
     return ", ".join(f"{name}: {value}" for name, value in step.items() if name not in ("step", "ms"))
 
 

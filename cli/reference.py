@@ -145,9 +145,9 @@ def _named_expectations() -> Iterator[str]:
         known = known_expectation(name)
         fields = [f"`{key}`" for key in known.fields if key != "column"]
         arguments = [f"**`{key}`**" if key in known.required else f"`{key}`" for key in known.arguments]
-        told = ", ".join([*fields, *arguments]).replace(_BOUNDS, "bounds")
+        names = ", ".join([*fields, *arguments]).replace(_BOUNDS, "bounds")
         needs = "" if (needs := needs_of(name)) == "anything" else f" ({needs})"
-        by_level.setdefault(levels[known.level], []).append(f"- `{name}`{needs}{told and f': {told}'}")
+        by_level.setdefault(levels[known.level], []).append(f"- `{name}`{needs}{names and f': {names}'}")
     for level, lines in by_level.items():
         yield from ("", f"Of {level}:", "", *lines)
     yield ""
@@ -167,14 +167,14 @@ def _link(model: type[DeclaredModel]) -> str:
 def _keys(model: type[DeclaredModel]) -> Iterator[str]:
     above = {name: field for base in _bases(model) if base in _TITLES for name, field in base.model_fields.items()}
     for name, field in model.model_fields.items():
-        if name not in above or _told(name, field) != _told(name, above[name]):
-            yield _told(name, field)
+        if name not in above or _describe_key(name, field) != _describe_key(name, above[name]):
+            yield _describe_key(name, field)
 
 
-def _told(name: str, field: FieldInfo) -> str:
+def _describe_key(name: str, field: FieldInfo) -> str:
     values, default = _type_name(field.annotation), _default(field)
-    told = f"{values}; {default}" if default and values else values or default
-    return f"- `{field.alias or name}` ({told}){f': {field.description}' if field.description else ''}"
+    form = f"{values}; {default}" if default and values else values or default
+    return f"- `{field.alias or name}` ({form}){f': {field.description}' if field.description else ''}"
 
 
 def _type_name(annotation: Any) -> str:
@@ -224,8 +224,8 @@ def commands_reference() -> str:
     program = get_command(app)
     assert isinstance(program, TyperGroup)
     commands = program.commands
-    uses = Counter(_parameter(one) for command in commands.values() for one in command.params)
-    shared = [told for told, number in uses.items() if number >= _MANY]
+    uses = Counter(_parameter(parameter) for command in commands.values() for parameter in command.params)
+    shared = [line for line, number in uses.items() if number >= _MANY]
     lines = [
         "# Commands",
         "",
@@ -238,21 +238,25 @@ def commands_reference() -> str:
         *shared,
     ]
     for name, command in commands.items():
-        told_below = {
-            one.name for one in command.params if isinstance(one, TyperOption) and _parameter(one) not in shared
+        options_below = {
+            parameter.name
+            for parameter in command.params
+            if isinstance(parameter, TyperOption) and _parameter(parameter) not in shared
         }
         taken = [
-            one for one in command.params if one.name != "project" and (one.name not in told_below or one.required)
+            parameter
+            for parameter in command.params
+            if parameter.name != "project" and (parameter.name not in options_below or parameter.required)
         ]
-        usage = " ".join(["almanac", name, *map(_in_usage, taken), *(["[…]"] if told_below else [])])
-        own = [told for told in map(_parameter, command.params) if told not in shared]
+        usage = " ".join(["almanac", name, *map(_in_usage, taken), *(["[…]"] if options_below else [])])
+        own = [line for line in map(_parameter, command.params) if line not in shared]
         lines += ["", f"## almanac {name}", "", f"`{usage}`", *_paragraphs(command.help), *(["", *own] if own else [])]
     return "\n".join(lines) + "\n"
 
 
-def _paragraphs(told: str | None) -> Iterator[str]:
+def _paragraphs(help_text: str | None) -> Iterator[str]:
     """The paragraphs of a help text, each behind an empty line, without marks for terminals."""
-    for paragraph in render(cleandoc(told or "")).plain.split("\n\n"):
+    for paragraph in render(cleandoc(help_text or "")).plain.split("\n\n"):
         yield from ("", " ".join(paragraph.split()))
 
 
@@ -264,15 +268,15 @@ def _value(parameter: Any) -> str:
 
 
 def _in_usage(parameter: Any) -> str:
-    told = " ".join(filter(None, (parameter.opts[0] if isinstance(parameter, TyperOption) else "", _value(parameter))))
-    return told if parameter.required or told.startswith("[") else f"[{told}]"
+    usage = " ".join(filter(None, (parameter.opts[0] if isinstance(parameter, TyperOption) else "", _value(parameter))))
+    return usage if parameter.required or usage.startswith("[") else f"[{usage}]"
 
 
 def _parameter(parameter: Any) -> str:
     option = ", ".join((*parameter.opts, *parameter.secondary_opts)) if isinstance(parameter, TyperOption) else ""
     default = parameter.default if isinstance(parameter.default, str | int) and parameter.show_default else None
-    told = "" if default is None or isinstance(default, bool) else f" (default {default})"
-    return f"- `{' '.join(filter(None, (option, _value(parameter))))}`: {parameter.help}{told}"
+    default_note = "" if default is None or isinstance(default, bool) else f" (default {default})"
+    return f"- `{' '.join(filter(None, (option, _value(parameter))))}`: {parameter.help}{default_note}"
 
 
 def words_reference() -> str:
@@ -283,7 +287,7 @@ def words_reference() -> str:
         "What each means, and what to do. In the terminal, `almanac explain WORD`, which also says what prints it.",
         "",
     ]
-    for word in sorted(printed_words(), key=lambda one: one.name):
+    for word in sorted(printed_words(), key=lambda word: word.name):
         name = f"**{word.name}**" + (f" (`{word.json}` in JSON)" if word.json else "")
         advice = "" if word.do == "Nothing." else f" *{word.do}*"
         lines.append(f"- {name}: {word.means}{advice}")

@@ -99,8 +99,8 @@ def _show_change(change: EmbedderChange, declaration: Declaration) -> None:
         elif declaration.embed.provider != "local":
             say(f"  → almanac plan {declaration.handle} --sample 500 embeds 500 chunks and asks the golden questions")
         return
-    told = retrieval_rows(change.recall, change.live_recall, declaration.retrieve.k)
-    rows = [(what, was, now) for what, now, was in told]
+    recall_rows = retrieval_rows(change.recall, change.live_recall, declaration.retrieve.k)
+    rows = [(what, was, now) for what, now, was in recall_rows]
     print_table(f"{title}, on a sample of {change.sampled} chunks", ("golden questions", "before", "after"), rows)
     if change.left_out:
         say(f"  not asked, because their answer is not in the sample: {change.left_out}; --sample N takes more")
@@ -109,7 +109,7 @@ def _show_change(change: EmbedderChange, declaration: Declaration) -> None:
         return
     now, was = change.recall.missed, change.live_recall.missed
     for what, here, there in (("lost", now, was), ("gained", was, now)):
-        if only := [one for one in here if one not in there]:
+        if only := [question for question in here if question not in there]:
             say(f"{what}: {'; '.join(only[:_SHOWN])}")
 
 
@@ -146,16 +146,16 @@ def _show_texts(sources: list[CrawlOutcome], handle: str) -> None:
 def _show_expectations(report: RunReport) -> None:
     if not report.expectations:
         return
-    if broken := [one for one in report.expectations if not one.ok]:
+    if broken := [expectation for expectation in report.expectations if not expectation.ok]:
         print_table("Expectations that do not hold", EXPECTATION_COLUMNS, expectation_rows(broken))
     say(f"expectations: {expectations_line(report.expectations)}; {report.validation_page}")
 
 
 def _say_recall(report: RunReport, handle: str) -> None:
     if report.recall is not None and report.recall.questions:
-        missed, asked = len(report.recall.missed), report.recall.questions
+        missed, questions = len(report.recall.missed), report.recall.questions
         say(
-            f"golden questions: {asked - missed} of {asked} find their answer"
+            f"golden questions: {questions - missed} of {questions} find their answer"
             + (f"; almanac eval {handle} shows the others" if missed else "")
         )
 

@@ -115,8 +115,8 @@ def served(catalog: "Catalog") -> Iterator[str]:
     for name, reason in broken.items():
         yield f"{name} cannot be asked: {reason}"
     if undeclared := catalog.undeclared():
-        found = ", ".join(f"{name} {version}" for name, version in undeclared.items())
+        versions = ", ".join(f"{name} {version}" for name, version in undeclared.items())
         yield (
-            f"Published in {catalog.data.root}, and not declared in {catalog.project.knowledge}: {found}. "
+            f"Published in {catalog.data.root}, and not declared in {catalog.project.knowledge}: {versions}. "
             "Serve them from their own project with --project DIR, or by --kb PATH of their declarations"
         )

@@ -56,8 +56,8 @@ def _module_of(source: RowsSource, folder: Path) -> Iterator[tuple[str, str]]:
     own, first = folder.joinpath(*module.split(".")).with_suffix(".py"), module.partition(".")[0]
     if own.is_file():
         words = own.read_text("utf-8", "replace").split()
-        asked = (word for before, word in pairwise(words) if before in ("import", "from"))
-        if any(word.partition(".")[0] == "dlt" for word in asked):
+        imported = (word for before, word in pairwise(words) if before in ("import", "from"))
+        if any(word.partition(".")[0] == "dlt" for word in imported):
             yield from _lacking("dlt")
     elif not (folder / first).is_dir() and find_spec(first) is None:
         yield f"from: {source.from_} is not there", f"write it beside the declaration, in {folder}, or install it"
