@@ -48,7 +48,7 @@ def run(
     from almanac.index.versions.lock import require_free
     from almanac.schemas.scope import Scope
 
-    scope = Scope.of(declaration, source, url, full=full)
+    scope = Scope.from_options(declaration, source, url, full=full)
     folder = DataDir.locate(data)
     folder.require_writable()
     require_free(folder.index(declaration.name))
@@ -120,7 +120,7 @@ def plan(
     declaration = load_declaration(kb, env)
     require_own_name(declaration)
     try:
-        result = plan_run(declaration, DataDir.locate(data), Scope.of(declaration, source, full=full), sample)
+        result = plan_run(declaration, DataDir.locate(data), Scope.from_options(declaration, source, full=full), sample)
     except NoRecords as nothing:
         if not as_json and nothing.report:
             show_rejects(nothing.report["rejects"])

@@ -186,7 +186,7 @@ def refresh_flow(
             declaration = load_declaration(kb, env)
             require_own_name(declaration)
         take_key_from_prefect(declaration)
-        scope = Scope.of(declaration, sources, urls, full=full)
+        scope = Scope.from_options(declaration, sources, urls, full=full)
         own.ledger = Ledger(Run(declaration, DataDir.locate(data).for_kb(declaration.name), scope))
         with TagsContext(current_tags=set()):  # a task with a tag asks the server for a slot before and after
             report = carry_out(own.ledger, go_live=publish, rejects_ok=rejects_ok)

@@ -22,7 +22,7 @@ class Scope:
     full: bool = False
 
     @classmethod
-    def of(
+    def from_options(
         cls,
         declaration: Declaration,
         sources: Sequence[str] | None = None,

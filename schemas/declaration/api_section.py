@@ -21,10 +21,10 @@ _NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 @cache  # looking through all packages takes a twentieth of a second
 def provided(group: str, name: str) -> EntryPoint:
     """The entry point of a provider. Raises ValueError with those that there are, if no installed package has it."""
-    found = {one.name: one for one in entry_points(group=group)}
-    if name not in found:
-        raise ValueError(f"no installed package provides it; there are {', '.join(sorted(found))}")
-    return found[name]
+    providers = {entry_point.name: entry_point for entry_point in entry_points(group=group)}
+    if name not in providers:
+        raise ValueError(f"no installed package provides it; there are {', '.join(sorted(providers))}")
+    return providers[name]
 
 
 def _named(value: str) -> str:
@@ -69,15 +69,16 @@ class ApiSection(DeclaredModel):
 
     @model_validator(mode="after")
     def _has_the_keys_of_its_provider(self) -> Self:
-        of = {"server_url": "mistral", "base_url": "openai"}
+        providers = {"server_url": "mistral", "base_url": "openai"}
         other = next(
-            (name for name in self.of_api if getattr(self, name) is not None and self.provider != of.get(name)), None
+            (name for name in self.of_api if getattr(self, name) is not None and self.provider != providers.get(name)),
+            None,
         )
-        if other in of and self.provider in (*_WITHOUT_API, *of.values()):
-            own = next((key for key, provider in of.items() if provider == self.provider), None)
+        if other in providers and self.provider in (*_WITHOUT_API, *providers.values()):
+            own = next((key for key, provider in providers.items() if provider == self.provider), None)
             hint = f"; that of {self.provider} is {own}" if own else f", and the provider is {self.provider}"
-            raise ValueError(f"{other} belongs to provider: {of[other]}{hint}")
-        if self.options is not None and self.provider in of.values():
+            raise ValueError(f"{other} belongs to provider: {providers[other]}{hint}")
+        if self.options is not None and self.provider in providers.values():
             raise ValueError(f"options belongs to providers of other packages, and the provider is {self.provider}")
         if other and self.provider in _WITHOUT_API:
             raise ValueError(f"{other} belongs to an API, and the provider is {self.provider}")

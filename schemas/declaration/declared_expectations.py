@@ -298,7 +298,9 @@ def _problems_of_schema(schema: dict[str, Any]) -> Iterator[str]:
                 for key in ("$ref", "$dynamicRef", "$recursiveRef", "$id", "id")
                 if isinstance(node.get(key), str) and (key[-2:] == "id" or not node[key].startswith("#"))
             ]
-            yield from (f"{one} leads out of the schema, and nothing is fetched: #/$defs/NAME" for one in strange)
+            yield from (
+                f"{reference} leads out of the schema, and nothing is fetched: #/$defs/NAME" for reference in strange
+            )
         waiting += node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
 
 
@@ -349,9 +351,9 @@ def unfit_expectations(
     for number, expectation in enumerate(expectations):
         for key, message in _unfit(expectation, sources):
             name, _, place = key.partition(".")
-            found: Any = getattr(expectation, name, None) or expectation.arguments.get(name)
+            argument: Any = getattr(expectation, name, None) or expectation.arguments.get(name)
             path: tuple[str | int, ...] = (name, int(place)) if place else (name,)
-            yield Finding(("validate", "expect", number, *path), message, found[int(place)] if place else found)
+            yield Finding(("validate", "expect", number, *path), message, argument[int(place)] if place else argument)
 
 
 def _unfit(

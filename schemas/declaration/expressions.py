@@ -102,11 +102,11 @@ def finds_elements(css: str | None, xpath: str | None) -> bool:
 
     path = HTMLTranslator().css_to_xpath(css) if css else xpath or ""
     try:
-        found = [match.root for match in parsel.Selector("<a>").xpath(path)]
+        roots = [match.root for match in parsel.Selector("<a>").xpath(path)]
     except ValueError:  # a prefix that only some pages declare
-        found = []
+        roots = []
     step = path.rpartition("/")[2].strip()
-    return step != "text()" and (step[:1] != "@" or "]" in step) and all(hasattr(one, "tag") for one in found)
+    return step != "text()" and (step[:1] != "@" or "]" in step) and all(hasattr(root, "tag") for root in roots)
 
 
 def _check_names(expression: str) -> None:

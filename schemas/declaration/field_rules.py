@@ -217,17 +217,19 @@ class FieldRule(DeclaredModel):
         kind = self._kind_of_values()
         if kind is None:
             return
-        defaults = [(type(one), one) for one in (self.default if isinstance(self.default, list) else [self.default])]
+        defaults = [
+            (type(default), default) for default in (self.default if isinstance(self.default, list) else [self.default])
+        ]
         for entry in self.one_of or ():
             if entry is not None and (type(entry), entry) not in defaults and (wanted := never_equal(entry, kind)):
-                told = (
+                origin = (
                     f"type: {kind} gives"
                     if kind == self.type
                     else f"process: {self.process[-1]} gives"
                     if self.process
                     else "without a type, it is"
                 )
-                raise ValueError(f"one_of: {told} {wanted}; found {entry!r}{instead(entry, kind)}")
+                raise ValueError(f"one_of: {origin} {wanted}; found {entry!r}{instead(entry, kind)}")
 
     def _kind_of_values(self) -> FieldType | None:
         """The type of the values that `one_of` is compared with; None where that is not known, as with JSON values as

@@ -16,15 +16,15 @@ def check_format(text: str) -> None:
     """Raises ValueError for a strptime format that is invalid, or that lacks day, month or year."""
     if text in UNIX_FORMATS:
         return
-    found = re.findall(r"%(.?)", text, re.DOTALL)
-    for directive in found:
+    written_directives = re.findall(r"%(.?)", text, re.DOTALL)
+    for directive in written_directives:
         if directive not in _DIRECTIVES or not directive:
             raise ValueError(
                 f"format: %{directive} is no strptime directive; they are %d %m %Y %H %M %S %B …, and %d reads 5 "
                 "as well as 05"
             )
     for part, directives in _DATE_PARTS.items():
-        if not any(directive in directives for directive in found):
+        if not any(directive in directives for directive in written_directives):
             raise ValueError(f"format: {text!r} has no {part}; a date needs day, month and year")
     try:
         datetime.strptime(datetime(2024, 11, 23, 14, 5).strftime(text), text)

@@ -25,7 +25,7 @@ def _glob(value: str) -> str:
     """Returns the pattern if all of its syntax is what `glob` knows: `*`, `?`, `[abc]`, `[!abc]` and `**/`; else
     ValueError with what to write.
     """
-    bare = _CLASS.sub(lambda found: "x" * len(found[0]), value)  # [{] is a brace in a name
+    bare = _CLASS.sub(lambda match: "x" * len(match[0]), value)  # [{] is a brace in a name
     if braces := _BRACES.search(bare):
         options = value[braces.start(1) : braces.end(1)].split(",")
         written = [value[: braces.start()] + option.strip() + value[braces.end() :] for option in options[:_SHOWN]]

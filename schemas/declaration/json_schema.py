@@ -51,7 +51,7 @@ def _rewritten(node: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) ->
     parts = {}
     for key, part in node.items():
         if key in ("properties", "$defs"):
-            parts[key] = {name: _rewritten(one, change) for name, one in part.items()}
+            parts[key] = {name: _rewritten(schema, change) for name, schema in part.items()}
         else:
             parts[key] = part if key in ("default", "enum", "const") else _rewritten(part, change)
     return change(parts)
@@ -62,7 +62,11 @@ def _admit_variables(node: dict[str, Any]) -> dict[str, Any]:
     if "oneOf" in node:  # a text may be a name and a template
         node["anyOf"] = node.pop("oneOf")
     if "anyOf" in node:  # those of its parts are its own
-        parts = [part for one in node["anyOf"] for part in (one["anyOf"] if set(one) == {"anyOf"} else [one])]
+        parts = [
+            part
+            for alternative in node["anyOf"]
+            for part in (alternative["anyOf"] if set(alternative) == {"anyOf"} else [alternative])
+        ]
         return {**node, "anyOf": [*(part for part in parts if part != _VARIABLE), *[_VARIABLE] * (_VARIABLE in parts)]}
     kind = node.get("type", "string")
     if kind not in _SCALARS and (kind != "string" or not any(key in node for key in _PICKY)):

@@ -132,9 +132,9 @@ class Declaration(DeclaredModel):
             return
         fields = [s.declared_fields() for s in self.sources]
         for name in template_names(self.chunk.prefix or ""):
-            found = [unknown_name(name, {"title": None, **declared}) for declared in fields]
-            if None not in found:
-                yield Finding(("chunk", "prefix"), str(found[0]), self.chunk.prefix)
+            messages = [unknown_name(name, {"title": None, **declared}) for declared in fields]
+            if None not in messages:
+                yield Finding(("chunk", "prefix"), str(messages[0]), self.chunk.prefix)
 
     def _shared_key(self) -> Iterator[Finding]:
         """A key that would be sent to a second server."""
@@ -169,11 +169,11 @@ class Declaration(DeclaredModel):
                 field,
             )
         for number in keeping:
-            if (kept := self.sources[number].metadata) is not None and field not in kept:
+            if (metadata := self.sources[number].metadata) is not None and field not in metadata:
                 yield Finding(
                     ("sources", number, "metadata"),
                     f"leaves out '{field}', by which retrieve.workspace keeps workspaces apart",
-                    kept,
+                    metadata,
                 )
 
     @property

@@ -46,11 +46,11 @@ class DeclaredModel(BaseModel):
         try:
             return handler(data)
         except ValidationError as error:
-            found = error.errors()
-            if not any(_is_unknown_key(e) for e in found):
+            errors = error.errors()
+            if not any(_is_unknown_key(e) for e in errors):
                 raise
             raise ValidationError.from_exception_data(
-                cls.__name__, [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in found]
+                cls.__name__, [_unknown_key(e, cls) if _is_unknown_key(e) else _again(e) for e in errors]
             ) from None
 
 
@@ -60,7 +60,7 @@ def _numbers(model: type[DeclaredModel]) -> list[str]:
     plain = {
         key: field
         for key, field in model.declared_keys().items()
-        if not any(isinstance(one, BeforeValidator) for one in field.metadata)
+        if not any(isinstance(annotation, BeforeValidator) for annotation in field.metadata)
     }
     return [
         key for key, field in plain.items() if (kinds := _kinds(field.annotation)) & {int, float} and bool not in kinds
@@ -97,9 +97,9 @@ def refuse(model: type[BaseModel], findings: Sequence[Finding]) -> None:
         raise ValidationError.from_exception_data(model.__name__, [_error_of(finding) for finding in findings])
 
 
-def _error_of(found: Finding) -> InitErrorDetails:
-    kind = PydanticCustomError("value_error", "{finding}", {"finding": found.finding, "first": found.first})
-    return InitErrorDetails(type=kind, loc=found.keys, input=found.value)
+def _error_of(finding: Finding) -> InitErrorDetails:
+    kind = PydanticCustomError("value_error", "{finding}", {"finding": finding.finding, "first": finding.first})
+    return InitErrorDetails(type=kind, loc=finding.keys, input=finding.value)
 
 
 def _is_unknown_key(error: Any) -> bool:

@@ -104,12 +104,12 @@ def wrong_arguments(name: str, arguments: Mapping[str, Any]) -> Iterator[tuple[s
     try:
         _class(name)(**given, **{key: "x" for key in known.fields if key == "column"})
     except ValueError as error:  # pydantic's, in the version that the library has of it
-        found: dict[str, list[str]] = {}
+        messages_by_key: dict[str, list[str]] = {}
         refusal: Any = error
-        for one in refusal.errors():
-            if one["msg"] != "value is not a valid dict":  # which is the library's form for parameters
-                found.setdefault(str(one["loc"][0]), []).append(one["msg"])
-        for key, messages in found.items():
+        for detail in refusal.errors():
+            if detail["msg"] != "value is not a valid dict":  # which is the library's form for parameters
+                messages_by_key.setdefault(str(detail["loc"][0]), []).append(detail["msg"])
+        for key, messages in messages_by_key.items():
             if key in given:
                 yield key, f"{'; '.join(dict.fromkeys(messages))}; found {given[key]!r}"
             elif messages != ["field required"]:

@@ -28,9 +28,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def _likeness(written: str, word: str) -> float:
     """0 for words that are not near, else how alike they are, up to 1."""
-    one, other = _bare(written), _bare(word)
-    ratio = SequenceMatcher(None, one, other).ratio()
-    is_slip = one[:1] == other[:1] and abs(len(one) - len(other)) <= 2 and ratio >= _ALIKE
+    bare_written, bare_word = _bare(written), _bare(word)
+    ratio = SequenceMatcher(None, bare_written, bare_word).ratio()
+    is_slip = bare_written[:1] == bare_word[:1] and abs(len(bare_written) - len(bare_word)) <= 2 and ratio >= _ALIKE
     return ratio if is_slip or ratio >= _SAME else 0.0
 
 

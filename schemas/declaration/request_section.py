@@ -15,9 +15,9 @@ def _shown(value: Any, info: SerializationInfo) -> Any:
     if is_revealed(info):
         return value
     if isinstance(value, dict):
-        return {key: _shown(one, info) for key, one in value.items()}
+        return {key: _shown(part, info) for key, part in value.items()}
     if isinstance(value, list):
-        return [_shown(one, info) for one in value]
+        return [_shown(part, info) for part in value]
     return MASK if isinstance(value, str) else value
 
 
@@ -56,8 +56,8 @@ class Request(DeclaredModel):
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from _texts(one)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _texts(part)
     elif isinstance(value, str):
         yield value
 

@@ -38,7 +38,7 @@ class SecretParameters:
         }
 
     @classmethod
-    def of(cls, revealed: Mapping[str, Mapping[str, str]]) -> "SecretParameters":
+    def from_revealed(cls, revealed: Mapping[str, Mapping[str, str]]) -> "SecretParameters":
         """The parameters that `revealed` has written."""
         return cls(
             {host: {name: SecretStr(pair) for name, pair in of_host.items()} for host, of_host in revealed.items()}
@@ -53,10 +53,10 @@ class SecretParameters:
         head, _, rest = url.partition("?")
         query, at, fragment = rest.partition("#")
         own = self.pairs.get(host_of(url), {})
-        kept = [
+        public_pairs = [
             pair for pair in query.split("&") if name_of(pair) not in own and unquote_plus(pair) not in self._anywhere
         ]
-        return head + (f"?{'&'.join(kept)}" if kept else "") + at + fragment
+        return head + (f"?{'&'.join(public_pairs)}" if public_pairs else "") + at + fragment
 
     def added(self, url: str) -> str:
         """The URL with the secret parameters of its host, as it is sent."""
@@ -74,12 +74,12 @@ class SecretParameters:
 
     def masked(self, text: str) -> str:
         """The text with a mask in place of each secret value that stands beside its name."""
-        return self._in_text.sub(lambda found: f"{found[found.lastindex or 0]}{_MASK}", text) if self.pairs else text
+        return self._in_text.sub(lambda match: f"{match[match.lastindex or 0]}{_MASK}", text) if self.pairs else text
 
     def masked_bytes(self, body: bytes) -> bytes:
         """As `masked`, of a body in any encoding that writes ASCII as ASCII."""
         return (
-            self._in_bytes.sub(lambda found: found[found.lastindex or 0] + _MASK.encode(), body) if self.pairs else body
+            self._in_bytes.sub(lambda match: match[match.lastindex or 0] + _MASK.encode(), body) if self.pairs else body
         )
 
     @cached_property
@@ -128,7 +128,7 @@ def _any_of(texts: Iterable[str]) -> str:
             text.replace("/", "\\/"),
         )
     }
-    return f"(?:{'|'.join(map(re.escape, sorted(spelled, key=lambda one: (-len(one), one))))})"
+    return f"(?:{'|'.join(map(re.escape, sorted(spelled, key=lambda spelling: (-len(spelling), spelling))))})"
 
 
 def host_of(url: str) -> str:

@@ -30,7 +30,7 @@ def parse_template(template: str) -> tuple[str, ...]:
     `{{` and `}}` stand for braces. Raises ValueError for other braces that hold no name, with a finding for each.
     """
     parts, literal, end = [], "", 0
-    findings = [_DOUBLE.format(found[0], found[1]) for found in _DOUBLED.finditer(template)]
+    findings = [_DOUBLE.format(match[0], match[1]) for match in _DOUBLED.finditer(template)]
     for token in _TOKEN.finditer(template):
         literal, end = literal + template[end : token.start()], token.end()
         if token[0] in ("{{", "}}"):
@@ -51,12 +51,12 @@ def _finding(written: str) -> str | None:
     None for a name.
     """
     name = written.strip()
-    found = _FORMAT.match(name)
+    match = _FORMAT.match(name)
     if not name or _TAG.fullmatch(name):
         return f"{{{written}}}: a placeholder is a field's name in braces; {_LITERAL}"
-    if found is not None:
-        index = ", and process: [first] in its rule for one entry of a list" if name[found.end() - 1] == "[" else ""
-        return f"{{{written}}}: a placeholder is a field's name alone; write {{{found[1]}}}{index}"
+    if match is not None:
+        index = ", and process: [first] in its rule for one entry of a list" if name[match.end() - 1] == "[" else ""
+        return f"{{{written}}}: a placeholder is a field's name alone; write {{{match[1]}}}{index}"
     return None if name == written else f"{{{written}}}: a placeholder has no spaces around its name; write {{{name}}}"
 
 

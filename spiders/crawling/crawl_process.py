@@ -46,7 +46,7 @@ def crawl(job: Job) -> int:
     """Runs the job's crawl, and writes the stats file if it was not stopped from outside. Returns the exit code."""
     source = SiteSource.model_validate(job.source)
     source.ask_in(job.language)
-    source.keep_secret(SecretParameters.of(job.secret_parameters))
+    source.keep_secret(SecretParameters.from_revealed(job.secret_parameters))
     raw = RawStore(job.raw, job.below)
     head = Head(requester_fingerprint(source), job.fetching)
     pages = PreviousPages(raw, job.run_id, job.previous, head.requester)

@@ -102,7 +102,7 @@ def test_one_parameter_of_a_host_has_one_secret_value(tmp_path: Path, monkeypatc
     ],
 )
 def test_what_a_server_repeats_is_masked(text: str) -> None:
-    secrets = SecretParameters.of({"a.test": {"key": f"key={_KEY}"}})
+    secrets = SecretParameters.from_revealed({"a.test": {"key": f"key={_KEY}"}})
     assert "S3CR3T" not in secrets.masked(text) and secrets.masked_bytes(text.encode()).decode() == secrets.masked(text)
     assert secrets.masked("S3CR3T of the trade, key=other") == "S3CR3T of the trade, key=other"
 
