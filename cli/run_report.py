@@ -21,6 +21,7 @@ from almanac.flows.reporting.report_tables import (
     left_out_rows,
     limit_rows,
     lost_rows,
+    lost_title,
     much_left_out,
     not_fetched_rows,
     plan_rows,
@@ -43,7 +44,7 @@ def show_report(report: RunReport, handle: str, *, is_comparable: bool = True) -
     if report.error:
         say(f"{report.error['where']}: {report.error['message']}\n  → {report.error['hint']}")
     if lost := lost_rows(report.sources):
-        print_table("Pages that did not arrive, are gone or are left out", LOST_COLUMNS, lost)
+        print_table(lost_title(report.sources), LOST_COLUMNS, lost)
     _show_limits(report.limits_reached)
     _show_not_fetched(report.sources)
     _show_left_out(report.sources, handle)
@@ -80,7 +81,7 @@ def show_plan(result: PlanResult, declaration: Declaration) -> None:
     if result.embedder is not None:
         _show_change(result.embedder, declaration)
     if lost := lost_rows(result.sources):
-        print_table("Pages that do not arrive, are gone or are left out; --json lists each", LOST_COLUMNS, lost)
+        print_table(f"{lost_title(result.sources, 'do')}; --json lists each", LOST_COLUMNS, lost)
     _show_limits(result.limits_reached)
     _show_not_fetched(result.sources)
     _show_left_out(result.sources, handle)
@@ -127,7 +128,7 @@ def _say_remedies(remedies: list[str]) -> None:
 
 def _show_not_fetched(sources: list[CrawlOutcome]) -> None:
     if rows := not_fetched_rows(sources):
-        print_table("Documents that pages link to and that are not fetched", NOT_FETCHED_COLUMNS, rows)
+        print_table("Files that pages link to and that are not fetched", NOT_FETCHED_COLUMNS, rows)
 
 
 def _show_left_out(sources: list[CrawlOutcome], handle: str) -> None:

@@ -59,7 +59,7 @@ def show_summary(report: RunReport) -> None:
             "missing pages",
             tables.LOST_COLUMNS,
             tables.lost_rows(sources),
-            "Pages that did not arrive, are gone or are left out, by reason",
+            f"{tables.lost_title(sources)}, by reason",
         ),
         (
             "limits",
@@ -71,7 +71,7 @@ def show_summary(report: RunReport) -> None:
             "documents",
             tables.NOT_FETCHED_COLUMNS,
             tables.not_fetched_rows(sources),
-            "Documents that pages link to and that are not fetched, by type",
+            "Files that pages link to and that are not fetched, by type",
         ),
         (
             "left out",

@@ -215,7 +215,7 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         )
     if outcome.not_fetched:
         log.info(
-            "pages lead to documents that are not fetched",
+            "pages lead to files that are not fetched",
             **where,
             **{one.type: one.documents for one in outcome.not_fetched},
         )

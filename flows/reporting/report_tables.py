@@ -13,9 +13,9 @@ from almanac.schemas.reports import DiffResult, ExpectationResult, PlanResult, R
 
 GATE_COLUMNS = ("check", "value", "limit", "result")
 EXPECTATION_COLUMNS = ("source", "field", "declared", "checked", "broken", "found", "result")
-LOST_COLUMNS = ("reason", "pages", "in", "for example")
+LOST_COLUMNS = ("reason", "number", "in", "for example")
 LIMIT_COLUMNS = ("source", "limit", "known URLs not fetched", "in")
-NOT_FETCHED_COLUMNS = ("source", "type", "documents", "to fetch them", "for example")
+NOT_FETCHED_COLUMNS = ("source", "type", "files", "to fetch them", "for example")
 REJECT_COLUMNS = ("item", "field", "reason", "value")
 DUPLICATE_COLUMNS = ("source", "dropped", "equals")
 LEFT_OUT_COLUMNS = ("source", "reason", "blocks", "characters", "of its text")
@@ -150,6 +150,12 @@ def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]
     return [(reason, len(found), say_folders(by_folder(found, _FOLDERS)), found[0]) for reason, found in rows]
 
 
+def lost_title(sources: Iterable[CrawlOutcome], verb: str = "did") -> str:
+    """What the rows of `lost_rows` are, by the kinds of the sources that lost some: pages, files, rows."""
+    losing = [source for source in sources if source.vanished or source.failures]
+    return f"{counted(losing).capitalize()} that {verb} not arrive, are gone or are left out"
+
+
 def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
     """URL and reason of each page that vanished, was gone, failed, or was refused."""
     rows: list[tuple[str, str]] = []
@@ -174,7 +180,7 @@ def _more_of(page: FailedPage) -> str:
 
 
 def not_fetched_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:
-    """One row for each type of documents that a source's pages lead to and that were not fetched: source, type, number,
+    """One row for each type of files that a source's pages lead to and that were not fetched: source, type, number,
     what to declare, examples.
     """
     return [
@@ -188,7 +194,7 @@ def _not_fetched_counters(sources: Iterable[CrawlOutcome]) -> list[tuple[str, in
     counts = Counter[str]()
     for source in sources:
         counts.update({left.type: left.documents for left in source.not_fetched})
-    return [(f"documents not fetched: {kind}", count) for kind, count in counts.most_common()]
+    return [(f"files not fetched: {kind}", count) for kind, count in counts.most_common()]
 
 
 def left_out_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, int, str]]:

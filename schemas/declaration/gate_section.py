@@ -17,8 +17,7 @@ class Validate(DeclaredModel):
     max_rejected: Share = Field(
         0.05,
         description=(
-            "share of the items that may be rejected: a number from 0 to 1, or `5%`; of few items see "
-            "`gate.at_least`"
+            "share of the items that may be rejected: a number from 0 to 1, or `5%`; of few items see `gate.at_least`"
         ),
     )
     expect: list[Expectation] = Field(

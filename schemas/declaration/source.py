@@ -208,8 +208,7 @@ class SiteSource(ItemRules):
         if "html" not in self.fetch:
             suffixes = "|".join(sorted(self.documents)) or "pdf"
             finding = (
-                "html is missing, and pages lead to the files; if files alone are items, add match: "
-                f"'\\.({suffixes})$'"
+                f"html is missing, and pages lead to the files; if files alone are items, add match: '\\.({suffixes})$'"
             )
             findings.append(Finding(("fetch",), finding, self.fetch))
         if self.each is not None and self.gone_elements:

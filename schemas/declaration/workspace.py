@@ -19,9 +19,7 @@ class Workspace(DeclaredModel):
         min_length=1,
         description="metadata field whose value is the workspace of an item, or the list of its workspaces",
     )
-    required: bool = Field(
-        False, description="refuse questions that name no workspace, and reject items without one"
-    )
+    required: bool = Field(False, description="refuse questions that name no workspace, and reject items without one")
 
 
 def _named(value: Any) -> Any:

@@ -401,7 +401,7 @@ def require_pages(source: SiteSource, outcome: CrawlOutcome) -> None:
     )
     if kind is not None and failures[0].reason == "not_text":
         hint = (
-            f"it is a {kind} document: declare {remedy(source, kind)} on the source"
+            f"it is a {kind} file: declare {remedy(source, kind)} on the source"
             if kind in READABLE
             else remedy(source, kind)
         )

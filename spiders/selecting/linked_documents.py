@@ -52,9 +52,9 @@ def not_fetched_by_type(source: SiteSource, kinds: Mapping[str, str]) -> list[No
 
 
 def describe_not_fetched(not_fetched: Iterable[NotFetched]) -> str | None:
-    """The documents left out in one sentence; None where there are none."""
+    """The files left out in one sentence; None where there are none."""
     parts = [f"{one.documents} {one.type} ({one.remedy})" for one in not_fetched]
-    return f"documents that are not fetched: {'; '.join(parts)}" if parts else None
+    return f"files that are not fetched: {'; '.join(parts)}" if parts else None
 
 
 class LinkTexts:

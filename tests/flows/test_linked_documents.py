@@ -82,7 +82,7 @@ def test_what_is_left_out_is_told_by_plan_and_run(site: "Site", base: Base) -> N
     assert not_fetched_rows(planned.sources) == not_fetched_rows(ran.sources) == expected
     for rows in (plan_rows(planned), summary_rows(ran)):
         assert [row for row in rows if "not fetched" in row[0]] == [
-            ("documents not fetched: pdf", 2),
-            ("documents not fetched: docx", 1),
+            ("files not fetched: pdf", 2),
+            ("files not fetched: docx", 1),
         ]
     assert base.items() == ["/"] and site.requests["/a.pdf"] == 0
