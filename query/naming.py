@@ -17,11 +17,15 @@ _log = get_logger("almanac.query")
 
 def find_named(wanted: str, declared: Sequence[Declaration]) -> Declaration | None:
     """The declaration of a name, handle, file or, where no other matches, collection; None unless it is one."""
-    by_name = [one for one in declared if wanted in (one.name, one.handle, one.path.stem, str(one.path))]
-    by_collection = [one for one in declared if wanted == one.collection]
+    by_name = [
+        declaration
+        for declaration in declared
+        if wanted in (declaration.name, declaration.handle, declaration.path.stem, str(declaration.path))
+    ]
+    by_collection = [declaration for declaration in declared if wanted == declaration.collection]
     if len(by_name) == 1 or (not by_name and len(by_collection) == 1):
         return (by_name or by_collection)[0]
-    return next((one for one in by_name if one.name == wanted), None)
+    return next((declaration for declaration in by_name if declaration.name == wanted), None)
 
 
 def choose_default(wanted: str | None, declared: Sequence[Declaration], published: Sequence[str]) -> Declaration:
@@ -32,17 +36,17 @@ def choose_default(wanted: str | None, declared: Sequence[Declaration], publishe
     where none is.
     """
     if wanted is not None:
-        found = find_named(wanted, declared)
-        if found is None or found.name not in published:
+        declaration = find_named(wanted, declared)
+        if declaration is None or declaration.name not in published:
             finding = f"no knowledge base '{wanted[:SHOWN]}' is published; it is the default"
             raise UsageError(finding, where="kb", hint=choices(published))
-        return found
+        return declaration
     if not published:
         raise NothingPublished("no knowledge base is published yet", where="kb", hint=choices(published))
     if len(published) != 1:
         finding = f"{len(published)} knowledge bases are published, and the request names none"
         raise UsageError(finding, where="kb", hint=choices(published))
-    return next(one for one in declared if one.name == published[0])
+    return next(declaration for declaration in declared if declaration.name == published[0])
 
 
 def default_of_project(project: Project, data: DataDir, env: str | None = None) -> Declaration:

@@ -169,12 +169,12 @@ class VersionPool:
 
     def _shared(self, name: str, *, is_usual: bool) -> _Open | None:
         with self._lock:
-            found = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)
+            opened = self._usual if self._usual is not None and self._usual.name == name else self._named.get(name)
             # `rebuild` or `forget` has replaced its folder, or somebody writes into it.
-            if found is not None and (not found.retriever.opened.is_in_place or found.retriever.opened.is_wanted):
-                self._retire(found)
+            if opened is not None and (not opened.retriever.opened.is_in_place or opened.retriever.opened.is_wanted):
+                self._retire(opened)
                 return None
-            return found and self._used(found, is_usual=is_usual)
+            return opened and self._used(opened, is_usual=is_usual)
 
     def _used(self, opened: _Open, *, is_usual: bool) -> _Open:
         """Counts a request, and keeps the version open. Under the lock."""

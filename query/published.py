@@ -71,7 +71,7 @@ class Filtered(TypedDict, total=False):
     parts: Mapping[str, str] | None
 
 
-class Asked(Filtered, total=False):
+class AskArguments(Filtered, total=False):
     """Keyword arguments of `PublishedIndex.ask` and `stream`, documented at `ask` with their defaults."""
 
     temperature: float | None  # of the generating model, 0 to 2; ignored without one
@@ -117,10 +117,10 @@ def open_index(
     from almanac.query.naming import default_of_project
 
     quiet_engines()
-    found = Project.locate(project)
-    folder = DataDir.locate(data, found)
-    named = str(default_of_project(found, folder, env).path if kb is None else kb)
-    declaration = load_declaration(named, env, found, to_read=True)
+    located = Project.locate(project)
+    folder = DataDir.locate(data, located)
+    named = str(default_of_project(located, folder, env).path if kb is None else kb)
+    declaration = load_declaration(named, env, located, to_read=True)
     find_reranker(declaration)  # fails here and not with the first request, after other models have been loaded
     index = PublishedIndex(declaration, folder, version, embedders=embedders)
     try:
@@ -156,7 +156,7 @@ class Embedders:
         self._loaded: dict[str, Embedder] = {}
         self._lock = threading.Lock()
 
-    def of(self, embed: "Embed", data: DataDir) -> Embedder:
+    def embedder(self, embed: "Embed", data: DataDir) -> Embedder:
         """Embedder of a declaration. The first call for it loads the model, which takes seconds."""
         # Whatever the precision of a version's vectors, questions and what is compared with them meanwhile are embedded
         # in float32, by one model.
@@ -178,7 +178,7 @@ class Embedders:
         every, is_multilingual = None, missing_package("multilingual") is None
         if is_multilingual:
             try:
-                every = self.of(embed, data) if own == _MULTILINGUAL else _bundled(_MULTILINGUAL)
+                every = self.embedder(embed, data) if own == _MULTILINGUAL else _bundled(_MULTILINGUAL)
             except AlmanacError as error:
                 is_multilingual = False
                 _log.warning("sentences are read by the declared embedder alone", model=_MULTILINGUAL, why=str(error))
@@ -186,7 +186,7 @@ class Embedders:
             english = None if every is None else partial(self.of, embed, data)
         else:
             english = partial(_bundled, _ENGLISH)
-        return Reader(every or self.of(embed, data), english, is_multilingual=is_multilingual)
+        return Reader(every or self.embedder(embed, data), english, is_multilingual=is_multilingual)
 
 
 @cache
@@ -288,7 +288,7 @@ class PublishedIndex:
     def embedder(self) -> Embedder:
         """Embedder of the declaration. The first access loads it, which takes seconds."""
         if self._embedder is None:
-            self._embedder = self._embedders.of(self.declaration.embed, self._data)
+            self._embedder = self._embedders.embedder(self.declaration.embed, self._data)
         return self._embedder
 
     def _embed_queries(self, texts: Sequence[str]) -> Any:
@@ -477,19 +477,19 @@ class PublishedIndex:
             search goes on without, and the trace and the log contain the reason.
         """
         question = without_invisible(query)
-        asked: Filtered = {"k": k, "where": where, "floor": floor, "workspace": workspace, "parts": parts}
+        arguments: Filtered = {"k": k, "where": where, "floor": floor, "workspace": workspace, "parts": parts}
         with self.reading(version) as retriever:
-            sought, request, found = self._search(retriever, question, history, mode, asked)
+            sought, request, retrieved = self._search(retriever, question, history, mode, arguments)
             answering, note = retriever.opened.manifest.version, self._note(retriever, question, request.mode)
         first = {"step": "query", "ms": None, "text": request.text, "mode": request.mode}
         return SearchResult(
             kb=self.declaration.name,
             version=answering,
             query=query,
-            hits=found.hits,
+            hits=retrieved.hits,
             note=note,
             searched=sought if sought != question else None,
-            explain=[first, *found.trace] if explain else None,
+            explain=[first, *retrieved.trace] if explain else None,
         )
 
     def _search(
@@ -546,15 +546,17 @@ class PublishedIndex:
         question, declared = without_invisible(question), self.declaration.retrieve
         k, floor, parts = given.get("k"), given.get("floor"), given.get("parts")
         require_arguments(question, k, floor, parts)
-        text, asked = compose_query(declared.query, question, parts), mode or declared.mode
-        if asked not in SEARCH_MODES:
-            raise UsageError(f"there is no mode '{asked}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
+        text, mode = compose_query(declared.query, question, parts), mode or declared.mode
+        if mode not in SEARCH_MODES:
+            raise UsageError(f"there is no mode '{mode}'", where="--mode", hint=f"one of {', '.join(SEARCH_MODES)}")
         where, workspace = given.get("where"), given.get("workspace")
-        request = Request(text, None, k or declared.k, asked, where, floor, workspace=workspace)
+        request = Request(text, None, k or declared.k, mode, where, floor, workspace=workspace)
         retriever.access.visible(workspace, where)
         return request
 
-    def ask(self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]) -> "Answer":
+    def ask(
+        self, question: str, *, mode: str = "kb-only", history: History = (), **arguments: Unpack[AskArguments]
+    ) -> "Answer":
         """Answers a question with citations, or with an explicit "I don't know" where no hit is relevant enough.
 
         Retrieval runs as in `search`, always in the declared `retrieve.mode`, on one version. Without a declared model,
@@ -568,7 +570,7 @@ class PublishedIndex:
             history: Earlier messages, oldest first: mappings with `role` (`user` or `assistant`) and `content`. A model
                 sees the last six, at most 4000 characters of each. A question that follows another one is searched for
                 as the declared model rewrites it; without one, a short question behind the last one, and alone.
-            **asked: `where`, `version`, `workspace` and `parts` as in `search`. `k` is the number of hits to answer
+            **arguments: `where`, `version`, `workspace` and `parts` as in `search`. `k` is the number of hits to answer
                 from; default: `retrieve.k` for a model, else ten. `floor` is the minimum dense cosine of such a hit,
                 and decides alone then; default: `retrieve.floor`, beside which answerability decides for extractive
                 replies, and for a model the embedder's threshold with the hit's term coverage. `temperature` is that of
@@ -588,10 +590,10 @@ class PublishedIndex:
         """
         from almanac.query.answering.answer import answer
 
-        return answer(self._question(question, mode, history, asked))
+        return answer(self._question(question, mode, history, arguments))
 
     def stream(
-        self, question: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
+        self, question: str, *, mode: str = "kb-only", history: History = (), **arguments: Unpack[AskArguments]
     ) -> "Iterator[str | Answer]":
         """Answers a question as `ask` does, with its arguments, in pieces of text as they arrive, then the Answer as
         the last item; the pieces put together are its `reply`.
@@ -605,16 +607,16 @@ class PublishedIndex:
         """
         from almanac.query.answering.answer import stream_answer
 
-        return stream_answer(self._question(question, mode, history, asked))
+        return stream_answer(self._question(question, mode, history, arguments))
 
-    def _question(self, text: str, mode: str, history: History, asked: Asked) -> "Question":
+    def _question(self, text: str, mode: str, history: History, arguments: AskArguments) -> "Question":
         from almanac.query.answering.pathways import require_mode
 
         require_mode(mode, is_generated=self._generator is not None)
-        return self.question(text, mode=mode, history=history, **asked)
+        return self.question(text, mode=mode, history=history, **arguments)
 
     def question(
-        self, text: str, *, mode: str = "kb-only", history: History = (), **asked: Unpack[Asked]
+        self, text: str, *, mode: str = "kb-only", history: History = (), **arguments: Unpack[AskArguments]
     ) -> "Question":
         """Retrieves the hits that a question may be answered from. The version may be closed afterwards: hits contain
         all that an answer needs.
@@ -625,49 +627,51 @@ class PublishedIndex:
         from almanac.query.answering.answerability import READ, grounds_of
         from almanac.query.answering.wording import require_language
 
-        require_language(asked.get("language"))
-        require_temperature(asked.get("temperature"))
-        declared, floor, question = self.declaration.retrieve, asked.get("floor"), without_invisible(text)
+        require_language(arguments.get("language"))
+        require_temperature(arguments.get("temperature"))
+        declared, floor, question = self.declaration.retrieve, arguments.get("floor"), without_invisible(text)
         chosen = declared.floor if floor is None else floor
-        given: Asked = {**asked, "floor": chosen}
-        with self.reading(asked.get("version")) as retriever:
+        given: AskArguments = {**arguments, "floor": chosen}
+        with self.reading(arguments.get("version")) as retriever:
             defaults = self._thresholds
             lowest, thresholds = (defaults.floor, defaults) if chosen is None else (chosen, None)
-            sought, request, found = self._search(
+            sought, request, retrieved = self._search(
                 retriever, question, history, None, given, thresholds=thresholds, closest=READ
             )
             is_confident = mode == "kb-llm" and _is_confident(
-                retriever, request.text, found.hits, declared.confident, max(defaults.confident, lowest)
+                retriever, request.text, retrieved.hits, declared.confident, max(defaults.confident, lowest)
             )
             decides = floor is None and not self.has_model and self.reader.is_multilingual
             return Question(
                 self.declaration,
                 retriever.opened.manifest.version,
                 question,
-                found.hits,
+                retrieved.hits,
                 self.embedder,
                 None if self.has_model else self._reader_of(retriever),
                 mode,
                 lowest,
                 is_confident,
                 generator=self._generator,
-                temperature=asked.get("temperature"),
+                temperature=arguments.get("temperature"),
                 history=history,
-                language=asked.get("language"),
+                language=arguments.get("language"),
                 note=self._note(retriever, question, request.mode),
-                grounds=grounds_of(retriever, request, found.closest, wanted=asked.get("k") or READ, decides=decides),
+                grounds=grounds_of(
+                    retriever, request, retrieved.closest, wanted=arguments.get("k") or READ, decides=decides
+                ),
                 readings=retriever.opened.readings(sought),
                 searched=sought if sought != question else None,
-                parts=asked.get("parts"),
+                parts=arguments.get("parts"),
             )
 
     def _note(self, retriever: Retriever, question: str, mode: SearchMode) -> str | None:
-        asked = retriever.languages.of_question(question)
-        if asked.known >= COVERED:
+        language = retriever.languages.of_question(question)
+        if language.known >= COVERED:
             return None
         from almanac.query.answering.wording import note_on_language
 
-        return note_on_language(asked, self.declaration.embed.model, mode)
+        return note_on_language(language, self.declaration.embed.model, mode)
 
     @cached_property
     def _thresholds(self) -> ScoreThresholds:
@@ -694,5 +698,5 @@ def _is_confident(
     """
     if declared is None and any(hit.relevance is not None for hit in hits):
         return any(hit.confidence == "high" for hit in hits)
-    found = retriever.judge.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
-    return any(one.reaches(measured if declared is None else declared) for one in found.values())
+    evidence_by_chunk = retriever.judge.evidence(text, {hit.chunk_id: hit.scores.get("dense") for hit in hits})
+    return any(evidence.reaches(measured if declared is None else declared) for evidence in evidence_by_chunk.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytrec_eval
 
-from almanac.query.evaluation.golden import Asked, Golden, ask_golden, load_golden, recall_of, requests_for
+from almanac.query.evaluation.golden import Golden, GoldenOutcome, ask_golden, load_golden, recall_of, requests_for
 from almanac.query.published import PublishedIndex
 from almanac.query.retrieval.arguments import compose_query
 from almanac.query.retrieval.request import Request, SearchMode
@@ -22,7 +22,7 @@ from almanac.schemas.results import Hit
 _DEPTH = 300
 _DOCUMENTS = 100
 _DEEPEST = 100  # hits among which an answer is looked for that is not among the first k
-_FOUND = 3  # hits that a failed question shows
+_SHOWN_HITS = 3  # hits that a failed question shows
 
 
 def evaluate(
@@ -77,41 +77,43 @@ def evaluate_golden(index: PublishedIndex, *, mode: SearchMode | None = None, ve
         )
         raise UsageError("no golden questions are declared", where=str(declaration.path), hint=hint)
     with index.reading(version) as retriever:
-        asked = ask_golden(declaration, retriever, index.embedder.embed_queries, golden, mode)
-        failed = [_failed(index, retriever, one, mode) for one in asked if not one.is_met]
+        outcomes = ask_golden(declaration, retriever, index.embedder.embed_queries, golden, mode)
+        failed = [_failed(index, retriever, outcome, mode) for outcome in outcomes if not outcome.is_met]
         name = retriever.opened.manifest.version
-    metrics = _metrics(asked, declaration.retrieve.k)
+    metrics = _metrics(outcomes, declaration.retrieve.k)
     return EvalResult(
         kb=declaration.name,
         version=name,
         unit="question",
-        queries=len(asked),
+        queries=len(outcomes),
         metrics=metrics,
         failed=failed,
-        continued=len(golden) - len(asked),
+        continued=len(golden) - len(outcomes),
     )
 
 
-def _metrics(asked: Sequence[Asked], k: int) -> dict[str, float]:
+def _metrics(outcomes: Sequence[GoldenOutcome], k: int) -> dict[str, float]:
     """Recall and mean reciprocal rank over the answerable questions, and the share of the others of which nothing is
     good enough to answer from.
     """
-    counted, found = recall_of(asked), dict[str, float]()
+    counted, metrics = recall_of(outcomes), dict[str, float]()
     if counted.recall is not None:
-        ranks = [_rank(one.golden, one.hits) for one in asked if one.golden.is_answerable]
+        ranks = [_rank(outcome.golden, outcome.hits) for outcome in outcomes if outcome.golden.is_answerable]
         mean = round(sum(1 / rank for rank in ranks if rank) / len(ranks), 6)
-        found = {f"recall@{k}": counted.recall, f"mrr@{k}": mean}
+        metrics = {f"recall@{k}": counted.recall, f"mrr@{k}": mean}
     if counted.unanswerable:
-        found["abstained"] = round(counted.abstained / counted.unanswerable, 6)
-    return found
+        metrics["abstained"] = round(counted.abstained / counted.unanswerable, 6)
+    return metrics
 
 
 def _rank(golden: Golden, hits: Sequence[Hit]) -> int | None:
     return next((rank for rank, hit in enumerate(hits, 1) if golden.is_answered_by(hit)), None)
 
 
-def _failed(index: PublishedIndex, retriever: Retriever, one: Asked, mode: SearchMode | None) -> FailedQuestion:
-    golden, deep = one.golden, list[Hit]()
+def _failed(
+    index: PublishedIndex, retriever: Retriever, outcome: GoldenOutcome, mode: SearchMode | None
+) -> FailedQuestion:
+    golden, deep = outcome.golden, list[Hit]()
     if golden.is_answerable:
         embed = index.embedder.embed_queries
         (request,) = requests_for(index.declaration, embed, [golden], k=_DEEPEST, mode=mode)
@@ -127,7 +129,7 @@ def _failed(index: PublishedIndex, retriever: Retriever, one: Asked, mode: Searc
         rank=_rank(golden, deep),
         found=[
             FoundInstead(rank=rank, **hit.model_dump(include=set(FoundInstead.model_fields) - {"rank"}))
-            for rank, hit in enumerate(one.hits[:_FOUND], 1)
+            for rank, hit in enumerate(outcome.hits[:_SHOWN_HITS], 1)
         ],
     )
 
@@ -152,9 +154,9 @@ def rank_documents(
     }
     if not texts:
         return {}
-    asked = mode or declared.mode
+    mode = mode or declared.mode
     vectors = (
-        None if asked == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
+        None if mode == "lexical" and declared.tags is None else index.embedder.embed_queries(list(texts.values()))
     )
     run = {}
     with index.reading(version) as retriever:
@@ -162,7 +164,7 @@ def rank_documents(
         for number, (query, text) in enumerate(texts.items()):
             vector = None if vectors is None else vectors[number]
             best = dict[str, float]()
-            for hit in retriever.find(Request(text, vector, depth, asked, ranking=True)).hits:
+            for hit in retriever.find(Request(text, vector, depth, mode, ranking=True)).hits:
                 best[hit.document_id] = max(hit.score, best.get(hit.document_id, hit.score))
             run[query] = dict(sorted(best.items(), key=lambda pair: (-pair[1], pair[0]))[:_DOCUMENTS])
     return run
@@ -173,37 +175,37 @@ def measure(judged: Mapping[str, Mapping[str, int]], run: Mapping[str, Mapping[s
     question that the run lacks scores 0.
     """
     first_ten = {q: dict(sorted(docs.items(), key=lambda pair: (-pair[1], pair[0]))[:10]) for q, docs in run.items()}
-    found = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.5,10", "recip_rank"}).evaluate(first_ten)
+    measures = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.5,10", "recip_rank"}).evaluate(first_ten)
     names = {"ndcg@10": "ndcg_cut_10", "recall@5": "recall_5", "recall@10": "recall_10", "mrr@10": "recip_rank"}
-    return {name: round(sum(row[own] for row in found.values()) / len(judged), 5) for name, own in names.items()}
+    return {name: round(sum(row[own] for row in measures.values()) / len(judged), 5) for name, own in names.items()}
 
 
 def read_queries(path: Path) -> dict[str, str]:
     """Reads a JSONL file of questions: texts by id, in file order. Raises UsageError with file and line."""
-    found = {}
+    texts = {}
     for number, line in enumerate(_lines(path), start=1):
         try:
             row = json.loads(line)
-            found[str(row["id"])] = str(row["text"])
+            texts[str(row["id"])] = str(row["text"])
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"not a JSON object with id and text: {line[:80]!r}", where=f"{path}:{number}") from error
-    return found
+    return texts
 
 
 def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     """Reads a qrels file: relevance by question id and document id. Raises UsageError with file and line."""
-    found: dict[str, dict[str, int]] = {}
+    relevance: dict[str, dict[str, int]] = {}
     for number, line in enumerate(_lines(path), start=1):
         try:
             query, document, score = line.split("\t")
             if number > 1:
-                found.setdefault(query, {})[document] = int(score)
+                relevance.setdefault(query, {})[document] = int(score)
             elif score.isdecimal():
                 raise ValueError
         except ValueError as error:
             finding = "not query-id, doc-id and a whole score between tabs, below a header line"
             raise UsageError(f"{finding}: {line[:80]!r}", where=f"{path}:{number}") from error
-    return found
+    return relevance
 
 
 def write_run(path: Path, run: Mapping[str, Mapping[str, float]], tag: str) -> None:

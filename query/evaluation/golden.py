@@ -66,7 +66,7 @@ class Golden(NamedTuple):
     def _has_text(self, hit: Hit) -> bool:
         # a record's passage has fields that what is embedded may lack
         shown = [normalize(text) for text in (hit.text, hit.passage) if text]
-        return any(text in one for one in shown for part in self.parts for text in part)
+        return any(text in shown_text for shown_text in shown for part in self.parts for text in part)
 
 
 def normalize(text: str) -> str:
@@ -85,9 +85,9 @@ def load_golden(declaration: Declaration) -> list[Golden]:
     path = declaration.path.parent / Path(declaration.gate.golden).expanduser()
     golden = [_question(line, f"{path}:{number}") for number, line in enumerate(_lines(path), start=1) if line.strip()]
     needs_answers = declaration.gate.min_recall is not None or declaration.gate.max_recall_drop is not None
-    if not any(one.is_answerable for one in without_history(golden)) and (needs_answers or not golden):
+    if not any(question.is_answerable for question in without_history(golden)) and (needs_answers or not golden):
         finding = "holds no question"
-        if any(one.is_answerable for one in golden):
+        if any(question.is_answerable for question in golden):
             finding = "each question with an answer has a history, and recall takes none"
         elif golden:
             finding = "none of its questions says what answers it"
@@ -101,10 +101,10 @@ def without_history(golden: Sequence[Golden]) -> list[Golden]:
     """The questions that continue nothing: those that recall is measured and relevance fitted on, which search for a
     question's own words.
     """
-    return [one for one in golden if not one.history]
+    return [question for question in golden if not question.history]
 
 
-class Asked(NamedTuple):
+class GoldenOutcome(NamedTuple):
     """A golden question, the first `retrieve.k` hits, and whether one is good enough to answer from, right or wrong."""
 
     golden: Golden
@@ -129,9 +129,12 @@ def requests_for(
     `embed_queries` gives the unit vectors of texts, float32 (n, dimension).
     """
     declared = declaration.retrieve
-    texts = [compose_query(declared.query, one.question) for one in golden]
+    texts = [compose_query(declared.query, question.question) for question in golden]
     vectors = embed_queries(texts)
-    return [Request(*of, max(declared.k, k), mode or declared.mode) for of in zip(texts, vectors, strict=True)]
+    return [
+        Request(text, vector, max(declared.k, k), mode or declared.mode)
+        for text, vector in zip(texts, vectors, strict=True)
+    ]
 
 
 def ask_golden(
@@ -140,17 +143,17 @@ def ask_golden(
     embed_queries: Callable[[Sequence[str]], Vectors],
     golden: Sequence[Golden],
     mode: SearchMode | None = None,
-) -> list[Asked]:
+) -> list[GoldenOutcome]:
     """Asks a version the golden questions, as `requests_for` has them. Those with a history are left out."""
     golden, floor = without_history(golden), declaration.retrieve.floor
     default = score_thresholds(retriever.opened.manifest.embedder) if floor is None else None
     return [
-        Asked(
-            one,
+        GoldenOutcome(
+            question,
             retriever.find(request).hits,
             bool(retriever.find(replace(request, floor=floor, thresholds=default)).hits),
         )
-        for one, request in zip(golden, requests_for(declaration, embed_queries, golden, mode=mode), strict=True)
+        for question, request in zip(golden, requests_for(declaration, embed_queries, golden, mode=mode), strict=True)
     ]
 
 
@@ -168,17 +171,17 @@ def measure_recall(
     return recall_of(ask_golden(declaration, retriever, embed_queries, golden))
 
 
-def recall_of(asked: Sequence[Asked]) -> Recall:
+def recall_of(outcomes: Sequence[GoldenOutcome]) -> Recall:
     """What became of golden questions, in numbers."""
-    answerable = [one for one in asked if one.golden.is_answerable]
-    missed = [one.golden.question for one in answerable if not one.is_met]
+    answerable = [outcome for outcome in outcomes if outcome.golden.is_answerable]
+    missed = [outcome.golden.question for outcome in answerable if not outcome.is_met]
     return Recall(
         recall=round(1 - len(missed) / len(answerable), 6) if answerable else None,
         questions=len(answerable),
-        answered=sum(one.is_answered for one in answerable),
+        answered=sum(outcome.is_answered for outcome in answerable),
         missed=missed,
-        unanswerable=len(asked) - len(answerable),
-        abstained=sum(one.is_met for one in asked if not one.golden.is_answerable),
+        unanswerable=len(outcomes) - len(answerable),
+        abstained=sum(outcome.is_met for outcome in outcomes if not outcome.golden.is_answerable),
     )
 
 
@@ -196,17 +199,17 @@ def _lines(path: Path) -> list[str]:
 
 def _listed(value: Any) -> Any:
     """One text as a list of it; ids may be whole numbers."""
-    found = value if isinstance(value, list) else [value]
-    return [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in found]
+    entries = value if isinstance(value, list) else [value]
+    return [str(entry) if isinstance(entry, int) and not isinstance(entry, bool) else entry for entry in entries]
 
 
-def _said(text: str) -> str:
+def _require_text(text: str) -> str:
     if not normalize(text):
         raise ValueError("is no text")
     return text
 
 
-_Text = Annotated[str, AfterValidator(_said)]
+_Text = Annotated[str, AfterValidator(_require_text)]
 _Texts = Annotated[list[_Text], BeforeValidator(_listed), Field(min_length=1)]
 
 
@@ -232,7 +235,7 @@ class _Line(BaseModel):
 
     @model_validator(mode="after")
     def _one_question(self) -> Self:
-        if sum(one is not None for one in (self.question, self.query, self.text)) != 1:
+        if sum(text is not None for text in (self.question, self.query, self.text)) != 1:
             raise ValueError("needs one question: one of question, query and text")
         unknown = sorted((self.model_extra or {}).keys() - _REMARKS)
         if unknown and not (self.document_id or self.url or self.answer_contains or self.all_of):

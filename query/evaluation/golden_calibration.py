@@ -49,35 +49,37 @@ def fit_calibration(
     """
     golden = without_history(golden)
     retriever = Retriever(declaration, opened, embed_queries, load_reranker(declaration))
-    found: list[Features] = []
+    hit_features: list[Features] = []
     answers: list[bool] = []
     requests = requests_for(declaration, embed_queries, golden, k=_LEAST_HITS)
-    for one, request in zip(golden, requests, strict=True):
+    for question, request in zip(golden, requests, strict=True):
         retrieved = retriever.find(request)
-        found += [of for of, _ in retriever.judge.features(request, retrieved.hits, retrieved.rivals)]
-        answers += map(one.is_answered_by, retrieved.hits)
+        hit_features += [
+            features for features, _ in retriever.judge.features(request, retrieved.hits, retrieved.rivals)
+        ]
+        answers += map(question.is_answered_by, retrieved.hits)
     if not _LEAST_ANSWERS <= sum(answers) <= len(answers) - _LEAST_ANSWERS:
         log.warning(
             "relevance stays unknown: too few hits of the golden questions answer, or too few do not",
             kb=declaration.name, questions=len(golden), hits=len(answers), answering=sum(answers),
         )  # fmt: skip
         return None
-    curve = fit_curve(found, answers)
+    curve = fit_curve(hit_features, answers)
     return Calibration(known=curve, unknown=curve, foreign=curve, questions=len(golden))
 
 
-def fit_curve(found: Sequence[Features], answers: Sequence[bool], *, pull: float = 3.0) -> Curve:
+def fit_curve(hit_features: Sequence[Features], answers: Sequence[bool], *, pull: float = 3.0) -> Curve:
     """The curve that makes the answers most likely. More of a feature never means less relevance.
 
     Args:
-        found: Features of each hit.
+        hit_features: Features of each hit.
         answers: Whether each hit answers; both kinds must occur.
         pull: How strongly the weights, in standard deviations, are held to those of the bundled embedders: as by that
             many squared errors. With 3, fitted on 50 questions of XQuAD that are all answered, the expected calibration
             error over the first 5 hits of others is .02, and 3 % of greetings and keyboard mash get more than .15; with
             .3, up to 85 % of these do, since a curve without negatives of their kind ignores the cosine.
     """
-    features, wanted = np.array(found, dtype=np.float64), np.array(answers, dtype=np.float64)
+    features, wanted = np.array(hit_features, dtype=np.float64), np.array(answers, dtype=np.float64)
     if not 0 < wanted.sum() < len(wanted):
         raise ValueError("a curve is fitted on hits that answer and hits that do not")
     mean, spread = features.mean(axis=0), np.maximum(features.std(axis=0), 1e-6)
@@ -100,5 +102,5 @@ def fit_curve(found: Sequence[Features], answers: Sequence[bool], *, pull: float
     slopes = weights[1:] / spread
     return Curve(
         intercept=round(float(weights[0] - slopes @ mean), 2),
-        **dict(zip(Features._fields, (round(float(one), 2) for one in slopes), strict=True)),
+        **dict(zip(Features._fields, (round(float(slope), 2) for slope in slopes), strict=True)),
     )

@@ -39,15 +39,15 @@ class CachingEmbedder:
         return self._remembered(texts, self._queries, self._embedder.embed_queries)
 
     def _remembered(
-        self, texts: Sequence[str], kept: LRUCache[str, Vectors], embed: Callable[[Sequence[str]], Vectors]
+        self, texts: Sequence[str], cache: LRUCache[str, Vectors], embed: Callable[[Sequence[str]], Vectors]
     ) -> Vectors:
         require_wanted()
         keys = {text: sha256(text) for text in texts}  # of one length, however long a text is
         with self._lock:
-            known = {text: kept[key] for text, key in keys.items() if key in kept}
+            known = {text: cache[key] for text, key in keys.items() if key in cache}
         if missing := list(dict.fromkeys(text for text in texts if text not in known)):
             # Copies: a view would keep the vectors of the whole batch in memory.
             known.update((text, vector.copy()) for text, vector in zip(missing, embed(missing), strict=True))
         with self._lock:
-            kept.update((keys[text], vector) for text, vector in known.items())
+            cache.update((keys[text], vector) for text, vector in known.items())
         return np.stack([known[text] for text in texts]) if texts else embed([])

@@ -71,8 +71,8 @@ class ApiGenerator:
         self._may_change = generate.provider == "openai"  # Mistral's library knows its own options alone
 
     def generate(self, messages: Messages, *, temperature: float, max_tokens: int) -> str:
-        def send(client: Any, asked: dict[str, Any]) -> str:
-            choices = self._complete(client, asked).choices
+        def send(client: Any, body: dict[str, Any]) -> str:
+            choices = self._complete(client, body).choices
             text = _text_of(choices[0].message.content) if choices and choices[0].message is not None else ""
             if not choices or choices[0].finish_reason == _FAILED or not text.strip():
                 raise AnswerMalformed("the model wrote nothing, or broke off")
@@ -85,8 +85,8 @@ class ApiGenerator:
         seen the beginning.
         """
 
-        def send(client: Any, asked: dict[str, Any]) -> tuple[str, PythonGenerator[str, None, None]]:
-            parts = _parts_of(self._stream(client, asked))
+        def send(client: Any, body: dict[str, Any]) -> tuple[str, PythonGenerator[str, None, None]]:
+            parts = _parts_of(self._stream(client, body))
             return next(parts), parts
 
         first, parts = self._call(send, messages, temperature, max_tokens)
@@ -100,14 +100,14 @@ class ApiGenerator:
 
     def _call(self, send: Callable[..., T], messages: Messages, temperature: float, max_tokens: int) -> T:
         """Calls `send` with a client and a request that the model takes, as far as that is known."""
-        asked = {"model": self._model, "messages": list(messages)}
+        request = {"model": self._model, "messages": list(messages)}
         options = {"temperature": temperature, "max_tokens": max_tokens}
         tokens = sum(estimate_tokens(message["content"]) for message in messages)
         changes = self._taken.known()
         while True:
-            body = {**asked, **changed(options, changes)}
+            body = {**request, **changed(options, changes)}
             try:
-                answer = self._api.call(partial(send, asked=body), tokens=tokens)
+                answer = self._api.call(partial(send, body=body), tokens=tokens)
             except Unanswered as failure:
                 further = change_for(failure.finding, changes) if self._may_change else None
                 if further is None:
@@ -134,12 +134,12 @@ class _Chat(BaseModel):
     choices: list[_Choice]
 
 
-def _complete_openai(client: Any, asked: dict[str, Any]) -> Any:
-    return _read(client.chat.completions.with_raw_response.create(**asked).content)
+def _complete_openai(client: Any, body: dict[str, Any]) -> Any:
+    return _read(client.chat.completions.with_raw_response.create(**body).content)
 
 
-def _stream_openai(client: Any, asked: dict[str, Any]) -> PythonGenerator[Any, None, None]:
-    with client.chat.completions.create(**asked, stream=True) as events:
+def _stream_openai(client: Any, body: dict[str, Any]) -> PythonGenerator[Any, None, None]:
+    with client.chat.completions.create(**body, stream=True) as events:
         for event in events:
             yield _read(event.to_json())
 
@@ -151,12 +151,12 @@ def _read(body: str | bytes) -> _Chat:
         raise AnswerMalformed("its answer is not what the API says") from None
 
 
-def _complete_mistral(client: Any, asked: dict[str, Any]) -> Any:
-    return client.chat.complete(**asked)
+def _complete_mistral(client: Any, body: dict[str, Any]) -> Any:
+    return client.chat.complete(**body)
 
 
-def _stream_mistral(client: Any, asked: dict[str, Any]) -> PythonGenerator[Any, None, None]:
-    with client.chat.stream(**asked) as events:
+def _stream_mistral(client: Any, body: dict[str, Any]) -> PythonGenerator[Any, None, None]:
+    with client.chat.stream(**body) as events:
         for event in events:
             yield event.data
 

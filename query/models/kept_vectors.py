@@ -46,18 +46,18 @@ class KeptVectors:
             self._write(new)
             known |= new
         rows = [np.frombuffer(known[keys[text]], dtype=np.int8) for text in texts]
-        found = np.array(rows, dtype=np.float32).reshape(len(texts), self._embedder.info.dimension)
-        unit: Vectors = found / np.linalg.norm(found, axis=1, keepdims=True)
+        vectors = np.array(rows, dtype=np.float32).reshape(len(texts), self._embedder.info.dimension)
+        unit: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         return unit
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
+        vectors: dict[bytes, bytes] = {}
         with self._tolerated(), self._opened("ro") as opened:
             for begin in range(0, len(keys), _AT_ONCE):
                 some = keys[begin : begin + _AT_ONCE]
                 marks = ",".join("?" * len(some))
-                found.update(opened.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some))
-        return {key: vector for key, vector in found.items() if len(vector) == self._embedder.info.dimension}
+                vectors.update(opened.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some))
+        return {key: vector for key, vector in vectors.items() if len(vector) == self._embedder.info.dimension}
 
     def _write(self, new: Mapping[bytes, bytes]) -> None:
         with self._tolerated(), self._opened("rwc") as opened, opened:

@@ -88,10 +88,10 @@ class CrossEncoderReranker:
 
     def scores(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         with self._lock:
-            found = self._model.predict(
+            predictions = self._model.predict(
                 [(question, text) for text in texts], batch_size=_REQUEST, show_progress_bar=False
             )
-        scores = np.asarray(found, dtype=np.float32)
+        scores = np.asarray(predictions, dtype=np.float32)
         if scores.shape != (len(texts),) or not np.isfinite(scores).all():
             raise OperationalError(
                 f"retrieve.rerank.model: {len(texts)} texts were given scores of the shape {scores.shape}, or "
@@ -106,10 +106,10 @@ class CrossEncoderReranker:
         if not limit or not texts:
             return 0
         with self._lock:
-            told = self._model.tokenizer(
+            tokenized = self._model.tokenizer(
                 [question] * len(texts), list(texts), truncation=False, padding=False, verbose=False
             )
-        return sum(len(ids) > limit for ids in told["input_ids"])
+        return sum(len(ids) > limit for ids in tokenized["input_ids"])
 
 
 def _read(folder: Path, name: str) -> dict[str, Any]:
