@@ -37,7 +37,7 @@ _NOTED = {
     "spiders": Weight(254, 170, 223, 247, 0, 1, 261),
     "transforms": Weight(65, 46, 63, 46, 0, 0, 0),
     "index": Weight(122, 98, 127, 34, 0, 0, 233),
-    "query": Weight(63, 43, 105, 34, 0, 0, 207),
+    "query": Weight(63, 43, 105, 34, 0, 0, 123),
     "serve": Weight(37, 23, 27, 2, 0, 1, 76),
     "flows": Weight(82, 56, 67, 1, 0, 1, 158),
     "cli": Weight(39, 22, 15, 3, 0, 3, 63),
