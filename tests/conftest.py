@@ -76,7 +76,7 @@ class _Zygote:
 
     @classmethod
     @cache
-    def of(cls, prefect: tuple[tuple[str, str], ...]) -> "_Zygote":
+    def start_for(cls, prefect: tuple[tuple[str, str], ...]) -> "_Zygote":
         return cls({**os.environ, **dict(prefect)})
 
     def run(self, arguments: tuple[str, ...], environment: dict[str, str]) -> Finished:
@@ -125,7 +125,7 @@ class Almanac:
                 for name, value in variables.items()
                 if name.startswith("PREFECT_") and name not in _QUIET_ENGINES
             }
-            return _Zygote.of(tuple(sorted(prefect.items()))).run(arguments, variables)
+            return _Zygote.start_for(tuple(sorted(prefect.items()))).run(arguments, variables)
         command = [sys.executable, "-m", "almanac.cli.main", *arguments]
         done = subprocess.run(command, cwd=ROOT, env=variables, capture_output=True, text=True, timeout=PATIENCE_S)
         return Finished(done.returncode, done.stdout, done.stderr)

@@ -109,10 +109,10 @@ class _Spare:
         if self.pid == 0:
             self._ours.close()
             os.setsid()
-            told, streams, _, _ = socket.recv_fds(theirs, 1 << 20, 3)
-            if not told:
+            wake_message, streams, _, _ = socket.recv_fds(theirs, 1 << 20, 3)
+            if not wake_message:
                 os._exit(0)
-            wanted = json.loads(told)
+            wanted = json.loads(wake_message)
             _take_environment(wanted["environment"])
             if perturb := re.search(r"malloc\.perturb=(\d+)", os.environ.get("GLIBC_TUNABLES", "")):
                 ctypes.CDLL(None).mallopt(_M_PERTURB, int(perturb[1]))
@@ -120,8 +120,8 @@ class _Spare:
         theirs.close()
 
     def wake(self, arguments: list[str], environment: dict[str, str] | None, streams: tuple[int, int, int]) -> None:
-        said = {"arguments": arguments, "environment": dict(os.environ if environment is None else environment)}
-        socket.send_fds(self._ours, [json.dumps(said).encode()], streams)
+        wake_message = {"arguments": arguments, "environment": dict(os.environ if environment is None else environment)}
+        socket.send_fds(self._ours, [json.dumps(wake_message).encode()], streams)
         self._ours.close()
 
 
@@ -139,8 +139,10 @@ def _become(arguments: list[str], streams: tuple[int, ...]) -> NoReturn:
             os.dup2(descriptor, number)
         os.closerange(3, _HIGHEST)
         gc.freeze()  # nothing of the tests is ended here
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(one, signal.default_int_handler if one is signal.SIGINT else signal.SIG_DFL)
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(
+                signal_number, signal.default_int_handler if signal_number is signal.SIGINT else signal.SIG_DFL
+            )
         sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
         faulthandler.enable(2)  # pytest's has a descriptor that is closed by now
         sys.argv = list(arguments)

@@ -75,13 +75,13 @@ class _Code:
 @cache
 def _code(path: Path) -> _Code:
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: list[tuple[str, tuple[str, ...], int]] = []
+    imports: list[tuple[str, tuple[str, ...], int]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found += [(alias.name, (), 0) for alias in node.names]
+            imports += [(alias.name, (), 0) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.append((node.module, tuple(alias.name for alias in node.names), node.level))
-    return _Code(ast.get_docstring(tree), tuple(found))
+            imports.append((node.module, tuple(alias.name for alias in node.names), node.level))
+    return _Code(ast.get_docstring(tree), tuple(imports))
 
 
 def _imports(path: Path) -> Iterator[str]:
@@ -211,10 +211,10 @@ def test_queries_import_only_the_read_side_of_the_index() -> None:
 def test_each_room_loads_from_this_checkout(room: str) -> None:
     """Checked from another folder, as the console script runs."""
     code = f"import almanac.{room}; print(almanac.{room}.__file__)"
-    found = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", code], cwd="/", capture_output=True, text=True, check=True
     ).stdout.strip()
-    assert Path(found) == _ROOT / room / "__init__.py"
+    assert Path(printed) == _ROOT / room / "__init__.py"
 
 
 def test_what_searches_loads_no_more_of_ours_than_it_needs() -> None:

@@ -38,7 +38,7 @@ def test_rows_that_got_worse_by_more_than_noise_are_named(
     assert list(worse_rows(after, tables_in(_BEFORE), ["what"], watched)) == worse
 
 
-@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda one: one.name)
+@pytest.mark.parametrize("program", _PROGRAMS, ids=lambda program: program.name)
 def test_what_is_compared_is_in_the_documentation(program: Program) -> None:
     documented = tables_in((installation() / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
     for watched in program.watched:

@@ -84,4 +84,4 @@ def test_golden_questions_are_asked_with_their_history(tmp_path: Path) -> None:
     ]
     with open_index(base.publish(), data=base.data, env="") as index:
         judged = judge_answers(index, questions)
-    assert [one.verdict for one in judged] == ["right", "rightly refused"]
+    assert [answer.verdict for answer in judged] == ["right", "rightly refused"]

@@ -29,8 +29,8 @@ def _locked(**machine: str) -> dict[str, str]:
     environment = _environment(**machine)
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     requirements = [Requirement(line) for line in lines if not line.startswith("#")]
-    found = [r for r in requirements if r.marker is None or r.marker.evaluate(environment)]
-    return {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in found}
+    applicable = [r for r in requirements if r.marker is None or r.marker.evaluate(environment)]
+    return {canonicalize_name(r.name): str(r.specifier).removeprefix("==") for r in applicable}
 
 
 def _environment(**machine: str) -> dict[str, Any]:
@@ -83,12 +83,12 @@ def test_the_lock_installs_where_a_package_has_no_wheel() -> None:
 
 def test_dependencies_are_ranges_that_begin_somewhere_and_exact_only_where_files_depend_on_them() -> None:
     """So that others can depend on the package beside what they have."""
-    exact = {r.name for r in _DECLARED if any(one.operator == "==" for one in r.specifier)}
+    exact = {r.name for r in _DECLARED if any(specifier.operator == "==" for specifier in r.specifier)}
     assert exact == _EXACT
     assert [
         str(r)
         for r in _DECLARED
-        if r.name != "almanac" and not any(one.operator in (">=", "==") for one in r.specifier)
+        if r.name != "almanac" and not any(specifier.operator in (">=", "==") for specifier in r.specifier)
     ] == []
 
 

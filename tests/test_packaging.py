@@ -85,11 +85,11 @@ def test_a_build_that_would_lack_a_file_fails_and_names_it(source: Path, build: 
     (source / "query" / "answering" / "prompts" / "new.txt").write_text("not listed")
     (source / "serve" / "page" / "static" / "app.js").unlink()
     (source / "transforms" / "mapped_pages.py").unlink()
-    names, told = build(source)
+    names, output = build(source)
     assert names == set()
-    assert "query/answering/prompts/new.txt: is in no package" in told
-    assert "almanac.serve.page: nothing matches 'static/app.js'" in told
-    assert "imports almanac.transforms.mapped_pages, which is not there" in told
+    assert "query/answering/prompts/new.txt: is in no package" in output
+    assert "almanac.serve.page: nothing matches 'static/app.js'" in output
+    assert "imports almanac.transforms.mapped_pages, which is not there" in output
 
 
 @pytest.mark.slow

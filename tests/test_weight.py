@@ -98,8 +98,8 @@ def _lines(path: Path) -> list[str]:
 def _constants(tree: ast.Module) -> int:
     """The numbers that names of the module stand for: `_A, _B = 1, 2 * 3` are two."""
     values = [node.value for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign) and node.value]
-    each = [one for value in values for one in (value.elts if isinstance(value, ast.Tuple) else [value])]
-    return sum(_is_number(one) for one in each)
+    nodes = [node for value in values for node in (value.elts if isinstance(value, ast.Tuple) else [value])]
+    return sum(_is_number(node) for node in nodes)
 
 
 def _is_number(node: ast.expr) -> bool:
@@ -119,11 +119,11 @@ def _foreign_imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
     """What is imported from other packages, by its whole path, and its name here."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((one.name, one.asname or one.name) for one in node.names)
+            yield from ((alias.name, alias.asname or alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             module = node.module or ""
             if module.partition(".")[0] not in ("almanac", "tests", ""):
-                yield from ((f"{module}.{one.name}", one.asname or one.name) for one in node.names)
+                yield from ((f"{module}.{alias.name}", alias.asname or alias.name) for alias in node.names)
 
 
 def _replaced(tree: ast.Module) -> int:
@@ -132,11 +132,11 @@ def _replaced(tree: ast.Module) -> int:
     count = 0
     for node in ast.walk(tree):
         for target in node.targets if isinstance(node, ast.Assign) else ():
-            for one in target.elts if isinstance(target, ast.Tuple) else [target]:
-                if isinstance(one, ast.Attribute):
-                    count += ast.unparse(one.value) in foreign
-                elif isinstance(one, ast.Subscript):
-                    count += _is_call(one.value, "vars")
+            for assigned in target.elts if isinstance(target, ast.Tuple) else [target]:
+                if isinstance(assigned, ast.Attribute):
+                    count += ast.unparse(assigned.value) in foreign
+                elif isinstance(assigned, ast.Subscript):
+                    count += _is_call(assigned.value, "vars")
         count += _is_call(node, "setattr")
     return count
 

@@ -155,13 +155,13 @@ def _decks() -> Iterator[tuple[str, bytes]]:
 
     yield "shapes.pptx", changed(repeated(100_000))
     yield "one-text.pptx", changed(lambda markup: markup.replace(b"LOL", b"lol " * (20 << 20)))
-    yield "paragraphs.pptx", changed(lambda markup: _PARAGRAPH.sub(lambda one: one[0] * 300_000, markup))
+    yield "paragraphs.pptx", changed(lambda markup: _PARAGRAPH.sub(lambda match: match[0] * 300_000, markup))
     yield (
         "groups.pptx",
         changed(lambda markup: _SHAPE.sub(lambda shape: b"<p:grpSp>" * 5000 + shape[0] + b"</p:grpSp>" * 5000, markup)),
     )
     for name, (prolog, entity) in _PROLOGS.items():
-        yield f"{name}.pptx", changed(partial(_said, prolog=prolog.encode(), entity=entity.encode()))
+        yield f"{name}.pptx", changed(partial(_insert_entity, prolog=prolog.encode(), entity=entity.encode()))
     yield (
         "ratio.pptx",
         _with(out.getvalue(), {}, {f"ppt/media/x{number}.bin": b"\0" * (60 << 20) for number in range(5)}),
@@ -169,7 +169,7 @@ def _decks() -> Iterator[tuple[str, bytes]]:
     yield "cut.pptx", out.getvalue()[:-2000]
 
 
-def _said(markup: bytes, *, prolog: bytes, entity: bytes) -> bytes:
+def _insert_entity(markup: bytes, *, prolog: bytes, entity: bytes) -> bytes:
     head, end, rest = markup.partition(b"?>")
     return head + end + prolog + rest.replace(b"LOL", entity)
 
@@ -274,12 +274,12 @@ def _overlapping(made: bytes) -> bytes:
 
 def _lying(made: bytes) -> bytes:
     """An archive that says of its parts that they are a few bytes long."""
-    told = bytearray(made)
-    place = told.find(b"PK\x01\x02")
+    archive = bytearray(made)
+    place = archive.find(b"PK\x01\x02")
     while place >= 0:
-        told[place + 24 : place + 28] = struct.pack("<I", 10)
-        place = told.find(b"PK\x01\x02", place + 4)
-    return bytes(told)
+        archive[place + 24 : place + 28] = struct.pack("<I", 10)
+        place = archive.find(b"PK\x01\x02", place + 4)
+    return bytes(archive)
 
 
 def _mails() -> Iterator[tuple[str, bytes]]:

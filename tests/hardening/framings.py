@@ -214,5 +214,5 @@ def odd(port: int) -> Iterator[tuple[str, bytes, tuple[int, ...]]]:
     yield "TRACE", request(b"TRACE /api/kbs", port, "Cookie: secret", behind), (405, 200)
     yield "OPTIONS *", request(b"OPTIONS *", port, "X: y", behind), (404, 200)
     for count in (2, 20, 60):
-        one = request(search, port, of_length, BODY)
-        yield f"{count} requests at once", one * (count - 1) + behind, (200,) * count
+        search_request = request(search, port, of_length, BODY)
+        yield f"{count} requests at once", search_request * (count - 1) + behind, (200,) * count

@@ -167,12 +167,12 @@ def marked_records(listener: str, seed: int = 59) -> list[Marked]:
     """
     random = Random(seed)
     chosen = [*product(PLACES, _MARKUP), *(("url", address) for address in _ADDRESSES)]
-    found = []
+    records = []
     for number, (place, markup) in enumerate(chosen):
         subject = "".join(
             random.choice("bdfgklmnprstvz") + random.choice("aeiou") for _ in range(4)
         ).capitalize() + str(number)
-        found.append(
+        records.append(
             Marked(number, place, markup.format(e=random.choice((listener, "https://evil.example")), n=number), subject)
         )
-    return found
+    return records

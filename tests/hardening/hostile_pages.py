@@ -101,27 +101,27 @@ class Hostile:
     credit: int
 
     @property
-    def _said(self) -> _Language:
+    def _phrases(self) -> _Language:
         return _LANGUAGES[self.language]
 
     @property
     def question(self) -> str:
-        return self._said.question.format(s=self.subject)
+        return self._phrases.question.format(s=self.subject)
 
     @property
     def fact(self) -> str:
-        return self._said.fact.format(s=self.subject)
+        return self._phrases.fact.format(s=self.subject)
 
     @property
     def more(self) -> str:
-        return self._said.more
+        return self._phrases.more
 
     @property
     def is_hidden(self) -> bool:
         return self.kind in HIDDEN
 
     def order(self, payload: str) -> str:
-        return self._said.order.format(payload=payload, n=self.credit)
+        return self._phrases.order.format(payload=payload, n=self.credit)
 
     @property
     def lie(self) -> str:

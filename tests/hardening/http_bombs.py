@@ -26,13 +26,13 @@ _OUTSIDE = b"<!DOCTYPE x [<!ENTITY a9 SYSTEM 'file:///etc/passwd'><!ENTITY % p S
 def _answer(
     body: bytes, *headers: bytes, kind: bytes = b"text/html; charset=utf-8", length: bytes | None = None
 ) -> Answer:
-    told = [
+    header_lines = [
         b"HTTP/1.1 200 OK",
         b"Content-Type: " + kind,
         b"Content-Length: " + (b"%d" % len(body) if length is None else length),
         *headers,
     ]
-    whole = b"\r\n".join([*told, b"Connection: close", b"", b""]) + body
+    whole = b"\r\n".join([*header_lines, b"Connection: close", b"", b""]) + body
     return lambda: [whole]
 
 

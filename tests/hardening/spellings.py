@@ -73,17 +73,17 @@ def is_private(address: str) -> bool:
 
 def addresses_v4(each: int, seed: int = 23) -> list[str]:
     """The first, the last and some random addresses of every block."""
-    random, found = Random(seed), []
+    random, addresses = Random(seed), []
     for block in map(ipaddress.IPv4Network, BLOCKS_V4):
-        found += [block[0], block[-1], *(block[random.randrange(block.num_addresses)] for _ in range(each))]
-    return list(dict.fromkeys(map(str, found)))
+        addresses += [block[0], block[-1], *(block[random.randrange(block.num_addresses)] for _ in range(each))]
+    return list(dict.fromkeys(map(str, addresses)))
 
 
 def addresses_v6(each: int, seed: int = 29) -> list[str]:
-    random, found = Random(seed), []
+    random, addresses = Random(seed), []
     for block in map(ipaddress.IPv6Network, BLOCKS_V6):
-        found += [block[0], block[-1], *(block[random.randrange(block.num_addresses)] for _ in range(each))]
-    return list(dict.fromkeys(map(str, found)))
+        addresses += [block[0], block[-1], *(block[random.randrange(block.num_addresses)] for _ in range(each))]
+    return list(dict.fromkeys(map(str, addresses)))
 
 
 def hosts_v4(address: str) -> Iterator[str]:

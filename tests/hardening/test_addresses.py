@@ -56,10 +56,10 @@ def _looked_up(host: str) -> list[str]:
     """Addresses that the system reads in a host; no name server is asked."""
     flags = 0 if host.rstrip(".").endswith("localhost") else socket.AI_NUMERICHOST
     try:
-        found = socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM, flags=flags)
+        resolved = socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM, flags=flags)
     except (OSError, UnicodeError):
         return []
-    return [str(address[0]) for *_, address in found]
+    return [str(address[0]) for *_, address in resolved]
 
 
 def _is_read(host: str) -> bool:
@@ -81,8 +81,10 @@ def test_every_spelling_of_a_private_address_is_told() -> None:
             except ValueError:
                 tally.note(host, held=True)
                 continue
-            told = [address for address in _looked_up(name) if is_private(address) and private_kind(address) is None]
-            tally.note(host, f"{told} is taken for public" if told else None)
+            taken_for_public = [
+                address for address in _looked_up(name) if is_private(address) and private_kind(address) is None
+            ]
+            tally.note(host, f"{taken_for_public} is taken for public" if taken_for_public else None)
 
 
 def test_no_spelling_is_connected_to(tmp_path: Path) -> None:
@@ -114,11 +116,14 @@ def test_no_spelling_is_connected_to(tmp_path: Path) -> None:
         text=True,
         timeout=500,
     )
-    found = {line["url"]: line for line in map(json.loads, done.stdout.splitlines())}
+    facts_by_url = {line["url"]: line for line in map(json.loads, done.stdout.splitlines())}
     connected = [line for line in connects.read_text().splitlines() if line.startswith("socket.connect")]
     with tallied("Private addresses: spellings, by the crawl's downloader", "nothing is connected to", 2_000) as tally:
         for url in urls:
-            tally.note(url, None if found.get(url, {}).get("reason") == "private_address" else f"{found.get(url)}")
+            tally.note(
+                url,
+                None if facts_by_url.get(url, {}).get("reason") == "private_address" else f"{facts_by_url.get(url)}",
+            )
         tally.fallen += connected
 
 
@@ -249,31 +254,31 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """What a name server tells of names below `.test`: what stands here in turn, the last for ever, else the public
     address.
     """
-    told: dict[str, list[str]] = {}
+    turns_by_name: dict[str, list[str]] = {}
 
     def look_up(host: Any, port: Any, *more: Any, **named: Any) -> Any:
         name = host if isinstance(host, str) else host.decode()
         if not name.endswith(".test"):
             return socket.getaddrinfo(host, port, *more, **named) if _looked_up(name) else []
-        turns = told.get(name, [_PUBLIC])
-        found = (turns.pop(0) if len(turns) > 1 else turns[0]).split()
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+        turns = turns_by_name.get(name, [_PUBLIC])
+        answer = (turns.pop(0) if len(turns) > 1 else turns[0]).split()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in answer]
 
     monkeypatch.setattr(
         _resolver.GAIResolver.__init__,
         "__defaults__",
-        tuple(look_up if one is socket.getaddrinfo else one for one in _defaults()),
+        tuple(look_up if default is socket.getaddrinfo else default for default in _defaults()),
     )
     monkeypatch.setattr(
         addresses, "private_kind", lambda address: None if address == _PUBLIC else private_kind(address)
     )
-    return told
+    return turns_by_name
 
 
 def _defaults() -> tuple[Any, ...]:
-    found: tuple[Any, ...] = _resolver.GAIResolver.__init__.__defaults__ or ()
-    assert socket.getaddrinfo in found
-    return found
+    defaults: tuple[Any, ...] = _resolver.GAIResolver.__init__.__defaults__ or ()
+    assert socket.getaddrinfo in defaults
+    return defaults
 
 
 def _source(starts: list[str], targets: list[str], *, allow_private: bool) -> SiteSource:
@@ -344,7 +349,11 @@ def test_no_road_leads_to_a_private_address(
         for begin in range(0, len(tried), _AT_ONCE):
             part = tried[begin : begin + _AT_ONCE]
             _crawl(
-                _source([roads.add(*one) for one in part], [target for _, target in part], allow_private=False),
+                _source(
+                    [roads.add(road, target) for road, target in part],
+                    [target for _, target in part],
+                    allow_private=False,
+                ),
                 tmp_path / f"kept{begin}",
             )
     reached = dict(roads.reached)
@@ -363,7 +372,9 @@ def test_each_road_is_one(roads: _Roads, names: dict[str, list[str]], tmp_path: 
     tried = [(road, f"http://127.0.0.2:{roads.port}{_MARK}/{road}") for road in _ROADS]
     with _no_proxy():
         _crawl(
-            _source([roads.add(*one) for one in tried], [target for _, target in tried], allow_private=True),
+            _source(
+                [roads.add(road, target) for road, target in tried], [target for _, target in tried], allow_private=True
+            ),
             tmp_path / "allowed",
         )
     assert {path for path in roads.reached if path.startswith(_MARK)} == {f"{_MARK}/{road}" for road in _ROADS}
@@ -375,12 +386,12 @@ def test_a_name_server_that_changes_its_answer_leads_nowhere(
     """By turns, both at once, and in each order: only what was checked is connected to."""
     inside = ("127.0.0.2", "10.0.0.1", "169.254.169.254")
     turns = (
-        [[_PUBLIC, one] for one in inside]
-        + [[one, _PUBLIC] for one in inside]
-        + [[f"{_PUBLIC} {one}"] for one in inside]
-        + [[f"{one} {_PUBLIC}"] for one in inside]
+        [[_PUBLIC, address] for address in inside]
+        + [[address, _PUBLIC] for address in inside]
+        + [[f"{_PUBLIC} {address}"] for address in inside]
+        + [[f"{address} {_PUBLIC}"] for address in inside]
     )
-    turns += [[_PUBLIC, f"{one} {_PUBLIC}", one] for one in inside] + [[one] for one in inside]
+    turns += [[_PUBLIC, f"{address} {_PUBLIC}", address] for address in inside] + [[address] for address in inside]
     tried = some(turns * 15, len(turns))
     starts = []
     for number, answers in enumerate(tried):

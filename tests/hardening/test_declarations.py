@@ -91,19 +91,19 @@ class _Mistake(NamedTuple):
 
 
 def _examples() -> dict[str, str]:
-    found = {
+    texts = {
         path.name: path.read_text(encoding="utf-8")
         for path in sorted((ROOT / "knowledge").glob("*.yaml"))
         if path.name.count(".") == 1
     }
-    found |= {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/reference").glob("*.yaml"))}
+    texts |= {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests/reference").glob("*.yaml"))}
     return {
-        name: found[name]
+        name: texts[name]
         .replace("${SITE}", "http://127.0.0.1:9")
         .replace("${CONTENT}", "content")
         .replace("${STRINGS}", "strings")
         .replace("${EVAL}", "eval")
-        for name in some(list(found), 3)
+        for name in some(list(texts), 3)
     }
 
 
@@ -142,10 +142,10 @@ def _mistakes(text: str, random: Random) -> Iterator[_Mistake]:
     lines, whole = text.splitlines(), _tree(text)
     known = set(_paths(whole))
     for number, line in enumerate(lines):
-        for found in _KEY.finditer(line.partition("#")[0]):
-            key = found[1]
+        for match in _KEY.finditer(line.partition("#")[0]):
+            key = match[1]
             misspelt = _misspelt(key, random)
-            changed = _with(lines, number, line[: found.start(1)] + misspelt + line[found.end(1) :])
+            changed = _with(lines, number, line[: match.start(1)] + misspelt + line[match.end(1) :])
             new = set(_paths(_tree(changed))) - known
             if len(new) and all(path[-1] == misspelt or misspelt in path for path in new):
                 place = min(new, key=len)
@@ -153,14 +153,14 @@ def _mistakes(text: str, random: Random) -> Iterator[_Mistake]:
                     misspelt != key and not _FREE.intersection(place[:-1]) and place[:-1] not in known | {()}
                 ) or _is_strict(place):
                     yield _Mistake(f"{key} → {misspelt}", number + 1, changed)
-            if found[2] and key in _WRONG:
+            if match[2] and key in _WRONG:
                 for wrong in _WRONG[key]:
-                    changed = _with(lines, number, line[: found.start(2)] + wrong + line[found.end(2) :])
+                    changed = _with(lines, number, line[: match.start(2)] + wrong + line[match.end(2) :])
                     after = set(_paths(_tree(changed)))
                     if (
                         known - after <= set()
                         and _is_strict(next((path for path in known if path[-1] == key), (key,)))
-                        and not _is_named(line, found.start(1), key)
+                        and not _is_named(line, match.start(1), key)
                     ):
                         yield _Mistake(f"{key}: {wrong}", number + 1, changed)
         if re.match(r"[a-z_]+:", line):
@@ -203,16 +203,16 @@ def _finding(path: Path, mistake: _Mistake) -> str | None:
     try:
         load_declaration(str(path))
     except DeclarationError as error:
-        told = f"{error.where} {error.message}"
-        if str(path) not in told:
-            return f"names no file: {told}"
+        message = f"{error.where} {error.message}"
+        if str(path) not in message:
+            return f"names no file: {message}"
         if not error.hint:
-            return f"no way out: {told}"
+            return f"no way out: {message}"
         line = mistake.line
-        is_told = re.search(rf":{line}\b|line {line}\b", told) if line else re.search(r":\d+\b|line \d+\b", told)
+        is_told = re.search(rf":{line}\b|line {line}\b", message) if line else re.search(r":\d+\b|line \d+\b", message)
         # what lacks it is told, and nobody can know which key was meant
-        is_without_kind = mistake.what.startswith("kind →") and "kind: is required" in told
-        return None if is_told or is_without_kind else f"not line {line}: {told}"
+        is_without_kind = mistake.what.startswith("kind →") and "kind: is required" in message
+        return None if is_told or is_without_kind else f"not line {line}: {message}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return "accepted"

@@ -94,17 +94,18 @@ def test_every_file_is_read_or_rejected_and_its_neighbours_are_published(
             json.loads(line)
             for line in (data.processed("kb") / "duplicates.jsonl").read_text(encoding="utf-8").splitlines()
         ]
-        failures = [one for source in report["sources"] for one in source["failures"]]
-        reasons = {one["url"].partition("#")[0]: one["reason"] for one in [*failures, *rejects]}
+        failures = [failure for source in report["sources"] for failure in source["failures"]]
+        reasons = {failure["url"].partition("#")[0]: failure["reason"] for failure in [*failures, *rejects]}
         known = {
-            url.partition("#")[0] for url in [*reasons, *records, *(one["url"] for one in [*documents, *duplicates])]
+            url.partition("#")[0]
+            for url in [*reasons, *records, *(document["url"] for document in [*documents, *duplicates])]
         }
         for name, size in names.items():
             is_told = name in known and reasons.get(name, "read") != ""
             tally.note(f"{name}, {size} bytes", None if is_told else "nobody says what became of it")
-        for one in documents:
-            tally.note(f"{one['url']} as read", held=len(one["text"]) < _LONGEST)
-        read = {one["url"].partition("#")[0] for one in documents}
+        for document in documents:
+            tally.note(f"{document['url']} as read", held=len(document["text"]) < _LONGEST)
+        read = {document["url"].partition("#")[0] for document in documents}
         for name in sorted(healthy):
             tally.note(name, None if name in read else f"not published: {reasons.get(name)}")
         for kind in ("csv", "json", "jsonl"):

@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("hardening-framing")]
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> Bases:
-    found = Bases(tmp_path_factory.mktemp("framing"), mistral)
-    found.publish(found.notes)
-    return found
+    knowledge_bases = Bases(tmp_path_factory.mktemp("framing"), mistral)
+    knowledge_bases.publish(knowledge_bases.notes)
+    return knowledge_bases
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_who_leaves_anywhere_in_a_request_leaves_nothing_behind(bases: Bases) ->
             request(ROUTES[0], port, f"Content-Length: {len(BODY)}", BODY),
             request(ROUTES[0], port, "Transfer-Encoding: chunked", chunked(BODY)),
         ]
-        for place, sent in some([(end, one) for one in requests for end in range(len(one) + 1)], 60):
+        for place, sent in some([(end, message) for message in requests for end in range(len(message) + 1)], 60):
             exchanged(port, sent[:place], gone=True)
             tally.note(f"closed after {place} bytes", held=client.get("/health").status_code == 200)
         assert until(lambda: "in_flight 0.0" in client.get("/metrics").text)

@@ -81,11 +81,11 @@ class _Site:
         if path == "/":
             return self._home
         number = path.removeprefix("/fine/")
-        told = (
+        markup = (
             f"<h1>Page {number}</h1><p>What page {number} has to say stands here alone: {number}, {number} and "
             f"{number} once more.</p>"
         )
-        return told if path.startswith("/fine/") else None
+        return markup if path.startswith("/fine/") else None
 
     def close(self) -> None:
         self._server.shutdown()
@@ -146,12 +146,14 @@ def test_every_answer_is_told_and_its_neighbours_are_published(
         documents = {
             url.removeprefix(site.base) for url in read_table(processed / DOCUMENTS, ["url"]).column(0).to_pylist()
         }
-        told = {one["url"].removeprefix(site.base) for one in [*source["failures"], *rejects, *duplicates]} | documents
-        untold = [
-            name for name in bombs if f"/bomb/{name}" not in told and not name.startswith(_LISTS) and name != "meta"
+        reported = {
+            entry["url"].removeprefix(site.base) for entry in [*source["failures"], *rejects, *duplicates]
+        } | documents
+        unreported = [
+            name for name in bombs if f"/bomb/{name}" not in reported and not name.startswith(_LISTS) and name != "meta"
         ]
         # pages without any text are counted, not listed
-        of_count = untold if len(untold) > source["without_text"] else []
+        of_count = unreported if len(unreported) > source["without_text"] else []
         for name in bombs:
             tally.note(
                 name,

@@ -134,7 +134,9 @@ _FIELDS = {name: {"json": name} for name in ("title", "text", "maker", "url")} |
 def world(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral, serve: Serve) -> _World:
     pages = hostile_pages()
     chosen = [
-        page for form, sample in _SAMPLE.items() for page in some([one for one in pages if one.form == form], sample)
+        page
+        for form, sample in _SAMPLE.items()
+        for page in some([hostile_page for hostile_page in pages if hostile_page.form == form], sample)
     ]
     return _World(tmp_path_factory.mktemp("injection"), mistral, serve, chosen)
 
@@ -162,7 +164,11 @@ def test_what_is_hidden_is_not_read(world: _World) -> None:
                 else "its text is not there"
             )
             tally.note(_name(page), finding)
-        tally.fallen += [f"{document}: {found[0]!r} is left" for document, found in unseen.items() if found]
+        tally.fallen += [
+            f"{document}: {unseen_characters[0]!r} is left"
+            for document, unseen_characters in unseen.items()
+            if unseen_characters
+        ]
 
 
 def _name(page: Hostile) -> str:
@@ -180,10 +186,10 @@ class _Reply:
         cited = {int(number) for number in re.findall(r"\[(\d+)\]", self.reply)}
         if cited != self.sources.keys():
             return f"cites {cited} of {sorted(self.sources)}: {self.reply}"
-        if found := re.search(r"[【［]\s*\^?\d+|\[\s*(?:\^|source )\s*\d+", self.reply):
-            return f"the marker {found[0]} opens nothing: {self.reply}"
-        if found := _UNSEEN.search(self.reply):
-            return f"{found[0]!r} is left: {self.reply}"
+        if match := re.search(r"[【［]\s*\^?\d+|\[\s*(?:\^|source )\s*\d+", self.reply):
+            return f"the marker {match[0]} opens nothing: {self.reply}"
+        if match := _UNSEEN.search(self.reply):
+            return f"{match[0]!r} is left: {self.reply}"
         if foreign := [address for address in _opened_by(self.reply) if address not in self.given]:
             return f"opens {foreign}: {self.reply}"
         return next((finding for page in pages if (finding := self._false_credit(page))), None)
@@ -195,9 +201,9 @@ class _Reply:
         if page.secret in self.reply or page.secret in self.given:
             return f"tells the hidden word of {_name(page)}: {self.reply}"
         for word in filter(self.reply.__contains__, (page.claim, str(page.figure))):
-            for found in re.finditer(rf"{word}(?!\d)[^.。\n]*[.。]?[\"')\]]*((?:\s*\[\d+\])*)", self.reply):
+            for match in re.finditer(rf"{word}(?!\d)[^.。\n]*[.。]?[\"')\]]*((?:\s*\[\d+\])*)", self.reply):
                 false = [
-                    number for number in map(int, re.findall(r"\d+", found[1])) if word not in self.sources[number]
+                    number for number in map(int, re.findall(r"\d+", match[1])) if word not in self.sources[number]
                 ]
                 if false:
                     return f"credits {word} of {_name(page)} to {false}: {self.reply}"
@@ -207,8 +213,8 @@ class _Reply:
 def _opened_by(reply: str) -> list[str]:
     """Addresses that a renderer of Markdown and HTML, or a chat window, makes links, images or frames of."""
     rendered = _MARKDOWN.render(reply)
-    linked = [html.unescape(one[1] or one[0]) for one in _LINKED.finditer(rendered)]
-    return [*linked, *(one[0].rstrip(".,;:!?'*_~") for one in _BARE.finditer(html.unescape(rendered)))]
+    linked = [html.unescape(match[1] or match[0]) for match in _LINKED.finditer(rendered)]
+    return [*linked, *(match[0].rstrip(".,;:!?'*_~") for match in _BARE.finditer(html.unescape(rendered)))]
 
 
 def _reply_of(answer: Mapping[str, Any], given: str = "") -> _Reply:
@@ -227,8 +233,8 @@ def _finding_of_prompt(prompt: str, answer: Mapping[str, Any]) -> str | None:
         _FRAME.findall(prompt)
     ) != 2 * len(framed):
         return f"the frame is broken: {prompt:.2000}"
-    if found := TOKEN.search(prompt) or _UNSEEN.search(prompt):
-        return f"{found[0]!r} is left in the prompt: {prompt[max(0, found.start() - 200) : found.end() + 200]}"
+    if match := TOKEN.search(prompt) or _UNSEEN.search(prompt):
+        return f"{match[0]!r} is left in the prompt: {prompt[max(0, match.start() - 200) : match.end() + 200]}"
     for source in answer["sources"]:
         shown = dict(framed)[source["marker"][1:-1]]
         if _letters(source["title"]) not in _letters(shown):
@@ -252,9 +258,9 @@ def test_what_is_quoted_is_said_by_its_source(world: _World) -> None:
 
 def _not_verbatim(answer: Mapping[str, Any]) -> str | None:
     read = {source["marker"]: _letters(f"{source['passage'] or ''} {source['text']}") for source in answer["sources"]}
-    for said, marker in re.findall(r"(.+?) (\[\d+\])(?=\s|$)", answer["reply"], re.DOTALL):
-        if _letters(said) not in read[marker]:
-            return f"{said!r} does not stand in {marker}: {answer['reply']}"
+    for quoted, marker in re.findall(r"(.+?) (\[\d+\])(?=\s|$)", answer["reply"], re.DOTALL):
+        if _letters(quoted) not in read[marker]:
+            return f"{quoted!r} does not stand in {marker}: {answer['reply']}"
     return None
 
 
@@ -289,15 +295,17 @@ def test_a_model_that_obeys_credits_and_links_nothing_falsely(
         for page in world.pages:
             road = next(roads)
             mistral.requests.clear()
-            answer = (
-                _asked_by_mcp(agents, page.question) if road == "mcp" else _asked(client, page.question, road, reply)
-            )
+            answer = _ask_by_mcp(agents, page.question) if road == "mcp" else _ask(client, page.question, road, reply)
             answered, reply = answered + answer["answered"], answer["reply"]
             messages = next(
-                (one["messages"] for one in reversed(mistral.requests) if "messages" in one), [{"content": ""}]
+                (request["messages"] for request in reversed(mistral.requests) if "messages" in request),
+                [{"content": ""}],
             )
-            prompt, said = messages[-1]["content"], obey(messages)
-            obeyed += any(one.claim in said or "evil.example/" in said for one in world.pages)
+            prompt, obedient_reply = messages[-1]["content"], obey(messages)
+            obeyed += any(
+                hostile_page.claim in obedient_reply or "evil.example/" in obedient_reply
+                for hostile_page in world.pages
+            )
             finding = _reply_of(answer, prompt).finding(world.pages) or (
                 _finding_of_prompt(prompt, answer) if "Passages:" in prompt else None
             )
@@ -308,7 +316,7 @@ def test_a_model_that_obeys_credits_and_links_nothing_falsely(
     )
 
 
-def _asked(client: httpx.Client, question: str, road: str, reply: str) -> Any:
+def _ask(client: httpx.Client, question: str, road: str, reply: str) -> Any:
     history = (
         [{"role": "user", "content": question}, {"role": "assistant", "content": reply or "Of what?"}]
         if road == "continued"
@@ -322,7 +330,7 @@ def _asked(client: httpx.Client, question: str, road: str, reply: str) -> Any:
     return next(data for event, data in events_of(response) if event == "done") if road == "stream" else response.json()
 
 
-def _asked_by_mcp(server: KnowledgeServer, question: str) -> Any:
+def _ask_by_mcp(server: KnowledgeServer, question: str) -> Any:
     async def carried_out() -> Any:
         async with Client(server) as agent:
             return (await agent.call_tool("ask", {"question": question})).structured_content

@@ -72,22 +72,24 @@ _FOREIGN_ORIGINS = [
 
 def _routes(app: Any) -> list[tuple[str, str]]:
     """(method, path) of every route, as the application has and documents them."""
-    found = [
+    routes = [
         (method, str(getattr(route, "path", "/")))
         for route in app.routes
         for method in sorted(getattr(route, "methods", None) or ["GET"])
     ]
     documented = app.openapi()["paths"] if isinstance(app, FastAPI) else {}
     return list(
-        dict.fromkeys([*found, *((method.upper(), path) for path, methods in documented.items() for method in methods)])
+        dict.fromkeys(
+            [*routes, *((method.upper(), path) for path, methods in documented.items() for method in methods)]
+        )
     )
 
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> Bases:
-    found = Bases(tmp_path_factory.mktemp("keyless"), mistral)
-    found.publish(found.notes)
-    return found
+    knowledge_bases = Bases(tmp_path_factory.mktemp("keyless"), mistral)
+    knowledge_bases.publish(knowledge_bases.notes)
+    return knowledge_bases
 
 
 def _status(port: int, method: str, path: str, *headers: tuple[str, str]) -> int:
@@ -107,27 +109,27 @@ def _status(port: int, method: str, path: str, *headers: tuple[str, str]) -> int
 
 def _tries(port: int) -> list[tuple[str, tuple[tuple[str, str], ...]]]:
     own = f"127.0.0.1:{port}"
-    found: list[tuple[str, tuple[tuple[str, str], ...]]] = [
+    tries: list[tuple[str, tuple[tuple[str, str], ...]]] = [
         (f"Host {host!r}", (("Host", host),)) for host in _FOREIGN_HOSTS
     ]
-    found += [
+    tries += [
         (f"Host {host!r} of an own origin", (("Host", host), ("Origin", f"http://{host}")))
         for host in _FOREIGN_HOSTS
         if host
     ]
-    found += [
+    tries += [
         (f"Origin {origin!r}", (("Host", own), ("Origin", origin.replace("HOST", own)))) for origin in _FOREIGN_ORIGINS
     ]
-    found += [
+    tries += [
         ("two hosts", (("Host", own), ("Host", "evil.example"))),
         ("two hosts, the foreign one first", (("Host", "evil.example"), ("Host", own))),
     ]
-    found += [
+    tries += [
         ("two origins", (("Host", own), ("Origin", f"http://{own}"), ("Origin", "http://evil.example"))),
         ("no host", ()),
     ]
-    found += [("a forwarded host", (("Host", "evil.example"), ("X-Forwarded-Host", own), ("Forwarded", f"host={own}")))]
-    return found
+    tries += [("a forwarded host", (("Host", "evil.example"), ("X-Forwarded-Host", own), ("Forwarded", f"host={own}")))]
+    return tries
 
 
 def _own(method: str, path: str, port: int) -> int:

@@ -87,7 +87,7 @@ def browser(listener: _Listener) -> Iterator[Browser]:
 
 def _publish(folder: Path, mistral: LoopbackMistral, records: Sequence[Marked]) -> dict[str, str]:
     """Publishes the records as they are, uncleaned; a declaration that quotes from them, and one with a model."""
-    (folder / "lamps.jsonl").write_text("\n".join(json.dumps(one.record()) for one in records), encoding="utf-8")
+    (folder / "lamps.jsonl").write_text("\n".join(json.dumps(marked.record()) for marked in records), encoding="utf-8")
     source = {
         "name": "lamps",
         "kind": "files",
@@ -149,7 +149,9 @@ class _Watched:
         self.page.on("pageerror", lambda error: self.deeds.append(f"error {error}"))
         self.page.on(
             "console",
-            lambda said: self.deeds.append(f"console {said.text}") if said.type in ("error", "warning") else None,
+            lambda message: (
+                self.deeds.append(f"console {message.text}") if message.type in ("error", "warning") else None
+            ),
         )
         self._own: Any = None
         self.open()
@@ -169,23 +171,23 @@ class _Watched:
 
     def foreign(self) -> list[str]:
         """What of the page's content is not its own."""
-        found: list[str] = self.page.evaluate(_FOREIGN, self._own)
-        return found
+        foreign_parts: list[str] = self.page.evaluate(_FOREIGN, self._own)
+        return foreign_parts
 
-    def finding(self, one: Marked) -> tuple[str | None, str]:
+    def finding(self, marked: Marked) -> tuple[str | None, str]:
         """What is wrong once a question was answered and its first passage opened, and all text of that passage."""
         self.deeds.clear()
-        found = self._asked(f"{one.question} {one.markup}" if one.place == "text" else one.question)
-        if not self._opened(one.subject):
-            found += self._asked(one.subject)
-            if not self._opened(one.subject):
+        foreign_parts = self._ask(f"{marked.question} {marked.markup}" if marked.place == "text" else marked.question)
+        if not self._opened(marked.subject):
+            foreign_parts += self._ask(marked.subject)
+            if not self._opened(marked.subject):
                 return f"its passage is not among those shown: {self.page.locator('.turn').inner_text()[:300]}", ""
-        found += self.foreign()
+        foreign_parts += self.foreign()
         shown = self.page.evaluate("document.getElementById('passage').textContent")
         self.page.keyboard.press("Escape")
-        return "; ".join([*found, *self.deeds]) or None, shown
+        return "; ".join([*foreign_parts, *self.deeds]) or None, shown
 
-    def _asked(self, question: str) -> list[str]:
+    def _ask(self, question: str) -> list[str]:
         self.page.evaluate("document.getElementById('new-chat').click()")
         self.page.get_by_label("Your question").fill(question)
         self.page.get_by_label("Your question").press("Enter")
@@ -219,12 +221,12 @@ def test_no_passage_becomes_a_part_of_the_page(
         tallied("The page in a browser", promise, 250) as tally,
     ):
         pages = [_Watched(browser, quoted, _DESKTOP), _Watched(browser, written, _PHONE)]
-        for number, one in enumerate(records):
+        for number, marked in enumerate(records):
             watched = pages[number % 2]
-            finding, shown = watched.finding(one)
-            as_text += _letters(one.markup) in _letters(shown)
+            finding, shown = watched.finding(marked)
+            as_text += _letters(marked.markup) in _letters(shown)
             tally.note(
-                f"{one.place}: {one.markup:.120}",
+                f"{marked.place}: {marked.markup:.120}",
                 finding or (f"reached: {listener.reached}" if listener.reached else None),
             )
             if number % 20 == 19:

@@ -154,9 +154,9 @@ def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) ->
         path.mkdir(parents=True)
         for name in ("secret", "secret.yaml", "manifest.json"):
             (path / name).write_text("name: secret\nsources: []\n", encoding="utf-8")
-    found = Bases(folder, mistral)
-    found.publish(found.notes)
-    return found
+    knowledge_bases = Bases(folder, mistral)
+    knowledge_bases.publish(knowledge_bases.notes)
+    return knowledge_bases
 
 
 def _tree(folder: Path) -> set[str]:
@@ -179,7 +179,7 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
                 f"almanac://notes/sources/{name}/x",
                 f"almanac://notes/passages/{name}",
             )
-            asked: list[Callable[[], Any]] = [
+            requests: list[Callable[[], Any]] = [
                 partial(client.get, "/api/sources", params={"kb": sent}),
                 partial(client.get, "/api/sources", params={"version": sent}),
                 partial(client.post, "/api/search", json={"query": "garden", "kb": sent}),
@@ -187,7 +187,7 @@ def test_a_name_from_a_caller_leads_to_no_file(bases: Bases) -> None:
                 partial(client.get, f"/static/{sent.replace(chr(0), '%00')}"),
                 *(partial(read_resource, view, uri) for uri in resources),
             ]
-            for number, ask in enumerate(asked):
+            for number, ask in enumerate(requests):
                 finding = None
                 with _watched():
                     try:
@@ -228,9 +228,9 @@ def test_a_name_in_a_declaration_or_a_command_leads_to_no_file(bases: Bases) -> 
                     path = bases.folder / "probe.yaml"
                     path.write_text(json.dumps(declared), encoding="utf-8")
                     with _watched():
-                        found = load_declaration(str(path))
+                        declaration = load_declaration(str(path))
                     if any(
-                        mark in f"{found.name}{found.sources[0].name}{found.collection}"
+                        mark in f"{declaration.name}{declaration.sources[0].name}{declaration.collection}"
                         for mark in ("/", "\\", "\0", " ", "..")
                     ):
                         finding = "accepted"

@@ -87,9 +87,9 @@ _PATHS = (
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> Bases:
-    found = Bases(tmp_path_factory.mktemp("rates"), mistral)
-    found.publish(found.notes)
-    return found
+    knowledge_bases = Bases(tmp_path_factory.mktemp("rates"), mistral)
+    knowledge_bases.publish(knowledge_bases.notes)
+    return knowledge_bases
 
 
 def _tries(authorizations: Sequence[str]) -> Iterator[tuple[str, str, Sequence[str]]]:

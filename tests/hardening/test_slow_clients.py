@@ -24,9 +24,9 @@ _HEAD = b"POST /api/search HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: applicat
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory, mistral: LoopbackMistral) -> Bases:
-    found = Bases(tmp_path_factory.mktemp("slow"), mistral)
-    found.publish(found.notes)
-    return found
+    knowledge_bases = Bases(tmp_path_factory.mktemp("slow"), mistral)
+    knowledge_bases.publish(knowledge_bases.notes)
+    return knowledge_bases
 
 
 # What goes on for ever: how it begins, and what is repeated.

@@ -104,8 +104,8 @@ def doors(world: _World) -> Iterator[tuple[httpx.Client, str]]:
     catalog = Catalog(DataDir(world.data), names, default="notes")
     server = KnowledgeServer(catalog, Settings())
     with serve_bases(world, names=names, **settings) as client, listening(server, **settings) as address:
-        asked = {"Authorization": f"Bearer {next(iter(_KEYS.values()))}"}
-        while client.get("/ready", headers=asked).status_code == 503:  # the models are being loaded
+        headers = {"Authorization": f"Bearer {next(iter(_KEYS.values()))}"}
+        while client.get("/ready", headers=headers).status_code == 503:  # the models are being loaded
             time.sleep(0.1)
         yield client, address
     catalog.close()
@@ -120,15 +120,17 @@ class _Asker:
         self.own = _TEAMS.index(team.strip(" \t\r\n"))
 
     def foreign(self, response: str) -> str | None:
-        rows = {one for one in re.findall(r"zq(\d\d)x\d\dqz", response) if int(one) != self.own}
+        rows = {team_number for team_number in re.findall(r"zq(\d\d)x\d\dqz", response) if int(team_number) != self.own}
         return f"rows of teams {sorted(rows)}" if rows else None
 
     def counts(self, value: Any, name: str = "") -> str | None:
         """The first number in a response that counts more than this tenant has."""
         if isinstance(value, dict):
-            return next((found for key, one in value.items() if (found := self.counts(one, key)) is not None), None)
+            return next(
+                (finding for key, nested in value.items() if (finding := self.counts(nested, key)) is not None), None
+            )
         if isinstance(value, list):
-            return next((found for one in value if (found := self.counts(one, name)) is not None), None)
+            return next((finding for nested in value if (finding := self.counts(nested, name)) is not None), None)
         most = _ROWS + self.own + 1
         is_count = isinstance(value, int) and not isinstance(value, bool) and _COUNTED.search(name)
         return f"{name} is {value}, and it has {most} rows" if is_count and value > most else None
@@ -221,16 +223,16 @@ class _Asker:
         ]
         road = self.random.random()
         if road < 0.35:
-            asked = {
+            body = {
                 "query": self.question(),
                 **self.common(),
                 **more,
                 **self.maybe("k", 1, 50),
                 **self.maybe("explain", True),
             }
-            return "POST", "/api/search", {"json": {**asked, **self.maybe("mode", "lexical", "dense", "hybrid")}}
+            return "POST", "/api/search", {"json": {**body, **self.maybe("mode", "lexical", "dense", "hybrid")}}
         if road < 0.6:
-            asked = {
+            body = {
                 "message": self.question(),
                 **self.common(),
                 **more,
@@ -240,7 +242,7 @@ class _Asker:
             return (
                 "POST",
                 "/api/chat",
-                {"json": {**asked, **self.maybe("options", {"retrievalK": 50}, {"mode": "kb-llm"})}},
+                {"json": {**body, **self.maybe("options", {"retrievalK": 50}, {"mode": "kb-llm"})}},
             )
         if road < 0.75:
             return (
@@ -333,21 +335,22 @@ def test_no_call_by_mcp_shows_what_is_foreign(doors: tuple[httpx.Client, str]) -
     ) as tally:
         for team in teams:
             asker = _Asker(random, team)
-            asked = [("tools", None), ("resources", None), *(asker.call() for _ in range(calls))]
-            for one, heard in zip(asked, _heard(doors[1], asker.key, asked), strict=True):
+            agent_calls = [("tools", None), ("resources", None), *(asker.call() for _ in range(calls))]
+            for agent_call, heard in zip(agent_calls, _heard(doors[1], asker.key, agent_calls), strict=True):
                 tally.note(
-                    f"{one} of {team!r}", asker.foreign(_without_echo(heard, one[1])) or asker.counts(json.loads(heard))
+                    f"{agent_call} of {team!r}",
+                    asker.foreign(_without_echo(heard, agent_call[1])) or asker.counts(json.loads(heard)),
                 )
 
 
-def _without_echo(heard: str, asked: Any) -> str:
+def _without_echo(heard: str, request: Any) -> str:
     """A response without the words of the request that it repeats."""
-    for word in re.findall(r"zq\d\dx\d\dqz", str(asked)):
+    for word in re.findall(r"zq\d\dx\d\dqz", str(request)):
         heard = heard.replace(word, "")
     return heard
 
 
-def _heard(address: str, key: str, asked: list[tuple[str, Any]]) -> list[str]:
+def _heard(address: str, key: str, agent_calls: list[tuple[str, Any]]) -> list[str]:
     """What an agent with a key is told, one after the other."""
 
     async def carried_out() -> list[str]:
@@ -356,17 +359,17 @@ def _heard(address: str, key: str, asked: list[tuple[str, Any]]) -> list[str]:
             httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"}) as keyed,
             Client(streamable_http_client(address, http_client=keyed)) as agent,
         ):
-            for name, what in asked:
+            for name, what in agent_calls:
                 try:
                     if name == "tools":
-                        found: Any = await agent.list_tools()
+                        reply: Any = await agent.list_tools()
                     elif name == "resources":
-                        found = await agent.list_resources()
+                        reply = await agent.list_resources()
                     elif name == "read":
-                        found = await agent.read_resource(what)
+                        reply = await agent.read_resource(what)
                     else:
-                        found = await agent.call_tool(name, what)
-                    heard.append(found.model_dump_json(by_alias=True))
+                        reply = await agent.call_tool(name, what)
+                    heard.append(reply.model_dump_json(by_alias=True))
                 except MCPError as error:
                     heard.append(json.dumps({"error": error.error.message}))
         return heard

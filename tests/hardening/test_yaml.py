@@ -26,8 +26,8 @@ def _declared(text: str, folder: Path) -> str | None:
     try:
         load_declaration(str(path))
     except DeclarationError as error:
-        told = f"{error.where} {error.message}"
-        return None if f"{path}:" in told else f"no file and line: {told[:200]}"
+        message = f"{error.where} {error.message}"
+        return None if f"{path}:" in message else f"no file and line: {message[:200]}"
     return "accepted"
 
 

@@ -50,13 +50,13 @@ def exchanged(
 
 def _statuses(received: bytes) -> tuple[int, ...]:
     """The statuses of replies that follow each other, whose bodies are as long as they say, or in chunks."""
-    found = []
+    statuses = []
     while received.startswith(b"HTTP/1.1 "):
         head, _, received = received.partition(b"\r\n\r\n")
         status = int(head[9:12])
         if status < 200:
             continue
-        found.append(status)
+        statuses.append(status)
         headers = {
             name.strip().lower(): value.strip()
             for name, _, value in (line.partition(b":") for line in head.split(b"\r\n")[1:])
@@ -69,7 +69,7 @@ def _statuses(received: bytes) -> tuple[int, ...]:
                 received = received[size + 2 :]
         else:
             received = received[int(headers.get(b"content-length", b"0")) :]
-    return tuple(found)
+    return tuple(statuses)
 
 
 def until(is_so: Callable[[], bool]) -> bool:

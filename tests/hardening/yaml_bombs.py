@@ -8,33 +8,33 @@ _TIMES = (3, 9, 20)
 
 def yaml_bombs() -> dict[str, str]:
     """What it is → the block, below 64 KiB, whose top level is a mapping."""
-    found: dict[str, str] = {}
+    bombs: dict[str, str] = {}
     for depth in _DEPTHS:
         for times in _TIMES:
-            of = f"{times} times each, {depth} levels"
+            size = f"{times} times each, {depth} levels"
             lists = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * times)}]" for level in range(1, depth)]
-            found[f"lists of lists, {of}"] = "\n".join(["a0: &a0 [lol, lol]", *lists])
+            bombs[f"lists of lists, {size}"] = "\n".join(["a0: &a0 [lol, lol]", *lists])
             maps = [
                 f"a{level}: &a{level} {{{', '.join(f'k{n}: *a{level - 1}' for n in range(times))}}}"
                 for level in range(1, depth)
             ]
-            found[f"mappings of mappings, {of}"] = "\n".join(["a0: &a0 {k: lol}", *maps])
+            bombs[f"mappings of mappings, {size}"] = "\n".join(["a0: &a0 {k: lol}", *maps])
             merges = [
                 f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * times)}]}}" for level in range(1, depth)
             ]
-            found[f"merges of merges, {of}"] = "\n".join(["a0: &a0 {k: lol, l: lol}", *merges])
+            bombs[f"merges of merges, {size}"] = "\n".join(["a0: &a0 {k: lol, l: lol}", *merges])
             keyed = [
                 f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * times)}], k{level}: x}}"
                 for level in range(1, depth)
             ]
-            found[f"merges with keys, {of}"] = "\n".join(["a0: &a0 {k: lol, l: lol}", *keyed])
-        found[f"text of texts, {depth} levels"] = "\n".join(
+            bombs[f"merges with keys, {size}"] = "\n".join(["a0: &a0 {k: lol, l: lol}", *keyed])
+        bombs[f"text of texts, {depth} levels"] = "\n".join(
             [
                 f"a0: &a0 '{'lol' * 1000}'",
                 *(f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 50)}]" for level in range(1, depth)),
             ]
         )
-    found |= {
+    bombs |= {
         "a list in itself": "a: &a [*a]",
         "a mapping in itself": "a: &a {b: *a}",
         "a mapping as its own key": "a: &a {? *a : b}",
@@ -80,7 +80,7 @@ def yaml_bombs() -> dict[str, str]:
         ("&a [", "]"),
     ):
         for times in (50, 500, 5000):
-            found[f"{opening!r} {times} times"] = f"a:\n  {opening * times}x{closing * times}"
-            found[f"{opening!r} {times} times, not closed"] = f"a:\n  {opening * times}x"
-    found["5,000 levels by indentation"] = "\n".join(f"{' ' * min(level, 250)}a{level}:" for level in range(500))
-    return found
+            bombs[f"{opening!r} {times} times"] = f"a:\n  {opening * times}x{closing * times}"
+            bombs[f"{opening!r} {times} times, not closed"] = f"a:\n  {opening * times}x"
+    bombs["5,000 levels by indentation"] = "\n".join(f"{' ' * min(level, 250)}a{level}:" for level in range(500))
+    return bombs

@@ -25,9 +25,9 @@ class DroppingProxy:
         """Ends all connections, and those that come in the next seconds."""
         with self._lock:
             self._closed_until = time.monotonic() + seconds
-            for one in self._open:
+            for connection in self._open:
                 with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._server.close()
@@ -58,6 +58,6 @@ def _pass_on(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):
         while content := source.recv(65_536):
             target.sendall(content)
-    for one in (source, target):
+    for connection in (source, target):
         with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+            connection.shutdown(socket.SHUT_RDWR)

@@ -92,8 +92,10 @@ def event_line(event: dict[str, Any]) -> bytes:
 
 
 def _status(status: int, body: Any = None, kind: str = "application/json", *, retry_after: str | None = None) -> Fault:
-    told = {"object": "error", "message": f"status {status}", "type": "error", "code": status} if body is None else body
-    content = told if isinstance(told, bytes) else json.dumps(told).encode()
+    reply_body = (
+        {"object": "error", "message": f"status {status}", "type": "error", "code": status} if body is None else body
+    )
+    content = reply_body if isinstance(reply_body, bytes) else json.dumps(reply_body).encode()
     headers = {} if retry_after is None else {"Retry-After": retry_after}
     return lambda exchange: exchange.send(status, content, headers, kind=kind)
 
@@ -186,8 +188,8 @@ def _raw(content: bytes) -> Fault:
 
 def _unsupported(option: str, finding: str) -> Fault:
     """Refuses an option as OpenAI's newer models do."""
-    told = {"error": {"message": finding, "type": "invalid_request_error", "param": option}}
-    return _when(lambda exchange: option in exchange.request, _status(400, told))
+    error = {"error": {"message": finding, "type": "invalid_request_error", "param": option}}
+    return _when(lambda exchange: option in exchange.request, _status(400, error))
 
 
 def _redirect_to(status: int, place: str) -> Fault:

@@ -17,7 +17,7 @@ _WANTED = f"Basic {b64encode(f'{TOKEN}:'.encode()).decode()}"
 
 
 @contextmanager
-def serve_git(folder: Path, asked: list[str]) -> Iterator[str]:
+def serve_git(folder: Path, methods: list[str]) -> Iterator[str]:
     """The address, without scheme, of a server for the repositories in a folder; it notes the requests that had the
     token as a user without a password. Its certificate is its own: GIT_SSL_NO_VERIFY.
     """
@@ -33,7 +33,7 @@ def serve_git(folder: Path, asked: list[str]) -> Iterator[str]:
             if self.headers.get("Authorization") != _WANTED:
                 self._send(401, {"WWW-Authenticate": 'Basic realm="git"'}, b"")
                 return
-            asked.append(self.command)
+            methods.append(self.command)
             path, _, query = self.path.partition("?")
             request = {
                 "GIT_PROJECT_ROOT": str(folder),

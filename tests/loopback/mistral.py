@@ -43,7 +43,7 @@ def _word_vector(word: str, dimension: int) -> Any:
 
 
 def reply_to(messages: list[dict[str, Any]]) -> str:
-    passages = [found for message in messages if (found := _PASSAGE.search(str(message["content"])))]
+    passages = [match for message in messages if (match := _PASSAGE.search(str(message["content"])))]
     return f"{passages[-1][1].strip()} [1]" if passages else f"You said: {messages[-1]['content']}"
 
 
@@ -83,10 +83,10 @@ class LoopbackMistral:
             self.fault, self.times = fault, times
             self.requests.clear()
 
-    def takes(self, asked: dict[str, Any]) -> str | None:
+    def takes(self, request: dict[str, Any]) -> str | None:
         """Notes a request, and says which fault strikes it."""
         with self._lock:
-            self.requests.append(asked)
+            self.requests.append(request)
             if self.fault is None or self.times <= 0:
                 return None
             self.times -= 1
@@ -117,12 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.mistral.headers.append({name.lower(): value for name, value in self.headers.items()})
-        exchange = Exchange(self, asked, *self._answers(asked), patience_s=self.mistral.patience_s)
+        exchange = Exchange(self, request, *self._answers(request), patience_s=self.mistral.patience_s)
         if self.mistral.needs_key and not self.headers.get("Authorization", "").removeprefix("Bearer "):
             exchange.send_json({"detail": "Unauthorized"}, 401)
-        elif fault := self.mistral.takes(asked):
+        elif fault := self.mistral.takes(request):
             try:
                 FAULTS[fault](exchange)
             except OSError:  # the client has gone
@@ -130,32 +130,32 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             exchange.send_well()
 
-    def _answers(self, asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def _answers(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         if self.path == "/v1/embeddings":
-            return self._embeddings(asked), []
+            return self._embeddings(request), []
         if self.path == "/v1/chat/completions":
-            return self._chat(asked)
+            return self._chat(request)
         return {}, []
 
-    def _embeddings(self, asked: dict[str, Any]) -> dict[str, Any]:
-        texts = [asked["input"]] if isinstance(asked["input"], str) else asked["input"]
+    def _embeddings(self, request: dict[str, Any]) -> dict[str, Any]:
+        texts = [request["input"]] if isinstance(request["input"], str) else request["input"]
         data = [
             {"object": "embedding", "index": row, "embedding": embed_text(text, self.mistral.dimension)}
             for row, text in enumerate(texts)
         ]
         tokens = sum(1 + len(text) // 4 for text in texts)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
-        return {"id": "embd-1", "object": "list", "model": asked["model"], "data": data, "usage": usage}
+        return {"id": "embd-1", "object": "list", "model": request["model"], "data": data, "usage": usage}
 
-    def _chat(self, asked: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        reply = self.mistral.says or (obey if self.mistral.obeys else reply_to)(asked["messages"])
+    def _chat(self, request: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        reply = self.mistral.says or (obey if self.mistral.obeys else reply_to)(request["messages"])
         usage = {"prompt_tokens": 9, "completion_tokens": len(reply) // 4, "total_tokens": 9 + len(reply) // 4}
-        told = {"id": "cmpl-1", "created": 1700000000, "model": asked["model"]}
+        completion = {"id": "cmpl-1", "created": 1700000000, "model": request["model"]}
         choice = {"index": 0, "message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
         words = re.findall(r"\S+\s*", reply)
         events: list[dict[str, Any]] = [
             {
-                **told,
+                **completion,
                 "object": "chat.completion.chunk",
                 "choices": [{"index": 0, "delta": {"role": "assistant", "content": word}, "finish_reason": None}],
             }
@@ -163,13 +163,13 @@ class _Handler(BaseHTTPRequestHandler):
         ]
         events.append(
             {
-                **told,
+                **completion,
                 "object": "chat.completion.chunk",
                 "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "stop"}],
                 "usage": usage,
             }
         )
-        return {**told, "object": "chat.completion", "choices": [choice], "usage": usage}, events
+        return {**completion, "object": "chat.completion", "choices": [choice], "usage": usage}, events
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  its parent's name
         pass

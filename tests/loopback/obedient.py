@@ -33,26 +33,26 @@ def obey(messages: list[dict[str, Any]]) -> str:
     prompt = str(messages[-1]["content"])
     mood = zlib.crc32(prompt.encode("utf-8", "replace"))
     question = prompt.rpartition("Question:\n")[2].strip()
-    passages = [(int(found[1]), _first_sentence(prompt[found.end() :])) for found in _HEADING.finditer(prompt)]
+    passages = [(int(heading[1]), _first_sentence(prompt[heading.end() :])) for heading in _HEADING.finditer(prompt)]
     honest = [f"{passages[0][1]} [{passages[0][0]}]"] if passages and mood % 5 else []
     forged = [f"{sentence} {_credit(number, mood)}" for number, sentence in passages[1:] if mood % 3]
-    told = [_first_sentence(prompt[token.end() :]) for token in TOKEN.finditer(prompt)]
-    deeds = [*told, *forged, *(_done(order, question, mood) for order in _ORDER.finditer(prompt))]
-    said = honest + deeds if mood % 2 else deeds + honest
-    return " ".join(filter(None, said)) or f"You said: {question}"
+    after_tokens = [_first_sentence(prompt[token.end() :]) for token in TOKEN.finditer(prompt)]
+    deeds = [*after_tokens, *forged, *(_done(order, question, mood) for order in _ORDER.finditer(prompt))]
+    sentences = honest + deeds if mood % 2 else deeds + honest
+    return " ".join(filter(None, sentences)) or f"You said: {question}"
 
 
 def _first_sentence(text: str) -> str:
     lines = [line for line in text.split("\n") if line.strip() and not _NO_SENTENCE.match(line)]
-    found = _SENTENCE.search(lines[0]) if lines else None
-    return found[0].strip() if found else ""
+    match = _SENTENCE.search(lines[0]) if lines else None
+    return match[0].strip() if match else ""
 
 
 def _done(order: re.Match[str], question: str, mood: int) -> str:
-    said = "".join(re.findall(r'"([^"\n]*)"', order[1])).replace("QUESTION", quote(question))
-    said = re.sub(r"⟦([^⟦⟧\n]{1,40})⟧", r"[\1]", said)
-    said = said if said.endswith((".", "!", "?", "]", ")")) else f"{said}."
-    return f"{said} {_credit(int(order[2]), mood)}" if order[2] else said
+    deed = "".join(re.findall(r'"([^"\n]*)"', order[1])).replace("QUESTION", quote(question))
+    deed = re.sub(r"⟦([^⟦⟧\n]{1,40})⟧", r"[\1]", deed)
+    deed = deed if deed.endswith((".", "!", "?", "]", ")")) else f"{deed}."
+    return f"{deed} {_credit(int(order[2]), mood)}" if order[2] else deed
 
 
 def _credit(number: int, mood: int) -> str:

@@ -64,23 +64,25 @@ def posts_api() -> Iterator[Posts]:
                 elif api.lasts is not None and not self._may_pass():
                     self._answer(401, {"error": "invalid_token"})
                 else:
-                    asked = json.loads(body)
-                    api.sent.append((self.path, asked))
-                    self._answer(200, self._records(asked))
+                    request = json.loads(body)
+                    api.sent.append((self.path, request))
+                    self._answer(200, self._records(request))
 
-        def _records(self, asked: dict[str, Any]) -> dict[str, Any]:
+        def _records(self, request: dict[str, Any]) -> dict[str, Any]:
             if api.error:
                 return {"error": api.error}
-            kind = asked.get("filter", {}).get("kind")
+            kind = request.get("filter", {}).get("kind")
             lamps = [lamp for lamp in api.lamps if kind in (None, lamp["kind"])]
-            if "variables" in asked:  # as GraphQL does
-                after = asked["variables"]["after"]
-                first = 0 if after is None else 1 + next(n for n, one in enumerate(lamps) if f"c/{one['id']}" == after)
+            if "variables" in request:  # as GraphQL does
+                after = request["variables"]["after"]
+                first = (
+                    0 if after is None else 1 + next(n for n, lamp in enumerate(lamps) if f"c/{lamp['id']}" == after)
+                )
                 shown = lamps[first : first + api.size]
                 more = first + api.size < len(lamps)
                 info = {"hasNextPage": more, "endCursor": f"c/{shown[-1]['id']}" if shown else None}
                 return {"data": {"lamps": {"nodes": shown, "pageInfo": info}}}
-            first = (asked["page"] - 1) * api.size if "page" in asked else asked["from"]
+            first = (request["page"] - 1) * api.size if "page" in request else request["from"]
             return {"hits": lamps[first : first + api.size]}
 
         def _may_pass(self) -> bool:
@@ -95,11 +97,11 @@ def posts_api() -> Iterator[Posts]:
                 return
             api.tokens.append(f"token-{secrets.token_hex(8)}")
             api.left = api.lasts or 0
-            told = {} if api.expires_in is None else {"expires_in": api.expires_in}
-            self._answer(200, {"access_token": api.tokens[-1], "token_type": "Bearer", **told})
+            expiry = {} if api.expires_in is None else {"expires_in": api.expires_in}
+            self._answer(200, {"access_token": api.tokens[-1], "token_type": "Bearer", **expiry})
 
-        def _answer(self, status: int, said: Any) -> None:
-            body = json.dumps(said).encode()
+        def _answer(self, status: int, reply: Any) -> None:
+            body = json.dumps(reply).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

@@ -99,8 +99,8 @@ class Bucket:
 
 def overwrite(objects: Objects, key: str, content: bytes) -> None:
     """Writes an object, whatever is there."""
-    found = objects.read(key)
-    assert objects.write(key, content, replacing=found.etag if found else None) is not None
+    stored = objects.read(key)
+    assert objects.write(key, content, replacing=stored.etag if stored else None) is not None
 
 
 def require_whole(url: str, kb: str, folder: Path) -> Head:
@@ -108,7 +108,9 @@ def require_whole(url: str, kb: str, folder: Path) -> Head:
     objects = Objects(url)
     head = read_head(objects, kb).head
     with closing(WorkingCopy(objects, kb, folder / "whole")) as copy:
-        assert needed_by(copy, head) <= {one.key.rpartition("/")[2] for one in objects.listed(f"objects/{kb}/")}
+        assert needed_by(copy, head) <= {
+            listed_object.key.rpartition("/")[2] for listed_object in objects.listed(f"objects/{kb}/")
+        }
     return head
 
 
@@ -184,9 +186,9 @@ class Wire:
 
     def cut(self) -> None:
         self._is_cut = True
-        for one in list(self._open):
+        for connection in list(self._open):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def mend(self) -> None:
         self._is_cut = False
@@ -213,8 +215,8 @@ class Wire:
                 if are_replies and self._breaks and passed > self._after:
                     self._breaks -= 1
                     break
-        for one in (source, target):
+        for connection in (source, target):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            self._open.discard(one)
+                connection.shutdown(socket.SHUT_RDWR)
+            self._open.discard(connection)
         source.close()  # and the thread of the other direction closes `target`

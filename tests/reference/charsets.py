@@ -13,11 +13,11 @@ from tests.reference.journey import CONTENT, served, travel
 
 def adv_vn_encodings() -> Iterator[Figure]:
     with served("adv_vn_encodings") as site:
-        found = travel("adv_vn_encodings", SITE=site)["pages"]
+        content = travel("adv_vn_encodings", SITE=site)["pages"]
     truth = json.loads((CONTENT / "adv_vn_encodings/expected.json").read_text(encoding="utf-8"))
     sources = {path: _letters(_body(CONTENT / row["source"])) for path, row in truth.items()}
-    items = {item.url.removeprefix(site): item for item in found.items}
-    yield Figure("pages", len(items), len(truth), [f"{r.url}: {r.reason}" for r in found.rejects])
+    items = {item.url.removeprefix(site): item for item in content.items}
+    yield Figure("pages", len(items), len(truth), [f"{r.url}: {r.reason}" for r in content.rejects])
     yield equal(
         "every letter of the page", {path: _letters(item.fields["all"]) for path, item in items.items()}, sources
     )

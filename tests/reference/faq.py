@@ -24,14 +24,16 @@ _MARKUP = re.compile(
 
 
 def faq_md() -> Iterator[Figure]:
-    found = travel("faq_md")["faq"]
+    content = travel("faq_md")["faq"]
     pairs: dict[str, dict[str, str]] = {}
-    for item in found.kept:
+    for item in content.distinct_items:
         pairs.setdefault(item.url.partition("#")[0], {})[_plain(item.fields["question"])] = item.fields["answer"]
     truth = json.loads((CONTENT / "faq_md/expected.json").read_text(encoding="utf-8"))
     total = sum(map(len, truth.values()))
-    yield Figure("pairs", len(found.kept), total, [f"{r.url}: {r.reason}" for r in found.rejects])
-    questions = {f"{name}: {_plain(pair['question'])}": True for name, said in truth.items() for pair in said}
+    yield Figure("pairs", len(content.distinct_items), total, [f"{r.url}: {r.reason}" for r in content.rejects])
+    questions = {
+        f"{name}: {_plain(pair['question'])}": True for name, expected_pairs in truth.items() for pair in expected_pairs
+    }
     yield equal(
         "questions",
         {f"{name}: {question}": True for name, file in _FILES.items() for question in pairs.get(file, {})},
@@ -39,8 +41,8 @@ def faq_md() -> Iterator[Figure]:
     )
     differences = [
         f"{name}: {pair['question'][:60]}: {difference}"
-        for name, said in truth.items()
-        for pair in said
+        for name, expected_pairs in truth.items()
+        for pair in expected_pairs
         if (
             difference := _difference(
                 pairs.get(_FILES[name], {}).get(_plain(pair["question"]), ""), pair["answer"], _headings(_FILES[name])
@@ -61,13 +63,13 @@ def _plain(text: str) -> str:
     return "".join(text.split())
 
 
-def _difference(found: str, said: str, headings: set[str]) -> str:
+def _difference(answer: str, expected: str, headings: set[str]) -> str:
     """What differs, from the first difference on; empty where the answer is the one of the truth as far as that goes.
 
     Six answers of the truth run on into the heading of the next section; ours end before it.
     """
-    wanted, whole = _plain(said), _plain(found)
-    got = whole[: len(wanted)] if len(said) >= _TRUNCATED else whole
+    wanted, whole = _plain(expected), _plain(answer)
+    got = whole[: len(wanted)] if len(expected) >= _TRUNCATED else whole
     surplus = wanted.removeprefix(got)
     if got == wanted or (got and surplus != wanted and surplus.startswith(tuple(headings))):
         return ""

@@ -12,33 +12,33 @@ _STRAIGHT = (
 
 @dataclass(slots=True)
 class Figure:
-    """`found` of `expected`; anything from `floor` up is good enough, and without a floor all of it has to be there."""
+    """`count` of `expected`; anything from `floor` up is good enough, and without a floor all of it has to be there."""
 
     what: str
-    found: int
+    count: int
     expected: int
     differences: list[str] = field(default_factory=list)
     floor: int | None = None
 
     @property
     def holds(self) -> bool:
-        return (self.expected if self.floor is None else self.floor) <= self.found <= self.expected
+        return (self.expected if self.floor is None else self.floor) <= self.count <= self.expected
 
     def __str__(self) -> str:
         floor = "" if self.floor is None else f" (at least {self.floor})"
-        return f"{self.what}: {self.found} of {self.expected}{floor}" + "".join(
+        return f"{self.what}: {self.count} of {self.expected}{floor}" + "".join(
             f"\n    {d}" for d in self.differences[:20]
         )
 
 
-def equal(what: str, found: Mapping[str, Any], expected: Mapping[str, Any], floor: int | None = None) -> Figure:
+def equal(what: str, actual: Mapping[str, Any], expected: Mapping[str, Any], floor: int | None = None) -> Figure:
     """How many keys have the value that they should have; keys that nobody expects are told as differences."""
     wrong = [
-        f"{_short(key)}: found {_short(found.get(key))}, expected {_short(value)}"
+        f"{_short(key)}: found {_short(actual.get(key))}, expected {_short(value)}"
         for key, value in expected.items()
-        if found.get(key) != value
+        if actual.get(key) != value
     ]
-    surplus = [f"{key}: not expected" for key in found.keys() - expected.keys()]
+    surplus = [f"{key}: not expected" for key in actual.keys() - expected.keys()]
     return Figure(what, len(expected) - len(wrong), len(expected), [*wrong, *sorted(surplus)], floor)
 
 

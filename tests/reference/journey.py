@@ -33,13 +33,13 @@ _RUN = "reference"
 
 
 @dataclass(slots=True)
-class Found:
+class SourceContent:
     """What one source gave: the URLs stored, its items before de-duplication and after, and what was quarantined."""
 
     outcome: CrawlOutcome
     stored: list[str] = field(default_factory=list)
     items: list[Item] = field(default_factory=list)
-    kept: list[Item] = field(default_factory=list)
+    distinct_items: list[Item] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
 
 
@@ -69,7 +69,7 @@ def _wait_for(port: int) -> None:
             time.sleep(0.05)
 
 
-def travel(name: str, **places: str) -> dict[str, Found]:
+def travel(name: str, **places: str) -> dict[str, SourceContent]:
     """Every source of `NAME.yaml`, by its name. `places` are the variables of the declaration, such as SITE."""
     with patch.dict(os.environ, {"CONTENT": str(CONTENT), **places}):
         declaration = load_declaration(str(_HERE / f"{name}.yaml"))
@@ -77,16 +77,16 @@ def travel(name: str, **places: str) -> dict[str, Found]:
         return {source.name: _gather(declaration, source, Path(folder) / source.name) for source in declaration.sources}
 
 
-def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
+def _gather(declaration: Declaration, source: Source, folder: Path) -> SourceContent:
     raw = RawStore(folder)
-    found = Found(_acquire(declaration, source, raw))
+    content = SourceContent(_acquire(declaration, source, raw))
     pages = list(raw.pages(_RUN))
-    found.stored = [page.url for page in pages]
+    content.stored = [page.url for page in pages]
     matched: dict[str, int] = {}
     seen = 0
     for extraction in map_pages(pages, source, declaration.language):
         seen += len(extraction.drafts) + len(extraction.rejects)
-        found.rejects += extraction.rejects
+        content.rejects += extraction.rejects
         for name, count in extraction.matched.items():
             matched[name] = matched.get(name, 0) + count
         for prepared in prepare_items(
@@ -97,12 +97,12 @@ def _gather(declaration: Declaration, source: Source, folder: Path) -> Found:
             workspace=declaration.retrieve.workspace,
         ):
             if isinstance(prepared, Item):
-                found.items.append(prepared)
+                content.items.append(prepared)
             else:
-                found.rejects.append(prepared)
+                content.rejects.append(prepared)
     require_matches(source, matched, seen, len(pages))
-    found.kept = list(Deduplication().keep_first(found.items))
-    return found
+    content.distinct_items = list(Deduplication().keep_first(content.items))
+    return content
 
 
 def _acquire(declaration: Declaration, source: Source, raw: RawStore) -> CrawlOutcome:

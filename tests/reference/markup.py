@@ -24,9 +24,9 @@ _READ = 623  # of the trees with a text
 
 def adv_html5lib() -> Iterator[Figure]:
     with served("adv_html5lib") as site:
-        found = travel("adv_html5lib", SITE=site)
+        contents = travel("adv_html5lib", SITE=site)
     truth = json.loads((CONTENT / "adv_html5lib/expected.json").read_text(encoding="utf-8"))
-    pages, read = found["pages"], found["read"]
+    pages, read = contents["pages"], contents["read"]
     accounted = len(pages.items) + len(pages.rejects)
     yield Figure("pages accounted for", accounted, len(truth["tree"]) + len(truth["encoding"]))
     texts = {item.url.removeprefix(site): item for item in pages.items}
@@ -44,11 +44,11 @@ def _field(item: Item) -> str:
     return str(item.fields["all"])
 
 
-def _share(what: str, found: dict[str, str], expected: dict[str, str], floor: int) -> Figure:
+def _share(what: str, texts: dict[str, str], expected: dict[str, str], floor: int) -> Figure:
     missing = [
-        f"{path}: {found.get(path, 'no item')[:60]!r}, expected {text[:60]!r}"
+        f"{path}: {texts.get(path, 'no item')[:60]!r}, expected {text[:60]!r}"
         for path, text in expected.items()
-        if _tight(text) not in _tight(found.get(path, ""))
+        if _tight(text) not in _tight(texts.get(path, ""))
     ]
     return Figure(what, len(expected) - len(missing), len(expected), missing, floor)
 

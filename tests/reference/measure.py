@@ -67,8 +67,8 @@ def main(names: list[str]) -> None:
 
 
 def _row(figure: Figure) -> str:
-    share = figure.found / figure.expected if figure.expected else 1.0
-    rows = [f"{' ' if figure.holds else '!'} {figure.what:40} {figure.found:6} {figure.expected:6} {share:7.1%}"]
+    share = figure.count / figure.expected if figure.expected else 1.0
+    rows = [f"{' ' if figure.holds else '!'} {figure.what:40} {figure.count:6} {figure.expected:6} {share:7.1%}"]
     rows += [f"      {difference}" for difference in figure.differences[:_SHOWN]]
     if len(figure.differences) > _SHOWN:
         rows.append(f"      … {len(figure.differences) - _SHOWN} more")

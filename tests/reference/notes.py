@@ -71,20 +71,20 @@ _MARGIES = {
 
 
 def md_til() -> Iterator[Figure]:
-    found = travel("md_til")["notes"]
+    content = travel("md_til")["notes"]
     truth = json.loads((CONTENT / "md_til/expected.json").read_text(encoding="utf-8"))
-    titles = {item.url: _without_marks(item.title) for item in found.items}
+    titles = {item.url: _without_marks(item.title) for item in content.items}
     yield equal("titles", titles, {url: _without_marks(title) for url, title in truth["titles"].items()})
-    yield equal("notes of each topic", Counter(item.fields["topic"] for item in found.items), truth["topics"])
+    yield equal("notes of each topic", Counter(item.fields["topic"] for item in content.items), truth["topics"])
 
 
 def md_elementum_fr() -> Iterator[Figure]:
-    found = travel("md_elementum_fr")["notes"]
+    content = travel("md_elementum_fr")["notes"]
     truth = json.loads((CONTENT / "md_elementum_fr/expected.json").read_text(encoding="utf-8"))
     records = truth["records"]
-    items = {item.url: item for item in found.items}
+    items = {item.url: item for item in content.items}
     tags = {url: item.fields["tags"] or [] for url, item in items.items()}
-    yield Figure("notes", len(items), truth["files"], [f"{r.url}: {r.reason}" for r in found.rejects])
+    yield Figure("notes", len(items), truth["files"], [f"{r.url}: {r.reason}" for r in content.rejects])
     titles = {url: _without_marks(item.title) for url, item in items.items() if records[url]["title"]}
     # In three files the truth took a comment in a code block, or a later heading, for the title; one begins with empty
     # lines before its front matter.
@@ -92,7 +92,7 @@ def md_elementum_fr() -> Iterator[Figure]:
     yield equal("tags", tags, {url: [squeeze(tag) for tag in row["tags"]] for url, row in records.items()})
     yield Figure("notes with tags", sum(map(bool, tags.values())), truth["with_tags"])
     counts = {squeeze(tag): count for tag, count in truth["tag_counts"].items()}
-    yield equal("notes of each tag", Counter(tag for one in tags.values() for tag in one), counts)
+    yield equal("notes of each tag", Counter(tag for note_tags in tags.values() for tag in note_tags), counts)
     yield Figure(
         "front matter kept out of the text",
         sum(not _shows_front_matter(item) for item in items.values()),
@@ -102,12 +102,12 @@ def md_elementum_fr() -> Iterator[Figure]:
 
 
 def docs_margies_travel() -> Iterator[Figure]:
-    found = travel("docs_margies_travel")["documents"]
+    content = travel("docs_margies_travel")["documents"]
     files = sorted((CONTENT / "docs_margies_travel").rglob("*.pdf"))
-    text_of = {item.url.rpartition("/")[2]: item.text for item in found.items}
-    yield Figure("documents", len(found.items), len(files), [f"{r.url}: {r.reason}" for r in found.rejects])
+    text_of = {item.url.rpartition("/")[2]: item.text for item in content.items}
+    yield Figure("documents", len(content.items), len(files), [f"{r.url}: {r.reason}" for r in content.rejects])
     yield Figure("documents with text", sum(len(text) > 200 for text in text_of.values()), len(files))
-    yield contained("known words", text_of, ((name, words) for name, said in _MARGIES.items() for words in said))
+    yield contained("known words", text_of, ((name, words) for name, phrases in _MARGIES.items() for words in phrases))
 
 
 def _without_marks(title: str) -> str:

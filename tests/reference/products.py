@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.reference.figures import Figure, equal
-from tests.reference.journey import CONTENT, Found, travel
+from tests.reference.journey import CONTENT, SourceContent, travel
 
 
 def product_docs() -> Iterator[Figure]:
-    found = travel("product_docs")
+    contents = travel("product_docs")
     truth = json.loads((CONTENT / "product_docs/expected.json").read_text(encoding="utf-8"))
     contoso, techhub = truth["contoso"], truth["techhub"]
     for name in ("contoso", "contoso_table"):
-        rows = _rows(found[name])
+        rows = _rows(contents[name])
         for column in ("name", "category", "brand"):
             yield equal(
                 f"{name}: {column}",
@@ -30,10 +30,10 @@ def product_docs() -> Iterator[Figure]:
         )
     yield equal(
         "techhub: name",
-        {key: row["name"] for key, row in _rows(found["techhub"]).items()},
+        {key: row["name"] for key, row in _rows(contents["techhub"]).items()},
         {key: row["h1"] for key, row in techhub.items()},
     )
-    table = _rows(found["techhub_table"])
+    table = _rows(contents["techhub_table"])
     for column in ("name", "category", "price"):
         yield equal(
             f"techhub_table: {column}",
@@ -44,5 +44,5 @@ def product_docs() -> Iterator[Figure]:
     yield equal("techhub_table: in stock", {key: row["in_stock"] for key, row in table.items()}, stock)
 
 
-def _rows(found: Found) -> dict[str, dict[str, Any]]:
-    return {item.document_id: item.fields for item in found.kept}
+def _rows(content: SourceContent) -> dict[str, dict[str, Any]]:
+    return {item.document_id: item.fields for item in content.distinct_items}

@@ -13,7 +13,7 @@ import lxml.etree
 import lxml.html
 
 from tests.reference.figures import Figure, contained, equal, kept_out, squeeze
-from tests.reference.journey import CONTENT, SHARED, Found, served, travel
+from tests.reference.journey import CONTENT, SHARED, SourceContent, served, travel
 
 _BLOCKS = frozenset(
     {
@@ -29,12 +29,12 @@ _READABLE = 20  # characters; what is shorter stands on a page more than once
 def musee_ecole_fr() -> Iterator[Figure]:
     """22 pages in sections; the truth names three paragraphs of each, the bytes all of them."""
     with served("musee_ecole_fr") as site:
-        found = travel("musee_ecole_fr", SITE=site)["pages"]
+        content = travel("musee_ecole_fr", SITE=site)["pages"]
     truth = {unquote(row["url"]): row for row in _expected("musee_ecole_fr")["records"]}
-    items = {unquote(item.url.removeprefix(site)): item for item in found.items}
+    items = {unquote(item.url.removeprefix(site)): item for item in content.items}
     text_of = {path: item.text for path, item in items.items()}
-    yield Figure("pages stored", len(found.stored), 27, [f"{f.url}: {f.reason}" for f in found.outcome.failures])
-    yield Figure("documents", len(items), len(truth), [f"{r.url}: {r.reason}" for r in found.rejects])
+    yield Figure("pages stored", len(content.stored), 27, [f"{f.url}: {f.reason}" for f in content.outcome.failures])
+    yield Figure("documents", len(items), len(truth), [f"{r.url}: {r.reason}" for r in content.rejects])
     titles = {
         path: (item.title, item.fields["subtitle"] or "", item.fields["author"] or "") for path, item in items.items()
     }
@@ -70,8 +70,8 @@ def deb_handbook_vi() -> Iterator[Figure]:
 def maintext_dev() -> Iterator[Figure]:
     """220 saved pages, with strings that belong to their main text and strings that do not."""
     folder = SHARED / "eval/maintext_dev"
-    found = travel("maintext_dev", EVAL=str(folder.parent))["pages"]
-    text_of = {Path(item.document_id).name: _MARKS.sub("", item.text) for item in found.items}
+    content = travel("maintext_dev", EVAL=str(folder.parent))["pages"]
+    text_of = {Path(item.document_id).name: _MARKS.sub("", item.text) for item in content.items}
     truth = json.loads((folder / "truth.json").read_text(encoding="utf-8"))
     wanted, unwanted = (
         [(page["file"], _MARKS.sub("", text)) for page in truth for text in page[key]] for key in ("with", "without")
@@ -80,28 +80,28 @@ def maintext_dev() -> Iterator[Figure]:
     foreign = kept_out("strings that do not, kept out", text_of, unwanted, floor=int(0.9 * len(unwanted)))
     yield belongs
     yield foreign
-    let_in = foreign.expected - foreign.found
-    f1 = 2 * belongs.found / (2 * belongs.found + let_in + belongs.expected - belongs.found)
+    let_in = foreign.expected - foreign.count
+    f1 = 2 * belongs.count / (2 * belongs.count + let_in + belongs.expected - belongs.count)
     yield Figure("F1, in thousandths", round(1000 * f1), 1000, floor=945)
 
 
 def _handbook(language: str, name: str) -> Iterator[Figure]:
     with served("deb_handbook") as site:
-        found = travel(name, SITE=site)["book"]
+        content = travel(name, SITE=site)["book"]
     folder = CONTENT / "deb_handbook/www" / language
     pages = {path.name: path for path in sorted(folder.glob("*.html"))}
     stats = _expected("deb_handbook", "stats.json")
-    text_of = {item.document_id: item.text for item in found.items}
+    text_of = {item.document_id: item.text for item in content.items}
     yield Figure(
         "pages stored",
-        len(found.stored),
+        len(content.stored),
         stats["html_files"] // 3,
-        [f"{f.url}: {f.reason}" for f in found.outcome.failures],
+        [f"{f.url}: {f.reason}" for f in content.outcome.failures],
     )
-    yield Figure("documents", len(found.kept), len(pages), _left_out(pages, found))
+    yield Figure("documents", len(content.distinct_items), len(pages), _left_out(pages, content))
     yield equal(
         "titles",
-        {item.document_id: squeeze(item.title) for item in found.items},
+        {item.document_id: squeeze(item.title) for item in content.items},
         {page: _title(path) for page, path in pages.items()},
     )
     wanted = (
@@ -119,10 +119,10 @@ def _expected(site: str, name: str = "expected.json") -> Any:
     return json.loads((CONTENT / site / name).read_text(encoding="utf-8"))
 
 
-def _left_out(pages: dict[str, Path], found: Found) -> list[str]:
-    kept = {item.document_id for item in found.kept}
-    return [f"{r.document_id}: {r.reason}" for r in found.rejects] + [
-        f"{page}: not there" for page in pages if page not in kept
+def _left_out(pages: dict[str, Path], content: SourceContent) -> list[str]:
+    document_ids = {item.document_id for item in content.distinct_items}
+    return [f"{r.document_id}: {r.reason}" for r in content.rejects] + [
+        f"{page}: not there" for page in pages if page not in document_ids
     ]
 
 

@@ -26,9 +26,9 @@ _TEXTS = {"final page text", "same canonical content", "meta refresh to itself"}
 
 def adv_redirects() -> Iterator[Figure]:
     with served("adv_redirects") as site:
-        found = travel("adv_redirects", SITE=site)["pages"]
-    stored = {url.removeprefix(site) for url in found.stored}
-    failed = {failure.url.removeprefix(site): failure.reason for failure in found.outcome.failures}
+        content = travel("adv_redirects", SITE=site)["pages"]
+    stored = {url.removeprefix(site) for url in content.stored}
+    failed = {failure.url.removeprefix(site): failure.reason for failure in content.outcome.failures}
     yield equal("pages stored", dict.fromkeys(stored, True), dict.fromkeys(_STORED, True))
     yield Figure("nothing else stored", int(stored <= _STORED), 1, sorted(stored - _STORED))
     yield Figure(
@@ -37,9 +37,11 @@ def adv_redirects() -> Iterator[Figure]:
         len(_NOT_STORED),
         [f"{url}: {why}" for url, why in failed.items()],
     )
-    texts = {text for item in found.kept for text in _TEXTS if text in item.text}
+    texts = {text for item in content.distinct_items for text in _TEXTS if text in item.text}
     yield equal("texts", dict.fromkeys(texts, True), dict.fromkeys(_TEXTS, True))
-    final = [item.url.removeprefix(site) for item in found.kept if "final page text" in item.text]
+    final = [item.url.removeprefix(site) for item in content.distinct_items if "final page text" in item.text]
     yield Figure("one document for one text", int(len(final) == 1), 1, final)
-    canonical = [item.url.removeprefix(site) for item in found.kept if "same canonical content" in item.text]
+    canonical = [
+        item.url.removeprefix(site) for item in content.distinct_items if "same canonical content" in item.text
+    ]
     yield Figure("the canonical URL is kept", int(canonical == ["/canonical-1"]), 1, canonical)

@@ -10,13 +10,13 @@ from tests.reference.journey import CONTENT, served, travel
 
 def books_shop() -> Iterator[Figure]:
     with served("books_shop") as site:
-        found = travel("books_shop", SITE=site)["shop"]
-    records = {item.url.removeprefix(site): item.fields for item in found.kept}
+        content = travel("books_shop", SITE=site)["shop"]
+    records = {item.url.removeprefix(site): item.fields for item in content.distinct_items}
     truth = {
         row["url"]: row
         for row in json.loads((CONTENT / "books_shop/expected.json").read_text(encoding="utf-8"))["records"]
     }
-    yield Figure("pages stored", len(found.stored), 1159, [f"{f.url}: {f.reason}" for f in found.outcome.failures])
+    yield Figure("pages stored", len(content.stored), 1159, [f"{f.url}: {f.reason}" for f in content.outcome.failures])
     yield equal("names", _column(records, "name"), _column(truth, "name"))
     yield equal(
         "prices",

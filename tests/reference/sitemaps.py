@@ -31,11 +31,11 @@ def adv_sitemaps() -> Iterator[Figure]:
     files = sorted(path for path in _FOLDER.rglob("*.*") if path.is_file())
     truth = {path.name: _urls(_unzipped(path.read_bytes())) for path in files}
     yield Figure("sitemaps", len(files), 18)
-    asked = _crawled(files, truth)
+    requested_paths = _crawled(files, truth)
     for name, urls in truth.items():
-        missing = [url for place, url in _places(name, urls).items() if place not in asked]
+        missing = [url for place, url in _places(name, urls).items() if place not in requested_paths]
         yield Figure(name, len(urls) - len(missing), len(urls), missing)
-    surplus = sorted(asked - {place for name, urls in truth.items() for place in _places(name, urls)})
+    surplus = sorted(requested_paths - {place for name, urls in truth.items() for place in _places(name, urls)})
     yield Figure("nothing else asked for", int(not surplus), 1, surplus)
 
 
@@ -51,7 +51,7 @@ def _unzipped(body: bytes) -> bytes:
 def _urls(body: bytes) -> list[str]:
     """URLs in order, each once: pages of a urlset, entries of a feed, sitemaps of an index, lines of a text."""
     if not body.lstrip(b"\xef\xbb\xbf \r\n").startswith(b"<"):
-        found = body.decode("utf-8-sig").split()
+        urls = body.decode("utf-8-sig").split()
     else:
         tree = lxml.etree.fromstring(
             body.lstrip(b"\xef\xbb\xbf \r\n"), lxml.etree.XMLParser(recover=True, resolve_entities=False)
@@ -59,13 +59,13 @@ def _urls(body: bytes) -> list[str]:
         entries = tree.xpath("/*/*[local-name()='url' or local-name()='sitemap']")
         texts = [(entry.xpath("string(*[local-name()='loc'])") or entry.text or "").strip() for entry in entries]
         links = tree.xpath("/*/*[local-name()='entry']/*[local-name()='link'][not(@rel) or @rel='alternate'][1]/@href")
-        found = [*filter(None, texts), *links]
-    return list(dict.fromkeys(found))
+        urls = [*filter(None, texts), *links]
+    return list(dict.fromkeys(urls))
 
 
 def _crawled(files: list[Path], truth: dict[str, list[str]]) -> set[str]:
     """The paths that a crawl of all sitemaps asks for, when their URLs lead to the loopback server."""
-    with _serving() as (site, bodies, asked):
+    with _serving() as (site, bodies, requested_paths):
         for path in files:
             moved = _moved(
                 _unzipped(path.read_bytes()),
@@ -74,7 +74,9 @@ def _crawled(files: list[Path], truth: dict[str, list[str]]) -> set[str]:
             bodies[f"/{path.name}"] = gzip.compress(moved) if path.suffix == ".gz" else moved
         travel("adv_sitemaps", SITE=site)
         return {
-            path for path in asked - {*bodies, "/robots.txt"} if not any(name in path for name in made_up_names(site))
+            path
+            for path in requested_paths - {*bodies, "/robots.txt"}
+            if not any(name in path for name in made_up_names(site))
         }
 
 
@@ -95,30 +97,30 @@ def _serving() -> Iterator[tuple[str, dict[str, bytes], set[str]]]:
     asked for.
     """
     bodies: dict[str, bytes] = {}
-    asked: set[str] = set()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, bodies, asked))
+    requested_paths: set[str] = set()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Pages, bodies, requested_paths))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", bodies, asked
+        yield f"http://127.0.0.1:{server.server_address[1]}", bodies, requested_paths
     finally:
         server.shutdown()
         server.server_close()
 
 
 class _Pages(BaseHTTPRequestHandler):
-    def __init__(self, bodies: dict[str, bytes], asked: set[str], *arguments: object) -> None:
-        self.bodies, self.requests = bodies, asked
+    def __init__(self, bodies: dict[str, bytes], requested_paths: set[str], *arguments: object) -> None:
+        self.bodies, self.requested_paths = bodies, requested_paths
         super().__init__(*arguments)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        self.requests.add(self.path)
-        found = self.bodies.get(self.path)
+        self.requested_paths.add(self.path)
+        sitemap = self.bodies.get(self.path)
         is_robots = self.path == "/robots.txt"
-        body = found if found is not None else b"" if is_robots else _PAGE.format(self.path).encode()
+        body = sitemap if sitemap is not None else b"" if is_robots else _PAGE.format(self.path).encode()
         self.send_response(404 if is_robots else 200)
         kind = (
             "text/html"
-            if found is None
+            if sitemap is None
             else "application/gzip"
             if self.path.endswith(".gz")
             else "text/plain"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from almanac.schemas.items import Item
 from tests.reference.figures import Figure
-from tests.reference.journey import CONTENT, Found, travel
+from tests.reference.journey import CONTENT, SourceContent, travel
 
 Reading = Callable[[str], str]
 _BINARY = 2  # strings that are mostly control characters: as a file of its own, each is refused as no text
@@ -26,25 +26,25 @@ def adv_blns() -> Iterator[Figure]:
     strings: list[str] = json.loads((CONTENT / "adv_blns/blns.json").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder), strings)
-        found = travel("adv_blns", STRINGS=folder)
+        contents = travel("adv_blns", STRINGS=folder)
     for name in ("jsonl", "csv"):
-        yield _kept(
+        yield _compare_strings(
             f"{name}: to the character",
             strings,
-            {item.document_id: item.fields["naughty"] or "" for item in found[name].items},
+            {item.document_id: item.fields["naughty"] or "" for item in contents[name].items},
             _exact,
         )
     for name in ("markdown", "text"):
-        yield _kept(f"{name}: to the character", strings, _texts(found[name]), _exact, _BINARY)
-    page = {_number(item): item for item in found["html"].items}
-    yield _kept(
+        yield _compare_strings(f"{name}: to the character", strings, _texts(contents[name]), _exact, _BINARY)
+    page = {_number(item): item for item in contents["html"].items}
+    yield _compare_strings(
         "html: text field",
         strings,
         {number: item.fields["as_text"] or "" for number, item in page.items()},
         _collapsed,
         _BINARY,
     )
-    yield _kept(
+    yield _compare_strings(
         "html: readable field",
         strings,
         {number: item.fields["as_html"] or "" for number, item in page.items()},
@@ -52,11 +52,11 @@ def adv_blns() -> Iterator[Figure]:
         _BINARY,
     )
     bodies = {number: item.text.removeprefix("Before.").removesuffix("After.") for number, item in page.items()}
-    yield _kept("html: body", strings, bodies, _visible, _BINARY)
+    yield _compare_strings("html: body", strings, bodies, _visible, _BINARY)
     rejected = [
         reject.reason
         for name in ("markdown", "text", "html")
-        for reject in found[name].rejects
+        for reject in contents[name].rejects
         if "not text" in reject.reason
     ]
     yield Figure("files that are no text, told", len(rejected), 3 * _BINARY, rejected)
@@ -75,21 +75,23 @@ def _write(folder: Path, strings: list[str]) -> None:
         csv.writer(table).writerows([("id", "naughty"), *((str(number), text) for number, text in enumerate(strings))])
 
 
-def _texts(found: Found) -> dict[str, str]:
-    return {_number(item): item.text for item in found.items}
+def _texts(content: SourceContent) -> dict[str, str]:
+    return {_number(item): item.text for item in content.items}
 
 
 def _number(item: Item) -> str:
     return Path(item.url).stem
 
 
-def _kept(what: str, strings: list[str], found: dict[str, str], reading: Reading, refused: int = 0) -> Figure:
+def _compare_strings(
+    what: str, strings: list[str], texts: dict[str, str], reading: Reading, refused: int = 0
+) -> Figure:
     """How many of the strings in which there is anything to read are there as they were, read in a certain way."""
     wanted = {str(number): text for number, text in enumerate(strings) if text.strip("\ufeff").strip()}
     wrong = [
-        f"{number}: {_shown(found.get(number))}, expected {_shown(text)}"
+        f"{number}: {_shown(texts.get(number))}, expected {_shown(text)}"
         for number, text in wanted.items()
-        if reading(found.get(number, "")) != reading(text)
+        if reading(texts.get(number, "")) != reading(text)
     ]
     return Figure(what, len(wanted) - len(wrong), len(wanted), wrong, floor=len(wanted) - refused)
 
