@@ -8,7 +8,7 @@ from almanac.transforms.clean import clean_text, clean_value
 
 
 @pytest.mark.parametrize(
-    ("found", "cleaned"),
+    ("text", "cleaned"),
     [
         ("\u201cHello\u201d \u2018you\u2019", "\"Hello\" 'you'"),
         ("5.372.000\u00a0₫", "5.372.000 ₫"),
@@ -35,8 +35,8 @@ from almanac.transforms.clean import clean_text, clean_value
         ("\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8", "\u1100\u1160 \u115f\u1161 \u115f\u1160\u11a8"),
     ],
 )
-def test_typing_variants_become_one(found: str, cleaned: str) -> None:
-    assert clean_text(found) == cleaned
+def test_typing_variants_become_one(text: str, cleaned: str) -> None:
+    assert clean_text(text) == cleaned
 
 
 def test_none_keeps_every_character() -> None:

@@ -22,9 +22,9 @@ def _live(document_id: str, **keys: Any) -> Brief:
     return _brief(document_id, at="2020-01-01", **keys)
 
 
-def _compared(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str], list[str]]:
+def _compared(items: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str], list[str]]:
     """The change of each item, the times since when they are known, and the ids of what is removed."""
-    result = compare_items(Briefs.from_briefs(found), Briefs.from_briefs(live), **keys)
+    result = compare_items(Briefs.from_briefs(items), Briefs.from_briefs(live), **keys)
     return (
         [CHANGES[change] for change in result.changes],
         result.first_seen.to_pylist(),
@@ -32,20 +32,20 @@ def _compared(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[
     )
 
 
-def _changes(found: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str]]:
-    changes, _, removed = _compared(found, live, **keys)
+def _changes(items: list[Brief], live: list[Brief], **keys: Any) -> tuple[list[Change], list[str]]:
+    changes, _, removed = _compared(items, live, **keys)
     return changes, removed
 
 
 def test_content_that_is_known_keeps_its_time() -> None:
-    found = [_brief("same"), _brief("other", price=2), _brief("new")]
+    briefs = [_brief("same"), _brief("other", price=2), _brief("new")]
     live = [_live("same"), _live("other"), _live("gone")]
-    assert _compared(found, live) == (
+    assert _compared(briefs, live) == (
         ["unchanged", "changed", "added"],
         ["2020-01-01", "2026-02-02", "2026-02-02"],
         ["gone"],
     )
-    items = Briefs.from_briefs(found)
+    items = Briefs.from_briefs(briefs)
     assert compare_items(items, Briefs.from_briefs(live)).unchanged.has(items.keys).tolist() == [True, False, False]
 
 
@@ -92,14 +92,14 @@ _versions = st.dictionaries(
     st.dictionaries(st.tuples(st.sampled_from("st"), st.sampled_from("uvw")), st.sampled_from("uvw"), max_size=3),
 )
 def test_columns_are_compared_as_items_one_by_one_would_be(
-    found: dict[Any, Any], live: dict[Any, Any], led_to: dict[tuple[str, str], str]
+    new: dict[Any, Any], live: dict[Any, Any], led_to: dict[tuple[str, str], str]
 ) -> None:
     items, before = (
         [
             _brief(name, source=source, text=text, url=url, price=price, at=at)
             for (source, name), (text, url, price, at) in version.items()
         ]
-        for version in (found, live)
+        for version in (new, live)
     )
     assert _compared(items, before, led_to=led_to) == _one_by_one(items, before, led_to)
 

@@ -68,13 +68,13 @@ def test_a_live_version_that_cannot_be_read_refuses_what_would_be_compared(off: 
 
 @pytest.mark.parametrize(("limit", "ok"), [(0.05, False), (None, True)])
 def test_a_live_version_that_cannot_be_asked_refuses_where_a_fall_is_limited(limit: float | None, ok: bool) -> None:
-    found = Recall(recall=1.0, questions=4)
+    recall = Recall(recall=1.0, questions=4)
     judged = judge(
         _declared(golden="g", max_recall_drop=limit),
         _PAGES,
         _items(unchanged=10),
         10,
-        recall=found,
+        recall=recall,
         unasked="it has format 8",
     )
     assert _check(judged, "max_recall_drop").ok == ok
@@ -247,8 +247,8 @@ def test_recall_and_its_drop(
     new: float, live: float | None, gate: dict[str, Any], value: float, drop: float | None, refused: list[str]
 ) -> None:
     declared = _declared(golden="kb.golden.jsonl", **gate)
-    found, found_live = Recall(recall=new, questions=10), None if live is None else Recall(recall=live, questions=10)
-    verdict = judge(declared, _PAGES, _items(unchanged=100), 100, recall=found, live_recall=found_live)
+    recall, live_recall = Recall(recall=new, questions=10), None if live is None else Recall(recall=live, questions=10)
+    verdict = judge(declared, _PAGES, _items(unchanged=100), 100, recall=recall, live_recall=live_recall)
     assert (_check(verdict, "min_recall").value, _check(verdict, "max_recall_drop").value) == (value, drop)
     assert [check.name for check in verdict.checks if not check.ok] == refused
 

@@ -181,10 +181,10 @@ def test_facts_beside_main_text_belong_to_it() -> None:
     facts = "<dl><dt>Size<dd>XL<dt>Colour<dd>red</dl>"
     menu = "<ul><li><a href=/a>Lamps and lights</a><li><a href=/b>Chairs and tables</a></ul>"
     for box in (f"{facts}<p>{text}</p>", f"<p>{text}</p>{facts}"):
-        found = html_to_markdown(
+        markdown = html_to_markdown(
             f"<html><body>{menu}<div>{box}</div><footer>All rights reserved</footer></body></html>", "main"
         )
-        assert "- Size: XL\n- Colour: red" in found and text in found and "Chairs" not in found
+        assert "- Size: XL\n- Colour: red" in markdown and text in markdown and "Chairs" not in markdown
 
 
 def test_a_table_that_lays_out_the_page_is_no_table() -> None:
@@ -223,7 +223,7 @@ def test_large_pages_are_read_whole_in_linear_time(name: str, part: Part) -> Non
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "message"),
     [
         (
             "main",
@@ -233,9 +233,11 @@ def test_large_pages_are_read_whole_in_linear_time(name: str, part: Part) -> Non
         ("all", "has elements in more than 100 others: it is read as a whole, in one pass"),
     ],
 )
-def test_what_keeps_a_page_from_being_divided_is_told(part: Part, told: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_keeps_a_page_from_being_divided_is_told(
+    part: Part, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
     assert html_to_markdown("<html><body>" + "<div>" * 100 + "<p>Inside</p>", part) == "Inside"
-    assert [record.getMessage().split(" characters ", 1)[1] for record in caplog.records] == [told]
+    assert [record.getMessage().split(" characters ", 1)[1] for record in caplog.records] == [message]
 
 
 @pytest.mark.parametrize("word", ["_", "<", '"', "http://", "a.", "1.", "@a.", "é!"])
@@ -261,6 +263,6 @@ _NASTY = [
 @pytest.mark.parametrize("text", _NASTY)
 def test_no_string_breaks_a_page_or_is_lost_in_it(text: str, part: Part) -> None:
     page = f"<html><body><h1>Title</h1><p>{html.escape(text)}</p></body></html>"
-    kept = [c for c in clean_text(text, entities=False) if c.isalnum()]
-    found = [c for c in clean_text(html_to_markdown(page, part), entities=False) if c.isalnum()]
-    assert found == [*"Title", *kept]
+    expected_letters = [c for c in clean_text(text, entities=False) if c.isalnum()]
+    read_letters = [c for c in clean_text(html_to_markdown(page, part), entities=False) if c.isalnum()]
+    assert read_letters == [*"Title", *expected_letters]

@@ -114,8 +114,8 @@ def test_a_draft_without_text_is_rejected_with_its_rule() -> None:
 
 
 def test_the_same_item_twice_is_counted_and_another_one_under_its_id_quarantined() -> None:
-    one, other, once = _item("A"), _item("A", n=7), Deduplication()
-    assert [i.document_id for i in once.keep_first([one, one, other, _item("B")])] == ["A", "B"]
+    first, other, once = _item("A"), _item("A", n=7), Deduplication()
+    assert [i.document_id for i in once.keep_first([first, first, other, _item("B")])] == ["A", "B"]
     assert once.duplicates == [Duplicate("s", "u", "A", "equal", {"url": "u", "document_id": "A"})]
     assert [r.stage for r in once.rejects] == ["deduplicate"]
 
@@ -128,12 +128,12 @@ def test_a_document_under_two_urls_is_one() -> None:
 
 def test_an_item_whose_page_calls_the_first_one_right_is_a_duplicate_of_it() -> None:
     """Even where they differ, in a counter or a token."""
-    one, other = replace(_item("A"), url="u"), replace(_item("A"), url="u?s=1", text="another")
+    first, other = replace(_item("A"), url="u"), replace(_item("A"), url="u?s=1", text="another")
     once = Deduplication(lambda item: {"u?s=1": "u"}.get(item.url))
-    assert (list(once.keep_first([one, other])), once.rejects) == ([one], [])
+    assert (list(once.keep_first([first, other])), once.rejects) == ([first], [])
     assert once.duplicates == [Duplicate("s", "u?s=1", "A", "canonical", {"url": "u", "document_id": "A"})]
     elsewhere = Deduplication(lambda _: "elsewhere")
-    assert (list(elsewhere.keep_first([one, other])), len(elsewhere.rejects)) == ([one], 1)
+    assert (list(elsewhere.keep_first([first, other])), len(elsewhere.rejects)) == ([first], 1)
 
 
 def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> None:
@@ -151,7 +151,7 @@ def test_items_that_break_expectations_are_quarantined_and_the_rest_kept() -> No
         "B": "min_length: 1",
         "C": "min: 0, max: 5",
     }
-    assert {(one.rule, one.broken) for one in result.results} >= {("required: true", 0), ("unique: true", 1)}
+    assert {(rule.rule, rule.broken) for rule in result.results} >= {("required: true", 0), ("unique: true", 1)}
 
 
 def test_one_value_that_is_no_number_quarantines_its_item_only() -> None:

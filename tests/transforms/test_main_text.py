@@ -254,7 +254,7 @@ _MENU = (
     "<header><a href=/>Acme</a><nav><ul><li><a href=/a>Products</a></li><li><a href=/b>Prices</a></li></ul></nav>"
     "</header>"
 )
-_ASKED = "We use cookies to improve your experience on our website. By continuing you accept our use of cookies."
+_CONSENT = "We use cookies to improve your experience on our website. By continuing you accept our use of cookies."
 _SHORT_PAGES = {
     "table": (
         "<table><tr><th>City</th><th>People</th></tr><tr><td>Bern</td><td>134000</td></tr></table>",
@@ -271,9 +271,9 @@ _SHORT_PAGES = {
 @pytest.mark.parametrize(
     "box",
     [
-        f"<div id=cookie-banner class=cookie-consent><p>{_ASKED}</p><button>Accept</button></div>",
-        f"<amp-consent id=c><div>{_ASKED}</div></amp-consent>",
-        f"<div class=newsletter-signup><h3>News</h3><p>{_ASKED}</p><form><input><button>Go</button></form></div>",
+        f"<div id=cookie-banner class=cookie-consent><p>{_CONSENT}</p><button>Accept</button></div>",
+        f"<amp-consent id=c><div>{_CONSENT}</div></amp-consent>",
+        f"<div class=newsletter-signup><h3>News</h3><p>{_CONSENT}</p><form><input><button>Go</button></form></div>",
     ],
 )
 def test_a_short_page_is_not_what_its_boxes_ask(content: str, box: str) -> None:
@@ -283,7 +283,7 @@ def test_a_short_page_is_not_what_its_boxes_ask(content: str, box: str) -> None:
         "main",
     )
     assert [part for part in texts if part not in text] == []
-    assert "Prices" not in text and (_ASKED not in text or "newsletter" in box)
+    assert "Prices" not in text and (_CONSENT not in text or "newsletter" in box)
 
 
 def test_a_page_about_cookies_is_read() -> None:
@@ -297,8 +297,8 @@ def test_a_page_about_cookies_is_read() -> None:
 
 
 def test_a_page_of_nothing_but_a_question_is_that_question() -> None:
-    assert _ASKED in html_to_markdown(
-        f"<html><body><div class=cookie-banner><p>{_ASKED}</p><button>OK</button></div></body></html>", "main"
+    assert _CONSENT in html_to_markdown(
+        f"<html><body><div class=cookie-banner><p>{_CONSENT}</p><button>OK</button></div></body></html>", "main"
     )
 
 
@@ -312,8 +312,8 @@ def test_short_text_in_main_is_preferred_to_a_slogan_outside() -> None:
 
 def test_titles_of_cards_stay_where_they_are_links() -> None:
     cards = "".join(
-        f"<div class=event><h3><a href=/e/{name}>{name}</a></h3><time>June {day}, 19:00</time><p>{said}.</p></div>"
-        for name, day, said in (
+        f"<div class=event><h3><a href=/e/{name}>{name}</a></h3><time>June {day}, 19:00</time><p>{note}.</p></div>"
+        for name, day, note in (
             ("Jazz", 3, "Open air concert"),
             ("Book fair", 9, "Publishers from ten countries"),
             ("Night run", 21, "Along the river"),
@@ -529,7 +529,7 @@ def test_lines_that_are_an_address_or_a_number_stay(before: str, mail: str, phon
         _in_boxes(
             "en",
             "<div class=content><h1>Port</h1><div class=text>"
-            f"{''.join(f'<p>{said}</p>' for said in _PROSE)}{links}</div>{box}</div>",
+            f"{''.join(f'<p>{paragraph}</p>' for paragraph in _PROSE)}{links}</div>{box}</div>",
         )
     )
     assert text.endswith(f"## {before}\n\n{mail}\n\n{phone}")

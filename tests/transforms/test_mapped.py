@@ -76,7 +76,7 @@ def test_what_was_read_is_written_again_as_it_is(tmp_path: Path) -> None:
         writer.add("page 0", batch)
     first, again = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in "st")
     assert (again[0]["mapped"], again[0]["fetched_at"]) == (first[0]["mapped"], "2026")
-    assert [one.items[0] for one in staged_batches(tmp_path / "t.parquet")] == batch.items
+    assert [staged.items[0] for staged in staged_batches(tmp_path / "t.parquet")] == batch.items
 
 
 def test_other_rules_a_damaged_file_and_none_know_nothing(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_where_a_batch_cannot_be_read_the_page_is_read_from_there_on(tmp_path: P
     rows = [payload if number != 100 else b"[" for number, payload in enumerate(table.column("mapped").to_pylist())]
     with TableWriter(path, table.schema) as damaged:
         damaged.write(table.set_column(2, table.schema.field(2), pa.array(rows, pa.binary())))
-    found = MappedPages(path, "m c").batches("file", "2020", lambda: iter([_mapped(number) for number in range(200)]))
-    assert [batch.items[0].document_id for batch in found] == [str(number) for number in range(200)]
+    batches = MappedPages(path, "m c").batches("file", "2020", lambda: iter([_mapped(number) for number in range(200)]))
+    assert [batch.items[0].document_id for batch in batches] == [str(number) for number in range(200)]
 
 
 def test_a_table_that_was_not_finished_is_none(tmp_path: Path) -> None:

@@ -23,15 +23,17 @@ _PATTERNS = st.sampled_from(["a", "^a", "b$", r"\d+", "^$", "(a|b)1", "True", r"
 @given(_TEXTS, _PATTERNS, _PATTERNS)
 def test_as_the_library_does(value: Any, first: str, second: str) -> None:
     column = pd.Series([value], dtype=object).astype(str)
-    one, other = (bool(column.str.contains(pattern)[0]) for pattern in (first, second))
+    has_first, has_second = (bool(column.str.contains(pattern)[0]) for pattern in (first, second))
     both = {"regex_list": [first, second]}
-    assert (matched(value, "expect_column_values_to_match_regex", {"regex": first}) == MET) == one
-    assert (matched(value, "expect_column_values_to_not_match_regex", {"regex": first}) == MET) == (not one)
-    assert (matched(value, "expect_column_values_to_match_regex_list", both) == MET) == (one or other)
+    assert (matched(value, "expect_column_values_to_match_regex", {"regex": first}) == MET) == has_first
+    assert (matched(value, "expect_column_values_to_not_match_regex", {"regex": first}) == MET) == (not has_first)
+    assert (matched(value, "expect_column_values_to_match_regex_list", both) == MET) == (has_first or has_second)
     assert (matched(value, "expect_column_values_to_match_regex_list", {**both, "match_on": "all"}) == MET) == (
-        one and other
+        has_first and has_second
     )
-    assert (matched(value, "expect_column_values_to_not_match_regex_list", both) == MET) == (not (one or other))
+    assert (matched(value, "expect_column_values_to_not_match_regex_list", both) == MET) == (
+        not (has_first or has_second)
+    )
 
 
 @pytest.mark.parametrize(

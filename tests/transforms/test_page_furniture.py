@@ -150,18 +150,18 @@ def test_few_pages_tell_nothing(count: int) -> None:
 
 
 def test_sections_in_folders_have_headers_of_their_own() -> None:
-    said = {
+    frames = {
         "en": ("Harbours of the world", "Ask the harbour master"),
         "fr": ("Les ports du monde", "Demandez au capitaine"),
     }
     pages = []
-    for language, (header, footer) in said.items():
+    for language, (header, footer) in frames.items():
         for number in range(12):
             own = _prose((language, number))
             html = f"<div><div>{header}</div><div>{own}</div><div>{footer}</div></div>"
             pages.append(_page(f"/{language}/{number}", html, f"{header}\n\n{own}\n\n{footer}"))
     assert _texts(pages) == {
-        f"/{language}/{number}": _prose((language, number)) for language in said for number in range(12)
+        f"/{language}/{number}": _prose((language, number)) for language in frames for number in range(12)
     }
 
 
@@ -231,7 +231,7 @@ def test_a_page_of_nothing_but_furniture_keeps_its_text() -> None:
 
 
 def test_of_what_all_pages_say_one_keeps_each_block_that_is_no_menu() -> None:
-    said = ["## Included", "Lunch", "Price includes VAT"]
+    blocks = ["## Included", "Lunch", "Price includes VAT"]
     menu = "".join(
         f"<li><a href='/{name}'>{name}</a>" for name in ("Quiet boats", "Find in the catalogue", "Sign in to order")
     )
@@ -239,10 +239,11 @@ def test_of_what_all_pages_say_one_keeps_each_block_that_is_no_menu() -> None:
     own = {f"/tours/{number}": _prose(number) for number in range(5, 25)}
     row = "- Quiet boats\n- Find in the catalogue\n- Sign in to order"
     pages = [
-        _page(url, f"<ul>{menu}</ul><p>{text}</p>{below}", "\n\n".join([row, text, *said])) for url, text in own.items()
+        _page(url, f"<ul>{menu}</ul><p>{text}</p>{below}", "\n\n".join([row, text, *blocks]))
+        for url, text in own.items()
     ]
     texts = _texts(pages, keeps_one=True)
-    assert texts["/tours/5"] == "\n\n".join([_prose(5), *said]) and texts["/tours/24"] == _prose(24)
+    assert texts["/tours/5"] == "\n\n".join([_prose(5), *blocks]) and texts["/tours/24"] == _prose(24)
     assert [name for name, text in texts.items() if "Lunch" in text] == ["/tours/5"]
     for order in _orders(pages):
         assert _texts(order, keeps_one=True) == texts

@@ -185,8 +185,10 @@ def test_fields_of_a_file_are_shown_whatever_their_shape() -> None:
 def test_what_the_text_holds_beyond_the_metadata_stands_at_the_end_and_nothing_twice() -> None:
     fields = {"name": "The junk", "place": "Hà Nội", "story": "Once.", "team": "red"}
     template = "{name}. Boats leave every day. From {place}: {story} {team}"
-    found = _passage(fields, {name: {} for name in fields}, text=template, metadata=["place", "team"], workspace="team")
-    assert found == "Place: Hà Nội\n\nStory:\nOnce.\n\nText:\nBoats leave every day."
+    passage = _passage(
+        fields, {name: {} for name in fields}, text=template, metadata=["place", "team"], workspace="team"
+    )
+    assert passage == "Place: Hà Nội\n\nStory:\nOnce.\n\nText:\nBoats leave every day."
 
 
 def test_the_field_that_keeps_workspaces_apart_is_never_shown() -> None:
@@ -223,12 +225,12 @@ _LABELS = st.text(st.sampled_from("ab, "), min_size=1, max_size=9).map(lambda te
 )
 def test_what_was_laid_out_is_read_again(lines: list[tuple[str, str]], texts: list[tuple[str, str]]) -> None:
     passage = lay_out(lines, texts)
-    found = (
+    parts = (
         [(part.label, passage[part.start : part.end].split(), part.is_line) for part in parts_of(passage)]
         if passage
         else []
     )
-    assert found == [
+    assert parts == [
         *((label, value.split(), True) for label, value in lines),
         *((label, value.split(), False) for label, value in texts),
     ]

@@ -29,8 +29,8 @@ def _refused(*names: str) -> Verdict:
     return Verdict(verdict="refused", checks=checks)
 
 
-def _pages(reason: str, *paths: str, **told: Any) -> list[FailedPage]:
-    return [FailedPage(url=f"http://a.test{path}", reason=reason, **told) for path in paths]
+def _pages(reason: str, *paths: str, **fields: Any) -> list[FailedPage]:
+    return [FailedPage(url=f"http://a.test{path}", reason=reason, **fields) for path in paths]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def _pages(reason: str, *paths: str, **told: Any) -> list[FailedPage]:
 def test_pages_that_failed(
     keys: dict[str, Any], failures: list[FailedPage], says: list[str], silent: list[str]
 ) -> None:
-    told = "\n".join(
+    remedies = "\n".join(
         remedies_of(_declared(**keys), _refused("max_failed"), [CrawlOutcome(source="shop", failures=failures)])
     )
-    assert [text for text in says if text not in told] == []
-    assert [text for text in silent if text in told] == []
+    assert [text for text in says if text not in remedies] == []
+    assert [text for text in silent if text in remedies] == []
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_pages_that_failed(
     ],
 )
 def test_items_that_are_lost(keys: dict[str, Any], outcome: dict[str, Any], says: str) -> None:
-    (told,) = remedies_of(_declared(**keys), _refused("max_lost"), [CrawlOutcome(source="shop", **outcome)])
-    assert says in told
+    (remedy,) = remedies_of(_declared(**keys), _refused("max_lost"), [CrawlOutcome(source="shop", **outcome)])
+    assert says in remedy
 
 
 def test_each_check_that_refuses_or_warns_has_its_own_and_none_that_passes() -> None:
@@ -149,14 +149,14 @@ def test_a_kept_version_is_asked_by_its_name_and_what_cannot_be_compared_with_ha
 
 
 def test_files_that_are_lost() -> None:
-    (told,) = remedies_of(
+    (remedy,) = remedies_of(
         _declared(), _refused("max_lost"), [CrawlOutcome(source="notes", vanished=["2024/a.md", "2024/b.md"])]
     )
-    assert told.startswith("nothing is left of 2 files of notes (2024/): is glob still right")
+    assert remedy.startswith("nothing is left of 2 files of notes (2024/): is glob still right")
 
 
 def test_a_folder_of_the_site_keeps_its_name() -> None:
-    (told,) = remedies_of(
+    (remedy,) = remedies_of(
         _declared(), _refused("max_lost"), [CrawlOutcome(source="shop", failures=_pages("gone", "/KB/1", status=404))]
     )
-    assert "(/KB/)" in told
+    assert "(/KB/)" in remedy

@@ -38,10 +38,10 @@ _MENU = [
 ]
 
 
-def _page(url: str, text: str, beside: list[str] | None, document_id: str | None = None) -> Read:
+def _page(url: str, text: str, side_blocks: list[str] | None, document_id: str | None = None) -> Read:
     return Item(
         "docs", "document", document_id or url, url, url, text, {}, {}, "raw", "2026-01-01T00:00:00+00:00"
-    ), beside
+    ), side_blocks
 
 
 def _told_apart(pages: list[Read]) -> tuple[dict[str, str], dict[str, str], SharedTexts]:
@@ -57,7 +57,7 @@ def _told_apart(pages: list[Read]) -> tuple[dict[str, str], dict[str, str], Shar
         )
     }
     assert once.rejects == [] and len(left) + len(once.duplicates) == len(pages)
-    return left, {one.url: one.equals["url"] for one in once.duplicates}, shared
+    return left, {duplicate.url: duplicate.equals["url"] for duplicate in once.duplicates}, shared
 
 
 def _words(seed: str, characters: int) -> str:
@@ -79,7 +79,7 @@ def test_thirty_pages_with_one_closing_sentence_are_thirty_items_with_their_own_
     assert (len(left), equal) == (30, {})
     for url, text in left.items():
         assert text == f"{_CLOSING[language]}\n\n## {url}\n\n{own[url][0]}\n\n{own[url][1]}\n{own[url][2]}"
-    assert [(one.pages, one.urls) for one in shared.shared_texts] == [(30, ["/0", "/1"])]
+    assert [(shared_text.pages, shared_text.urls) for shared_text in shared.shared_texts] == [(30, ["/0", "/1"])]
 
 
 @pytest.mark.parametrize(("characters", "is_kept"), [(199, False), (200, True)])
@@ -120,7 +120,7 @@ def test_copies_of_a_page_whose_main_text_was_not_found_are_one_too_and_the_page
     assert list(left) == [f"/{n}" for n in range(12)]
     assert all(_words(f"p{n}", 900) in left[f"/{n}"] and _MENU[1] not in left[f"/{n}"] for n in range(12))
     assert equal == {f"/{n}{end}": f"/{n}" for n in range(12) for end in ("/", "?print")}
-    assert [one.pages for one in shared.shared_texts] == [12]
+    assert [shared_text.pages for shared_text in shared.shared_texts] == [12]
 
 
 def test_the_order_of_pages_does_not_matter() -> None:

@@ -36,10 +36,10 @@ def _judged(items: list[Item], *expect: dict[str, Any], rejects: list[Reject] | 
 
 
 def _items(*fields: dict[str, Any]) -> list[Item]:
-    every = ({"code": f"c{number}", **one} for number, one in enumerate(fields))
+    every = ({"code": f"c{number}", **values} for number, values in enumerate(fields))
     return [
-        Item("s", "record", f"i{n}", f"u{n}", "t", "text", {**one}, {}, "raw", "2026-02-02T00:00:00+00:00")
-        for n, one in enumerate(every)
+        Item("s", "record", f"i{n}", f"u{n}", "t", "text", {**values}, {}, "raw", "2026-02-02T00:00:00+00:00")
+        for n, values in enumerate(every)
     ]
 
 
@@ -96,14 +96,14 @@ def test_dates_are_compared_as_moments_and_prices_as_amounts() -> None:
     at = ["2024-05-03T01:00:00+02:00", "2024-05-02T23:30:00", "2024-05-04T00:00:00Z"]
     prices = [{"amount": "10.00", "currency": "EUR"}, {"amount": "9.5", "currency": "EUR"}, None]
     judged = _judged(
-        _items(*({"on": one, "price": price} for one, price in zip(at, prices, strict=True))),
+        _items(*({"on": date, "price": price} for date, price in zip(at, prices, strict=True))),
         _named("column_values_to_be_between", field="on", min_value="2024-05-02T23:15:00+00:00"),
         _named("column_values_to_be_in_set", field="price", value_set=[10]),
         _named("column_max_to_be_between", field="on", max_value="2024-05-03"),
         _named("column_mean_to_be_between", field="price", min_value=1),
     )
     assert {number: reject.field for number, reject in judged.rejects.items()} == {0: "on", 1: "price"}
-    assert [(one.value, one.limit, one.ok) for one in judged.results[-2:]] == [
+    assert [(rule.value, rule.limit, rule.ok) for rule in judged.results[-2:]] == [
         ("2024-05-04", "2024-05-03", False),
         (None, 1, False),
     ]
@@ -117,7 +117,7 @@ def test_an_item_counts_for_the_first_rule_that_it_breaks() -> None:
         1: "one_of: ['y']",
         2: "max: 5",
     }
-    assert [(one.broken, one.also) for one in judged.results[-2:]] == [(2, 0), (1, 1)]
+    assert [(rule.broken, rule.also) for rule in judged.results[-2:]] == [(2, 0), (1, 1)]
     assert [sample.url for sample in judged.results[-1].samples] == ["u1"]
 
 
@@ -129,7 +129,7 @@ def test_a_rule_that_warns_or_refuses_leaves_its_items_alone() -> None:
         {"field": "n", "min": 2, "severity": "refuse", "mostly": "80%"},
     )
     assert judged.rejects == {}
-    assert [(one.value, one.limit, one.ok, one.broken) for one in judged.results[-2:]] == [
+    assert [(rule.value, rule.limit, rule.ok, rule.broken) for rule in judged.results[-2:]] == [
         (0.9, 1.0, False, 1),
         (0.8, 0.8, True, 2),
     ]
@@ -158,7 +158,7 @@ def test_a_field_that_no_file_has_is_an_error_and_one_that_another_file_has_is_n
     ]
     judged = validate_items(items, declaration)
     assert {number: reject.field for number, reject in judged.rejects.items()} == {1: "n"}
-    errors = {(one.source, one.rule): one.error for one in judged.results if one.error}
+    errors = {(rule.source, rule.rule): rule.error for rule in judged.results if rule.error}
     assert (
         errors["s", "not_null: true"]
         == "no item has a field 'colour'; did you mean color; there is color, text, title, url"
@@ -193,7 +193,7 @@ def test_the_places_of_pages_are_no_field() -> None:
     judged = validate_items(
         [item], Declaration.model_validate({"name": "kb", "sources": [source], "validate": {"expect": [expect]}}), []
     )
-    assert [(one.ok, one.error) for one in judged.results] == [(True, None)]
+    assert [(rule.ok, rule.error) for rule in judged.results] == [(True, None)]
 
 
 def _of_sources(
@@ -209,7 +209,9 @@ def _of_sources(
         Item(source, "record", f"i{n}", "u", "t", "text", fields, {}, "raw", "")
         for n, (source, fields) in enumerate(rows)
     ]
-    return {one.source: one for one in validate_items(items, declaration).results if not one.rule.startswith("type")}
+    return {
+        rule.source: rule for rule in validate_items(items, declaration).results if not rule.rule.startswith("type")
+    }
 
 
 @pytest.mark.parametrize("without", [[{"size": 1}], []], ids=["others", "no items"])
@@ -222,14 +224,14 @@ def _of_sources(
 def test_a_source_whose_items_never_have_the_field_is_none_that_the_rule_is_about(
     expect: dict[str, Any], has: dict[str, Any], without: Any
 ) -> None:
-    found = _of_sources(expect, has, without=without)
-    assert {source: (one.ok, one.error) for source, one in found.items()} == {"has": (True, None)}
+    by_source = _of_sources(expect, has, without=without)
+    assert {source: (rule.ok, rule.error) for source, rule in by_source.items()} == {"has": (True, None)}
 
 
 @pytest.mark.parametrize("expect", _ELSEWHERE, ids=range(4))
 def test_a_source_that_is_named_has_to_have_the_field(expect: dict[str, Any]) -> None:
-    found = _of_sources({**expect, "source": "lacks"}, {}, without=[{"size": 1}])
-    assert [(source, one.ok, (one.error or "").partition(";")[0]) for source, one in found.items()] == [
+    by_source = _of_sources({**expect, "source": "lacks"}, {}, without=[{"size": 1}])
+    assert [(source, rule.ok, (rule.error or "").partition(";")[0]) for source, rule in by_source.items()] == [
         ("lacks", False, "no item has a field 'price'")
     ]
 
@@ -272,7 +274,7 @@ def test_a_source_without_items_breaks_no_rule_on_items() -> None:
         {"field": "m", "min": 1},
         _named("column_mean_to_be_between", field="n", min_value=1),
     )
-    assert [(one.ok, one.error) for one in judged.results[-3:-1]] == [(True, None)] * 2
+    assert [(rule.ok, rule.error) for rule in judged.results[-3:-1]] == [(True, None)] * 2
     assert not judged.results[-1].ok
 
 
@@ -285,8 +287,8 @@ def test_what_mapping_rejected_is_checked_and_only_its_own_rules_are_broken() ->
         _items({"m": 1}), {"field": "m", "not_null": True}, {"field": "m", "unique": True}, rejects=[reject, other]
     )
     assert judged.rejects == {}
-    assert {one.checked for one in judged.results} == {2}
-    assert {(one.field, one.rule): (one.broken, one.also) for one in judged.results if not one.ok} == {
+    assert {rule.checked for rule in judged.results} == {2}
+    assert {(rule.field, rule.rule): (rule.broken, rule.also) for rule in judged.results if not rule.ok} == {
         ("n", "type: number"): (1, 0),
         ("code", "required: true"): (0, 1),
     }
@@ -419,7 +421,7 @@ def test_a_date_that_utc_has_no_year_for_is_reported_in_another_offset(at: str, 
         for which in ("min", "max")
     ]
     judged = _judged(_items({"on": at}, {"on": None}), *rules)
-    assert [(one.value, one.ok, one.error) for one in judged.results[-2:]] == [(shown, at > "2024", None)] * 2
+    assert [(rule.value, rule.ok, rule.error) for rule in judged.results[-2:]] == [(shown, at > "2024", None)] * 2
 
 
 def _nested() -> Any:
@@ -455,14 +457,15 @@ def test_no_value_of_an_item_ends_a_run_and_what_is_reported_is_json(value: Any)
         *expect,
         _named("column_max_to_be_between", field="m", max_value=3, severity="warn"),
     )
-    found = {one.rule: one.error for one in judged.results if one.error}
-    assert "required: true" not in found, "a rule on another field is judged"
+    errors = {rule.rule: rule.error for rule in judged.results if rule.error}
+    assert "required: true" not in errors, "a rule on another field is judged"
     assert 1 not in judged.rejects
     json.dumps(
-        [one.model_dump() for one in judged.results if one.expectation.startswith("expect_column_max")], allow_nan=False
+        [rule.model_dump() for rule in judged.results if rule.expectation.startswith("expect_column_max")],
+        allow_nan=False,
     )
     if not isinstance(value, int):
-        json.dumps([one.model_dump() for one in judged.results], allow_nan=False)
+        json.dumps([rule.model_dump() for rule in judged.results], allow_nan=False)
 
 
 def test_a_sum_beyond_all_numbers_is_told_in_words() -> None:
@@ -488,7 +491,7 @@ def test_a_fault_of_the_library_is_an_error_of_one_rule() -> None:
         judged = _judged(
             _items({"m": "a"}), {"field": "m", "min_length": 1, "severity": "warn"}, {"field": "m", "one_of": ["a"]}
         )
-    assert [one.error for one in judged.results[-2:]] == [
+    assert [rule.error for rule in judged.results[-2:]] == [
         "it cannot be judged: ZeroDivisionError: division by zero",
         None,
     ]

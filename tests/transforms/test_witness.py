@@ -32,15 +32,15 @@ _LINKS = (
 def test_the_witness_is_what_trafilatura_extracts(page: str) -> None:
     root = lxml.html.document_fromstring(page)
     html = lxml.html.tostring(root, encoding="unicode")
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "output_format": "html",
         "include_formatting": True,
         "include_tables": True,
         "include_comments": False,
     }
-    wanted = trafilatura.extract(html, **told) or trafilatura.extract(html, **told, favor_recall=True)
-    found = witness_of(root)
-    assert (found.html if found is not None else None) == (wanted or None)
+    wanted = trafilatura.extract(html, **options) or trafilatura.extract(html, **options, favor_recall=True)
+    witness = witness_of(root)
+    assert (witness.html if witness is not None else None) == (wanted or None)
 
 
 @given(st.text() | st.text(st.characters(max_codepoint=127)))

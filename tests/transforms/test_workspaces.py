@@ -80,8 +80,8 @@ def _prepared(declaration: Declaration, team: Any, markup: Any = "plain") -> Ite
         "2026-01-01T00:00:00+00:00",
     )
     workspace = declaration.retrieve.workspace
-    (found,) = prepare_items([draft], declaration.sources[0], declaration.clean, language="en", workspace=workspace)
-    return found
+    (prepared,) = prepare_items([draft], declaration.sources[0], declaration.clean, language="en", workspace=workspace)
+    return prepared
 
 
 @pytest.mark.parametrize("name", FOLDED, ids=ascii)
@@ -89,18 +89,18 @@ def _prepared(declaration: Declaration, team: Any, markup: Any = "plain") -> Ite
     "value", [lambda name: name, lambda name: [name], lambda name: ["beta", name], lambda name: ["alpha", name]]
 )
 def test_a_name_that_cleaning_would_change_quarantines_its_item(name: str, value: Any) -> None:
-    found = _prepared(_declaration(), value(name))
-    assert isinstance(found, Reject)
-    assert (found.stage, found.field) == ("clean", "team")
-    assert "which is the name of another" in found.reason
-    assert "json: team" in str(found.rule)
+    prepared = _prepared(_declaration(), value(name))
+    assert isinstance(prepared, Reject)
+    assert (prepared.stage, prepared.field) == ("clean", "team")
+    assert "which is the name of another" in prepared.reason
+    assert "json: team" in str(prepared.rule)
 
 
 @pytest.mark.parametrize("name", [*APART, "alpha"], ids=ascii)
 def test_a_name_that_cleaning_leaves_alone_is_kept_as_it_is_written(name: str) -> None:
-    found = _prepared(_declaration(), name)
-    assert isinstance(found, Item)
-    assert found.metadata == {"team": name}
+    prepared = _prepared(_declaration(), name)
+    assert isinstance(prepared, Item)
+    assert prepared.metadata == {"team": name}
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_a_name_that_cleaning_leaves_alone_is_kept_as_it_is_written(name: str) -
     ids=ascii,
 )
 def test_what_is_no_name_quarantines_its_item(value: Any) -> None:
-    found = _prepared(_declaration(), value)
-    assert isinstance(found, Reject)
-    assert "is no text" in found.reason or "is blank" in found.reason
+    prepared = _prepared(_declaration(), value)
+    assert isinstance(prepared, Reject)
+    assert "is no text" in prepared.reason or "is blank" in prepared.reason
 
 
 @pytest.mark.parametrize(("value", "is_kept"), [(None, False), ([], False), (["alpha"], True), ("alpha", True)])
@@ -137,17 +137,17 @@ def test_an_item_without_a_workspace_is_quarantined_where_one_is_required(value:
 
 @given(st.text(max_size=8), st.sampled_from(["standard", "none"]), st.sampled_from(["plain", "html"]))
 def test_whatever_the_name_an_item_keeps_it_or_goes(name: str, clean: str, markup: str) -> None:
-    found = _prepared(_declaration(clean=clean), name, markup)
-    if isinstance(found, Item):
-        assert found.metadata == {"team": name} == {"team": clean_value(name, clean, entities=markup != "html")}  # type: ignore[arg-type]
+    prepared = _prepared(_declaration(clean=clean), name, markup)
+    if isinstance(prepared, Item):
+        assert prepared.metadata == {"team": name} == {"team": clean_value(name, clean, entities=markup != "html")}  # type: ignore[arg-type]
     else:
         assert not name.strip() or clean == "standard"
 
 
 def _mapped(body: bytes, url: str, declaration: Declaration) -> list[Any]:
     (source,) = declaration.sources
-    found = map_page(Content(Page(url, body, content_type="text/html" if url.endswith("html") else "")), source, "en")
-    return [item.draft.fields["team"] for item in found.items if item.draft]
+    mapped = map_page(Content(Page(url, body, content_type="text/html" if url.endswith("html") else "")), source, "en")
+    return [item.draft.fields["team"] for item in mapped.items if item.draft]
 
 
 _SPACES = "\u00a0\u2003\u3000\u200b\u2028\u0085"
@@ -162,14 +162,14 @@ def test_reading_drops_nothing_of_a_name_but_the_layout_of_markup(space: str, ru
     for origin in ({"css": ".team"}, {"css": ".team::text"}, {"css": ".team", "attr": "data-team"}):
         files = {"name": "s", "kind": "files", "glob": "x.html", "fields": {"team": {**origin, **rule}}}
         declaration = Declaration.model_validate({"name": "kb", "sources": [files], "retrieve": {"workspace": "team"}})
-        (found,) = _mapped(page.encode(), "x.html", declaration)
-        assert found in (name, [name]), origin
+        (team,) = _mapped(page.encode(), "x.html", declaration)
+        assert team in (name, [name]), origin
         other = Declaration.model_validate({"name": "kb", "sources": [files]})
         assert _mapped(page.encode(), "x.html", other)[0] not in (name, [name]) or space == "\u200b", (
             "a field of prose is normalised"
         )
-    (found,) = _mapped(json.dumps({"team": name, "note": "n"}).encode(), "x.jsonl", _declaration(json="team", **rule))
-    assert found in (name, [name])
+    (team,) = _mapped(json.dumps({"team": name, "note": "n"}).encode(), "x.jsonl", _declaration(json="team", **rule))
+    assert team in (name, [name])
 
 
 def test_layout_of_markup_is_no_part_of_a_name() -> None:
@@ -189,8 +189,8 @@ def test_a_copy_of_one_workspace_is_no_duplicate_of_another() -> None:
         replace(item, document_id="3"),
         replace(item, document_id="4", metadata={}),
     ]
-    assert [one.document_id for one in Deduplication(workspace="team").keep_first(copies)] == ["1", "2", "4"]
-    assert [one.document_id for one in Deduplication().keep_first(copies)] == ["1"]
+    assert [item.document_id for item in Deduplication(workspace="team").keep_first(copies)] == ["1", "2", "4"]
+    assert [item.document_id for item in Deduplication().keep_first(copies)] == ["1"]
 
 
 def test_a_mirror_in_another_workspace_takes_no_page_away() -> None:
@@ -202,21 +202,21 @@ def test_a_mirror_in_another_workspace_takes_no_page_away() -> None:
         for word in ("boats", "gardens", "trains", "clocks")
     ]
 
-    def told(teams: list[str]) -> list[tuple[Any, str]]:
+    def tell_apart(teams: list[str]) -> list[tuple[Any, str]]:
         pages = [
             (Item("s", "document", f"{team}{n}", f"{team}/{n}", "t", "The same.", {}, {"team": team}, "raw", ""),
-            beside)
-            for team in teams for n, beside in enumerate(own)
+            side_blocks)
+            for team in teams for n, side_blocks in enumerate(own)
         ]  # fmt: skip
         shared = SharedTexts("team")
-        for item, beside in pages:
-            shared.note(item, beside)
+        for item, side_blocks in pages:
+            shared.note(item, side_blocks)
         shared.settle(lambda: iter(pages))
         return [(item.metadata["team"], item.text) for item in shared.told_apart(pages, lambda *_: None)]
 
-    alone = told(["alpha"])
+    alone = tell_apart(["alpha"])
     assert len({text for _, text in alone}) == 4
-    assert [one for one in told(["alpha", "beta"]) if one[0] == "alpha"] == alone
+    assert [pair for pair in tell_apart(["alpha", "beta"]) if pair[0] == "alpha"] == alone
 
 
 @pytest.mark.parametrize(
