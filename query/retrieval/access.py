@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from almanac.index.reader import OpenVersion
     from almanac.schemas.declaration import Declaration
 
-_Kept = TypeVar("_Kept")
+_Cached = TypeVar("_Cached")
 _ROW_FIELDS = ("source", "document_id", "url", "title", "kind")
 _FILTERS = 16  # filters whose matching chunks are cached
 _COLUMNS = 32  # fields whose values are cached: four bytes a row, and each distinct value
@@ -37,7 +37,7 @@ _VERSIONS = 3  # times the rows of the version: all rows together, each workspac
 _MOST = 1000  # workspaces, if each has only a few rows
 
 
-class WorkspaceCache(Generic[_Kept]):
+class WorkspaceCache(Generic[_Cached]):
     """LRU cache by workspace, None for all rows, of values that grow with the rows of a workspace. Safe to share among
     threads.
 
@@ -47,32 +47,34 @@ class WorkspaceCache(Generic[_Kept]):
 
     def __init__(self, rows: int) -> None:
         self._least = max(rows * _VERSIONS // _MOST, 1)
-        self._kept: LRUCache[str | None, tuple[int, _Kept]] = LRUCache(
-            max(rows * _VERSIONS, 1), getsizeof=lambda kept: kept[0]
+        self._entries: LRUCache[str | None, tuple[int, _Cached]] = LRUCache(
+            max(rows * _VERSIONS, 1), getsizeof=lambda entry: entry[0]
         )
         self._lock, self._making = threading.Lock(), KeyedLocks()
 
-    def of(self, workspace: str | None, make: Callable[[], _Kept], rows_in: Callable[[str | None], int]) -> _Kept:
+    def get_or_make(
+        self, workspace: str | None, make: Callable[[], _Cached], rows_in: Callable[[str | None], int]
+    ) -> _Cached:
         """The value of a workspace; made where it is not kept, while others that ask for the same one wait.
 
         Neither function is kept: they refer to whoever has this cache, and the circle would keep both until garbage is
         collected.
         """
-        if (found := self._found(workspace)) is not None:
-            return found[1]
+        if (entry := self._cached_entry(workspace)) is not None:
+            return entry[1]
         with self._making.lock_of(workspace):
-            if (found := self._found(workspace)) is not None:  # another thread has made it
-                return found[1]
+            if (entry := self._cached_entry(workspace)) is not None:  # another thread has made it
+                return entry[1]
             require_wanted()
             made, rows = make(), rows_in(workspace)
             if rows:
                 with self._lock:
-                    self._kept[workspace] = (max(rows, self._least), made)
+                    self._entries[workspace] = (max(rows, self._least), made)
         return made
 
-    def _found(self, workspace: str | None) -> tuple[int, _Kept] | None:
+    def _cached_entry(self, workspace: str | None) -> tuple[int, _Cached] | None:
         with self._lock:
-            return self._kept.get(workspace)
+            return self._entries.get(workspace)
 
 
 class Access:
@@ -114,14 +116,14 @@ class Access:
         """
         if workspace is None and where is None:
             return None
-        asked = sha256(filter_key(workspace, where))  # a filter may be as long as a request
+        key = sha256(filter_key(workspace, where))  # a filter may be as long as a request
         with self._lock:
-            found = self._filters.get(asked)
-        if found is None:
-            found = self._passing(workspace, where)
+            chunk_ids = self._filters.get(key)
+        if chunk_ids is None:
+            chunk_ids = self._passing(workspace, where)
             with self._lock:
-                self._filters[asked] = found
-        return found
+                self._filters[key] = chunk_ids
+        return chunk_ids
 
     def rows_in(self, workspace: str | None) -> int:
         """Number of chunks of a workspace, or of all. Raises as `chunks_in`."""
@@ -140,11 +142,11 @@ class Access:
         """The column of a field, or of a dotted path into one, of all chunks; built on first use, while others that ask
         for it wait, and kept.
         """
-        if (found := self._kept_column(path)) is not None:
-            return found
+        if (column := self._kept_column(path)) is not None:
+            return column
         with self._building:
-            if (found := self._kept_column(path)) is not None:  # another thread has built it
-                return found
+            if (column := self._kept_column(path)) is not None:  # another thread has built it
+                return column
             require_wanted()
             name, *inner = path.split(".")
             # a metadata field takes precedence over a column of the same name
@@ -200,7 +202,7 @@ class Access:
             }
             return KnownFields(paths | own, frozenset(declared), is_told=workspace is None)
 
-        return self._known.of(workspace, read, self.rows_in)
+        return self._known.get_or_make(workspace, read, self.rows_in)
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,8 @@ class KnownFields:
         if not above:
             names = self.paths | self.declared if self.is_told else self.paths
             return f"fields: {_listed({name for name in names if '.' not in name})}"
-        inner = {one.removeprefix(f"{above}.").partition(".")[0] for one in self.paths if one.startswith(f"{above}.")}
+        prefix = f"{above}."
+        inner = {known.removeprefix(prefix).partition(".")[0] for known in self.paths if known.startswith(prefix)}
         return f"below {_cut(above)}: {_listed(inner)}"
 
 

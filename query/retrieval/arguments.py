@@ -48,7 +48,7 @@ def require_arguments(question: str, k: int | None, floor: float | None, parts: 
         hint = "such as 0.3; without it, as declared"
         raise UsageError(f"floor is a cosine from -1 to 1; found {floor!r}", where="--floor", hint=hint)
     if parts is not None and not (
-        isinstance(parts, Mapping) and all(isinstance(one, str) for pair in parts.items() for one in pair)
+        isinstance(parts, Mapping) and all(isinstance(text, str) for pair in parts.items() for text in pair)
     ):
         hint = "such as {'product': 'Kettle 2'}"
         raise UsageError(f"parts are texts by name; found {parts!r}", where="parts", hint=hint)
@@ -66,7 +66,7 @@ def require_history(history: Sequence[Mapping[str, str]]) -> None:
     if (
         isinstance(history, str | Mapping)
         or not isinstance(history, Sequence)
-        or not all(isinstance(one, Mapping) for one in history)
+        or not all(isinstance(message, Mapping) for message in history)
     ):
         hint = "such as [{'role': 'user', 'content': 'What does the kettle cost?'}]"
         raise UsageError(f"history is a list of messages; found {history!r}", where="history", hint=hint)

@@ -51,7 +51,7 @@ def _test_for(name: str, wanted: Any) -> Test:
     if name in ("$eq", "$in"):
         return _any_of(wanted if name == "$in" else [wanted])
     if name == "$contains":
-        return lambda found: isinstance(found, str) and str(wanted) in found
+        return lambda value: isinstance(value, str) and str(wanted) in value
     return _in_order(_ORDERS[name], wanted)
 
 
@@ -61,16 +61,16 @@ def _in_order(compare: Callable[[Any, Any], bool], wanted: Any) -> Test:
     """
     limit = _numeric(wanted)
 
-    def test(found: Any) -> bool:
-        number = _numeric(found)
+    def test(value: Any) -> bool:
+        number = _numeric(value)
         if _is_number(number) and _is_number(limit):
             return compare(number, limit)
-        if isinstance(found, bool) != isinstance(wanted, bool):
+        if isinstance(value, bool) != isinstance(wanted, bool):
             return False
         if _is_number(number) and isinstance(wanted, str) and not wanted[:1].isdigit():
             return False
         try:
-            return compare(number if _is_number(wanted) else found, wanted)
+            return compare(number if _is_number(wanted) else value, wanted)
         except TypeError:
             return False
 
@@ -79,16 +79,16 @@ def _in_order(compare: Callable[[Any, Any], bool], wanted: Any) -> Test:
 
 def _any_of(wanted: Sequence[Any]) -> Test:
     """The test whether a value equals one of those wanted: of many, in the time of one."""
-    numbers = {one for one in wanted if _is_number(one) and one == one}  # NaN equals nothing
-    others = [one for one in wanted if not _is_number(one)]
-    plain = {one for one in others if not isinstance(one, (bool, *_NESTED))}
+    numbers = {number for number in wanted if _is_number(number) and number == number}  # NaN equals nothing
+    others = [other for other in wanted if not _is_number(other)]
+    plain = {other for other in others if not isinstance(other, (bool, *_NESTED))}
 
-    def test(found: Any) -> bool:
-        if isinstance(found, bool):
-            return any(found is one for one in others)
-        if isinstance(found, _NESTED):
-            return any(found == one for one in others if isinstance(one, _NESTED))
-        return found in plain or (bool(numbers) and _numeric(found) in numbers)
+    def test(value: Any) -> bool:
+        if isinstance(value, bool):
+            return any(value is other for other in others)
+        if isinstance(value, _NESTED):
+            return any(value == other for other in others if isinstance(other, _NESTED))
+        return value in plain or (bool(numbers) and _numeric(value) in numbers)
 
     return test
 
@@ -113,15 +113,17 @@ class Column:
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64] | None:
         """The distinct values as numbers, NaN for a missing one; None where a value is none, or not exactly a float."""
-        found = [np.nan if value is None else _numeric(value) for value in self.distinct]
-        is_exact = all(isinstance(one, float) or (_is_number(one) and abs(one) <= _EXACT) for one in found)
-        return np.array(found, dtype=np.float64) if is_exact else None
+        numbers = [np.nan if value is None else _numeric(value) for value in self.distinct]
+        is_exact = all(
+            isinstance(number, float) or (_is_number(number) and abs(number) <= _EXACT) for number in numbers
+        )
+        return np.array(numbers, dtype=np.float64) if is_exact else None
 
     @cached_property
     def entries(self) -> tuple[list[dict[str, Any]], npt.NDArray[np.int64]]:
         """All objects among the distinct values and in their lists, and for each the index of its value."""
-        found = [(entry, number) for number, value in enumerate(self.distinct) for entry in _objects_in(value)]
-        return [entry for entry, _ in found], np.array([number for _, number in found], dtype=np.int64)
+        numbered = [(entry, number) for number, value in enumerate(self.distinct) for entry in _objects_in(value)]
+        return [entry for entry, _ in numbered], np.array([number for _, number in numbered], dtype=np.int64)
 
     def names_within(self, rows: Mask | None = None) -> list[str]:
         """The keys of the objects that the field holds in some rows, sorted; empty where it holds anything else there,
@@ -241,21 +243,21 @@ def _with_entry(key: str, wanted: Any, values: Column, seen: Mask | None) -> Mas
     shown = np.ones(len(values.distinct), dtype=np.bool_)
     if seen is not None:
         shown = np.isin(np.arange(len(values.distinct)), values.codes[seen])
-    told = shown[owners] if len(entries) else np.zeros(0, dtype=np.bool_)
-    if not told.any() and any(value is not None for value in values.values.among(seen)):
+    visible = shown[owners] if len(entries) else np.zeros(0, dtype=np.bool_)
+    if not visible.any() and any(value is not None for value in values.values.among(seen)):
         hint = f'{{"{key}": value}}: one entry of a list is enough'
         raise _refused(f"{key} holds no objects, to whose values {_ANY} applies", hint)
 
     def column(path: str) -> Column:
         inner = path.split(".")
-        if told.any() and not any(_has(entries[number], inner) for number in np.flatnonzero(told)):
-            names = sorted({name for number in np.flatnonzero(told) for name in entries[number]})
+        if visible.any() and not any(_has(entries[number], inner) for number in np.flatnonzero(visible)):
+            names = sorted({name for number in np.flatnonzero(visible) for name in entries[number]})
             hint = f"entries have: {', '.join(names)}"[: 5 * _SHOWN]
             raise _refused(f"no entry of {key} has '{path[:_SHOWN]}'", hint)
         return Column(Coded.from_values([reach(entry, inner) for entry in entries]))
 
     passed = np.zeros(len(values.distinct), dtype=np.bool_)
-    passed[owners[matching_rows(wanted, column, len(entries), told)]] = True
+    passed[owners[matching_rows(wanted, column, len(entries), visible)]] = True
     return passed
 
 
@@ -299,7 +301,7 @@ def _require_alike(key: str, name: str, wanted: Any, inner: Sequence[str]) -> No
     """
     limits = wanted if isinstance(wanted, list) else [wanted]
     if inner and limits and not any(isinstance(limit, dict) or limit is None for limit in limits):
-        hint = f"name a value within it: {', '.join(f'{key}.{one}' for one in inner)}"
+        hint = f"name a value within it: {', '.join(f'{key}.{inner_name}' for inner_name in inner)}"
         raise _refused(f"{key} holds objects, which {name} cannot compare with {str(limits[0])[:_SHOWN]}", hint)
 
 
@@ -313,7 +315,7 @@ def _tested(name: str, values: Column, wanted: Any) -> Mask:
     test, is_negated = _test_for(_NEGATED.get(name, name), wanted), name in _NEGATED
 
     def passes(value: Any) -> bool:
-        return any(one is not None and test(one) for one in value) if isinstance(value, list) else test(value)
+        return any(entry is not None and test(entry) for entry in value) if isinstance(value, list) else test(value)
 
     return np.array([value is not None and passes(value) != is_negated for value in values.distinct], dtype=np.bool_)
 
@@ -324,7 +326,7 @@ def reach(value: Any, path: Sequence[str]) -> Any:
     """
     for number, key in enumerate(path):
         if isinstance(value, list):
-            found = [reach(entry, path[number:]) for entry in value]
-            return [f for f in found if f is not None] or None
+            inner_values = [reach(entry, path[number:]) for entry in value]
+            return [inner for inner in inner_values if inner is not None] or None
         value = value.get(key) if isinstance(value, dict) else None
     return value

@@ -46,7 +46,7 @@ class UsualCosine(NamedTuple):
     spread: float
 
     @classmethod
-    def of(cls, cosines: npt.NDArray[np.float32]) -> "UsualCosine":
+    def from_cosines(cls, cosines: npt.NDArray[np.float32]) -> "UsualCosine":
         """From cosines, float32 (n,); of none, as in a version that has no chunks, the mean is 0."""
         if not len(cosines):
             return cls(0.0, _LEAST_SPREAD)
@@ -72,7 +72,7 @@ class Sample:
 
     def usual_cosine(self, vector: Vectors) -> UsualCosine:
         """What cosines to them a question has whose unit vector is given."""
-        return UsualCosine.of(self.vectors @ vector)
+        return UsualCosine.from_cosines(self.vectors @ vector)
 
     @cached_property
     def usual_likeness(self) -> float:
@@ -102,15 +102,18 @@ def fuse(
     """
     least = usual.at(_BEGIN)
     most = max(usual.at(_END), *dense.values()) if dense else least + 1
-    near = {one: max(0.0, (cosine - least) / (most - least)) for one, cosine in dense.items()}
-    said, weight = matched(lexical, attainable), (1 - dense_weight) * vote
-    return {one: round((1 - weight) * near.get(one, 0.0) + weight * said.get(one, 0.0), 6) for one in {**near, **said}}
+    near = {chunk_id: max(0.0, (cosine - least) / (most - least)) for chunk_id, cosine in dense.items()}
+    shares, weight = matched(lexical, attainable), (1 - dense_weight) * vote
+    return {
+        chunk_id: round((1 - weight) * near.get(chunk_id, 0.0) + weight * shares.get(chunk_id, 0.0), 6)
+        for chunk_id in {**near, **shares}
+    }
 
 
 def matched(lexical: Mapping[str, float], attainable: float) -> dict[str, float]:
     """BM25 scores as shares, 0 to 1, of the attainable score, or of the best one where that is higher."""
     most = max(attainable, *lexical.values(), 0.0) if lexical else 0.0
-    return {one: score / most if most > 0 else 0.0 for one, score in lexical.items()}
+    return {chunk_id: score / most if most > 0 else 0.0 for chunk_id, score in lexical.items()}
 
 
 class Proposals:
@@ -121,11 +124,11 @@ class Proposals:
     ) -> None:
         self._declared, self._opened, self._languages, self._sample = declared, opened, languages, sample
 
-    def of(self, request: Request, ids: "ChunkSet | None", found: Retrieved) -> list[Candidate]:
+    def propose_candidates(self, request: Request, ids: "ChunkSet | None", retrieved: Retrieved) -> list[Candidate]:
         """Candidates of the retrievers of the mode, best first. In mode `hybrid` each has its dense and, where a term
         matches, its lexical score.
 
-        `ids` are the chunks to search, None for all; the steps are added to the trace of `found`.
+        `ids` are the chunks to search, None for all; the steps are added to the trace of `retrieved`.
         """
         wanted = max(self._declared.candidates, request.k)
         dense: dict[str, float] = {}
@@ -135,31 +138,34 @@ class Proposals:
             if request.mode != "lexical":
                 near = begun.enter_context(self._opened.begin_query(required_vector(request.vector), wanted, ids))
             if request.mode != "dense":
-                with by_words.step("lexical") as told:
+                with by_words.step("lexical") as facts:
                     lexical.update(self._opened.lexical(request.text, wanted, ids))
-                    told["candidates"] = len(lexical)
+                    facts["candidates"] = len(lexical)
             if near is not None:
-                with found.step("dense") as told:  # what other threads have left of it
+                with retrieved.step("dense") as facts:  # what other threads have left of it
                     dense = dict(near())
-                    told["candidates"] = len(dense)
-            found.trace += by_words.trace
-        if request.vector is not None and (missing := [one for one in lexical if one not in dense]):
-            with found.step("dense scores of lexical candidates") as told:
+                    facts["candidates"] = len(dense)
+            retrieved.trace += by_words.trace
+        if request.vector is not None and (missing := [chunk_id for chunk_id in lexical if chunk_id not in dense]):
+            with retrieved.step("dense scores of lexical candidates") as facts:
                 dense.update(self._opened.cosines(request.vector, missing))
-                told["candidates"] = len(missing)
-        if request.mode == "hybrid" and (missing := [one for one in dense if one not in lexical]):
-            with found.step("lexical scores of dense candidates") as told:
+                facts["candidates"] = len(missing)
+        if request.mode == "hybrid" and (missing := [chunk_id for chunk_id in dense if chunk_id not in lexical]):
+            with retrieved.step("lexical scores of dense candidates") as facts:
                 lexical.update(self._opened.lexical(request.text, len(missing), missing))
-                told["candidates"] = len(missing)
-        with found.step("fuse") as told:
+                facts["candidates"] = len(missing)
+        with retrieved.step("fuse") as facts:
             scores = lexical if request.mode == "lexical" else dense
             if request.mode == "hybrid":
-                scores = self._fused(request, dense, lexical, told)
-            candidates = [Candidate(one, score, dense.get(one), lexical.get(one)) for one, score in scores.items()]
-        return sorted(candidates, key=lambda one: one.order)
+                scores = self._fused(request, dense, lexical, facts)
+            candidates = [
+                Candidate(chunk_id, score, dense.get(chunk_id), lexical.get(chunk_id))
+                for chunk_id, score in scores.items()
+            ]
+        return sorted(candidates, key=lambda candidate: candidate.order)
 
     def _fused(
-        self, request: Request, dense: dict[str, float], lexical: dict[str, float], told: dict[str, Any]
+        self, request: Request, dense: dict[str, float], lexical: dict[str, float], facts: dict[str, Any]
     ) -> dict[str, float]:
         """Fused scores. Words vote as far as the best match has the question's, and the embedder gets the rest of their
         vote, if it knows the question's language and one of the content: of a question in other words than the text's,
@@ -168,11 +174,13 @@ class Proposals:
         readings, weight = self._opened.readings(request.text), self._declared.dense_weight
         attainable = min((attainable_score(reading, request.text) for reading in readings), default=0.0)
         share = max(matched(lexical, attainable).values(), default=0.0)
-        asked = self._languages.of_question(request.text)
-        vote = share if self._languages.are_known(asked) else 1.0
+        language = self._languages.of_question(request.text)
+        vote = share if self._languages.are_known(language) else 1.0
         if share >= _TYPED_BARE and all(reading.is_folded for reading in readings):
             weight, vote = min(weight, _WEIGHT_OF_BARE), 1.0
         usual = self._sample.usual_cosine(required_vector(request.vector))
-        told.update(dense_weight=weight, usual_cosine=round(usual.mean, 6), spread=round(usual.spread, 6))
-        told.update(attainable=round(attainable, 4), matched=round(share, 4), language=asked.tag, vote=round(vote, 4))
+        facts.update(dense_weight=weight, usual_cosine=round(usual.mean, 6), spread=round(usual.spread, 6))
+        facts.update(
+            attainable=round(attainable, 4), matched=round(share, 4), language=language.tag, vote=round(vote, 4)
+        )
         return fuse(dense, lexical, weight, usual=usual, attainable=attainable, vote=vote)

@@ -100,28 +100,31 @@ class ContentLanguages:
         """The language of a question, and how well the embedder covers it."""
         return language_of_question(text, self._embed, self._fits)
 
-    def are_known(self, asked: QuestionLanguage) -> bool:
+    def are_known(self, language: QuestionLanguage) -> bool:
         """Whether the embedder covers the question's language, and one of the content."""
-        return min(asked.known, max(self._fits.values(), default=1.0)) >= COVERED
+        return min(language.known, max(self._fits.values(), default=1.0)) >= COVERED
 
-    def beside(self, text: str, chunk_ids: Collection[str]) -> list[tuple[bool, bool]]:
+    def compare_with_chunks(self, text: str, chunk_ids: Collection[str]) -> list[tuple[bool, bool]]:
         """For each chunk, whether the embedder covers its language, and whether it covers that of the question, too,
         and this is another one.
         """
-        asked, declared, found = self.of_question(text), self._opened.manifest.language, list[tuple[bool, bool]]()
+        language, declared = self.of_question(text), self._opened.manifest.language
+        coverages: list[tuple[bool, bool]] = []
         for tag in self._of_chunks(chunk_ids):
             own = tag if declared == "auto" else declared
-            is_other = bool(own) and asked.tag not in (None, primary_tag(own))
+            is_other = bool(own) and language.tag not in (None, primary_tag(own))
             covered = self._opened.manifest.derived.language_fit[tag] >= COVERED
-            found.append((covered, is_other and min(self._fits[own], asked.known) >= COVERED))
-        return found
+            coverages.append((covered, is_other and min(self._fits[own], language.known) >= COVERED))
+        return coverages
 
     def _of_chunks(self, chunk_ids: Collection[str]) -> list[str]:
         """Language of each chunk; "" where it is not known. A search asks several times for those of its candidates."""
         if len(self._remembered) > _REMEMBERED:
             self._remembered = {}
         remembered = self._remembered
-        new = [one for one in chunk_ids if one not in remembered]
+        new = [chunk_id for chunk_id in chunk_ids if chunk_id not in remembered]
         rows = self._opened.rows(new, ("metadata",))
-        remembered.update((one, str(row["metadata"].get("language") or "")) for one, row in zip(new, rows, strict=True))
-        return [remembered[one] for one in chunk_ids]
+        remembered.update(
+            (chunk_id, str(row["metadata"].get("language") or "")) for chunk_id, row in zip(new, rows, strict=True)
+        )
+        return [remembered[chunk_id] for chunk_id in chunk_ids]

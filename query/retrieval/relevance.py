@@ -112,15 +112,15 @@ def features(evidence: Mapping[str, Evidence], rivals: Iterable[str]) -> dict[st
             curves are fitted have the others of their article beside them.
     """
     others = [(rival, evidence[rival]) for rival in rivals]
-    found = {}
+    features_by_chunk = {}
     for chunk_id, own in evidence.items():
         copies = {(own.dense, own.cautious)}
-        theirs = [one for name, one in others if name != chunk_id and (one.dense, one.cautious) not in copies]
+        theirs = [rival for name, rival in others if name != chunk_id and (rival.dense, rival.cautious) not in copies]
         cosine, coverage = own.dense or 0.0, own.cautious
-        best = max((one.dense or 0.0 for one in theirs), default=cosine)
-        most = max((one.cautious for one in theirs), default=coverage)
-        found[chunk_id] = Features(cosine, coverage, cosine - best, coverage - most)
-    return found
+        best = max((rival.dense or 0.0 for rival in theirs), default=cosine)
+        most = max((rival.cautious for rival in theirs), default=coverage)
+        features_by_chunk[chunk_id] = Features(cosine, coverage, cosine - best, coverage - most)
+    return features_by_chunk
 
 
 def relevance_by(calibration: Calibration, features: Features, curve: CurveName) -> float | None:
@@ -158,9 +158,9 @@ class Judge:
             return {}
         texts = [titled(row) for row in self._opened.rows(list(cosines), TITLED)]
         shares = term_coverage(self._opened.readings(text), text, texts)
-        languages = self._languages.beside(text, cosines)
-        found = zip(cosines.items(), shares, languages, strict=True)
-        return {one: Evidence(cosine, *share, *language) for (one, cosine), share, language in found}
+        languages = self._languages.compare_with_chunks(text, cosines)
+        components = zip(cosines.items(), shares, languages, strict=True)
+        return {chunk_id: Evidence(cosine, *share, *language) for (chunk_id, cosine), share, language in components}
 
     def judged(
         self,
@@ -176,10 +176,12 @@ class Judge:
         """
         if request.vector is None or self.calibration is None:
             return list(hits)
-        found = [relevance_by(self.calibration, *feature) for feature in self.features(request, hits, rivals, evidence)]
+        relevances = [
+            relevance_by(self.calibration, *feature) for feature in self.features(request, hits, rivals, evidence)
+        ]
         return [
             hit.model_copy(update={"relevance": value, "confidence": confidence_in(value)})
-            for hit, value in zip(hits, found, strict=True)
+            for hit, value in zip(hits, relevances, strict=True)
         ]
 
     def features(
@@ -193,8 +195,8 @@ class Judge:
         as for `judged`; the request has a vector.
         """
         known, wanted = evidence or {}, dict.fromkeys([*(hit.chunk_id for hit in hits), *rivals])
-        missing = [one for one in wanted if one not in known or known[one].dense is None]
+        missing = [chunk_id for chunk_id in wanted if chunk_id not in known or known[chunk_id].dense is None]
         cosines = self._opened.cosines(required_vector(request.vector), missing)
         all_known = {**known, **self.evidence(request.text, cosines)}
-        found = features({one: all_known[one] for one in wanted}, rivals)
-        return [(found[hit.chunk_id], all_known[hit.chunk_id].curve) for hit in hits]
+        features_by_chunk = features({chunk_id: all_known[chunk_id] for chunk_id in wanted}, rivals)
+        return [(features_by_chunk[hit.chunk_id], all_known[hit.chunk_id].curve) for hit in hits]

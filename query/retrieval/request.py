@@ -90,10 +90,10 @@ class Retrieved:
         """
         require_wanted()
         start = time.perf_counter()
-        told: dict[str, Any] = {"step": name, "ms": None}
-        yield told
-        told["ms"] = round(1000 * (time.perf_counter() - start), 2)
-        self.trace.append(told)
+        facts: dict[str, Any] = {"step": name, "ms": None}
+        yield facts
+        facts["ms"] = round(1000 * (time.perf_counter() - start), 2)
+        self.trace.append(facts)
 
 
 def required_vector(vector: Vectors | None) -> Vectors:

@@ -72,46 +72,56 @@ class Retriever:
         than those of the version, ValueError where the request needs one and has none, and the errors of the reranker
         and of embedding the names of tags.
         """
-        found = Retrieved()
+        retrieved = Retrieved()
         if next(self._searches) == _SINGLE:
             self.opened.read_around()
-        with found.step("filter") as told:
+        with retrieved.step("filter") as facts:
             ids = self.access.chunks_in(request.workspace, request.where)
             if among is not None:
-                ids = self.opened.chunk_set([one for one in among if ids is None or one in ids])
-            told["chunks"] = self.opened.manifest.counts.chunks if ids is None else len(ids)
+                ids = self.opened.chunk_set([chunk_id for chunk_id in among if ids is None or chunk_id in ids])
+            facts["chunks"] = self.opened.manifest.counts.chunks if ids is None else len(ids)
         if ids is not None and not ids:
-            return found
-        candidates = self._proposals.of(request, ids, found)
-        found.rivals = [candidate.chunk_id for candidate in candidates[:RIVALS]]
-        candidates = self._with_codes(request, candidates, found)
+            return retrieved
+        candidates = self._proposals.propose_candidates(request, ids, retrieved)
+        retrieved.rivals = [candidate.chunk_id for candidate in candidates[:RIVALS]]
+        candidates = self._with_codes(request, candidates, retrieved)
         if self._tags is not None:
-            candidates = self._tags.weighed(request, candidates, found)
-        ranked = candidates = self._reranked(request, candidates, found)
+            candidates = self._tags.weighed(request, candidates, retrieved)
+        ranked = candidates = self._reranked(request, candidates, retrieved)
         if request.floor is not None:
-            with found.step("floor") as told:
-                candidates = [one for one in candidates if one.dense is not None and one.dense >= request.floor]
-                told.update(floor=request.floor, left=len(candidates))
+            with retrieved.step("floor") as facts:
+                candidates = [
+                    candidate
+                    for candidate in candidates
+                    if candidate.dense is not None and candidate.dense >= request.floor
+                ]
+                facts.update(floor=request.floor, left=len(candidates))
         evidence: dict[str, Evidence] = {}
         if request.thresholds is not None and candidates:
-            with found.step("floor") as told:
+            with retrieved.step("floor") as facts:
                 candidates = candidates[: max(request.k, self._declared.candidates)]
-                evidence = self.judge.evidence(request.text, {one.chunk_id: one.dense for one in candidates})
-                candidates = [one for one in candidates if evidence[one.chunk_id].is_enough(request.thresholds)]
-                told.update(floor=request.thresholds.floor, term_coverage=LEAST_COVERAGE, left=len(candidates))
-        with found.step("select") as told:
+                evidence = self.judge.evidence(
+                    request.text, {candidate.chunk_id: candidate.dense for candidate in candidates}
+                )
+                candidates = [
+                    candidate for candidate in candidates if evidence[candidate.chunk_id].is_enough(request.thresholds)
+                ]
+                facts.update(floor=request.thresholds.floor, term_coverage=LEAST_COVERAGE, left=len(candidates))
+        with retrieved.step("select") as facts:
             candidates = candidates[: request.k] if request.ranking else self._selected(request, candidates)
-            found.hits = self._hits(candidates, 0 if request.ranking else self._declared.neighbours, request.workspace)
-            told["hits"] = len(found.hits)
+            retrieved.hits = self._hits(
+                candidates, 0 if request.ranking else self._declared.neighbours, request.workspace
+            )
+            facts["hits"] = len(retrieved.hits)
             if request.closest:
                 best = self._selected(replace(request, k=max(request.k, request.closest)), ranked)
-                found.closest = self._hits(best, self._declared.neighbours, request.workspace)
+                retrieved.closest = self._hits(best, self._declared.neighbours, request.workspace)
         if self.judge.calibration is not None and request.vector is not None and not request.ranking:
-            with found.step("relevance") as told:
-                judged = self.judge.judged(request, [*found.hits, *found.closest], found.rivals, evidence)
-                found.hits, found.closest = judged[: len(found.hits)], judged[len(found.hits) :]
-                told["compared_with"] = len(found.rivals)
-        return found
+            with retrieved.step("relevance") as facts:
+                judged = self.judge.judged(request, [*retrieved.hits, *retrieved.closest], retrieved.rivals, evidence)
+                retrieved.hits, retrieved.closest = judged[: len(retrieved.hits)], judged[len(retrieved.hits) :]
+                facts["compared_with"] = len(retrieved.rivals)
+        return retrieved
 
     def warm(self, dimension: int) -> None:
         """Searches for the beginning of a chunk, so that files and caches are loaded before the first request.
@@ -139,18 +149,18 @@ class Retriever:
         visible = self.access.visible(workspace)
 
         def listed() -> pa.Table:
-            found = self.opened.table(("source", "document_id", "url", "title"), visible)
-            found = found.group_by(["source", "document_id"], use_threads=False).aggregate(
+            documents = self.opened.table(("source", "document_id", "url", "title"), visible)
+            documents = documents.group_by(["source", "document_id"], use_threads=False).aggregate(
                 [("url", "first"), ("title", "first"), ([], "count_all")]
             )
-            is_without_url = pc.equal(pc.fill_null(found["url_first"], ""), "")
-            source = pc.if_else(is_without_url, found["document_id"], found["url_first"])
-            named = {"source": source, "title": found["title_first"], "chunks": found["count_all"]}
+            is_without_url = pc.equal(pc.fill_null(documents["url_first"], ""), "")
+            source = pc.if_else(is_without_url, documents["document_id"], documents["url_first"])
+            named = {"source": source, "title": documents["title_first"], "chunks": documents["count_all"]}
             return pa.table(named).sort_by([("source", "ascending"), ("title", "ascending")])
 
-        return self._documents_in.of(workspace, listed, self.access.rows_in)
+        return self._documents_in.get_or_make(workspace, listed, self.access.rows_in)
 
-    def _with_codes(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
+    def _with_codes(self, request: Request, candidates: list[Candidate], retrieved: Retrieved) -> list[Candidate]:
         """Candidates with a rare code of the question before all others, in mode `hybrid`: scores are halved, and
         raised by half for the share of codes.
 
@@ -159,33 +169,36 @@ class Retriever:
         """
         if request.mode != "hybrid" or not candidates or not codes_in(request.text):
             return candidates
-        with found.step("codes") as told:
+        with retrieved.step("codes") as facts:
             rows = self.opened.rows([candidate.chunk_id for candidate in candidates], TITLED)
             texts = [titled(row) for row in rows]
             # Only codes that a candidate has are told of and counted: others may be those of another workspace.
             rare = rare_codes(request.text, self.opened.readings(request.text))
-            told["codes"] = codes = [code for code in rare if any(has_code(code, text) for text in texts)]
-            for one, text in zip(candidates, texts, strict=True) if codes else ():
-                one.score = round((one.score + sum(has_code(code, text) for code in codes) / len(codes)) / 2, 6)
-        return sorted(candidates, key=lambda one: one.order)
+            facts["codes"] = codes = [code for code in rare if any(has_code(code, text) for text in texts)]
+            for candidate, text in zip(candidates, texts, strict=True) if codes else ():
+                candidate.score = round(
+                    (candidate.score + sum(has_code(code, text) for code in codes) / len(codes)) / 2, 6
+                )
+        return sorted(candidates, key=lambda candidate: candidate.order)
 
-    def _reranked(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
+    def _reranked(self, request: Request, candidates: list[Candidate], retrieved: Retrieved) -> list[Candidate]:
         declared = self._declared.rerank
         if declared is None or self._reranker is None or not candidates:
             return candidates
-        with found.step("rerank") as told:
+        with retrieved.step("rerank") as facts:
             first, rest = candidates[: declared.candidates], candidates[declared.candidates :]
-            rows = self.opened.rows([one.chunk_id for one in first], ("text", "passage"))
+            rows = self.opened.rows([candidate.chunk_id for candidate in first], ("text", "passage"))
             texts = [row["text"] if row["passage"] is None else row["passage"] for row in rows]
             scores, cut = self._reranker.scores(request.text, texts), self._reranker.count_cut(request.text, texts)
-            for one, score in zip(first, scores, strict=True):
-                one.rerank = round(float(score), 6)
-            told.update(candidates=len(first), cut=cut)
+            for candidate, score in zip(first, scores, strict=True):
+                candidate.rerank = round(float(score), 6)
+            facts.update(candidates=len(first), cut=cut)
             # A reranker's scale is not that of the search. Reranked candidates come first, in its order; the search's
             # scores are handed out anew, descending.
-            ordered = sorted(first, key=lambda one: (-(one.rerank or 0.0), one.chunk_id))
-            for one, score in zip(ordered, sorted((one.score for one in first), reverse=True), strict=True):
-                one.score = score
+            ordered = sorted(first, key=lambda candidate: (-(candidate.rerank or 0.0), candidate.chunk_id))
+            descending = sorted((candidate.score for candidate in first), reverse=True)
+            for candidate, score in zip(ordered, descending, strict=True):
+                candidate.score = score
             return ordered + rest
 
     def _selected(self, request: Request, candidates: list[Candidate]) -> list[Candidate]:
@@ -193,16 +206,18 @@ class Retriever:
         if declared.one_per_document:
             rows = self.opened.rows([candidate.chunk_id for candidate in candidates], ("source", "document_id"))
             first: dict[tuple[str, str], Candidate] = {}
-            for one, row in zip(candidates, rows, strict=True):
-                first.setdefault((row["source"], row["document_id"]), one)
+            for candidate, row in zip(candidates, rows, strict=True):
+                first.setdefault((row["source"], row["document_id"]), candidate)
             candidates = list(first.values())
         if declared.diversity:
-            vectors = self.opened.vectors([one.chunk_id for one in candidates[: _UNLIKE * request.k]])
+            vectors = self.opened.vectors([candidate.chunk_id for candidate in candidates[: _UNLIKE * request.k]])
             candidates = mmr(candidates, request.k, declared.diversity, vectors, self._sample.usual_likeness)
         candidates = candidates[: request.k]
         if declared.share is not None and candidates:
-            least = declared.share * max(one.score for one in candidates)
-            candidates = [one for n, one in enumerate(candidates) if n < declared.least_k or one.score >= least]
+            least = declared.share * max(candidate.score for candidate in candidates)
+            candidates = [
+                candidate for n, candidate in enumerate(candidates) if n < declared.least_k or candidate.score >= least
+            ]
         return candidates
 
     def _hits(self, candidates: Sequence[Candidate], neighbours: int, workspace: str | None) -> list[Hit]:
@@ -212,9 +227,9 @@ class Retriever:
         ]
         around = [self._around(row, neighbours) for row in rows] if neighbours else [None] * len(rows)
         tagged = self._declared.tags.field if self._declared.tags else "tags"
-        found = []
-        for rank, (one, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1):
-            scores = {name: getattr(one, name) for name in ("dense", "lexical", "tag", "cluster", "rerank")}
+        hits = []
+        for rank, (candidate, row, near) in enumerate(zip(candidates, rows, around, strict=True), start=1):
+            scores = {name: getattr(candidate, name) for name in ("dense", "lexical", "tag", "cluster", "rerank")}
             read = {"language": self._language, "begins_anywhere": self._begin_anywhere}
             if self._begin_anywhere:
                 behind = self.opened.chunks_of(row["source"], row["document_id"], [row["ordinal"] + 1])
@@ -222,8 +237,8 @@ class Retriever:
             if self._language == "auto":
                 read["language"] = str(row["metadata"].get("language") or "und")
             tags = as_tags(row["metadata"].get(tagged))
-            found.append(Hit(rank=rank, score=one.score, scores=scores, neighbours=near, tags=tags, **read, **row))
-        return found
+            hits.append(Hit(rank=rank, score=candidate.score, scores=scores, neighbours=near, tags=tags, **read, **row))
+        return hits
 
     def _around(self, row: dict[str, Any], reach: int) -> list[Neighbour]:
         """Neighbours of a chunk: up to `reach` chunks before it and after it in its document, in reading order, without
@@ -232,7 +247,7 @@ class Retriever:
         near = range(row["ordinal"] - reach, row["ordinal"] + reach + 1)
         at = dict(self.opened.chunks_of(row["source"], row["document_id"], near))
         others = [at[ordinal] for ordinal in near if ordinal != row["ordinal"] and ordinal in at]
-        return [Neighbour(**one) for one in self.opened.rows(others, ("chunk_id", "start", "end", "text"))]
+        return [Neighbour(**neighbour) for neighbour in self.opened.rows(others, ("chunk_id", "start", "end", "text"))]
 
 
 def mmr(

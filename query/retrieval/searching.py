@@ -40,7 +40,7 @@ class Searched(NamedTuple):
 
     question: str
     request: Request
-    found: Retrieved
+    retrieved: Retrieved
 
 
 class Written(NamedTuple):
@@ -79,13 +79,13 @@ class Search:
         require_history(history)
         self._request_for(question)  # raises errors of use
         steps = Retrieved()
-        asked = self._standing_alone(question, history, steps)
-        requests = self._with_vectors(*map(self._request_for, asked))
-        found = self._in_other_wordings(requests[0])
+        questions = self._standing_alone(question, history, steps)
+        requests = self._with_vectors(*map(self._request_for, questions))
+        retrieved = self._in_other_wordings(requests[0])
         if len(requests) > 1:
-            found = merge([found, *map(self._retriever.find, requests[1:])], requests[0].k)
-        found.trace = [*steps.trace, *found.trace]
-        return Searched(asked[0], requests[0], found)
+            retrieved = merge([retrieved, *map(self._retriever.find, requests[1:])], requests[0].k)
+        retrieved.trace = [*steps.trace, *retrieved.trace]
+        return Searched(questions[0], requests[0], retrieved)
 
     def _standing_alone(self, question: str, history: History, steps: Retrieved) -> list[str]:
         """The question with what it continues, first, and what else is searched for.
@@ -96,14 +96,14 @@ class Search:
         last = _last_question(history)
         if not last:
             return [question]
-        with steps.step("follow-up") as told:
+        with steps.step("follow-up") as facts:
             if self._writer is not None:
                 written = rewrite(self._writer, question, history)
-                told.update({"failure": written.failure} if written.failure else {"written": written.lines[0]})
+                facts.update({"failure": written.failure} if written.failure else {"written": written.lines[0]})
                 if written.lines:
                     return written.lines
             is_short = len(question) <= _SHORT
-            told["continued"] = f"{last} {question}" if is_short else None
+            facts["continued"] = f"{last} {question}" if is_short else None
         return [f"{last} {question}", question] if is_short else [question]
 
     def _with_vectors(self, *requests: Request) -> list[Request]:
@@ -115,14 +115,14 @@ class Search:
 
     def _in_other_wordings(self, request: Request) -> Retrieved:
         """Hits of a request, merged with those of other wordings of its text where these are declared."""
-        found = self._retriever.find(request)
+        retrieved = self._retriever.find(request)
         if self._writer is None or not self._expand:
-            return found
-        with found.step("other wordings") as told:
+            return retrieved
+        with retrieved.step("other wordings") as facts:
             written = other_wordings(self._writer, request.text, self._expand)
-            told.update(wordings=written.lines, **({"failure": written.failure} if written.failure else {}))
+            facts.update(wordings=written.lines, **({"failure": written.failure} if written.failure else {}))
         requests = self._with_vectors(*(replace(request, text=text) for text in written.lines))
-        merged = merge([found, *map(self._retriever.find, requests)], request.k)
+        merged = merge([retrieved, *map(self._retriever.find, requests)], request.k)
         # relevance is that to the question, whatever wording found the hit
         merged.hits = self._retriever.judge.judged(request, merged.hits, merged.rivals)
         return merged
@@ -180,21 +180,27 @@ def _quoted(message: Mapping[str, str]) -> str:
 
 def _last_question(history: History) -> str:
     """What the user asked last; empty where nothing."""
-    asked = (message.get("content") for message in reversed(history) if message.get("role") == "user")
-    return next((text for one in asked if isinstance(one, str) and (text := " ".join(one.split())[:_LONGEST])), "")
+    contents = (message.get("content") for message in reversed(history) if message.get("role") == "user")
+    return next(
+        (text for content in contents if isinstance(content, str) and (text := " ".join(content.split())[:_LONGEST])),
+        "",
+    )
 
 
-def merge(founds: Sequence[Retrieved], k: int) -> Retrieved:
+def merge(retrievals: Sequence[Retrieved], k: int) -> Retrieved:
     """Merges results: the k best distinct hits, each with its best score, equal scores by chunk id, ranks counted anew;
     the closest ones likewise, as many as one result has; traces are concatenated.
 
     Hits keep the relevance to the wording that found them; rivals are those of the first result.
     """
     return Retrieved(
-        _best_of([hit for found in founds for hit in found.hits], k),
-        [step for found in founds for step in found.trace],
-        founds[0].rivals,
-        _best_of([hit for found in founds for hit in found.closest], max(len(found.closest) for found in founds)),
+        _best_of([hit for retrieved in retrievals for hit in retrieved.hits], k),
+        [step for retrieved in retrievals for step in retrieved.trace],
+        retrievals[0].rivals,
+        _best_of(
+            [hit for retrieved in retrievals for hit in retrieved.closest],
+            max(len(retrieved.closest) for retrieved in retrievals),
+        ),
     )
 
 

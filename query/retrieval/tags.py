@@ -65,10 +65,10 @@ class TagIndex:
         self.names = sorted(counts)
         self._words = {name: frozenset(_words(name)) for name in self.names}
         self._related: dict[str, set[str]] = defaultdict(set)
-        for (one, other), both in pairs.items():
-            if both / (counts[one] + counts[other] - both) >= _TOGETHER:
-                self._related[one].add(other)
-                self._related[other].add(one)
+        for (tag, other), both in pairs.items():
+            if both / (counts[tag] + counts[other] - both) >= _TOGETHER:
+                self._related[tag].add(other)
+                self._related[other].add(tag)
 
     def tags_of(self, question: str, cosines_of_names: Callable[[], np.ndarray] | None, floor: float) -> QuestionTags:
         """The tags that a question names: each whose words it all contains, whatever their case and diacritics. Where
@@ -77,8 +77,8 @@ class TagIndex:
         `cosines_of_names` gives the cosines of the question to `names`, float32 (n,), which is expensive; None matches
         words alone. `floor` is the minimum cosine of a tag named so, -1 to 1.
         """
-        asked = set(_words(question))
-        named = [name for name in self.names if self._words[name] and self._words[name] <= asked]
+        question_words = set(_words(question))
+        named = [name for name in self.names if self._words[name] and self._words[name] <= question_words]
         if not named and cosines_of_names is not None and self.names:
             cosines = cosines_of_names()
             order = np.argsort(-cosines, kind="stable")[:_MOST_NAMED]
@@ -108,29 +108,32 @@ class TagScores:
         self._tags = WorkspaceCache[TagIndex](size)
         self._vectors = WorkspaceCache[Vectors](size)
 
-    def weighed(self, request: Request, candidates: list[Candidate], found: Retrieved) -> list[Candidate]:
+    def weighed(self, request: Request, candidates: list[Candidate], retrieved: Retrieved) -> list[Candidate]:
         """Candidates in the order of their scores after tags are weighed in. Unchanged where the question names no
         tag.
         """
         declared = self._declared
-        with found.step("tags") as told:
-            asked = self._asked(request)
-            told.update(named=list(asked.named), related=list(asked.related))
-            if not asked.named or not candidates:
+        with retrieved.step("tags") as facts:
+            question_tags = self._tags_of_question(request)
+            facts.update(named=list(question_tags.named), related=list(question_tags.related))
+            if not question_tags.named or not candidates:
                 return candidates
             best = max(candidate.score for candidate in candidates)
-            rows = self._opened.rows([one.chunk_id for one in candidates], ("metadata",))
+            rows = self._opened.rows([candidate.chunk_id for candidate in candidates], ("metadata",))
             tags = [as_tags(row["metadata"].get(declared.field)) for row in rows]
             weight, cluster_weight = declared.weight, declared.cluster_weight
             share = 1 - weight - cluster_weight
-            for one, own in zip(candidates, tags, strict=True):
-                one.tag, one.cluster = round(asked.match(own), 6), round(asked.alignment(own), 6)
-                searched = one.score / best if best > 0 else 0.0
-                one.score = round(share * searched + weight * one.tag + cluster_weight * one.cluster, 6)
-            told["weights"] = {"search": round(share, 6), "tag": weight, "cluster": cluster_weight}
-        return sorted(candidates, key=lambda one: one.order)
+            for candidate, own in zip(candidates, tags, strict=True):
+                candidate.tag = round(question_tags.match(own), 6)
+                candidate.cluster = round(question_tags.alignment(own), 6)
+                searched = candidate.score / best if best > 0 else 0.0
+                candidate.score = round(
+                    share * searched + weight * candidate.tag + cluster_weight * candidate.cluster, 6
+                )
+            facts["weights"] = {"search": round(share, 6), "tag": weight, "cluster": cluster_weight}
+        return sorted(candidates, key=lambda candidate: candidate.order)
 
-    def _asked(self, request: Request) -> QuestionTags:
+    def _tags_of_question(self, request: Request) -> QuestionTags:
         vector, workspace, floor = request.vector, request.workspace, self._declared.floor
         if floor is None:
             floor = 1.0 if vector is None else self._sample.usual_cosine(vector).at(_NAMED)
@@ -150,13 +153,13 @@ class TagScores:
             )
             return TagIndex([as_tags(value) for value in values])
 
-        return self._tags.of(workspace, read, self._access.rows_in)
+        return self._tags.get_or_make(workspace, read, self._access.rows_in)
 
     def _vectors_in(self, workspace: str | None, names: Sequence[str]) -> Vectors:
-        return self._vectors.of(workspace, lambda: self._embed_queries(names), self._access.rows_in)
+        return self._vectors.get_or_make(workspace, lambda: self._embed_queries(names), self._access.rows_in)
 
 
 def as_tags(value: Any) -> list[str]:
     """Tags as a list of texts, from a list or from a comma-separated text."""
-    found = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
-    return [text for one in found if (text := str(one).strip())]
+    entries = value if isinstance(value, list) else value.split(",") if isinstance(value, str) else []
+    return [text for entry in entries if (text := str(entry).strip())]

@@ -52,10 +52,10 @@ def term_coverage(analyzed: "Sequence[AnalyzedQuery]", question: str, texts: Seq
         total = sum(weights.values())
         part = total / (total + _FURTHER * _weight(0.0, query.rows))
         for number, text in enumerate(texts if total else ()):
-            found = set(remembered_tokens(text, query.language, folded=query.is_folded))
-            share = sum(weight for term, weight in weights.items() if term in found) / total
+            text_terms = set(remembered_tokens(text, query.language, folded=query.is_folded))
+            share = sum(weight for term, weight in weights.items() if term in text_terms) / total
             best[number] = Coverage(max(best[number].share, share), max(best[number].cautious, share * part))
-    return [Coverage(round(one.share, 6), round(one.cautious, 6)) for one in best]
+    return [Coverage(round(coverage.share, 6), round(coverage.cautious, 6)) for coverage in best]
 
 
 def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str, float]:
@@ -64,11 +64,11 @@ def term_weights(analyzed: "Sequence[AnalyzedQuery]", question: str) -> dict[str
 
     Minima over the languages: a word that is common in its own is mostly rare in the others.
     """
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for query in analyzed:
         for term, weight in _weights(query, question).items():
-            found[term] = min(math.sqrt(weight), found.get(term, math.inf))
-    return found
+            weights[term] = min(math.sqrt(weight), weights.get(term, math.inf))
+    return weights
 
 
 def _weights(query: "AnalyzedQuery", question: str) -> dict[str, float]:
@@ -89,20 +89,20 @@ def _weight(count: float, rows: int) -> float:
 def _usual(language: str, is_folded: bool, terms: tuple[str, ...], question: str) -> dict[str, float]:
     """Frequency of each term of a question in general language, as a share of all words; 0 where it is not known."""
     known = _word_frequencies(primary_tag(language))
-    found: dict[str, float] = {}
+    frequencies: dict[str, float] = {}
     for word in _WORD.findall(question):
         frequency = known.get(word.casefold(), 0.0)
         for term in folded_tokens(word) if is_folded else tokens(word, language):
-            found[term] = max(frequency, found.get(term, 0.0))
+            frequencies[term] = max(frequency, frequencies.get(term, 0.0))
     for term in terms:
         first, joint, second = term.partition("_")
         if joint:
-            found[term] = _PAIR * min(found.get(first, 0.0), found.get(second, 0.0))
+            frequencies[term] = _PAIR * min(frequencies.get(first, 0.0), frequencies.get(second, 0.0))
         elif _IS_HIRAGANA.fullmatch(term):
-            found[term] = max(found.get(term, 0.0), _HIRAGANA if len(term) == 1 else _HIRAGANA_PAIR)
+            frequencies[term] = max(frequencies.get(term, 0.0), _HIRAGANA if len(term) == 1 else _HIRAGANA_PAIR)
         else:
-            found[term] = found.get(term) or known.get(term, 0.0)
-    return found
+            frequencies[term] = frequencies.get(term) or known.get(term, 0.0)
+    return frequencies
 
 
 @cache

@@ -199,7 +199,7 @@ def test_workspaces_are_kept_by_their_rows() -> None:
             made.append(workspace)
             return str(workspace)
 
-        assert cache.of(workspace, make, lambda workspace: rows[workspace]) == str(workspace)
+        assert cache.get_or_make(workspace, make, lambda workspace: rows[workspace]) == str(workspace)
 
     for _ in range(3):  # all rows and every tenant's own fit together
         for workspace in (None, *(f"t{n}" for n in range(10))):
@@ -225,7 +225,7 @@ def test_what_several_ask_for_at_once_is_made_once() -> None:
         return workspace
 
     def ask(workspace: str) -> str:
-        return cache.of(workspace, lambda: make(workspace), lambda _: 10)
+        return cache.get_or_make(workspace, lambda: make(workspace), lambda _: 10)
 
     with ThreadPoolExecutor(8) as pool:
         first = pool.submit(ask, "red")

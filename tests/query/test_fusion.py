@@ -21,7 +21,7 @@ _USUAL = st.builds(UsualCosine, st.floats(-0.5, 0.9), st.floats(0.01, 0.2))
 
 @pytest.mark.filterwarnings("error")
 def test_cosines_to_no_chunks_are_usual_around_zero() -> None:
-    assert UsualCosine.of(np.empty(0, dtype=np.float32)).mean == 0.0
+    assert UsualCosine.from_cosines(np.empty(0, dtype=np.float32)).mean == 0.0
 
 
 @given(_COSINES, _SCORES, st.floats(0, 1), _USUAL, st.floats(0, 100), st.floats(0, 1))
