@@ -56,14 +56,14 @@ class Amount:
 
 def find_amounts(plain: str, language: str) -> list[Amount]:
     """The amounts of a text, as `plain_digits` gives it, in order."""
-    found: list[Amount] = []
+    amounts: list[Amount] = []
     numbers = list(NUMBER.finditer(plain))
     for row, number in enumerate(numbers):
         behind = plain[number.end() :]
         others = plain[numbers[row + 1].start() :] if row + 1 < len(numbers) else ""
         what = find_multiplier(behind, language, of_price=True)
         multiplier, after = behind.removesuffix(what.rest).strip(), what.rest.removesuffix(others)
-        before = found[-1].after if found else plain[: number.start()]
+        before = amounts[-1].after if amounts else plain[: number.start()]
         power, doubtful = what.power, what.doubtful
         is_between = re.fullmatch(r"\s\S+\s?", after) and currency_beside("", after) and not currency_beside(before, "")
         if others and is_between:
@@ -72,11 +72,11 @@ def find_amounts(plain: str, language: str) -> list[Amount]:
                 power, doubtful, multiplier, after = 0, "", "", behind.removesuffix(others)
             elif power and (not is_apart or (is_letter and behind[0] not in "kK")):  # 5 million £10, 5 m € 10
                 doubtful = multiplier
-        found.append(Amount(number, before, after, power, multiplier, doubtful))
-    return found
+        amounts.append(Amount(number, before, after, power, multiplier, doubtful))
+    return amounts
 
 
-def read_amount(one: Amount, currency: str | None, language: str, sign: str | None) -> Decimal:
+def read_amount(amount: Amount, currency: str | None, language: str, sign: str | None) -> Decimal:
     """The value of an amount, exactly.
 
     Three digits behind the mark that parts thousands are thousands, and so they are where the currency has no
@@ -86,23 +86,23 @@ def read_amount(one: Amount, currency: str | None, language: str, sign: str | No
     1,799 €/l; and so does a bare 129.000, as data are written, where the language has that mark.
     """
     mark = decimal_mark(language)
-    amount, whole = to_decimal(one.number, mark, sign), to_decimal(one.number, "", sign)
+    decimal, whole = to_decimal(amount.number, mark, sign), to_decimal(amount.number, "", sign)
     code = _CODES.get(currency or "", currency or "")
     places = get_currency_precision(code) if code.isascii() and code.isalpha() and code.isupper() else 2
     is_home = currency is not None and not _at_home(language).isdisjoint((currency, code))
-    is_data = mark == "." and not (one.before.strip() or one.after.strip())
-    if not one.power and places == 0:
-        amount = whole
-    elif is_data and not one.power:
+    is_data = mark == "." and not (amount.before.strip() or amount.after.strip())
+    if not amount.power and places == 0:
+        decimal = whole
+    elif is_data and not amount.power:
         pass
-    elif not is_home or not (one.power or _OF_FUEL.match(one.between)):
-        other = to_decimal(one.number, "," if mark == "." else ".", sign)
-        if (amount != whole and places == 2) or (one.power and amount != other):
+    elif not is_home or not (amount.power or _OF_FUEL.match(amount.between)):
+        other = to_decimal(amount.number, "," if mark == "." else ".", sign)
+        if (decimal != whole and places == 2) or (amount.power and decimal != other):
             raise ValueError(
-                f"does {one.number[0]} have thousands, or three decimals? For thousands, `xpath: translate(…, "
+                f"does {amount.number[0]} have thousands, or three decimals? For thousands, `xpath: translate(…, "
                 f"'{mark}', '')` takes the mark out; decimals are read by `type: number`"
             )
-    return Decimal(f"{amount:f}e{one.power}")
+    return Decimal(f"{decimal:f}e{amount.power}")
 
 
 @lru_cache(maxsize=256)

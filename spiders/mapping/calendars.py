@@ -9,7 +9,7 @@ from almanac.spiders.mapping.numbers import shown
 
 # The calendar that pages in a language are dated by, besides the Gregorian one. That of Arabic and Urdu pages depends
 # on sightings of the moon.
-_BESIDE: dict[str, Calendar | None] = {
+_OTHER_CALENDARS: dict[str, Calendar | None] = {
     **dict.fromkeys(("fa", "prs", "ps"), "jalali"),
     **dict.fromkeys(("ar", "ur"), None),
     "th": "buddhist",
@@ -73,27 +73,27 @@ def with_gregorian_date(text: str, calendar: Calendar) -> str:
     """
     text = text.translate(_ARABIC_LETTERS) if calendar == "jalali" else text
     patterns = _JALALI if calendar == "jalali" else (_YEARS[calendar],)
-    found = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
-    if found is None:
+    match = next(filter(None, (pattern.search(text) for pattern in patterns)), None)
+    if match is None:
         raise ValueError(
             f"no date of the calendar {calendar} in {shown(text)}: `pattern` takes the part that is one; without "
             "`calendar`, dates are Gregorian"
         )
-    return f"{text[: found.start()]}{_gregorian(calendar, found)}{text[found.end() :]}"
+    return f"{text[: match.start()]}{_gregorian(calendar, match)}{text[match.end() :]}"
 
 
-def _gregorian(calendar: Calendar, found: re.Match[str]) -> date | int:
-    year = 1 if found["year"] == "元" else int(found["year"])
+def _gregorian(calendar: Calendar, match: re.Match[str]) -> date | int:
+    year = 1 if match["year"] == "元" else int(match["year"])
     if calendar == "jalali":
-        return from_jalali(year, _NUMBERS.get(found["month"]) or int(found["month"]), int(found["day"]))
+        return from_jalali(year, _NUMBERS.get(match["month"]) or int(match["month"]), int(match["day"]))
     if calendar == "buddhist":
         return (year if year > 99 else year + 2500) - 543
-    return year + (_ERAS[found["era"]] if calendar == "japanese" else 1911)
+    return year + (_ERAS[match["era"]] if calendar == "japanese" else 1911)
 
 
 def check_calendar(year: int, text: str, language: str) -> None:
     """Raises ValueError for the year of a date that may be of another calendar on pages in the language."""
-    calendar = _BESIDE.get(primary(language), "gregorian")
+    calendar = _OTHER_CALENDARS.get(primary(language), "gregorian")
     is_short = calendar in ("jalali", "buddhist") and not re.search(r"\d{4}", text)
     is_early = year < _COMMON_YEARS.start and _ONLY_DIGITS.search(text) is not None
     if calendar != "gregorian" and (is_short or is_early or year >= _COMMON_YEARS.stop):
@@ -105,7 +105,7 @@ def check_calendar(year: int, text: str, language: str) -> None:
 
 def calendar_hint(language: str) -> str:
     """What to declare for a date that may be of another calendar, to go after a message; empty for most languages."""
-    calendar = _BESIDE.get(primary(language))
+    calendar = _OTHER_CALENDARS.get(primary(language))
     return f"; if it is of another calendar, declare `calendar: {calendar}`" if calendar else ""
 
 

@@ -138,8 +138,8 @@ def _by_format(text: str, date_format: str, language: str) -> datetime:
     try:
         return datetime.strptime(text, date_format)
     except ValueError as error:
-        if re.search("%[aAbBp]", date_format) and (found := _by_translated_names(text, date_format, language)):
-            return found
+        if re.search("%[aAbBp]", date_format) and (moment := _by_translated_names(text, date_format, language)):
+            return moment
         raise ValueError(f"{shown(text)} is not a date of the form {date_format}") from error
 
 
@@ -149,9 +149,9 @@ def _by_translated_names(text: str, date_format: str, language: str) -> datetime
     """
     full = date_format.replace("%b", "%B").replace("%a", "%A")
     for written in dict.fromkeys((text, text.replace(".", ""))):
-        found = _dateparser(written, language, _DECLARED, [date_format, full, full.replace(".", "")])
-        if found is not None:
-            return found
+        moment = _dateparser(written, language, _DECLARED, [date_format, full, full.replace(".", "")])
+        if moment is not None:
+            return moment
     return None
 
 
@@ -204,12 +204,12 @@ def _by_words(text: str, language: str) -> datetime | None:
     if moment is None or _FULL_YEAR.search(with_hour):
         return moment
     is_dated = (
-        found["mark"]
+        match["mark"]
         or (
-            int(found["cjk"] or found["year"]) == moment.year % 100
-            and (found["cjk"] or _dateparser(f"1 {found['month']} 2000", language, settings))
+            int(match["cjk"] or match["year"]) == moment.year % 100
+            and (match["cjk"] or _dateparser(f"1 {match['month']} 2000", language, settings))
         )
-        for found in _SHORT_YEAR.finditer(with_hour)
+        for match in _SHORT_YEAR.finditer(with_hour)
     )
     return moment if any(is_dated) else None
 
@@ -254,10 +254,10 @@ def _dateparser(
     name = _OTHER_NAMES.get(primary(language), primary(language))
     known = name if name in _known_languages() else "en"
     try:
-        found: datetime | None = dateparser.parse(text, date_formats=formats, languages=[known], settings=settings)
+        moment: datetime | None = dateparser.parse(text, date_formats=formats, languages=[known], settings=settings)
     except (ValueError, OverflowError, RecursionError):  # digits outside any calendar
         return None
-    return found
+    return moment
 
 
 @lru_cache(maxsize=1)

@@ -129,8 +129,8 @@ def _reason(source: Source, stored: Iterable[Page]) -> str:
 def _prefix_reason(source: Source, where: Selector | FieldRule, stored: Iterable[Page]) -> str:
     """As `_reason`, where a selector has a prefix that the page does not declare."""
     contents = (content for page in stored if not (content := Content.of(page, source)).is_document)
-    found = ((content.url, why_no_prefix(content, where)) for content in contents)
-    return next((f". {url}: {reason}" for url, reason in found if reason is not None), "")
+    reasons = ((content.url, why_no_prefix(content, where)) for content in contents)
+    return next((f". {url}: {reason}" for url, reason in reasons if reason is not None), "")
 
 
 def _hidden_reason(source: Source, rule: FieldRule, stored: Iterable[Page]) -> str:
@@ -139,8 +139,8 @@ def _hidden_reason(source: Source, rule: FieldRule, stored: Iterable[Page]) -> s
     if where.css is None and where.xpath is None:
         return ""
     contents = (content for page in stored if not (content := Content.of(page, source)).is_document)
-    found = ((content.url, why_hidden(content, where)) for content in contents)
-    return next((f". {url}: {told_hidden(reason)}" for url, reason in found if reason is not None), "")
+    reasons = ((content.url, why_hidden(content, where)) for content in contents)
+    return next((f". {url}: {told_hidden(reason)}" for url, reason in reasons if reason is not None), "")
 
 
 def _is_item(source: Source, page: Page) -> bool:
@@ -160,7 +160,7 @@ def explain_empty(content: Content, source: Source) -> str | None:
     draws = f"; or have Chromium draw it, with {_proposed(source)}" if isinstance(source, SiteSource) else ""
     drawn = "the page has no such content without a browser: scripts put it there"
     if data := list(lists_in_scripts(content)):
-        name, path, rows = max(data, key=lambda found: len(found[2]))
+        name, path, rows = max(data, key=lambda json_list: len(json_list[2]))
         keys = list(dict.fromkeys(key for row in rows for key in row))
         named = ", ".join(keys[:_SHOWN_KEYS]) + (", …" if len(keys) > _SHOWN_KEYS else "")
         written = f"'{path}'" if '"' in path else f'"{path}"'  # a valid YAML string: JMESPath quotes names with a space

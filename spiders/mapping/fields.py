@@ -51,7 +51,7 @@ class FieldReading:
         value: the converted and processed value.
         matched: whether the rule found anything.
         problem: why the value cannot be used; None if it can.
-        found: the offending value, shortened for reports.
+        offending: the offending value, shortened for reports.
         breaks: the declared condition that the problem breaks, one of `FieldRule.conditions`; None for other problems.
         field: name or path of the field.
         note: why the rule found nothing, where its matches are hidden from visitors, it has a prefix that the page does
@@ -64,7 +64,7 @@ class FieldReading:
     rule: FieldRule
     matched: bool = False
     problem: str | None = None
-    found: Any = None
+    offending: Any = None
     field: str = ""
     breaks: str | None = None
     note: str | None = None
@@ -118,7 +118,7 @@ def _read_field(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
             rule,
             matched=True,
             problem=str(bad),
-            found=_shown(bad.found),
+            offending=_shown(bad.offending),
             field=name,
             breaks=broken,
             thing=_thing(rule, scope),
@@ -160,26 +160,26 @@ def _told_by_pattern(reading: FieldReading, scope: FieldScope) -> FieldReading:
     if text is None:
         return reading
     problem = f"{reading.problem}: {_shown(text)!r} does not match the pattern {rule.pattern}"
-    return replace(reading, problem=problem, found=_shown(text), breaks=rule.conditions["pattern"])
+    return replace(reading, problem=problem, offending=_shown(text), breaks=rule.conditions["pattern"])
 
 
 class _BadValue(Exception):
     """A value that breaks the `condition` type or pattern."""
 
-    def __init__(self, reason: str, found: Any, condition: str) -> None:
+    def __init__(self, reason: str, offending: Any, condition: str) -> None:
         super().__init__(reason)
-        self.found = found
+        self.offending = offending
         self.condition = condition
 
 
 def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim: bool) -> tuple[list[Any], bool]:
     """Converted values in page order (only the first unless `wants_list`), and whether the rule found anything."""
-    found = _raw_values(rule, scope, wants_list, verbatim)
+    raw_values = _raw_values(rule, scope, wants_list, verbatim)
     if "count" in rule.process and "split" not in rule.process and rule.pattern is None:
-        matches = list(found)  # counted elements may have no text, such as a star drawn by CSS
+        matches = list(raw_values)  # counted elements may have no text, such as a star drawn by CSS
         return matches, bool(matches)
     values: list[Any] = []
-    for raw in found:
+    for raw in raw_values:
         values += _values_of(rule, raw, scope, verbatim)
         if values and not wants_list:
             break
@@ -188,13 +188,13 @@ def _typed_values(rule: FieldRule, scope: FieldScope, wants_list: bool, verbatim
 
 def _values_of(rule: FieldRule, raw: Any, scope: FieldScope, verbatim: bool) -> list[Any]:
     """The values of one match: one, several with `split`, or none if the pattern or type finds nothing in it."""
-    kept = _by_pattern(rule.pattern, raw)
-    if _is_nothing(kept):
+    extracted = _by_pattern(rule.pattern, raw)
+    if _is_nothing(extracted):
         return []
     parts = (
-        [part.strip(LAYOUT if verbatim else None) for part in _SEPARATOR.split(str(kept))]
+        [part.strip(LAYOUT if verbatim else None) for part in _SEPARATOR.split(str(extracted))]
         if "split" in rule.process
-        else [kept]
+        else [extracted]
     )
     if verbatim and rule.type == "text":
         return [part if isinstance(part, str) else _typed(part, rule, scope) for part in parts if not _is_nothing(part)]
@@ -267,12 +267,12 @@ def _price_text(match: Any, rule: FieldRule, scope: FieldScope, *, lines: bool) 
     if (
         spoken is not None
         and not parted_number(spoken, hidden=rule.hidden)
-        and (said := text_of(spoken, None, hidden=rule.hidden))
-        and _digits(said)
+        and (heard := text_of(spoken, None, hidden=rule.hidden))
+        and _digits(heard)
     ):
-        return said
-    if not parted_number(match, hidden=True) and _digits(said := text_of(match, None, hidden=True)) == _digits(text):
-        return said  # with the mark between them, which is hidden
+        return heard
+    if not parted_number(match, hidden=True) and _digits(heard := text_of(match, None, hidden=True)) == _digits(text):
+        return heard  # with the mark between them, which is hidden
     settles = "a selector for one of them, or xpath: concat(…, '.', …) with cents and concat(…) without"
     raise _BadValue(
         f"the digits of {number} stand in several elements, and the last may be cents; what settles it: {settles}",
@@ -356,10 +356,10 @@ def _read_nested(name: str, rule: FieldRule, scope: FieldScope) -> FieldReading:
 
 def _containers(rule: FieldRule, scope: FieldScope) -> list[Any]:
     where = rule.each or rule
-    found = find(scope.content, where, scope.node, many=rule.many, about=scope.subjects)
-    if where.json_ is not None and found and isinstance(found[0], list):
-        found = found[0]
-    return found if rule.many else found[:1]
+    containers = find(scope.content, where, scope.node, many=rule.many, about=scope.subjects)
+    if where.json_ is not None and containers and isinstance(containers[0], list):
+        containers = containers[0]
+    return containers if rule.many else containers[:1]
 
 
 def _checked(reading: FieldReading) -> FieldReading:
@@ -374,7 +374,7 @@ def _checked(reading: FieldReading) -> FieldReading:
             problem, broken = f"{_shown(strange[0])!r} is not one of {', '.join(map(repr, rule.one_of))}", "one_of"
     if broken is None:
         return reading
-    return replace(reading, problem=problem, found=_shown(reading.value), breaks=rule.conditions[broken])
+    return replace(reading, problem=problem, offending=_shown(reading.value), breaks=rule.conditions[broken])
 
 
 def _shown(value: Any) -> Any:

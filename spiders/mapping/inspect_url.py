@@ -109,7 +109,7 @@ def fetch_page(source: SiteSource, url: str) -> Page:
     """One page, as a crawl would fetch it; stores nothing. Raises as `inspect_url` does."""
     with tempfile.TemporaryDirectory(prefix="almanac-") as folder:
         raw = RawStore(Path(folder))
-        only = _only(source, url)
+        only = _narrow_source(source, url)
         policy = UrlPolicy(source)
         outcome = fetch_site(only, raw, "inspect", spares_starts=policy.is_start(policy.canonical(url)))
         page = next(raw.pages("inspect"), None)
@@ -193,7 +193,7 @@ def report_page(page: Page, source: SiteSource, url: str, language: str) -> Page
     )
 
 
-def _only(source: SiteSource, url: str) -> SiteSource:
+def _narrow_source(source: SiteSource, url: str) -> SiteSource:
     manners, render, host = source.politeness, source.render, urlsplit(url).hostname or ""
     if not manners.allow_private and (finding := private_host(host)):
         raise UsageError(refusal(finding), where=url)
@@ -211,10 +211,10 @@ def _only(source: SiteSource, url: str) -> SiteSource:
         "render": render,
         "request": source.request if UrlPolicy(source).is_posted(url) else None,
     }
-    one = source.model_copy(update=only)
+    narrowed = source.model_copy(update=only)
     if manners is not source.politeness:
-        one.keep_secret(SecretParameters())
-    return one
+        narrowed.keep_secret(SecretParameters())
+    return narrowed
 
 
 def _role(page: Page, source: SiteSource, policy: UrlPolicy) -> Literal["listing", "item", "other"]:
@@ -246,7 +246,7 @@ def _items(
 def _mapped(
     content: Content, source: Source, language: str, card: Card
 ) -> tuple[list[ItemReport], list[dict[str, Any]]]:
-    found = map_page(content, source, language, card)
+    page_items = map_page(content, source, language, card)
     reports = [
         ItemReport(
             document_id=item.draft.document_id if item.draft else item.reject.document_id if item.reject else None,
@@ -254,10 +254,10 @@ def _mapped(
             fields=_fields(item.readings),
             draft=item.draft,
         )
-        for item in found.items
+        for item in page_items.items
     ]
     return reports, [
-        reject.as_json() for reject in [*found.rejects, *(item.reject for item in found.items if item.reject)]
+        reject.as_json() for reject in [*page_items.rejects, *(item.reject for item in page_items.items if item.reject)]
     ]
 
 

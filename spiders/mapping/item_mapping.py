@@ -46,13 +46,13 @@ class PageItems:
 
 def map_page(content: Content, source: Source, language: str, card: Card | None = None) -> PageItems:
     """Maps a page to its items. `card` holds the readings of the listing card that led to it."""
-    found = PageItems()
+    page_items = PageItems()
     for item in map_parts(content, source, language, card):
         if isinstance(item, Reject):
-            found.rejects.append(item)
+            page_items.rejects.append(item)
         else:
-            found.items.append(item)
-    return found
+            page_items.items.append(item)
+    return page_items
 
 
 def map_parts(
@@ -233,7 +233,7 @@ class _Mapper:
             first.problem or "",
             first.field or name,
             first.rule.rule,
-            first.found,
+            first.offending,
             breaks,
         )
 

@@ -67,13 +67,13 @@ def read_number(text: str, language: str, *, whole: bool = False) -> Decimal:
         )
     mark = decimal_mark(language)
     plain = _FRACTION.sub(lambda match: _decimal(match, mark), plain_digits(unicodedata.normalize("NFC", text)))
-    found = list(NUMBER.finditer(plain))
-    if len(found) != 1:
-        raise ValueError(f"{'no number' if not found else 'several numbers'} in {shown(text)}")
-    multiplier = find_multiplier(plain[found[0].end() :], language, of_price=False)
+    numbers = list(NUMBER.finditer(plain))
+    if len(numbers) != 1:
+        raise ValueError(f"{'no number' if not numbers else 'several numbers'} in {shown(text)}")
+    multiplier = find_multiplier(plain[numbers[0].end() :], language, of_price=False)
     if multiplier.doubtful:
         raise unclear(multiplier.doubtful, shown(text))
-    number = to_decimal(found[0], "" if whole and not multiplier.power else mark, found[0]["sign"])
+    number = to_decimal(numbers[0], "" if whole and not multiplier.power else mark, numbers[0]["sign"])
     return Decimal(f"{number:f}e{multiplier.power}") if multiplier.power else number
 
 

@@ -114,7 +114,7 @@ def _is_noindex(page: Page, source: Source) -> bool:
 def page_to_map(stored: StoredPage, source: Source, language: str, card: Card | None) -> PageToMap:
     """A page as work: nothing is read yet."""
     carried = {
-        name: [reading.value, reading.matched, reading.problem, str(reading.found)]
+        name: [reading.value, reading.matched, reading.problem, str(reading.offending)]
         for name, reading in (card or {}).items()
     }
     named = [stored.page.file_name, stored.page.link_text] if stored.page.file_name or stored.page.link_text else []

@@ -123,7 +123,7 @@ def _attachments(content: Content, source: Source) -> Iterator[Part | Reject]:
     """Yields the files attached to a mail, and those attached to mails inside it; a Reject for one that cannot be
     read.
     """
-    waiting = [(f"#{one.name}", one) for one in content.document.attachments]
+    waiting = [(f"#{attachment.name}", attachment) for attachment in content.document.attachments]
     while waiting:
         anchor, attached = waiting.pop(0)
         if attached.document is None:
@@ -170,7 +170,7 @@ def _lines(content: Content, source: Source) -> Iterator[Part | Reject]:
         except ValueError as error:
             yield Reject(source.name, content.url + anchor, None, "read", f"line {number} is not JSON: {error}")
             continue
-        yield _value_part(content, source, value, anchors.of(value, anchor), anchor, f"line {number}")
+        yield _value_part(content, source, value, anchors.choose_anchor(value, anchor), anchor, f"line {number}")
 
 
 def _entries(content: Content, source: Source) -> Iterator[Part | Reject]:
@@ -185,7 +185,7 @@ def _entries(content: Content, source: Source) -> Iterator[Part | Reject]:
     anchors = _Anchors(source)
     for number, entry in enumerate(value, start=1):
         anchor = f"#{number}"
-        yield _value_part(content, source, entry, anchors.of(entry, anchor), anchor, f"entry {number}")
+        yield _value_part(content, source, entry, anchors.choose_anchor(entry, anchor), anchor, f"entry {number}")
 
 
 def _value_part(
@@ -208,7 +208,7 @@ def _rows(content: Content, source: Source) -> Iterator[Part | Reject]:
         if row.problem is not None:
             yield Reject(source.name, content.url + anchor, None, "read", row.problem)
         else:
-            yield Part(row.values, anchors.of(row.values, anchor), own=row.values)
+            yield Part(row.values, anchors.choose_anchor(row.values, anchor), own=row.values)
 
 
 def _pairs(content: Content, source: Source) -> Iterator[Part | Reject]:
@@ -237,7 +237,7 @@ class _Anchors:
         self._by_id = source.id == "url"
         self._taken: set[str] = set()
 
-    def of(self, value: Any, place: str) -> str:
+    def choose_anchor(self, value: Any, place: str) -> str:
         own_id = value.get("id") if self._by_id and isinstance(value, dict) else None
         anchor = (
             f"#{own_id}"

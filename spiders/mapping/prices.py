@@ -73,34 +73,40 @@ def read_price(text: str, language: str, currency: str | None = None) -> tuple[s
     if not amounts:
         raise ValueError(f"no price in {shown(text)}")
     named = {
-        row: currency_beside(one.before, one.after)
-        for row, one in enumerate(amounts)
-        if not is_share(one.before, one.after)
+        row: currency_beside(amount.before, amount.after)
+        for row, amount in enumerate(amounts)
+        if not is_share(amount.before, amount.after)
     }
     if not named:
         raise ValueError(f"no price in {shown(text)}: a share is none")
-    chosen = next((row for row, found in named.items() if found), min(named))
-    found = named[chosen]
+    chosen = next((row for row, own_currency in named.items() if own_currency), min(named))
+    own_currency = named[chosen]
     while chosen and is_range(amounts[chosen - 1].before, amounts[chosen - 1].after):
         chosen -= 1
-    one = amounts[chosen]
-    if raised and (found or currency) is None:
+    amount = amounts[chosen]
+    if raised and (own_currency or currency) is None:
         raise ValueError(f"{raised} without a currency in {shown(text)}: cents, or a note? {_SETTLES}")
     _check_parted(amounts, chosen, text)
-    _check_multiplied(amounts, chosen, found, text)
-    _check_reduced(amounts[chosen:], found, language, text)
-    if found is None and len(amounts) > 1 and not (len(amounts) == 2 and is_range(amounts[0].before, amounts[0].after)):
+    _check_multiplied(amounts, chosen, own_currency, text)
+    _check_reduced(amounts[chosen:], own_currency, language, text)
+    if (
+        own_currency is None
+        and len(amounts) > 1
+        and not (len(amounts) == 2 and is_range(amounts[0].before, amounts[0].after))
+    ):
         raise ValueError(f"several numbers and no currency in {shown(text)}")
-    if one.power and found is None and currency is None:
+    if amount.power and own_currency is None and currency is None:
         raise ValueError(f"a rounded price: {shown(text)}; no currency beside it")
-    is_negative = _is_negative(one.number, one.before, one.after, is_first=chosen == 0, is_only=len(amounts) == 1)
+    is_negative = _is_negative(
+        amount.number, amount.before, amount.after, is_first=chosen == 0, is_only=len(amounts) == 1
+    )
     try:
-        amount = read_amount(one, found or currency, language, "-" if is_negative else None)
+        decimal = read_amount(amount, own_currency or currency, language, "-" if is_negative else None)
     except ValueError as error:
         raise ValueError(f"no price in {shown(text)}: {error}") from error
-    if found is None and (hundredths := _HUNDREDTHS.match(one.after)):
-        return format(amount, "f"), hundredths[1]
-    return format(amount, "f") + _decimals_behind(found, amounts[chosen:]), found
+    if own_currency is None and (hundredths := _HUNDREDTHS.match(amount.after)):
+        return format(decimal, "f"), hundredths[1]
+    return format(decimal, "f") + _decimals_behind(own_currency, amounts[chosen:]), own_currency
 
 
 def _check_multiplied(amounts: list[Amount], chosen: int, currency: str | None, text: str) -> None:
@@ -108,21 +114,21 @@ def _check_multiplied(amounts: list[Amount], chosen: int, currency: str | None, 
     multiplier of a range's upper end ($60–121K), another number (1億2000万), a letter before a currency (k€ 12), or a
     word between it and the sign of a currency (12 Dutzend €).
     """
-    one, *behind = amounts[chosen:]
-    upper = behind[0] if behind and not one.power and is_range(one.before, one.between) else None
-    parts = (one, *amounts[max(chosen - 1, 0) : chosen])
+    amount, *behind = amounts[chosen:]
+    upper = behind[0] if behind and not amount.power and is_range(amount.before, amount.between) else None
+    parts = (amount, *amounts[max(chosen - 1, 0) : chosen])
     word = (
-        one.doubtful
+        amount.doubtful
         or (upper.multiplier if upper else "")
         or next((part.multiplier for part in parts if not part.after.strip() and part is not amounts[-1]), "")
     )
-    if not word and (found := _MULTIPLIED.search(one.before)):
-        word = found[0].strip()
+    if not word and (match := _MULTIPLIED.search(amount.before)):
+        word = match[0].strip()
     if not word and currency is None:
-        word = next((found[0].strip() for each in amounts if (found := _BEFORE_SIGN.match(each.after))), "")
+        word = next((match[0].strip() for part in amounts if (match := _BEFORE_SIGN.match(part.after))), "")
     if word:
-        kept = f"`xpath: concat(substring-before(…), ' {currency or '€'}')` writes the currency behind it"
-        raise ValueError(f"{unclear(word, shown(text))}; {kept}")
+        hint = f"`xpath: concat(substring-before(…), ' {currency or '€'}')` writes the currency behind it"
+        raise ValueError(f"{unclear(word, shown(text))}; {hint}")
 
 
 def _with_cents(plain: str, text: str) -> tuple[str, str]:
@@ -157,20 +163,20 @@ def _check_parted(amounts: list[Amount], chosen: int, text: str) -> None:
     """Raises ValueError where the chosen amount and two digits beside it, with nothing but a space between, may be one:
     `12 99 €`.
     """
-    for one, behind in ((chosen, chosen + 1), (chosen - 1, chosen)):
+    for row, behind in ((chosen, chosen + 1), (chosen - 1, chosen)):
         if (
-            one < 0
+            row < 0
             or behind >= len(amounts)
-            or amounts[one].after.strip()
+            or amounts[row].after.strip()
             or not re.fullmatch(r"\d\d", amounts[behind].number[0])
         ):
             continue
         rest = amounts[behind].after
         # else they may count what follows: $12 99 left
         is_last = currency_beside("", rest) is not None or not any(map(str.isalpha, rest))
-        if is_last and not _HAS_DECIMALS.search(amounts[one].number["digits"]):
+        if is_last and not _HAS_DECIMALS.search(amounts[row].number["digits"]):
             raise ValueError(
-                f"{amounts[one].number[0]} {amounts[behind].number[0]} in {shown(text)}: is the second the cents "
+                f"{amounts[row].number[0]} {amounts[behind].number[0]} in {shown(text)}: is the second the cents "
                 f"of the first? {_SETTLES}"
             )
 
@@ -179,12 +185,12 @@ def _check_reduced(amounts: list[Amount], currency: str | None, language: str, t
     """Raises ValueError where two prices are all that a text says, with nothing between, and the second one is lower:
     `$20 $15` has an older price and a new one.
     """
-    if currency is None or len(amounts) != 2 or any(each.power for each in amounts):
+    if currency is None or len(amounts) != 2 or any(amount.power for amount in amounts):
         return
-    one, other = amounts
-    around = f"{one.after}{other.after}"
-    if f"{one.before}{around}".count(currency) == 2 and not around.replace(currency, "").replace(",-", "").strip(" ."):
-        first, second = (to_decimal(each.number, decimal_mark(language), None) for each in amounts)
+    old, new = amounts
+    around = f"{old.after}{new.after}"
+    if f"{old.before}{around}".count(currency) == 2 and not around.replace(currency, "").replace(",-", "").strip(" ."):
+        first, second = (to_decimal(amount.number, decimal_mark(language), None) for amount in amounts)
         if second < first:
             raise ValueError(
                 f"two prices in {shown(text)}: an older one and today's? A selector finds one of them, such as "
@@ -199,23 +205,23 @@ def _decimals_behind(currency: str | None, amounts: list[Amount]) -> str:
     """
     if len(amounts) < 2 or amounts[0].power:
         return ""
-    one, cents = amounts[:2]
+    whole, cents = amounts[:2]
     is_named = _HUNDREDTHS_BEHIND.match(cents.after) is not None
-    between = one.after.strip()
-    unit = currency_beside("", one.after)
+    between = whole.after.strip()
+    unit = currency_beside("", whole.after)
     # 12 dollars and 99 cents
     is_joined = is_named and unit is not None and re.fullmatch(r"\s\w{1,4}", between.removeprefix(unit)) is not None
     # £12 10p
     stands_between = (
-        between == currency or is_joined or (is_named and not between and currency == currency_beside(one.before, ""))
+        between == currency or is_joined or (is_named and not between and currency == currency_beside(whole.before, ""))
     )
-    if not stands_between or not one.number["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", cents.number[0]):
+    if not stands_between or not whole.number["digits"][-3:].isdigit() or not re.fullmatch(r"\d\d", cents.number[0]):
         return ""
     after = cents.after
     is_last = not after.strip(" .*)]") or is_named
-    is_glued = one.after == currency and not after[:1].isalpha() and not is_share("", after)
+    is_glued = whole.after == currency and not after[:1].isalpha() and not is_share("", after)
     # of its own, or the first one's currency stands before it
-    is_price = not is_named and (currency_beside("", after) or currency_beside(one.before, ""))
+    is_price = not is_named and (currency_beside("", after) or currency_beside(whole.before, ""))
     return f".{cents.number[0]}" if (is_last or is_glued) and not is_price else ""
 
 

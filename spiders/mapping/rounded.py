@@ -26,7 +26,7 @@ _COUNTED = re.compile(
 )
 _UNIT = re.compile(r"\s?(?:[千兆](?:[克米卡瓦帕赫伏焦升比]|字[节節])|百帕)")
 _BEGINS_NAME = re.compile(r"[-&']?[^\W\d_]|[&']")  # $5 M&Ms, $25 K-Cup
-_OF = re.compile(r"\s(?:d'|d[ei]\s)")  # 3 millions d'euros
+_PREPOSITION = re.compile(r"\s(?:d'|d[ei]\s)")  # 3 millions d'euros
 _LARGE = 12  # from this power on, short forms differ within languages: bn, T
 
 
@@ -51,10 +51,10 @@ def find_multiplier(after: str, language: str, *, of_price: bool, is_second: boo
     if not after[:2].lstrip()[:1].isalpha() or ANY_CURRENCY.match(after) or _UNIT.match(after):
         return Multiplier(0, after)
     powers, spelled_out, pattern = _words(language)
-    found = pattern.match(after)
-    if found is None:
+    match = pattern.match(after)
+    if match is None:
         return Multiplier(0, after)
-    word, rest = found[1].casefold(), after[found.end() :]
+    word, rest = match[1].casefold(), after[match.end() :]
     is_spaceless = _SPACELESS.search(word) is not None
     is_before_currency = (currency_beside("", rest) if is_spaceless else ANY_CURRENCY.match(rest)) is not None
     is_part = unicodedata.category(rest[:1] or " ")[0] in "LM" if is_spaceless else _BEGINS_NAME.match(rest) is not None
@@ -62,7 +62,7 @@ def find_multiplier(after: str, language: str, *, of_price: bool, is_second: boo
     letters = _LETTER_OF_PRICE if of_price else _LETTER
     if (
         not (is_spaceless or is_before_currency or not rest[:1].isalnum())  # 5 m2, 12 minutes
-        or (is_letter and not is_before_currency and not letters.fullmatch(found[0].rstrip(".")))
+        or (is_letter and not is_before_currency and not letters.fullmatch(match[0].rstrip(".")))
         or not (powers[word] or is_letter or of_price or word in spelled_out)  # 5 mil thick
     ):
         return Multiplier(0, after)
@@ -74,13 +74,13 @@ def find_multiplier(after: str, language: str, *, of_price: bool, is_second: boo
         and (word in spelled_out or of_price)
         and (is_before_currency or not is_part or again.power or _COUNTED.match(after) is not None)
         and not again.doubtful
-        and (is_before_currency or not is_letter or not found[0][0].isspace())
+        and (is_before_currency or not is_letter or not match[0][0].isspace())
     )
     if is_clear and again.power:  # 千万, mil milhões
         return Multiplier(min(powers[word]) + again.power, again.rest)
-    if (of := _OF.match(rest)) and ANY_CURRENCY.match(rest, of.end()):
-        rest = rest[of.end() :]
-    return Multiplier(min(powers[word]), rest) if is_clear else Multiplier(0, rest, found[0].strip())
+    if (preposition := _PREPOSITION.match(rest)) and ANY_CURRENCY.match(rest, preposition.end()):
+        rest = rest[preposition.end() :]
+    return Multiplier(min(powers[word]), rest) if is_clear else Multiplier(0, rest, match[0].strip())
 
 
 @lru_cache(maxsize=256)
@@ -116,9 +116,9 @@ def _words_of(tag: str) -> Iterator[tuple[str, int, bool]]:
                 written = form.pattern.partition(";")[0].translate(UNSEEN).replace("\u00a0", " ")
                 word = unicodedata.normalize("NFC", re.sub("['.0]", "", written)).strip().casefold()
                 is_long = width == "long" or not word.isascii()
-                for one in (word, f"{word}s") if is_long and tag == "en" else (word,):
+                for spelling in (word, f"{word}s") if is_long and tag == "en" else (word,):
                     if word and "0" in written:
-                        yield one, len(size) - written.count("0"), is_long
+                        yield spelling, len(size) - written.count("0"), is_long
 
 
 def unclear(word: str, text: str) -> ValueError:

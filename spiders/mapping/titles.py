@@ -53,25 +53,27 @@ def _page_title(page: parsel.Selector) -> str:
     has a word of the <title>. Where there is a <title>, one that is a link to the site's home page does not, nor one
     with the number of a section, if there are several or if that is 1: others are dates and amounts, too.
     """
-    told = _first_text(page.css("head > title, title")[:1])
+    title = _first_text(page.css("head > title, title")[:1])
     shared = normal_space(page.css('meta[property="og:title"]::attr(content)').get() or "")
-    first_level = _headings(parsel.SelectorList(one for one in page.css("h1") if not (told and _leads_home(one))))
-    parts = _PARTING.split(told)
+    first_level = _headings(
+        parsel.SelectorList(heading for heading in page.css("h1") if not (title and _leads_home(heading)))
+    )
+    parts = _PARTING.split(title)
     if not first_level:
-        return shared if shared and any(_key(shared) == _key(part) for part in parts) else told
-    named = [told, shared, parts[0], _ASIDE.split(parts[0])[0]]
+        return shared if shared and any(_key(shared) == _key(part) for part in parts) else title
+    named = [title, shared, parts[0], _ASIDE.split(parts[0])[0]]
     for names, headings in ((named, first_level), (named, _headings(page.css("h2"))), (parts, first_level)):
         keys = {key: heading for heading in reversed(headings) if (key := _key(heading))}
         for name in names:
-            if (found := keys.get(_key(name))) is not None:
-                return found
+            if (heading := keys.get(_key(name))) is not None:
+                return heading
     first = first_level[0]
     number = _NUMBERED.match(first)
     if len(first_level) > 1:
-        is_section = number is not None or _words(first).isdisjoint(_words(told))
+        is_section = number is not None or _words(first).isdisjoint(_words(title))
     else:
         is_section = number is not None and number[0].strip().rstrip(".)") == "1"
-    return told if told and is_section else first
+    return title if title and is_section else first
 
 
 def _leads_home(heading: parsel.Selector) -> bool:

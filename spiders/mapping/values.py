@@ -163,9 +163,9 @@ def to_boolean(value: Any, yes: Iterable[str] = (), no: Iterable[str] = ()) -> b
     """True or False by known words, and by what is declared to say yes and no. Raises ValueError for any other text."""
     if isinstance(value, bool):
         return value
-    if (said := answer(_SCHEMA_ORG.sub("", _text(value)), yes, no)) is None:
+    if (is_yes := answer(_SCHEMA_ORG.sub("", _text(value)), yes, no)) is None:
         raise ValueError(f"neither yes nor no: {shown(value)}; `yes: [...]` and `no: [...]` list what says so here")
-    return said
+    return is_yes
 
 
 def to_url(text: str, base_url: str = "") -> str:

@@ -51,7 +51,7 @@ def answer(text: str, yes: Iterable[str] = (), no: Iterable[str] = ()) -> bool |
 
 
 def _is_denied(rest: str, answers: dict[str, bool]) -> bool:
-    denials = (phrase for phrase, said in answers.items() if not said and (len(phrase) > 3 or not phrase.isascii()))
+    denials = (phrase for phrase, is_yes in answers.items() if not is_yes and (len(phrase) > 3 or not phrase.isascii()))
     return _DENIED.search(rest) is not None or any(phrase in rest for phrase in denials)
 
 

@@ -32,10 +32,10 @@ def opened(hidden: set[Any], root: Any, *, is_inside: Callable[[Any, set[Any]], 
         is_inside: tells whether an element or one around it is among some of `hidden`; a control that is hidden opens
             nothing.
     """
-    found = {element for element in hidden if _opens_by_nature(element)}
-    left = {element for element in hidden if element not in found}
+    openable = {element for element in hidden if _opens_by_nature(element)}
+    left = {element for element in hidden if element not in openable}
     if not left:
-        return found
+        return openable
     pointers = list(_pointers(root))
     for _ in range(_ROUNDS):
         names = {name for control, name in pointers if not is_inside(control, left)}
@@ -45,11 +45,11 @@ def opened(hidden: set[Any], root: Any, *, is_inside: Callable[[Any, set[Any]], 
             if e.get("id") in names or any(f".{name}" in names for name in (e.get("class") or "").split())
         }
         more |= {e for e in left - more if _is_under_a_title(e, left) or _is_more_of_a_list(e, left)}
-        found |= more
+        openable |= more
         left -= more
         if not more or not left:
             break
-    return found
+    return openable
 
 
 def _opens_by_nature(element: Any) -> bool:
@@ -130,8 +130,8 @@ def _is_button(element: Any) -> bool:
 
 def _has_twin(button: Any) -> bool:
     """Whether another button of its kind is beside it; one alone may do anything."""
-    beside = (*islice(button.itersiblings("button"), 1), *islice(button.itersiblings("button", preceding=True), 1))
-    return any(other.get("class") == button.get("class") for other in beside)
+    neighbours = (*islice(button.itersiblings("button"), 1), *islice(button.itersiblings("button", preceding=True), 1))
+    return any(other.get("class") == button.get("class") for other in neighbours)
 
 
 def _asks(title: Any) -> bool:

@@ -52,15 +52,15 @@ def find(
     or for an attribute (`select`).
     """
     if where.json_ is not None and where.from_ != "body":
-        found = _find_in_data(content, where, node, about or {}, many=many)
-        return [] if found is None else [found]
+        json_value = _find_in_data(content, where, node, about or {}, many=many)
+        return [] if json_value is None else [json_value]
     scope = _scope(content, where, node)
-    found = select(
+    matches = select(
         scope, where, many=many, hidden=hidden or where.hidden or where.attr is not None, leave_out=content.leave_out
     )
-    if not found and (reason := undeclared_prefix(scope, where)) is not None:
+    if not matches and (reason := undeclared_prefix(scope, where)) is not None:
         _warn_once(where.css or where.xpath or "", reason, content)
-    return found
+    return matches
 
 
 def _warn_once(rule: str, reason: str, content: Content) -> None:
@@ -154,9 +154,9 @@ def subjects_of(
     for where, is_required in _looking(rules):
         if where.from_ in ("json-ld", "microdata"):
             wanted.setdefault(str(where.from_), []).append((where.json_ or "@", is_required))
-    page, found = _markup(content), dict(around or {})
+    page, subjects = _markup(content), dict(around or {})
     if page is None:
-        return found
+        return subjects
     for origin, expressions in wanted.items():
         part = (
             node
@@ -166,12 +166,12 @@ def subjects_of(
             else page
         )
         is_shared = part is not page and not _things(content, origin, part).each
-        if is_shared and origin in found:
+        if is_shared and origin in subjects:
             continue
         things = _things(content, origin, page if is_shared else part)
         subject: Subject = _once(content, (origin, things, tuple(expressions)), partial(things.subject_of, expressions))
-        found[origin] = replace(subject, is_shared=True) if is_shared else subject.of_part(node)
-    return found
+        subjects[origin] = replace(subject, is_shared=True) if is_shared else subject.of_part(node)
+    return subjects
 
 
 def _looking(rules: Iterable[Selector | FieldRule]) -> Iterator[tuple[Selector | FieldRule, bool]]:

@@ -26,34 +26,37 @@ _LITTLE = 200  # characters that may be hidden whatever their share
 _MAIN_PART = 1000  # characters
 
 
-def hides_itself(element: Any, said: Winners) -> str | None:
+def hides_itself(element: Any, style: Winners) -> str | None:
     """How an element hides itself and what is in it; None if it does not."""
-    display = said.get("display")
+    display = style.get("display")
     if display == "none":
         return "display: none"
     if display is None and "hidden" in element.attrib and element.get("hidden").strip().lower() != "until-found":
         return "hidden"
     if display is None and ("popover" in element.attrib or (element.tag == "dialog" and "open" not in element.attrib)):
         return "a dialog that nothing opens"
-    if said.get("content-visibility") == "hidden":
+    if style.get("content-visibility") == "hidden":
         return "content-visibility: hidden"
     if not _is_to_fade_in(element):
-        if said.get("visibility") in ("hidden", "collapse"):
+        if style.get("visibility") in ("hidden", "collapse"):
             return "visibility: hidden"
-        if _is_nothing(said.get("opacity", "")) and element.tag not in PICTURES:
+        if _is_nothing(style.get("opacity", "")) and element.tag not in PICTURES:
             return "opacity: 0"
-    if _is_off_screen(said):
+    if _is_off_screen(style):
         return "off-screen"
-    if _is_clipped(said):
+    if _is_clipped(style):
         return "clipped"
-    return "font-size: 0" if size_of(said) == "hidden" else None
+    return "font-size: 0" if size_of(style) == "hidden" else None
 
 
 def _is_to_fade_in(element: Any) -> bool:
     """Whether its style attribute makes it transparent: scripts write that there of what they fade in, beside
     `visibility` or not, and so hide nothing.
     """
-    return any(one.name == "opacity" and _is_nothing(one.value) for one in inline(element.get("style", "")))
+    return any(
+        declaration.name == "opacity" and _is_nothing(declaration.value)
+        for declaration in inline(element.get("style", ""))
+    )
 
 
 def _is_nothing(opacity: str) -> bool:
@@ -61,35 +64,35 @@ def _is_nothing(opacity: str) -> bool:
     return amount is not None and amount < 0.01
 
 
-def _is_off_screen(said: Winners) -> bool:
-    moved = [said.get(name, "") for name in ("transform", "translate") if "scale" not in said.get(name, "")]
+def _is_off_screen(style: Winners) -> bool:
+    moved = [style.get(name, "") for name in ("transform", "translate") if "scale" not in style.get(name, "")]
     if any(amount <= _FAR for value in moved for amount in _lengths(value)):
         return True
     if any(
-        (amount := _first_length(said.get(name, ""))) is not None and amount <= _FAR
+        (amount := _first_length(style.get(name, ""))) is not None and amount <= _FAR
         for name in ("text-indent", "margin-left")
     ):
         return True
-    if said.get("position") not in ("absolute", "fixed", "relative"):
+    if style.get("position") not in ("absolute", "fixed", "relative"):
         return False
     return any(
-        (amount := _first_length(said.get(side, ""))) is not None and amount <= _FAR
+        (amount := _first_length(style.get(side, ""))) is not None and amount <= _FAR
         for side in ("left", "top", "right", "bottom")
     )
 
 
-def _is_clipped(said: Winners) -> bool:
+def _is_clipped(style: Winners) -> bool:
     """Whether a text is for screen readers: cut off to a box of a pixel or nothing."""
-    if said.get("position") in ("absolute", "fixed") and said.get("clip", "").startswith("rect"):
-        return all(abs(amount) <= 1 for amount in _lengths(said["clip"]))
-    path = said.get("clip-path", "")
+    if style.get("position") in ("absolute", "fixed") and style.get("clip", "").startswith("rect"):
+        return all(abs(amount) <= 1 for amount in _lengths(style["clip"]))
+    path = style.get("clip-path", "")
     if path.startswith("inset") and (first := _LENGTH.search(path)) and first[2] == "%" and float(first[1]) >= 50:
         return True
     if path.startswith("circle") and _first_length(path.removeprefix("circle(")) == 0:
         return True
-    cut_off = any(said.get(name, "").split(" ")[0] in ("hidden", "clip") for name in ("overflow", "overflow-x"))
+    cut_off = any(style.get(name, "").split(" ")[0] in ("hidden", "clip") for name in ("overflow", "overflow-x"))
     return cut_off and all(
-        any(_is_tiny(said.get(f"{bound}{side}", "")) for bound in ("", "max-")) for side in ("width", "height")
+        any(_is_tiny(style.get(f"{bound}{side}", "")) for bound in ("", "max-")) for side in ("width", "height")
     )
 
 
@@ -98,14 +101,14 @@ def _is_tiny(value: str) -> bool:
     return length is not None and length <= 1
 
 
-def size_of(said: Winners) -> str | None:
+def size_of(style: Winners) -> str | None:
     """`hidden` for characters without a size, `shown` for others, None if nothing is said or the size is a share of the
     parent's.
     """
-    value = said.get("font-size")
-    if value is None and "font" in said:
+    value = style.get("font-size")
+    if value is None and "font" in style:
         value = next(
-            (word.partition("/")[0] for word in said["font"].split() if word[:1].isdigit() or word[:1] == "."), "1em"
+            (word.partition("/")[0] for word in style["font"].split() if word[:1].isdigit() or word[:1] == "."), "1em"
         )
         if not value.startswith("0") or value.startswith("0."):
             return "shown"
@@ -129,7 +132,7 @@ def _first_length(value: str) -> float | None:
     return float(length[1]) * _PIXELS[length[2] or ""] if length else None
 
 
-def fades_in(element: Any, reason: str, said: Winners) -> bool:
+def fades_in(element: Any, reason: str, style: Winners) -> bool:
     """Whether a script shows the element as the page is read or scrolled."""
     if "cloak" in element.get("class", "") or any(
         name in element.attrib for name in ("x-cloak", "v-cloak", "ng-cloak")
@@ -142,10 +145,10 @@ def fades_in(element: Any, reason: str, said: Winners) -> bool:
     ):
         return True
     moves = any(
-        said.get(name, "none") not in ("none", "")
+        style.get(name, "none") not in ("none", "")
         for name in ("animation", "animation-name", "transition", "transition-property", "will-change")
     )
-    return moves or (reason == "opacity: 0" and said.get("transform", "none") != "none")
+    return moves or (reason == "opacity: 0" and style.get("transform", "none") != "none")
 
 
 def not_believed(root: Any, own: dict[Any, str]) -> set[Any]:
@@ -156,19 +159,19 @@ def not_believed(root: Any, own: dict[Any, str]) -> set[Any]:
         return set()
     mains = root.xpath("//main | //*[@role='main']")
     if mains and all(is_inside(main, own.keys()) for main in mains):
-        found = {element for main in mains for element in (main, *main.iterancestors()) if element in own}
+        disbelieved = {element for main in mains for element in (main, *main.iterancestors()) if element in own}
     else:
-        found = set()
-    characters, hidden = _characters(root, own.keys() - found)
+        disbelieved = set()
+    characters, hidden = _characters(root, own.keys() - disbelieved)
     total = characters + sum(hidden.values())
     most = {element for element, size in hidden.items() if size > _MAIN_PART and size * 2 > total}
-    found |= {
+    disbelieved |= {
         element
         for element in most
         if own[element] == "noscript" or next(element.iter("h1", "article"), None) is not None
     }
-    gone = sum(size for element, size in hidden.items() if element not in found)
-    return found | own.keys() if gone > _LITTLE and gone > total * _NEARLY_ALL else found
+    gone = sum(size for element, size in hidden.items() if element not in disbelieved)
+    return disbelieved | own.keys() if gone > _LITTLE and gone > total * _NEARLY_ALL else disbelieved
 
 
 def _characters(root: Any, own: Any) -> tuple[int, dict[Any, int]]:
@@ -200,20 +203,20 @@ def is_formula(element: Any) -> bool:
     """Whether nothing but formulas is in the element: they are hidden beside the glyphs that are drawn for them, and
     are what is read.
     """
-    found = False
+    has_formula = False
     walk = etree.iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, inner in walk:
         if event != "start":
             if inner is not element and _count(inner.tail):
                 return False
         elif inner.tag == "math" or (inner.tag == "script" and (inner.get("type") or "").startswith("math/")):
-            found = True
+            has_formula = True
             walk.skip_subtree()
         elif inner.tag in NO_TEXT:
             walk.skip_subtree()
         elif _count(inner.text):
             return False
-    return found
+    return has_formula
 
 
 def is_marked(element: Any) -> bool:

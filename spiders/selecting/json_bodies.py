@@ -33,17 +33,13 @@ def error_in(content: Content, source: SiteSource, *, as_listing: bool, as_item:
     if as_item and source.each is None:
         return None
     rules = [rule for rule in (cards, source.each if as_item else None) if rule is not None and rule.reads_body]
-    told = (
-        next((found for name in _ERRORS if (found := content.json.get(name))), None)
-        if isinstance(content.json, dict)
-        else None
-    )
-    if told is None or not rules or any(search_json(rule.json_ or "", content.json) for rule in rules):
+    error = next(filter(None, map(content.json.get, _ERRORS)), None) if isinstance(content.json, dict) else None
+    if error is None or not rules or any(search_json(rule.json_ or "", content.json) for rule in rules):
         return None
-    said = json.dumps(told, ensure_ascii=False)
+    message = json.dumps(error, ensure_ascii=False)
     if source.request is not None:  # a server may repeat the key that it does not know
-        said = source.request.masked(said)
-    return f"an error in place of {rules[0].json_}: {said[:_SHOWN]}"
+        message = source.request.masked(message)
+    return f"an error in place of {rules[0].json_}: {message[:_SHOWN]}"
 
 
 def why_not_json(content: Content, source: Source) -> str | None:

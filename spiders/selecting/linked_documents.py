@@ -41,19 +41,19 @@ def remedy(source: SiteSource, kind: str) -> str:
 
 def not_fetched_by_type(source: SiteSource, kinds: Mapping[str, str]) -> list[NotFetched]:
     """Groups documents, given as URL → type, by their type."""
-    urls = defaultdict(list)
+    urls_by_kind = defaultdict(list)
     for url, kind in kinds.items():
-        urls[kind].append(url)
+        urls_by_kind[kind].append(url)
     groups = [
-        NotFetched(type=kind, documents=len(found), urls=sorted(found)[:_EXAMPLES], remedy=remedy(source, kind))
-        for kind, found in urls.items()
+        NotFetched(type=kind, documents=len(urls), urls=sorted(urls)[:_EXAMPLES], remedy=remedy(source, kind))
+        for kind, urls in urls_by_kind.items()
     ]
     return sorted(groups, key=lambda group: (-group.documents, group.type))
 
 
 def describe_not_fetched(not_fetched: Iterable[NotFetched]) -> str | None:
     """The files left out in one sentence; None where there are none."""
-    parts = [f"{one.documents} {one.type} ({one.remedy})" for one in not_fetched]
+    parts = [f"{group.documents} {group.type} ({group.remedy})" for group in not_fetched]
     return f"files that are not fetched: {'; '.join(parts)}" if parts else None
 
 

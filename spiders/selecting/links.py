@@ -178,10 +178,10 @@ class UrlPolicy:
         """Key → type of the documents among canonical URLs that are left out although the policy lets through pages of
         such URLs.
         """
-        found = ((url, document) for url in urls if (document := type_of_name(url)) is not None)
+        documents = ((url, document) for url in urls if (document := type_of_name(url)) is not None)
         return {
             self.key(url): document
-            for url, document in found
+            for url, document in documents
             if self.may_follow(url, "next") and self._is_allowed(url) and not self.may_follow(url, role)
         }
 
@@ -217,20 +217,20 @@ class UrlPolicy:
 
         `in_chain`: pagination led here, so the page counts as a listing page although its URL may not match.
         """
-        found: list[tuple[str, Role]] = []
+        targets: list[tuple[str, Role]] = []
         if content.is_document:
             stated = self.stated_address(content)
             return [Link(stated, "canonical")] if stated is not None and self.may_follow(stated, "canonical") else []
         if in_chain or self.is_listing(content.url):
-            found += [(url, "detail") for _, url in self.cards(content)]
+            targets += [(url, "detail") for _, url in self.cards(content)]
         if self._is_paged(content, in_chain):
-            found += [(url, "next") for url in self.next_pages(content)]
+            targets += [(url, "next") for url in self.next_pages(content)]
         if (stated := self.stated_address(content)) is not None:
-            found.append((stated, "canonical"))
+            targets.append((stated, "canonical"))
         if self._is_free and not self.asks_nofollow(content):
-            found += [(url, "link") for url in self._absolute(_hrefs(content), content)]
+            targets += [(url, "link") for url in self._absolute(_hrefs(content), content)]
         links: dict[str, Link] = {}
-        for url, role in found:
+        for url, role in targets:
             if url not in links and self.may_follow(url, role):
                 links[url] = Link(url, role)
         return list(links.values())
@@ -261,8 +261,8 @@ class UrlPolicy:
         """
         if not restriction(self.source) or content.is_document:
             return set()
-        found = self._absolute(_hrefs(content), content)
-        return {self.key(url) for url in found if self.may_follow(url, "next") and self._is_wanted(url)}
+        urls = self._absolute(_hrefs(content), content)
+        return {self.key(url) for url in urls if self.may_follow(url, "next") and self._is_wanted(url)}
 
     def cards(self, content: Content) -> Iterator[tuple[Any, str]]:
         """Yields (card, canonical URL) for the cards of a listing page, in page order; cards without a link are
@@ -281,8 +281,8 @@ class UrlPolicy:
         if pagination.next is not None:
             references: list[str | None] = [*_targets(content, pagination.next)]
         elif pagination.json_ is not None:
-            found = find(content, Selector(json_=pagination.json_))
-            references = [stated_next(found[0], content.url, pagination)] if found else []
+            matches = find(content, Selector(json_=pagination.json_))
+            references = [stated_next(matches[0], content.url, pagination)] if matches else []
         else:
             references = [numbered_next(content.url, pagination)] if pagination.parameter else []
         return list(self._absolute(filter(None, references), content))
@@ -358,9 +358,9 @@ def describe_unfollowed(source: Source, count: int, where: str = "on start pages
         return None
     links = f"1 link {where} was" if count == 1 else f"{count} links {where} were"
     declared = " and ".join(f"`{key}`" for key in keys)
-    found = f"{links} not followed: {declared} {'is' if len(keys) == 1 else 'are'} declared; add `follow.allow`"
+    sentence = f"{links} not followed: {declared} {'is' if len(keys) == 1 else 'are'} declared; add `follow.allow`"
     needs_match = isinstance(source, SiteSource) and source.listing is not None and source.match is None
-    return found + (", and `match` for pages that no card leads to" if needs_match else "")
+    return sentence + (", and `match` for pages that no card leads to" if needs_match else "")
 
 
 @cache
@@ -370,9 +370,9 @@ def _binary_suffixes() -> frozenset[str]:
     return frozenset(f".{extension}" for extension in IGNORED_EXTENSIONS)
 
 
-def spread(found: list[Any]) -> list[Any]:
+def spread(matches: list[Any]) -> list[Any]:
     """The matches one by one: a single JSON list is replaced by its entries."""
-    return found[0] if len(found) == 1 and isinstance(found[0], list) else found
+    return matches[0] if len(matches) == 1 and isinstance(matches[0], list) else matches
 
 
 def json_of(content: Content) -> Any:

@@ -15,7 +15,7 @@ from almanac.spiders.selecting.visibility import Visibility, emptied, visibility
 class _Match:
     """A match, and the element that it is or lies in; None for a number. `is_text` is False for attributes."""
 
-    found: parsel.Selector
+    selector: parsel.Selector
     place: Any
     is_text: bool = True
 
@@ -23,20 +23,20 @@ class _Match:
         """How the match is hidden as a text; None if it is seen, or no text."""
         if self.place is None or not self.is_text:
             return None
-        return page.reason(self.place) if self.place is self.found.root else page.reason_of_text(self.place)
+        return page.reason(self.place) if self.place is self.selector.root else page.reason_of_text(self.place)
 
     def is_aside(self, page: Visibility) -> bool:
         """Whether the match is hidden, be it from screen readers only, as a carousel's copies of its slides are."""
         return self.place is not None and (page.reason(self.place) is not None or page.is_silent(self.place))
 
 
-def is_content(found: Any) -> bool:
+def is_content(node: Any) -> bool:
     """Whether what an XPath found is an element, an attribute or a text, and no comment or processing instruction."""
-    return not callable(getattr(found, "tag", None))
+    return not callable(getattr(node, "tag", None))
 
 
-def kept(
-    found: list[parsel.Selector],
+def keep_visible(
+    matches: list[parsel.Selector],
     scope: parsel.Selector,
     xpath: str,
     *,
@@ -51,34 +51,34 @@ def kept(
     without `many`, where there is no other.
     """
     page = visibility_around(scope.root)
-    if not found or not (page.hides or page.silent):
-        return found
-    placed = _placed(found, scope, xpath)
+    if not matches or not (page.hides or page.silent):
+        return matches
+    placed = _placed(matches, scope, xpath)
     if placed is None:
-        return found if hidden or not page.hides else list(_emptied(scope, page).xpath(xpath))
-    matches = placed if hidden else [match for match in placed if match.hidden(page) is None]
-    for match in placed if many or not matches else ():
+        return matches if hidden or not page.hides else list(_emptied(scope, page).xpath(xpath))
+    seen = placed if hidden else [match for match in placed if match.hidden(page) is None]
+    for match in placed if many or not seen else ():
         if not hidden and match.hidden(page) is not None:
             leave_out(
                 "hidden",
-                _text(match.found),
-                match.place if match.place is match.found.root else (match.place, match.found.root),
+                _text(match.selector),
+                match.place if match.place is match.selector.root else (match.place, match.selector.root),
             )
-    aside = [match.is_aside(page) for match in matches]
-    plain = [match for match, is_aside in zip(matches, aside, strict=True) if not is_aside]
+    aside = [match.is_aside(page) for match in seen]
+    plain = [match for match, is_aside in zip(seen, aside, strict=True) if not is_aside]
     if many:
-        matches = _without_copies(matches, plain, aside) if plain else matches
+        seen = _without_copies(seen, plain, aside) if plain else seen
     else:
-        matches = plain + [match for match, is_aside in zip(matches, aside, strict=True) if is_aside]
-    return [match.found for match in matches]
+        seen = plain + [match for match, is_aside in zip(seen, aside, strict=True) if is_aside]
+    return [match.selector for match in seen]
 
 
-def why_unseen(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> str | None:
+def why_unseen(matches: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> str | None:
     """How the first of the matches that are hidden and have a text is hidden; None if there is none."""
     page = visibility_around(scope.root)
-    placed = _placed(found, scope, xpath) if found and page.hides else None
+    placed = _placed(matches, scope, xpath) if matches and page.hides else None
     return next(
-        (reason for match in placed or [] if (reason := match.hidden(page)) is not None and _text(match.found)), None
+        (reason for match in placed or [] if (reason := match.hidden(page)) is not None and _text(match.selector)), None
     )
 
 
@@ -86,35 +86,35 @@ def _without_copies(matches: list[_Match], plain: list[_Match], aside: list[bool
     """The matches without those aside that repeat one of the others: the same text, or links that it has too (a
     leftover card); nor any in a <template>.
     """
-    texts = {_text(match.found) for match in plain} - {""}
-    links = [_links(match.found) for match in plain]
+    texts = {_text(match.selector) for match in plain} - {""}
+    links = [_links(match.selector) for match in plain]
 
     def is_copy(match: _Match) -> bool:
         if next((True for _ in match.place.iterancestors("template")), False):
             return True
-        own = _links(match.found)
-        return _text(match.found) in texts or (bool(own) and any(own <= others for others in links))
+        own = _links(match.selector)
+        return _text(match.selector) in texts or (bool(own) and any(own <= others for others in links))
 
     return [match for match, is_aside in zip(matches, aside, strict=True) if not is_aside or not is_copy(match)]
 
 
-def _placed(found: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[_Match] | None:
+def _placed(matches: list[parsel.Selector], scope: parsel.Selector, xpath: str) -> list[_Match] | None:
     """The matches, elements and texts in any mixture, with their places; None where they are texts that XPath put
     together.
     """
-    if not any(isinstance(match.root, str) for match in found):
-        return [_Match(match, match.root if isinstance(match.root, etree._Element) else None) for match in found]
+    if not any(isinstance(match.root, str) for match in matches):
+        return [_Match(match, match.root if isinstance(match.root, etree._Element) else None) for match in matches]
     placed = scope.root.xpath(xpath, namespaces=scope.namespaces, smart_strings=True)
     if not isinstance(placed, list):
         return None
-    return [_at(match, one) for match, one in zip(found, filter(is_content, placed), strict=True)]
+    return [_at(match, node) for match, node in zip(matches, filter(is_content, placed), strict=True)]
 
 
-def _at(match: parsel.Selector, found: Any) -> _Match:
-    if isinstance(found, etree._Element):
-        return _Match(match, found)
-    parent = found.getparent()
-    return _Match(match, parent.getparent() if found.is_tail else parent, not found.is_attribute)
+def _at(match: parsel.Selector, node: Any) -> _Match:
+    if isinstance(node, etree._Element):
+        return _Match(match, node)
+    parent = node.getparent()
+    return _Match(match, parent.getparent() if node.is_tail else parent, not node.is_attribute)
 
 
 def _emptied(scope: parsel.Selector, page: Visibility) -> parsel.Selector:

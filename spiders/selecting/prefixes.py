@@ -14,10 +14,10 @@ def undeclared(scope: parsel.Selector, xpath: str) -> str | None:
     """What is wrong with a prefix of an expression that the document of `scope` does not declare, with what to write;
     None if all are declared.
     """
-    found = next(((prefix, name) for prefix, name in _prefixed(xpath) if prefix not in scope.namespaces), None)
-    if found is None:
+    qualified_name = next(((prefix, name) for prefix, name in _prefixed(xpath) if prefix not in scope.namespaces), None)
+    if qualified_name is None:
         return None
-    prefix, name = found
+    prefix, name = qualified_name
     if scope.type != "xml":
         return (
             f"the prefix '{prefix}' is not declared, as none is in HTML: `*[name()='{prefix}:{name}']` finds an "
@@ -53,4 +53,4 @@ def is_named_otherwise(scope: parsel.Selector, xpath: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _prefixed(xpath: str) -> tuple[tuple[str, str], ...]:
-    return tuple((found[1], found[2]) for found in _PREFIXED.finditer(_LITERAL.sub("''", xpath)))
+    return tuple((match[1], match[2]) for match in _PREFIXED.finditer(_LITERAL.sub("''", xpath)))

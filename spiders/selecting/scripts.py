@@ -99,11 +99,11 @@ def _assignments(text: str, name: str) -> Iterator[tuple[list[str], bool, bool, 
         if match["passed"] is not None:
             continue
         count += 1
-        kept = _OR.match(text, position)
-        value, position = reader.value_at(kept.end() if kept else position)
+        or_operator = _OR.match(text, position)
+        value, position = reader.value_at(or_operator.end() if or_operator else position)
         if value is not None:
             path = [next(part for part in step if part) for step in _STEP.findall(match["path"] or "") if any(step)]
-            yield path, match["push"] is not None, kept is not None, value
+            yield path, match["push"] is not None, or_operator is not None, value
 
 
 def _with_part(root: Any, path: list[str], value: Any) -> Any:
@@ -175,13 +175,13 @@ class _Reader:
             return None, start + 1
 
 
-def _json_escape(found: re.Match[str]) -> str:
+def _json_escape(escape: re.Match[str]) -> str:
     """A JavaScript escape as JSON; an escaped line end is dropped."""
-    if found[1]:
-        return found[1]
-    if found[3]:
-        return json.dumps(chr(min(int(found[3], 16), 0x10FFFF)))[1:-1] if len(found[3]) > 4 else f"\\u{found[3]:0>4}"
-    return f"\\u00{found[2]}" if found[2] else ""
+    if escape[1]:
+        return escape[1]
+    if escape[3]:
+        return json.dumps(chr(min(int(escape[3], 16), 0x10FFFF)))[1:-1] if len(escape[3]) > 4 else f"\\u{escape[3]:0>4}"
+    return f"\\u00{escape[2]}" if escape[2] else ""
 
 
 def _loaded(text: str) -> Any:

@@ -24,7 +24,7 @@ from almanac.spiders.reading.rewriting import remove
 from almanac.spiders.reading.rewritten import rewritten, styles_of_sheets
 from almanac.spiders.selecting import prefixes
 from almanac.spiders.selecting.current import current_first, current_only
-from almanac.spiders.selecting.matches import is_content, kept, why_unseen
+from almanac.spiders.selecting.matches import is_content, keep_visible, why_unseen
 from almanac.spiders.selecting.visibility import hidden_in, shown_copy
 from almanac.spiders.selecting.xpath_patterns import limit_xpath_patterns
 
@@ -117,20 +117,20 @@ def select(
     of the matches that are left out.
     """
     if where.json_ is not None:
-        found = search_json(where.json_, scope)
-        return [] if found is None else [found]
+        json_value = search_json(where.json_, scope)
+        return [] if json_value is None else [json_value]
     if not isinstance(scope, parsel.Selector) or isinstance(scope.root, str):
         return []
     matches, xpath = _matches(scope, where, many)
-    found = kept(matches, scope, xpath, many=many, hidden=hidden, leave_out=leave_out)
-    if len(found) < 2:
-        return found
+    visible = keep_visible(matches, scope, xpath, many=many, hidden=hidden, leave_out=leave_out)
+    if len(visible) < 2:
+        return visible
     if not many:
-        return current_first(found, scope, xpath)
+        return current_first(visible, scope, xpath)
     return (
-        current_only(found, scope, xpath, leave_out)
+        current_only(visible, scope, xpath, leave_out)
         if isinstance(where, FieldRule) and where.type in ("price", "number", "integer")
-        else found
+        else visible
     )
 
 
@@ -200,7 +200,7 @@ def _compiled(expression: str) -> ParsedResult:
 
 
 def text_of(
-    found: Any,
+    match: Any,
     attr: str | None = None,
     *,
     lines: bool = False,
@@ -214,46 +214,48 @@ def text_of(
     values are returned unchanged. With `verbatim`, attributes are, too, and of a text only the layout of the markup is
     normalised: no-break and other wide spaces stay. `leave_out` is told of the text that is left out.
     """
-    if not isinstance(found, parsel.Selector):
-        return found
+    if not isinstance(match, parsel.Selector):
+        return match
     if attr is not None:
-        attributes = found.attrib if hasattr(found.root, "attrib") else {}
+        attributes = match.attrib if hasattr(match.root, "attrib") else {}
         value = attributes.get(attr)
         return value if value is None or verbatim else normal_space(value)
-    if not hasattr(found.root, "iter"):
-        return _spaced(str(found.get()), verbatim)
-    element = as_read(found.root, hidden=hidden, leave_out=leave_out)
+    if not hasattr(match.root, "iter"):
+        return _spaced(str(match.get()), verbatim)
+    element = as_read(match.root, hidden=hidden, leave_out=leave_out)
     if element is None:
         return ""
-    return (element_lines if lines else element_text)(element, verbatim=verbatim, leave_out=_of(found.root, leave_out))
+    return (element_lines if lines else element_text)(
+        element, verbatim=verbatim, leave_out=_leave_out_of_copy(match.root, leave_out)
+    )
 
 
-def _of(root: Any, leave_out: LeaveOut) -> LeaveOut:
+def _leave_out_of_copy(root: Any, leave_out: LeaveOut) -> LeaveOut:
     """The same for a copy of the root: what is left out of it is told by its text and its number."""
     return lambda reason, text, number: leave_out(reason, text, (root, text, number))
 
 
-def markup_of(found: Any, *, hidden: bool = False, asked_for: bool = False, leave_out: LeaveOut = untold) -> str:
+def markup_of(match: Any, *, hidden: bool = False, asked_for: bool = False, leave_out: LeaveOut = untold) -> str:
     """The outer HTML of a match as `rewritten` writes it, serialised so that parsing it again gives the same content.
 
     It is without what no visitor sees, unless `hidden`; `leave_out` is told of it. HTML that is the text of an XML
     element is read as such.
     """
-    if not isinstance(found, parsel.Selector):
-        return str(found)
+    if not isinstance(match, parsel.Selector):
+        return str(match)
     if (
-        found.type == "xml"
-        and hasattr(found.root, "iter")
-        and (parsed := with_markup_parsed(found.root)) is not found.root
+        match.type == "xml"
+        and hasattr(match.root, "iter")
+        and (parsed := with_markup_parsed(match.root)) is not match.root
     ):
-        found = parse_markup(etree.tostring(parsed, encoding="unicode", method="html"))
-    if hasattr(found.root, "iter"):
-        element = as_read(found.root, hidden=hidden, leave_out=leave_out)
+        match = parse_markup(etree.tostring(parsed, encoding="unicode", method="html"))
+    if hasattr(match.root, "iter"):
+        element = as_read(match.root, hidden=hidden, leave_out=leave_out)
         if element is None:
             return ""
-        element = rewritten(element, asked_for=asked_for, leave_out=_of(found.root, leave_out))
-        found = found if element is found.root else parsel.Selector(root=element, type=found.type)
-    return _RAW_TEXT.sub(r"<\1pre", str(found.get()))
+        element = rewritten(element, asked_for=asked_for, leave_out=_leave_out_of_copy(match.root, leave_out))
+        match = match if element is match.root else parsel.Selector(root=element, type=match.type)
+    return _RAW_TEXT.sub(r"<\1pre", str(match.get()))
 
 
 def as_read(element: Any, *, hidden: bool = False, leave_out: LeaveOut = untold) -> Any:
@@ -284,29 +286,29 @@ def element_text(element: Any, *, verbatim: bool = False, leave_out: LeaveOut = 
     return _spaced("".join(_pieces(element, " ")), verbatim)
 
 
-def without_silent(found: Any) -> parsel.Selector | None:
+def without_silent(match: Any) -> parsel.Selector | None:
     """A copy of a match without what screen readers are spared (`aria-hidden`); None where nothing is."""
     if (
-        not isinstance(found, parsel.Selector)
-        or not hasattr(found.root, "iter")
-        or not found.root.xpath(".//*[@aria-hidden='true']")
+        not isinstance(match, parsel.Selector)
+        or not hasattr(match.root, "iter")
+        or not match.root.xpath(".//*[@aria-hidden='true']")
     ):
         return None
-    copied = copy.copy(found.root)
+    copied = copy.copy(match.root)
     for silent in copied.xpath(".//*[@aria-hidden='true']"):
         remove(silent)
-    return parsel.Selector(root=copied, type=found.type)
+    return parsel.Selector(root=copied, type=match.type)
 
 
-def parted_number(found: Any, *, hidden: bool = False) -> str:
+def parted_number(match: Any, *, hidden: bool = False) -> str:
     """A number of a match whose digits stand in several elements, the last one or two by themselves: 1299 of
     `<b>12</b><i>99</i>`, or 12.99?
 
     Or one with something between its digits that no visitor sees. Empty if there is none.
     """
     element = (
-        as_read(found.root, hidden=hidden)
-        if isinstance(found, parsel.Selector) and hasattr(found.root, "iter")
+        as_read(match.root, hidden=hidden)
+        if isinstance(match, parsel.Selector) and hasattr(match.root, "iter")
         else None
     )
     if element is None:
@@ -317,7 +319,7 @@ def parted_number(found: Any, *, hidden: bool = False) -> str:
         last = starts[bisect_left(starts, digits.end()) - 1]  # where its last digits begin to stand by themselves
         if digits.start() < last and digits.end() - last <= 2:
             return digits[0]
-    with_hidden = text if hidden else text_of(found, hidden=True)
+    with_hidden = text if hidden else text_of(match, hidden=True)
     return next((digits for digits in _WHOLE_NUMBER.findall(text) if digits not in with_hidden), "")
 
 

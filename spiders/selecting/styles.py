@@ -61,7 +61,7 @@ def declared_of(root: Any, *, anyhow: bool = False) -> dict[Any, Winners]:
     they may show what something else hides.
     """
     rules = _plain_rules(tuple(_sheets(root, anyhow=anyhow)))
-    found: dict[Any, Winners] = {}
+    winners: dict[Any, Winners] = {}
     for element in root.iter("*") if rules else root.xpath("//*[@style]"):
         names = [f".{name}" for name in (element.get("class") or "").split()] if rules else []
         names += [f"#{element.get('id')}"] if element.get("id") else []
@@ -69,12 +69,12 @@ def declared_of(root: Any, *, anyhow: bool = False) -> dict[Any, Winners]:
         for rule in (rules.get(key) for name in names for key in (name, f"{element.tag}{name}")):
             for name, ranked in (rule or {}).items():
                 best[name] = max(ranked, best.get(name, ranked))
-        for one in inline(element.get("style") or ""):
-            ranked = _Ranked(one.important, _OF_ATTRIBUTE, 0, one.value)
-            best[one.name] = max(ranked, best.get(one.name, ranked))
+        for declaration in inline(element.get("style") or ""):
+            ranked = _Ranked(declaration.important, _OF_ATTRIBUTE, 0, declaration.value)
+            best[declaration.name] = max(ranked, best.get(declaration.name, ranked))
         if best:
-            found[element] = {name: ranked.value for name, ranked in best.items()}
-    return found
+            winners[element] = {name: ranked.value for name, ranked in best.items()}
+    return winners
 
 
 @lru_cache(maxsize=4096)
@@ -114,15 +114,15 @@ def _plain_rules(sheets: tuple[str, ...]) -> dict[str, dict[str, _Ranked]]:
         for selector in map(str.strip, _EXCEPTED.sub("", selectors).split(",")):
             plain = _PLAIN.fullmatch(selector) if is_plain else None
             number += 1
-            for one in declared:
+            for declaration in declared:
                 if plain is not None:
                     origin = _OF_ID if plain[2][0] == "#" else _OF_CLASS
-                    ranked = _Ranked(one.important, origin, number, one.value)
+                    ranked = _Ranked(declaration.important, origin, number, declaration.value)
                     known = rules.setdefault((plain[1] or "").lower() + plain[2], {})
-                    known[one.name] = max(ranked, known.get(one.name, ranked))
+                    known[declaration.name] = max(ranked, known.get(declaration.name, ranked))
                 elif not _POINTED_AT.search(selector):
                     for name in _NAMES.findall(selector):
-                        others.setdefault((name, one.name), set()).add(one.value)
+                        others.setdefault((name, declaration.name), set()).add(declaration.value)
     return {
         key: {
             name: ranked

@@ -80,20 +80,22 @@ class Things:
         It is the first thing in which most required fields find something; of several, one that is not about the site;
         and of these, the one with most fields.
         """
-        best, thing, equal = (0, False, 0), None, 0
-        for one in self.every:
-            found = [is_required for expression, is_required in wanted if not is_nothing(self.within(one, expression))]
-            held = (sum(found), not is_of_the_site(one), len(found))
-            if found and held > best:
-                best, thing, equal = held, one, 0
-            elif found and held == best:
+        best, best_thing, equal = (0, False, 0), None, 0
+        for thing in self.every:
+            required_flags = [
+                is_required for expression, is_required in wanted if not is_nothing(self.within(thing, expression))
+            ]
+            held = (sum(required_flags), not is_of_the_site(thing), len(required_flags))
+            if required_flags and held > best:
+                best, best_thing, equal = held, thing, 0
+            elif required_flags and held == best:
                 equal += 1
-        return Subject(self, thing, equal)
+        return Subject(self, best_thing, equal)
 
     def within(self, thing: Any, expression: str) -> Any:
         """What an expression finds in one thing: as it is, else leniently (`_Lenient`)."""
-        found = search_json(expression, thing)
-        return search_json(expression, thing, self._lenient) if is_nothing(found) else found
+        value = search_json(expression, thing)
+        return search_json(expression, thing, self._lenient) if is_nothing(value) else value
 
     def search(self, expression: str, thing: Any) -> Any:
         """The first result of the expression on the thing, and on all of them together, as one list and by blocks; then
@@ -103,8 +105,8 @@ class Things:
         """
         for interpreter in (None, self._lenient):
             for scope in (thing, *self._lists):
-                if not is_nothing(found := search_json(expression, scope, interpreter)):
-                    return found
+                if not is_nothing(value := search_json(expression, scope, interpreter)):
+                    return value
         return None
 
     def agree_on(self, expression: str) -> bool:
@@ -117,8 +119,8 @@ class Things:
 
     def _agree_on(self, expression: str) -> bool:
         for things in (self.each, self.inner):
-            if found := [value for thing in things if not is_nothing(value := search_json(expression, thing))]:
-                return all(value == found[0] for value in found)
+            if values := [value for thing in things if not is_nothing(value := search_json(expression, thing))]:
+                return all(value == values[0] for value in values)
         return True
 
 
@@ -139,7 +141,7 @@ class Subject:
 
     def of_part(self, node: Any) -> "Subject":
         """The subject of a part of the page: the part itself, where it is one of the things."""
-        return replace(self, thing=node, equal=0) if any(node is one for one in self.things.every) else self
+        return replace(self, thing=node, equal=0) if any(node is thing for thing in self.things.every) else self
 
     def find(self, expression: str) -> Any:
         """What an expression finds; None if nothing."""
@@ -151,7 +153,7 @@ class Subject:
         where no thing holds any field.
         """
         every = self.things.every
-        number = next((number for number, one in enumerate(every, start=1) if one is self.thing), None)
+        number = next((number for number, thing in enumerate(every, start=1) if thing is self.thing), None)
         if number is None:
             return None
         others = (
@@ -180,17 +182,19 @@ class Subject:
                 "this part of the page has no data of its own, and the things of the page differ in what the "
                 "expression finds"
             )
-        other = next((one for one in self.things.every if not is_nothing(self.things.within(one, expression))), None)
+        other = next(
+            (thing for thing in self.things.every if not is_nothing(self.things.within(thing, expression))), None
+        )
         if other is None:
             return None
-        found = (
+        finding = (
             f"the fields of a record are read from one thing of the page, here {self.name}, and {_kind_of(other)} "
             "has this one"
         )
         return (
-            found
+            finding
             if not types_of(other)
-            else f"{found}: where that is meant, write {_first_of_type(other)} | {expression}"
+            else f"{finding}: where that is meant, write {_first_of_type(other)} | {expression}"
         )
 
     def _is_of_others(self, expression: str) -> bool:
@@ -249,8 +253,8 @@ class _Lenient(TreeInterpreter):
         return super().visit_index(node, as_list(value))
 
     def visit_flatten(self, node: Any, value: Any) -> Any:
-        found = super().visit_flatten(node, value)
-        return as_list(self.visit(node["children"][0], value)) if found is None else found
+        flattened = super().visit_flatten(node, value)
+        return as_list(self.visit(node["children"][0], value)) if flattened is None else flattened
 
 
 def as_list(value: Any) -> Any:
@@ -269,22 +273,26 @@ def _joined(things: list[Any]) -> list[Any]:
     """The objects, those of one `@id` as one: what the first does not say, the next ones do. One `@id` for things of
     different types is a mistake.
     """
-    found: list[Any] = []
+    joined: list[Any] = []
     by_id: dict[str, list[int]] = {}
     for thing in things:
         name = thing.get("@id")
         places = by_id.setdefault(name, []) if isinstance(name, str) and name else []
         kinds = set(types_of(thing))
         same = next(
-            (at for at in places if not kinds or not types_of(found[at]) or not kinds.isdisjoint(types_of(found[at]))),
+            (
+                at
+                for at in places
+                if not kinds or not types_of(joined[at]) or not kinds.isdisjoint(types_of(joined[at]))
+            ),
             None,
         )
         if same is None:
-            places.append(len(found))
-            found.append(thing)
+            places.append(len(joined))
+            joined.append(thing)
         else:
-            found[same] = {**thing, **found[same]}
-    return found
+            joined[same] = {**thing, **joined[same]}
+    return joined
 
 
 def _held_by(things: list[Any]) -> Iterator[dict[str, Any]]:

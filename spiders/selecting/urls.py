@@ -105,16 +105,16 @@ def _normal_escapes(text: str, safe: frozenset[str]) -> str:
 def _without_dot_segments(path: str) -> str:
     if "/." not in path:
         return path
-    kept: list[str] = []
+    resolved: list[str] = []
     segments = path.split("/")[1:]
     for segment in segments:
         if segment == "..":
-            del kept[-1:]
+            del resolved[-1:]
         elif segment != ".":
-            kept.append(segment)
+            resolved.append(segment)
     if segments[-1] in (".", ".."):
-        kept.append("")
-    return "/" + "/".join(kept)
+        resolved.append("")
+    return "/" + "/".join(resolved)
 
 
 def _without_parameters(query: str, patterns: list[str]) -> str:
@@ -148,9 +148,9 @@ def with_parameter(url: str, name: str, value: str | None) -> str:
     pairs = [pair for pair in parts.query.split("&") if pair]
     at = [number for number, pair in enumerate(pairs) if unquote_plus(pair.partition("=")[0]) == name]
     new = [] if value is None else [f"{quote_plus(name)}={quote_plus(value)}"]
-    kept = [pair for number, pair in enumerate(pairs) if number not in at]
+    other_pairs = [pair for number, pair in enumerate(pairs) if number not in at]
     place = at[0] if at else len(pairs)
-    return parts._replace(query="&".join([*kept[:place], *new, *kept[place:]])).geturl()
+    return parts._replace(query="&".join([*other_pairs[:place], *new, *other_pairs[place:]])).geturl()
 
 
 def spellings(url: str) -> list[str]:

@@ -132,8 +132,8 @@ class Visibility:
         walk = etree.iterwalk(top, events=("start", "end"))
         for event, element in walk:
             if event == "start":
-                said = winners.get(element, {})
-                again = (size_of(said) if is_size else said.get("visibility")) if element is not top else None
+                style = winners.get(element, {})
+                again = (size_of(style) if is_size else style.get("visibility")) if element is not top else None
                 by_another_sheet = (
                     is_size and outside and element is not top and ("class" in element.attrib or "id" in element.attrib)
                 )

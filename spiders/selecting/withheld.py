@@ -68,9 +68,9 @@ def _reads_list(content: Content, source: SiteSource) -> bool:
     for rule in rules:
         if rule.css is None and rule.xpath is None and not rule.reads_body:
             continue
-        found = find(content, rule)
-        if found and (
-            rule.json_ is not None or _OF_LISTS.search(rule.css or rule.xpath or "") or any(map(_is_entry, found))
+        matches = find(content, rule)
+        if matches and (
+            rule.json_ is not None or _OF_LISTS.search(rule.css or rule.xpath or "") or any(map(_is_entry, matches))
         ):
             return True
     return False

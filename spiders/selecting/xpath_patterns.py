@@ -22,7 +22,8 @@ def limit_xpath_patterns() -> None:
 
 def _test(_: Any, text: Any, pattern: Any, flags: Any = "") -> bool:
     return (
-        _found(pattern, flags, lambda expression, seconds: expression.search(_text(text), timeout=seconds)) is not None
+        _apply_pattern(pattern, flags, lambda expression, seconds: expression.search(_text(text), timeout=seconds))
+        is not None
     )
 
 
@@ -32,21 +33,21 @@ def _match(_: Any, text: Any, pattern: Any, flags: Any = "") -> list[Any]:
     def match(expression: Any, seconds: float) -> list[str]:
         if "g" in _text(flags):
             return [
-                "".join(one) if isinstance(one, tuple) else one
-                for one in expression.findall(_text(text), timeout=seconds)
+                "".join(groups) if isinstance(groups, tuple) else groups
+                for groups in expression.findall(_text(text), timeout=seconds)
             ]
         first = expression.search(_text(text), timeout=seconds)
         return [] if first is None else [first.group(), *first.groups("")]
 
     root = etree.Element("matches")
-    for one in _found(pattern, flags, match) or []:
-        etree.SubElement(root, "match").text = one
+    for matched in _apply_pattern(pattern, flags, match) or []:
+        etree.SubElement(root, "match").text = matched
     return list(root)
 
 
 def _replace(_: Any, text: Any, pattern: Any, flags: Any, replacement: Any) -> str:
     count = 0 if "g" in _text(flags) else 1
-    replaced = _found(
+    replaced = _apply_pattern(
         pattern,
         flags,
         lambda expression, seconds: expression.sub(_text(replacement), _text(text), count=count, timeout=seconds),
@@ -54,7 +55,7 @@ def _replace(_: Any, text: Any, pattern: Any, flags: Any, replacement: Any) -> s
     return _text(text) if replaced is None else str(replaced)
 
 
-def _found(pattern: Any, flags: Any, match: Any) -> Any:
+def _apply_pattern(pattern: Any, flags: Any, match: Any) -> Any:
     written = _text(pattern)
     try:
         expression = compiled(written, regex.IGNORECASE if "i" in _text(flags) else 0)
