@@ -20,18 +20,18 @@ def index(bases: Bases) -> Iterator[PublishedIndex]:
         yield index
 
 
-def _expected(index: PublishedIndex, **asked: Any) -> list[tuple[str, str, str, float | None]]:
-    return [(hit.chunk_id, hit.readable, hit.url, hit.relevance) for hit in index.search(QUESTION, **asked).hits]
+def _expected(index: PublishedIndex, **options: Any) -> list[tuple[str, str, str, float | None]]:
+    return [(hit.chunk_id, hit.readable, hit.url, hit.relevance) for hit in index.search(QUESTION, **options).hits]
 
 
-@pytest.mark.parametrize("asked", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
-def test_langchain_gets_the_hits_as_documents(index: PublishedIndex, asked: dict[str, Any]) -> None:
-    documents = langchain.AlmanacRetriever(index=index, **asked).invoke(QUESTION)
-    found = [
+@pytest.mark.parametrize("options", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
+def test_langchain_gets_the_hits_as_documents(index: PublishedIndex, options: dict[str, Any]) -> None:
+    documents = langchain.AlmanacRetriever(index=index, **options).invoke(QUESTION)
+    retrieved = [
         (document.id, document.page_content, document.metadata["url"], document.metadata["relevance"])
         for document in documents
     ]
-    assert found == _expected(index, **asked) != []
+    assert retrieved == _expected(index, **options) != []
     assert (
         documents[0].metadata.items()
         >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": documents[0].id}.items()
@@ -39,11 +39,11 @@ def test_langchain_gets_the_hits_as_documents(index: PublishedIndex, asked: dict
     assert documents[0].metadata["team"] in ("red", "blue")
 
 
-@pytest.mark.parametrize("asked", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
-def test_llamaindex_gets_the_hits_as_nodes_scored_by_relevance(index: PublishedIndex, asked: dict[str, Any]) -> None:
-    nodes = llamaindex.AlmanacRetriever(index, **asked).retrieve(QUESTION)
-    found = [(one.node.node_id, one.text, one.metadata["url"], one.score) for one in nodes]
-    assert found == _expected(index, **asked) != []
+@pytest.mark.parametrize("options", [{}, {"k": 1}, {"where": {"title": "Boats"}}, {"workspace": "blue"}])
+def test_llamaindex_gets_the_hits_as_nodes_scored_by_relevance(index: PublishedIndex, options: dict[str, Any]) -> None:
+    nodes = llamaindex.AlmanacRetriever(index, **options).retrieve(QUESTION)
+    retrieved = [(node.node.node_id, node.text, node.metadata["url"], node.score) for node in nodes]
+    assert retrieved == _expected(index, **options) != []
     assert (
         nodes[0].metadata.items()
         >= {"version": index.search(QUESTION).version, "kb": "notes", "chunk_id": nodes[0].node.node_id}.items()
@@ -52,9 +52,9 @@ def test_llamaindex_gets_the_hits_as_nodes_scored_by_relevance(index: PublishedI
 
 
 def test_a_declared_field_hides_nothing_that_every_hit_has(index: PublishedIndex) -> None:
-    found = index.search(QUESTION, k=1)
-    hit = found.hits[0].model_copy(update={"metadata": {"score": "declared", "colour": "green"}})
-    assert metadata_of(found, hit).items() >= {"score": hit.score, "colour": "green"}.items()
+    search_result = index.search(QUESTION, k=1)
+    hit = search_result.hits[0].model_copy(update={"metadata": {"score": "declared", "colour": "green"}})
+    assert metadata_of(search_result, hit).items() >= {"score": hit.score, "colour": "green"}.items()
 
 
 def test_a_model_is_shown_title_and_url_above_the_text(index: PublishedIndex) -> None:
@@ -68,7 +68,7 @@ def test_a_model_is_shown_title_and_url_above_the_text(index: PublishedIndex) ->
 async def _both(index: PublishedIndex) -> tuple[list[Any], list[Any]]:
     documents = await langchain.AlmanacRetriever(index=index).ainvoke(QUESTION)
     nodes = await llamaindex.AlmanacRetriever(index).aretrieve(QUESTION)
-    return [document.id for document in documents], [one.node.node_id for one in nodes]
+    return [document.id for document in documents], [node.node.node_id for node in nodes]
 
 
 @pytest.mark.anyio
@@ -91,5 +91,5 @@ def test_both_retrieve_from_several_bases(bases: Bases) -> None:
         nodes = llamaindex.AlmanacRetriever(indexes, k=3).retrieve(QUESTION)
         expected = [(hit.kb, hit.chunk_id) for hit in indexes.search(QUESTION, k=3).hits]
     assert [(document.metadata["kb"], document.id) for document in documents] == expected
-    assert [(one.metadata["kb"], one.node.node_id) for one in nodes] == expected
+    assert [(node.metadata["kb"], node.node.node_id) for node in nodes] == expected
     assert {document.metadata["version"] for document in documents} == {"v0001"}

@@ -45,8 +45,8 @@ def test_a_stream_is_the_answer_in_pieces(
     api: httpx.Client, mistral: LoopbackMistral, accept: str, stream: bool
 ) -> None:
     mistral.strike(None)
-    asked = {"message": QUESTION, "kb": "guide", "stream": stream}
-    response = api.post("/api/chat", json=asked, headers={"Accept": accept})
+    body = {"message": QUESTION, "kb": "guide", "stream": stream}
+    response = api.post("/api/chat", json=body, headers={"Accept": accept})
     *tokens, (name, answer) = events_of(response)
     assert response.headers["content-type"].startswith("text/event-stream")
     assert name == "done"
@@ -75,18 +75,18 @@ def test_a_stream_that_breaks_ends_with_the_problem(api: httpx.Client, mistral: 
 
 
 def test_a_chat_may_use_the_names_of_other_clients(api: httpx.Client) -> None:
-    asked = {"message": QUESTION, "history": [], "kb": "guide"}
+    body = {"message": QUESTION, "history": [], "kb": "guide"}
     for enabled, mode in ((True, "kb-llm"), (False, "kb-only")):
         named, ours = (
-            api.post("/api/chat", json={**asked, **more}).json()
+            api.post("/api/chat", json={**body, **more}).json()
             for more in ({"enableLLM": enabled}, {"options": {"mode": mode}})
         )
         assert named["answer"] == named["reply"] == ours["reply"] and named["pathway"] == ours["pathway"]
-    streamed = events_of(api.post("/api/chat", json={**asked, "enableLLM": False, "stream": True}))[-1][1]
+    streamed = events_of(api.post("/api/chat", json={**body, "enableLLM": False, "stream": True}))[-1][1]
     assert streamed["answer"] == streamed["reply"]
-    refused = api.post("/api/chat", json={**asked, "enableLLM": True, "options": {"mode": "kb-only"}})
+    refused = api.post("/api/chat", json={**body, "enableLLM": True, "options": {"mode": "kb-only"}})
     assert refused.status_code == 422 and "enableLLM and options.mode" in refused.text
-    assert api.post("/api/chat", json={**asked, "enableLLM": "true"}).status_code == 422
+    assert api.post("/api/chat", json={**body, "enableLLM": "true"}).status_code == 422
 
 
 def test_who_leaves_a_stream_frees_its_place(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,20 +126,20 @@ def test_options_reach_the_model_and_the_search(api: httpx.Client, mistral: Loop
     answer = api.post(
         "/api/chat", json={"message": QUESTION, "kb": "guide", "history": history, "options": options}
     ).json()
-    *_, rewriting, asked = (one for one in mistral.requests if "messages" in one)
+    *_, rewriting, model_request = (request for request in mistral.requests if "messages" in request)
     assert (rewriting["temperature"], "Next message of the user" in str(rewriting["messages"])) == (0, True)
-    assert asked["temperature"] == 1.25
-    assert [message["content"] for message in asked["messages"]].count("Tell me about dogs.") == 1
-    assert "[2]" not in str(asked["messages"])
+    assert model_request["temperature"] == 1.25
+    assert [message["content"] for message in model_request["messages"]].count("Tell me about dogs.") == 1
+    assert "[2]" not in str(model_request["messages"])
     assert answer["pathway"] in ("kb-augmented", "llm-fallback")
 
 
 def test_language_of_the_reply_may_be_asked_for(api: httpx.Client, mistral: LoopbackMistral) -> None:
     mistral.strike(None)
-    asked = {"message": QUESTION, "kb": "guide", "options": {"language": "he"}}
-    assert api.post("/api/chat", json=asked).status_code == 200
+    body = {"message": QUESTION, "kb": "guide", "options": {"language": "he"}}
+    assert api.post("/api/chat", json=body).status_code == 200
     assert "Write in Hebrew (he)." in mistral.requests[-1]["messages"][0]["content"]
-    refused = api.post("/api/chat", json={**asked, "options": {"language": "qq"}})
+    refused = api.post("/api/chat", json={**body, "options": {"language": "qq"}})
     assert (refused.status_code, refused.json()["where"]) == (422, "language")
 
 
@@ -169,9 +169,9 @@ def test_the_environment_sets_what_a_chat_leaves_out(
     with serving(default=None) as client:
         mistral.strike(None)
         assert client.post("/api/chat", json={"message": QUESTION}).json()["kb"] == "guide"
-        asked = next(one for one in mistral.requests if "messages" in one)
-        assert asked["temperature"] == 0.7
-        assert "[2]" not in str(asked["messages"])
+        model_request = next(request for request in mistral.requests if "messages" in request)
+        assert model_request["temperature"] == 0.7
+        assert "[2]" not in str(model_request["messages"])
         assert client.post("/api/chat", json={"message": "x" * 41}).status_code == 422
 
 
@@ -185,13 +185,13 @@ def test_sources_come_page_by_page(api: httpx.Client) -> None:
 
 
 def test_search_kb_has_the_short_shape(api: httpx.Client) -> None:
-    found = api.post("/search_kb", json={"query": "dogs on a lead", "top_k": 2}).json()
-    assert [chunk.keys() for chunk in found["chunks"]] == [{"text", "metadata", "score"}] * 2
+    reply = api.post("/search_kb", json={"query": "dogs on a lead", "top_k": 2}).json()
+    assert [chunk.keys() for chunk in reply["chunks"]] == [{"text", "metadata", "score"}] * 2
     assert (
-        found["chunks"][0]["metadata"].items()
+        reply["chunks"][0]["metadata"].items()
         >= {"source": "https://garden.example/dogs", "chunk_index": 0, "language": "en", "team": "blue"}.items()
     )
-    assert found["chunks"][0]["score"] >= found["chunks"][1]["score"]
+    assert reply["chunks"][0]["score"] >= reply["chunks"][1]["score"]
 
 
 def test_several_bases_are_asked_and_searched_at_once(api: httpx.Client, mistral: LoopbackMistral) -> None:
@@ -203,17 +203,17 @@ def test_several_bases_are_asked_and_searched_at_once(api: httpx.Client, mistral
     assert {source["kb"] for source in answer["sources"]} <= set(both)
     name, streamed = events_of(api.post("/api/chat", json={"message": QUESTION, "kb": both, "stream": True}))[-1]
     assert (name, streamed) == ("done", answer)
-    found = api.post("/api/search", json={"query": QUESTION, "kb": both, "k": 3}).json()
-    assert (len(found["hits"]), found["versions"]) == (3, versions)
-    assert {hit["kb"] for hit in found["hits"]} <= set(both)
+    search_result = api.post("/api/search", json={"query": QUESTION, "kb": both, "k": 3}).json()
+    assert (len(search_result["hits"]), search_result["versions"]) == (3, versions)
+    assert {hit["kb"] for hit in search_result["hits"]} <= set(both)
     short = api.post("/search_kb", json={"query": QUESTION, "kb": both, "top_k": 3}).json()
-    assert [chunk["metadata"]["kb"] for chunk in short["chunks"]] == [hit["kb"] for hit in found["hits"]]
+    assert [chunk["metadata"]["kb"] for chunk in short["chunks"]] == [hit["kb"] for hit in search_result["hits"]]
     alone = api.post("/api/search", json={"query": QUESTION, "kb": "notes"}).json()
     assert (alone["versions"], {hit["kb"] for hit in alone["hits"]}) == (None, {None})
 
 
 def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: httpx.Client) -> None:
-    asked = {
+    body = {
         "query": "the garden",
         "k": 10,
         "mode": "dense",
@@ -221,11 +221,11 @@ def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: ht
         "version": "v0001",
         "explain": True,
     }
-    found = api.post("/api/search", json=asked).json()
-    assert found.keys() == {"kb", "version", "versions", "query", "hits", "explain", "note", "searched"}
-    assert {hit["metadata"]["team"] for hit in found["hits"]} == {"blue"}
-    assert [step["step"] for step in found["explain"]][:3] == ["query", "filter", "dense"]
-    assert api.post("/api/search", json={**asked, "floor": 1}).json()["hits"] == []
+    search_result = api.post("/api/search", json=body).json()
+    assert search_result.keys() == {"kb", "version", "versions", "query", "hits", "explain", "note", "searched"}
+    assert {hit["metadata"]["team"] for hit in search_result["hits"]} == {"blue"}
+    assert [step["step"] for step in search_result["explain"]][:3] == ["query", "filter", "dense"]
+    assert api.post("/api/search", json={**body, "floor": 1}).json()["hits"] == []
     assert (
         api.post("/api/search", json={"query": "garden", "workspace": "red", "where": {"team": "blue"}}).json()["hits"]
         == []
@@ -235,10 +235,10 @@ def test_a_search_takes_filter_mode_floor_version_workspace_and_explains(api: ht
 def test_what_there_is_is_told(api: httpx.Client) -> None:
     bases = api.get("/api/kbs").json()
     assert bases["default"] == "notes"
-    assert [one["size_mb"] for one in bases["items"]] == [
+    assert [base["size_mb"] for base in bases["items"]] == [
         api.get(f"/api/versions?kb={kb}").json()["versions"][0]["size_mb"] for kb in ("guide", "notes")
     ]
-    assert [(one["kb"], one["version"], one["modes"]) for one in bases["items"]] == [
+    assert [(base["kb"], base["version"], base["modes"]) for base in bases["items"]] == [
         ("guide", "v0001", ["kb-only", "kb-llm"]),
         ("notes", "v0001", ["kb-only"]),
     ]
@@ -257,7 +257,7 @@ def test_health_readiness_and_metrics(serving: Serving) -> None:
         assert [client.head(path).status_code for path in ("/health", "/ready")] == [200, 200]
         client.post("/api/chat", json={"message": QUESTION})
         client.get("/no/such/path")
-        told = client.get("/metrics").text
+        metrics = client.get("/metrics").text
     for line in (
         'almanac_requests_total{method="POST",route="/api/chat",status="200"} 1.0',
         'almanac_requests_total{method="GET",route="none",status="404"} 1.0',
@@ -266,7 +266,7 @@ def test_health_readiness_and_metrics(serving: Serving) -> None:
         'almanac_live_version_info{kb="notes"',
         "almanac_requests_in_flight 0.0",
     ):
-        assert line in told
+        assert line in metrics
 
 
 def test_the_description_has_examples_and_limits_and_loads_nothing(api: httpx.Client) -> None:

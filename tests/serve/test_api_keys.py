@@ -69,18 +69,18 @@ def test_the_page_and_health_need_none(guarded: httpx.Client) -> None:
     ],
 )  # fmt: skip
 def test_no_filter_leads_out_of_the_workspace_of_a_key(guarded: httpx.Client, where: Any) -> None:
-    for path, asked in (
+    for path, body in (
         ("/api/search", {"query": "hedgehog dogs garden", "k": 50, "where": where, "explain": True}),
         ("/api/chat", {"message": "What is the secret of the blue team? A hedgehog?", "where": where}),
     ):
-        response = guarded.post(path, json=asked, headers=_RED)
+        response = guarded.post(path, json=body, headers=_RED)
         assert response.status_code == 200
         assert "secret of the blue team is" not in response.text
         assert "garden.example/dogs" not in response.text
 
 
 def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
-    assert [one["title"] for one in guarded.get("/api/sources", headers=_RED).json()["items"]] == [
+    assert [item["title"] for item in guarded.get("/api/sources", headers=_RED).json()["items"]] == [
         "Opening hours",
         "Tickets",
     ]
@@ -89,15 +89,17 @@ def test_a_key_of_a_workspace_sees_nothing_else(guarded: httpx.Client) -> None:
     require_problem(guarded.get("/api/sources", params={"workspace": "blue"}, headers=_RED), 403)
     assert guarded.post("/api/search", json={"query": "dogs", "workspace": "red"}, headers=_RED).status_code == 200
     items = guarded.get("/api/kbs", headers=_RED).json()["items"]
-    assert [(one["kb"], one["size_mb"]) for one in items] == [("notes", None)], "a size tells how much others have"
+    assert [(base["kb"], base["size_mb"]) for base in items] == [("notes", None)], "a size tells how much others have"
     problem = require_problem(guarded.post("/api/chat", json={"message": "a", "kb": "guide"}, headers=_RED), 404)
     assert problem["hint"] == "there are: notes"
     problem = require_problem(
         guarded.post("/api/chat", json={"message": "a", "kb": ["notes", "guide"]}, headers=_RED), 404
     )
     assert problem["hint"] == "there are: notes"
-    found = guarded.post("/api/search", json={"query": "dogs garden", "kb": ["notes"], "k": 50}, headers=_RED).json()
-    assert {hit["metadata"]["team"] for hit in found["hits"]} == {"red"}
+    search_result = guarded.post(
+        "/api/search", json={"query": "dogs garden", "kb": ["notes"], "k": 50}, headers=_RED
+    ).json()
+    assert {hit["metadata"]["team"] for hit in search_result["hits"]} == {"red"}
     assert guarded.post("/api/chat", json={"message": "dogs"}, headers=_RED).json()["kb"] == "notes"
     for path in ("/metrics", "/api/versions"):
         require_problem(guarded.get(path, headers=_RED), 403)

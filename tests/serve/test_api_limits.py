@@ -105,11 +105,12 @@ def test_a_problem_says_where_and_what_next(api: httpx.Client) -> None:
     problem = require_problem(api.post("/api/chat", json={"message": "a", "options": {"temperature": 9}}), 422)
     assert problem["errors"][0]["pointer"] == "#/options/temperature"
     assert [
-        one["pointer"]
-        for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": ["notes", ""]}), 422)["errors"]
+        error["pointer"]
+        for error in require_problem(api.post("/api/chat", json={"message": "a", "kb": ["notes", ""]}), 422)["errors"]
     ] == ["#/kb/1"]
     assert [
-        one["pointer"] for one in require_problem(api.post("/api/chat", json={"message": "a", "kb": 5}), 422)["errors"]
+        error["pointer"]
+        for error in require_problem(api.post("/api/chat", json={"message": "a", "kb": 5}), 422)["errors"]
     ] == ["#/kb"]
     for kb in ("nonesuch", ["notes", "nonesuch"]):
         problem = require_problem(api.post("/api/chat", json={"message": "a", "kb": kb}), 404)
@@ -164,9 +165,9 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Answers wait for this event."""
     let_go, ask = threading.Event(), PublishedIndex.ask
 
-    def wait(self: PublishedIndex, *given: Any, **asked: Any) -> Answer:
+    def wait(self: PublishedIndex, *arguments: Any, **options: Any) -> Answer:
         assert let_go.wait(20)
-        return ask(self, *given, **asked)
+        return ask(self, *arguments, **options)
 
     monkeypatch.setattr(PublishedIndex, "ask", wait)
     yield let_go
@@ -174,18 +175,18 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 def test_who_comes_when_all_places_are_taken_is_told_to_come_again(serving: Serving, held: threading.Event) -> None:
-    asked = {"message": "When do boats leave?"}
+    body = {"message": "When do boats leave?"}
     with serving(max_concurrent=1, max_waiting=1) as client, ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(client.post, "/api/chat", json=asked) for _ in range(2)]
+        waiting = [pool.submit(client.post, "/api/chat", json=body) for _ in range(2)]
         while "in_flight 2.0" not in client.get("/metrics").text:
             time.sleep(0.02)
-        response = client.post("/api/chat", json=asked)
+        response = client.post("/api/chat", json=body)
         require_problem(response, 503)
         assert response.headers["retry-after"] == "1"
         assert client.get("/health").status_code == 200
         held.set()
         assert [done.result().status_code for done in waiting] == [200, 200]
-        assert client.post("/api/chat", json=asked).status_code == 200
+        assert client.post("/api/chat", json=body).status_code == 200
 
 
 @pytest.mark.parametrize(("options", "at_once"), [({}, 8), ({"max_concurrent": 3}, 3)])
@@ -198,22 +199,22 @@ def test_so_many_requests_are_worked_on_at_once(options: dict[str, Any], at_once
 
     async def ask() -> int:
         workers = Workers(Settings.read(**options))
-        asked = [asyncio.create_task(workers.run(work)) for _ in range(10)]
+        tasks = [asyncio.create_task(workers.run(work)) for _ in range(10)]
         count = 0
         while await asyncio.to_thread(begun.acquire, timeout=PATIENCE_S if count < at_once else 0.2):
             count += 1
         let_go.set()
-        await asyncio.gather(*asked)
+        await asyncio.gather(*tasks)
         return count
 
     assert asyncio.run(ask()) == at_once
 
 
 def test_an_answer_that_takes_too_long_is_given_up_and_keeps_its_place(serving: Serving, held: threading.Event) -> None:
-    asked = {"message": "When do boats leave?"}
+    body = {"message": "When do boats leave?"}
     with serving(deadline_s=0.2, max_concurrent=1, max_waiting=0) as client:
-        assert require_problem(client.post("/api/chat", json=asked), 503)["type"] == "urn:almanac:problem:deadline"
-        assert require_problem(client.post("/api/chat", json=asked), 503)["type"] == "urn:almanac:problem:busy"
+        assert require_problem(client.post("/api/chat", json=body), 503)["type"] == "urn:almanac:problem:deadline"
+        assert require_problem(client.post("/api/chat", json=body), 503)["type"] == "urn:almanac:problem:busy"
         held.set()
 
 

@@ -39,7 +39,7 @@ def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
     one of the new has begun.
     """
     own.write([*NOTES, ("Parrots", "blue", "Parrots live in the aviary.")])
-    asked: list[tuple[float, float, int, str]] = []
+    answers: list[tuple[float, float, int, str]] = []
     is_over = threading.Event()
 
     with serve_bases(own, names=[own.notes]) as client:
@@ -48,32 +48,32 @@ def test_a_publication_is_read_at_once_and_costs_no_request(own: Bases) -> None:
             while not is_over.is_set():
                 begun = time.monotonic()
                 response = client.post("/api/chat", json=QUESTION)
-                asked.append(
+                answers.append(
                     (begun, time.monotonic(), response.status_code, response.json().get("version", response.text))
                 )
 
         with ThreadPoolExecutor(8) as pool:
-            clients = [pool.submit(ask) for _ in range(8)]
+            futures = [pool.submit(ask) for _ in range(8)]
             published, until = own.publish(own.notes), time.monotonic() + 20
-            while all(version != published for *_, version in asked) and time.monotonic() < until:
+            while all(version != published for *_, version in answers) and time.monotonic() < until:
                 time.sleep(0.05)
             is_over.set()
-            for one in clients:
-                one.result()
+            for future in futures:
+                future.result()
         assert client.post("/api/chat", json=QUESTION).json()["version"] == published
 
-    assert {status for _, _, status, _ in asked} == {200}
-    assert {version for *_, version in asked} == {"v0001", published}
-    first_new = min(end for _, end, _, version in asked if version == published)
-    assert not [begun for begun, _, _, version in asked if version != published and begun > first_new]
+    assert {status for _, _, status, _ in answers} == {200}
+    assert {version for *_, version in answers} == {"v0001", published}
+    first_new = min(end for _, end, _, version in answers if version == published)
+    assert not [begun for begun, _, _, version in answers if version != published and begun > first_new]
 
 
 def test_a_base_that_is_published_later_can_be_asked_then(own: Bases) -> None:
     with serve_bases(own) as client:
-        assert [one["kb"] for one in client.get("/api/kbs").json()["items"]] == ["notes"]
+        assert [base["kb"] for base in client.get("/api/kbs").json()["items"]] == ["notes"]
         assert client.post("/api/chat", json={"message": "a", "kb": "guide"}).status_code == 404
         own.publish(own.guide)
-        assert [one["kb"] for one in client.get("/api/kbs").json()["items"]] == ["guide", "notes"]
+        assert [base["kb"] for base in client.get("/api/kbs").json()["items"]] == ["guide", "notes"]
         assert client.post("/api/chat", json={"message": "When do boats leave?", "kb": "guide"}).status_code == 200
 
 
@@ -95,11 +95,11 @@ def test_a_catalog_knows_names_collections_and_what_to_ask_by_default(own: Bases
 def test_a_base_is_no_less_ready_because_nobody_waits_until_it_is_warm(
     own: Bases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalog, told = Catalog(DataDir(own.data), [own.notes]), list[str]()
-    monkeypatch.setattr(catalog, "_tell", lambda kb, _: told.append(kb))
+    catalog, reported = Catalog(DataDir(own.data), [own.notes]), list[str]()
+    monkeypatch.setattr(catalog, "_tell", lambda kb, _: reported.append(kb))
     with unless(lambda: True), pytest.raises(GivenUp):
         catalog.keep_up()
-    assert not told
+    assert not reported
     assert catalog.keep_up() == ["notes"]
     catalog.close()
 
@@ -170,9 +170,9 @@ def test_a_server_that_is_told_to_end_finishes_what_it_answers(
         with pytest.raises(httpx.ConnectError):
             client.get("/health")
     assert started.stderr is not None
-    told = started.stderr.read()
-    assert "Traceback" not in told
-    assert "boats" not in told
+    stderr = started.stderr.read()
+    assert "Traceback" not in stderr
+    assert "boats" not in stderr
 
 
 def test_an_open_address_without_keys_is_no_command(tmp_path: Path) -> None:

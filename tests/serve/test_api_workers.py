@@ -24,7 +24,7 @@ from tests.conftest import PATIENCE_S, ROOT
 from tests.serve.conftest import Bases, Serving
 
 pytestmark = pytest.mark.xdist_group("serve")
-_ASKED = {"message": "When do boats leave?"}
+_QUESTION = {"message": "When do boats leave?"}
 _KEYS = [f"key-{number}" for number in range(300)]
 
 
@@ -62,7 +62,7 @@ def test_workers_serve_where_stdin_is_closed_and_end_with_their_terminal(bases: 
 def _workers(started: "subprocess.Popen[str]") -> list[int]:
     """Besides, Python has a process that frees what workers leave behind."""
     children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-    return [int(one) for one in children if b"spawn_main" in Path(f"/proc/{one}/cmdline").read_bytes()]
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def _until(is_so: Callable[[], bool]) -> None:
@@ -89,16 +89,16 @@ def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(
     def ask() -> int:
         headers = {"Authorization": f"Bearer {next(keys)}"}
         return httpx.post(
-            f"{address}api/chat", json=_ASKED, headers=headers, timeout=PATIENCE_S, trust_env=False
+            f"{address}api/chat", json=_QUESTION, headers=headers, timeout=PATIENCE_S, trust_env=False
         ).status_code
 
     def counted() -> list[tuple[str, int]]:
         """Status and number of the questions, of all workers together. A response is counted once it is complete, which
         is after it has been read.
         """
-        told = get("metrics", next(keys)).text
-        found = re.findall(r'almanac_requests_total\{method="POST",route="/api/chat",status="(\d+)"\} (\d+)', told)
-        return [(status, int(count)) for status, count in found]
+        metrics = get("metrics", next(keys)).text
+        counts = re.findall(r'almanac_requests_total\{method="POST",route="/api/chat",status="(\d+)"\} (\d+)', metrics)
+        return [(status, int(count)) for status, count in counts]
 
     def until_counted(count: int) -> None:
         _until(lambda: sum(number for _, number in counted()) >= count)
@@ -120,7 +120,7 @@ def test_workers_share_rate_and_metrics_and_one_that_dies_is_replaced(
     last = _workers(started)
     os.kill(started.pid, signal.SIGTERM)
     assert started.wait(40) == 0
-    assert [one for one in last if Path(f"/proc/{one}").exists()] == []
+    assert [pid for pid in last if Path(f"/proc/{pid}").exists()] == []
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_workers_end_with_a_parent_that_is_killed(fleet: tuple["subprocess.Popen
     workers = _workers(started)
     assert len(workers) == 2
     started.kill()
-    _until(lambda: all(process_start(one) is None for one in workers))
+    _until(lambda: all(process_start(pid) is None for pid in workers))
 
 
 _CANNOT_START = """
@@ -190,7 +190,7 @@ def stages(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
 
 def test_an_answer_past_its_deadline_is_worked_on_no_more(serving: Serving, stages: list[Any]) -> None:
     with serving(deadline_s=0.2, max_concurrent=1, max_waiting=0) as client:
-        assert client.post("/api/chat", json=_ASKED).status_code == 503
+        assert client.post("/api/chat", json=_QUESTION).status_code == 503
         _until(lambda: "in_flight 0.0" in client.get("/metrics").text)
         assert len(stages) == 1
 
@@ -198,7 +198,7 @@ def test_an_answer_past_its_deadline_is_worked_on_no_more(serving: Serving, stag
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_a_client_that_has_gone_costs_nothing_more(serving: Serving, stages: list[Any], is_streamed: bool) -> None:
     with serving(max_concurrent=1) as client:
-        body = json.dumps({**_ASKED, "stream": is_streamed}).encode()
+        body = json.dumps({**_QUESTION, "stream": is_streamed}).encode()
         head = (
             "POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
             f"{len(body)}\r\n\r\n"

@@ -27,12 +27,12 @@ def test_trailers_are_no_headers(port: int) -> None:
 
 def test_an_upgrade_that_is_asked_for_loses_neither_the_body_nor_the_next_request(port: int) -> None:
     """As clients for HTTP/2 ask with every request."""
-    asked = (
+    headers = (
         b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\nContent-Type: "
         b"application/json\r\n"
     )
-    one = _POST + asked + b"Content-Length: %d\r\n\r\n" % len(_BODY) + _BODY
-    assert exchanged(port, one + one + _LAST).statuses == (200, 200, 200)
+    request = _POST + headers + b"Content-Length: %d\r\n\r\n" % len(_BODY) + _BODY
+    assert exchanged(port, request + request + _LAST).statuses == (200, 200, 200)
 
 
 @pytest.mark.parametrize(

@@ -51,8 +51,8 @@ def test_it_writes_from_the_documents_whole_and_in_parts(api: httpx.Client) -> N
 
 def test_with_what_it_knows_itself_and_a_history_it_answers_too(api: httpx.Client) -> None:
     history = [{"role": "user", "content": "Is the garden open?"}, {"role": "assistant", "content": "It is."}]
-    asked = {"message": "And in winter?", "history": history, "options": {"mode": "kb-llm"}}
-    answer = api.post("/api/chat", json=asked).json()
+    body = {"message": "And in winter?", "history": history, "options": {"mode": "kb-llm"}}
+    answer = api.post("/api/chat", json=body).json()
     assert answer["reply"] and answer["pathway"] in ("kb-augmented", "llm-fallback")
 
 

@@ -122,23 +122,23 @@ async def test_an_agent_over_stdio_lists_and_calls_the_search(base: Base, tmp_pa
     environment = {**os.environ, "ALMANAC_DATA": str(base.data)}  # with the key of the API
     async with Client(StdioServerParameters(command="sh", args=["-c", command], env=environment, cwd=ROOT)) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        found = (await client.call_tool(SEARCH, {"query": QUESTION, "max_results": 2})).structured_content
+        content = (await client.call_tool(SEARCH, {"query": QUESTION, "max_results": 2})).structured_content
     assert names == [SEARCH, "ask"]
-    assert {name: found[name] for name in ("status", "query", "total_found")} == {
+    assert {name: content[name] for name in ("status", "query", "total_found")} == {
         "status": "success",
         "query": QUESTION,
         "total_found": 2,
     }
-    assert [result["rank"] for result in found["results"]] == [1, 2]
-    assert found["results"][0].keys() >= {"text", "source", "relevance_score", "rank"}
-    assert [(result["relevance_score"], result["confidence"]) for result in found["results"]] == [(None, None)] * 2, (
+    assert [result["rank"] for result in content["results"]] == [1, 2]
+    assert content["results"][0].keys() >= {"text", "source", "relevance_score", "rank"}
+    assert [(result["relevance_score"], result["confidence"]) for result in content["results"]] == [(None, None)] * 2, (
         "never the rank score: it is not calibrated"
     )
     assert {json.loads(line)["jsonrpc"] for line in heard.read_text(encoding="utf-8").splitlines()} == {"2.0"}
 
 
 def test_an_agent_is_told_how_often_a_result_answers_and_never_its_rank_score() -> None:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "chunk_id": "c",
         "document_id": "d",
         "source": "s",
@@ -151,11 +151,11 @@ def test_an_agent_is_told_how_often_a_result_answers_and_never_its_rank_score() 
         "fetched_at": "",
     }
     hits = [
-        Hit(rank=1, score=1.0, scores={}, relevance=0.031, confidence="low", **told),
-        Hit(rank=2, score=0.5, scores={}, **told),
+        Hit(rank=1, score=1.0, scores={}, relevance=0.031, confidence="low", **fields),
+        Hit(rank=2, score=0.5, scores={}, **fields),
     ]
-    found = search_results(SearchResult(kb="kb", version="v0001", query="asdf", hits=hits)).results
-    assert [(result.relevance_score, result.confidence) for result in found] == [(0.031, "low"), (None, None)]
+    results = search_results(SearchResult(kb="kb", version="v0001", query="asdf", hits=hits)).results
+    assert [(result.relevance_score, result.confidence) for result in results] == [(0.031, "low"), (None, None)]
 
 
 @contextmanager
@@ -177,12 +177,12 @@ def address(server: KnowledgeServer) -> Iterator[str]:
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_an_agent_over_http_searches_and_asks(address: str, mode: str) -> None:
     async with Client(address, mode=mode) as client:
-        found = (await client.call_tool(SEARCH, {"query": QUESTION})).structured_content
+        content = (await client.call_tool(SEARCH, {"query": QUESTION})).structured_content
         answer = (
             await client.call_tool("ask", {"question": "How many trees does the orangery keep?"})
         ).structured_content
-    assert found["total_found"] == 3
-    assert "closes" in found["results"][0]["text"]
+    assert content["total_found"] == 3
+    assert "closes" in content["results"][0]["text"]
     assert (answer["kb"], answer["version"], answer["citation"]) == ("versailles", "v0001", "Source: Le château")
     assert answer["sources"][0]["quote"] == "The orangery keeps twelve hundred trees."
 
@@ -287,7 +287,9 @@ async def test_several_knowledge_bases_are_searched_and_asked_at_once(two: Knowl
     both = ["versailles", "trianon"]
     async with Client(two) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        found = (await client.call_tool("search", {"query": QUESTION, "kb": both, "max_results": 4})).structured_content
+        content = (
+            await client.call_tool("search", {"query": QUESTION, "kb": both, "max_results": 4})
+        ).structured_content
         answer = (await client.call_tool("ask", {"question": QUESTION, "kb": both})).structured_content
         alone = (await client.call_tool("ask", {"question": QUESTION, "kb": ["trianon"]})).structured_content
         unnamed = await client.call_tool("ask", {"question": QUESTION})
@@ -296,10 +298,10 @@ async def test_several_knowledge_bases_are_searched_and_asked_at_once(two: Knowl
     for name in ("search", "ask"):
         assert "kb" in tools[name].input_schema["required"]
         assert tools[name].input_schema["properties"]["kb"]["anyOf"][0]["enum"] == ["trianon", "versailles"]
-    assert {result["kb"] for result in found["results"]} <= set(both)
-    assert all(result["passage"].startswith(f"almanac://{result['kb']}/") for result in found["results"])
-    assert found["versions"].keys() == set(both)
-    assert answer["versions"] == found["versions"]
+    assert {result["kb"] for result in content["results"]} <= set(both)
+    assert all(result["passage"].startswith(f"almanac://{result['kb']}/") for result in content["results"])
+    assert content["versions"].keys() == set(both)
+    assert answer["versions"] == content["versions"]
     assert {source["kb"] for source in answer["sources"]} <= set(both)
     assert (alone["kb"], alone["versions"]) == ("trianon", None)
     assert "2 knowledge bases are published, and the request names none\n→ one of trianon, versailles" in _text(unnamed)
@@ -416,8 +418,8 @@ async def test_documents_and_passages_are_resources(server: KnowledgeServer, mon
                 document["uri"],
             )
         assert UNUSUAL in [document["document_id"] for document in documents]
-        found = (await client.call_tool(SEARCH, {"query": QUESTION})).structured_content
-        assert (await _read(client, found["results"][0]["passage"]))["text"] == found["results"][0]["text"]
+        content = (await client.call_tool(SEARCH, {"query": QUESTION})).structured_content
+        assert (await _read(client, content["results"][0]["passage"]))["text"] == content["results"][0]["text"]
 
 
 @pytest.mark.parametrize(
@@ -446,13 +448,13 @@ async def test_over_http_a_key_is_needed_and_holds_its_owner_to_a_workspace(serv
                 httpx2.AsyncClient(headers={"authorization": f"Bearer {key}"}) as keyed,
                 Client(streamable_http_client(address, http_client=keyed)) as agent,
             ):
-                found = (
+                content = (
                     await agent.call_tool(SEARCH, {"query": "dogs on a lead", "max_results": 50})
                 ).structured_content
                 listed = await _read(agent, "almanac://versailles/sources")
                 seen[key] = (
-                    "lead" in json.dumps(found["results"]),
-                    "dogs" in [one["document_id"] for one in listed["documents"]],
+                    "lead" in json.dumps(content["results"]),
+                    "dogs" in [document["document_id"] for document in listed["documents"]],
                 )
     assert seen == {"key-of-all": (True, True), "key-of-a": (False, False)}
 
@@ -467,9 +469,9 @@ async def test_a_workspace_sees_nothing_of_another(catalog: Catalog) -> None:
         seen = {
             document["document_id"] for document in (await _read(client, "almanac://versailles/sources"))["documents"]
         }
-        found = (await client.call_tool(SEARCH, {"query": "dogs on a lead", "max_results": 50})).structured_content
+        content = (await client.call_tool(SEARCH, {"query": "dogs on a lead", "max_results": 50})).structured_content
         assert seen == {"boats", "children", "garden", UNUSUAL}
-        assert "lead" not in json.dumps(found["results"])
+        assert "lead" not in json.dumps(content["results"])
         for uri in (hidden, passage):
             with pytest.raises(MCPError, match=r"no (document|passage)"):
                 await client.read_resource(uri)
@@ -485,10 +487,10 @@ async def test_a_new_version_is_served_and_told_without_a_restart(
         base.add("maze", "The maze opens at noon.", "a")
         await anyio.to_thread.run_sync(base.publish)
         with anyio.fail_after(10):
-            told = [await anext(aiter(events)) for _ in range(2)]
+            notifications = [await anext(aiter(events)) for _ in range(2)]
         after = (await client.call_tool(SEARCH, {"query": "maze at noon"})).structured_content
         tools = (await client.list_tools()).tools
-    assert {type(event) for event in told} == {ToolsListChanged, ResourcesListChanged}
+    assert {type(event) for event in notifications} == {ToolsListChanged, ResourcesListChanged}
     assert (before["version"], after["version"], after["results"][0]["text"]) == (
         "v0001",
         "v0002",

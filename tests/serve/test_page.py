@@ -42,7 +42,7 @@ from tests.loopback.serving import running
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]  # one worker: what is published is published once
 
 _CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    (program for name in ("chromium", "chromium-browser", "google-chrome") if (program := shutil.which(name))), None
 )
 _SWITCHES = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -171,7 +171,7 @@ def open_page(browser: Browser, address: str, mistral: LoopbackMistral) -> Itera
         contexts.append(browser.new_context(viewport=viewport, **options))
         page = contexts[-1].new_page()
         page.set_default_timeout(_PATIENCE_MS)
-        page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said) else None)
+        page.on("console", lambda message: complaints.append(message.text) if _is_complaint(message) else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: None if request.url.startswith(at) else complaints.append(request.url))
         page.goto(at)
@@ -183,9 +183,9 @@ def open_page(browser: Browser, address: str, mistral: LoopbackMistral) -> Itera
     assert complaints == []
 
 
-def _is_complaint(said: ConsoleMessage) -> bool:
+def _is_complaint(message: ConsoleMessage) -> bool:
     """A failed request is told by Chromium itself; what the page makes of it is tested."""
-    return said.type in ("error", "warning") and "Failed to load resource" not in said.text
+    return message.type in ("error", "warning") and "Failed to load resource" not in message.text
 
 
 def _ask(page: Page, question: str) -> None:
@@ -285,7 +285,7 @@ def test_what_is_set_is_sent_with_each_question(open_page: Open, mistral: Loopba
     body: Any = sent.value.post_data_json
     assert body["options"] == {"mode": "kb-llm", "retrievalK": 2, "temperature": 0.9}
     assert [message["role"] for message in body["history"]] == ["user", "assistant"]
-    assert [asked["temperature"] for asked in mistral.requests if "messages" in asked] == [0.0, 0.9], (
+    assert [request["temperature"] for request in mistral.requests if "messages" in request] == [0.0, 0.9], (
         "the question is rewritten to stand alone, then answered"
     )
 
@@ -302,15 +302,15 @@ def test_closest_passages_are_shown_as_leads_and_what_was_searched_for_is_told(
     open_page: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server's own answer, with fields that depend on how a question is searched."""
-    told = {"chunk_id": "c", "document_id": "d", "relevance": 0.31}
+    fields = {"chunk_id": "c", "document_id": "d", "relevance": 0.31}
     related = [
-        Related(url="https://garden.example/cats", title="חתולים", text="החתולים ישנים ליד המזרקה הגדולה.", **told),
+        Related(url="https://garden.example/cats", title="חתולים", text="החתולים ישנים ליד המזרקה הגדולה.", **fields),
         Related(
             url="javascript:alert(1)",
             title=f"Parrots {_ATTACK}",
             text="x",
             passage=f"Name: {_ATTACK}\nSee: [1](https://evil.example/)",
-            **told,
+            **fields,
         ),
     ]
     ask = PublishedIndex.ask

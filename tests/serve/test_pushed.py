@@ -42,9 +42,9 @@ def _publish(desk: Path) -> dict[str, Any]:
     return report
 
 
-def _push(client: httpx.Client, documents: Any = _NOTES, key: str = "pusher-key", **said: Any) -> httpx.Response:
-    asked = {"kb": "desk", "documents": documents, **said}
-    return client.post("/api/documents", json=asked, headers={"Authorization": f"Bearer {key}"})
+def _push(client: httpx.Client, documents: Any = _NOTES, key: str = "pusher-key", **members: Any) -> httpx.Response:
+    body = {"kb": "desk", "documents": documents, **members}
+    return client.post("/api/documents", json=body, headers={"Authorization": f"Bearer {key}"})
 
 
 def test_what_is_pushed_is_published_by_the_next_run(desk: Path) -> None:
@@ -53,10 +53,10 @@ def test_what_is_pushed_is_published_by_the_next_run(desk: Path) -> None:
         assert (pushed.status_code, pushed.json()["new"], pushed.json()["documents"]) == (200, 2, 2)
         assert _push(client).json()["same"] == 2
         assert _publish(desk)["items"]["added"] == 2
-        asked = client.post(
+        response = client.post(
             "/api/search", json={"query": "when do boats leave"}, headers={"Authorization": "Bearer reader-key"}
         )
-        assert asked.json()["hits"][0]["url"] == "notes#1"
+        assert response.json()["hits"][0]["url"] == "notes#1"
         removed = client.request(
             "DELETE",
             "/api/documents",
@@ -81,10 +81,10 @@ def test_who_may_push_and_what(desk: Path) -> None:
             ([_NOTES[0], {"id": 2, "text": "x" * 600}], "more than 500 bytes"),
             ([{"id": number} for number in range(5)], "more than 4 documents"),
         ]
-        for documents, said in refusals:
+        for documents, finding in refusals:
             refused = _push(client, documents)
             assert refused.status_code == 422
-            assert said in refused.text
+            assert finding in refused.text
         assert _push(client).json()["new"] == 2  # nothing of what was refused was taken
     with serving_of(Catalog(DataDir(desk.parent / "data"), [str(desk)])) as client:
         assert _push(client).status_code == 403

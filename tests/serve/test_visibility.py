@@ -48,30 +48,30 @@ class _Http:
         self._client, self._headers, self.heard = client, {"Authorization": f"Bearer {key}"}, ""
 
     def bases(self) -> set[str]:
-        return {one["kb"] for one in self._get("/api/kbs")["items"]}
+        return {base["kb"] for base in self._get("/api/kbs")["items"]}
 
     def listed(self, kb: str) -> Any:
-        found = self._get("/api/sources", kb=kb)
-        return {one["title"] for one in found["items"]} if "items" in found else REFUSED
+        page = self._get("/api/sources", kb=kb)
+        return {item["title"] for item in page["items"]} if "items" in page else REFUSED
 
     def counted(self, kb: str) -> int:
         return int(self._get("/api/sources", kb=kb, limit="1")["total"])
 
-    def found(self, kb: str | list[str]) -> Any:
-        found = self._post("/api/search", {"query": _QUERY, "k": 50, "kb": kb, "explain": True})
-        return {hit["title"] for hit in found["hits"]} if "hits" in found else REFUSED
+    def search(self, kb: str | list[str]) -> Any:
+        reply = self._post("/api/search", {"query": _QUERY, "k": 50, "kb": kb, "explain": True})
+        return {hit["title"] for hit in reply["hits"]} if "hits" in reply else REFUSED
 
-    def asked(self, kb: str) -> None:
+    def ask(self, kb: str) -> None:
         self._post("/api/chat", {"message": _QUERY, "kb": kb})
         self._post("/search_kb", {"query": _QUERY, "kb": kb})
 
     def _get(self, path: str, **params: str) -> Any:
-        return self._kept(self._client.get(path, params=params, headers=self._headers))
+        return self._remember(self._client.get(path, params=params, headers=self._headers))
 
     def _post(self, path: str, body: Any) -> Any:
-        return self._kept(self._client.post(path, json=body, headers=self._headers))
+        return self._remember(self._client.post(path, json=body, headers=self._headers))
 
-    def _kept(self, response: httpx.Response) -> Any:
+    def _remember(self, response: httpx.Response) -> Any:
         assert response.status_code in (200, 404, 422), response.text
         self.heard += json.dumps(response.json(), ensure_ascii=False)
         return response.json()
@@ -89,32 +89,32 @@ class _Mcp:
             "ask",
             "search",
         }
-        assert by_tool == {one["uri"].split("/")[2] for one in resources["resources"]}
+        assert by_tool == {resource["uri"].split("/")[2] for resource in resources["resources"]}
         offered = [
             tool["inputSchema"]["properties"]["kb"]
             for tool in tools["tools"]
             if "kb" in tool["inputSchema"]["properties"]
         ]
-        assert all(json.dumps(sorted(by_tool)) in json.dumps(one, sort_keys=True) for one in offered)
+        assert all(json.dumps(sorted(by_tool)) in json.dumps(schema, sort_keys=True) for schema in offered)
         return by_tool
 
     def listed(self, kb: str) -> Any:
-        found = self._do(lambda agent: agent.read_resource(f"almanac://{kb}/sources"))
-        return {one["title"] for one in found["documents"]} if "documents" in found else REFUSED
+        page = self._do(lambda agent: agent.read_resource(f"almanac://{kb}/sources"))
+        return {document["title"] for document in page["documents"]} if "documents" in page else REFUSED
 
     def counted(self, kb: str) -> int:
         tools = self._do(lambda agent: agent.list_tools())["tools"]
-        told = next(tool["description"] for tool in tools if tool["name"] == f"search_{kb}_knowledge")
-        number = told.partition("It holds ")[2].partition(" ")[0]
+        description = next(tool["description"] for tool in tools if tool["name"] == f"search_{kb}_knowledge")
+        number = description.partition("It holds ")[2].partition(" ")[0]
         return int(number) if number.isdigit() else 0
 
-    def found(self, kb: str | list[str]) -> Any:
+    def search(self, kb: str | list[str]) -> Any:
         name, more = (f"search_{kb}_knowledge", {}) if isinstance(kb, str) else ("search", {"kb": kb})
-        found = self._do(lambda agent: agent.call_tool(name, {"query": _QUERY, "max_results": 50, **more}))
-        found = found.get("structuredContent") or {}
-        return {one["title"] for one in found["results"]} if "results" in found else REFUSED
+        reply = self._do(lambda agent: agent.call_tool(name, {"query": _QUERY, "max_results": 50, **more}))
+        reply = reply.get("structuredContent") or {}
+        return {item["title"] for item in reply["results"]} if "results" in reply else REFUSED
 
-    def asked(self, kb: str) -> None:
+    def ask(self, kb: str) -> None:
         self._do(lambda agent: agent.call_tool("ask", {"question": _QUERY, "kb": kb}))
 
     def _do(self, work: Any) -> Any:
@@ -124,18 +124,18 @@ class _Mcp:
                 Client(streamable_http_client(self._address, http_client=keyed)) as agent,
             ):
                 try:
-                    found = await work(agent)
+                    reply = await work(agent)
                 except MCPError as error:
                     return {"error": error.error.message}
-                if hasattr(found, "contents"):
-                    (content,) = found.contents
+                if hasattr(reply, "contents"):
+                    (content,) = reply.contents
                     assert isinstance(content, TextResourceContents)
                     return json.loads(content.text)
-                return found.model_dump(mode="json", by_alias=True)
+                return reply.model_dump(mode="json", by_alias=True)
 
-        found = anyio.run(carried_out)
-        self.heard += json.dumps(found, ensure_ascii=False)
-        return found
+        document = anyio.run(carried_out)
+        self.heard += json.dumps(document, ensure_ascii=False)
+        return document
 
 
 @pytest.fixture(scope="module")
@@ -164,12 +164,12 @@ def test_both_doors_show_a_caller_the_same(doors: dict[str, Any], door: str, wor
     for kb in ("notes", "guide", "strict", "nonesuch"):
         expected = seen.get(kb, REFUSED)
         assert (kb, asking.listed(kb)) == (kb, expected)
-        assert (kb, asking.found(kb)) == (kb, expected)
-        asking.asked(kb)
+        assert (kb, asking.search(kb)) == (kb, expected)
+        asking.ask(kb)
         if expected != REFUSED:
             assert asking.counted(kb) == len(expected)
     both = REFUSED if "guide" not in seen else _RED | _BLUE
-    assert asking.found(["notes", "guide"]) == both
+    assert asking.search(["notes", "guide"]) == both
     if workspace:
         hidden = [word for team, words in _WORDS.items() if team != workspace for word in words] + [
             "The guide",
@@ -177,8 +177,8 @@ def test_both_doors_show_a_caller_the_same(doors: dict[str, Any], door: str, wor
             "guide (",
             "guide,",
         ]
-        told = asking.heard.replace("no tool 'search_guide_knowledge'", "")
-        assert [word for word in hidden if word in told] == []
+        heard = asking.heard.replace("no tool 'search_guide_knowledge'", "")
+        assert [word for word in hidden if word in heard] == []
 
 
 @pytest.mark.parametrize("door", ["http", "mcp"])
@@ -186,10 +186,10 @@ def test_a_base_that_is_hidden_is_refused_as_one_that_is_not_there(doors: dict[s
     """Else its name could be guessed."""
     asking = doors[door](_KEYS["red"])
 
-    def said(kb: str) -> str:
+    def hear(kb: str) -> str:
         asking.heard = ""
-        for ask in (asking.listed, asking.found, asking.asked):
+        for ask in (asking.listed, asking.search, asking.ask):
             ask(kb)
         return str(asking.heard).replace(kb, "KB")
 
-    assert said("guide") == said("absent")
+    assert hear("guide") == hear("absent")
