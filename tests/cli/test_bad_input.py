@@ -50,8 +50,8 @@ def _refused(done: Finished, code: int, kind: str, *says: str) -> dict[str, Any]
     error: dict[str, Any] = done.json["error"]
     assert error["kind"] == kind
     assert error["hint"]
-    told = f"{error['where']} {error['message']} {error['hint']}"
-    assert [text for text in says if text not in told] == []
+    message = f"{error['where']} {error['message']} {error['hint']}"
+    assert [text for text in says if text not in message] == []
     assert "Traceback" not in done.stderr
     return error
 
@@ -134,8 +134,8 @@ def test_what_is_mistyped_is_told_with_the_next_step(
     declared = _declare(tmp_path, start_urls=["http://127.0.0.1:9/"])
     given = [{"KB": declared, "FOLDER": str(tmp_path)}.get(argument, argument) for argument in arguments]
     assert run(given) == 2
-    told = capsys.readouterr().err
-    assert says in told and "→" in told
+    printed = capsys.readouterr().err
+    assert says in printed and "→" in printed
 
 
 def test_an_unwritable_data_directory(almanac: Almanac, tmp_path: Path) -> None:

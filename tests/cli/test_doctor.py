@@ -49,8 +49,8 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
     # what commands are forked from would be another one for this port, and costs more than to start this one
     almanac.fresh = True
     done = almanac("doctor", "--json", data=tmp_path / "project" / "data")
-    told = done.json
-    assert (done.code, told["ok"], told["project"]) == (0, True, str(tmp_path / "project"))
+    report = done.json
+    assert (done.code, report["ok"], report["project"]) == (0, True, str(tmp_path / "project"))
     names = [
         "python",
         "packages",
@@ -65,8 +65,8 @@ def test_a_machine_that_runs_these_tests_has_nothing_wrong(tmp_path: Path, alman
         "prefect",
         "port",
     ]
-    assert [check["name"] for check in told["checks"]] == names
-    assert {check["state"] for check in told["checks"]} <= {"ok", "note"}
+    assert [check["name"] for check in report["checks"]] == names
+    assert {check["state"] for check in report["checks"]} <= {"ok", "note"}
     assert list((tmp_path / "project").iterdir()) == [tmp_path / "project" / "knowledge"]
 
 
@@ -79,7 +79,7 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(
         monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{_free_port()}/api")
         (tmp_path / "project" / "knowledge" / "shop.yaml").write_text("name: shop\nsauces: []\n")
         assert run(["doctor", "--data", str(tmp_path / "project" / "knowledge" / "shop.yaml")]) == 7
-    told = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     findings = (
         "shop.yaml is no folder",
         "unknown key; did you mean sources?",
@@ -88,8 +88,8 @@ def test_what_is_wrong_is_told_with_the_way_out_and_ends_with_7(
         "PREFECT_SERVER_API_PORT=N",
     )
     for finding in findings:
-        assert finding in told
-    assert "4 of 12 are wrong" in told
+        assert finding in printed
+    assert "4 of 12 are wrong" in printed
 
 
 def test_packages_that_do_not_fit_are_named_with_the_command_that_mends_them(
@@ -208,9 +208,9 @@ def prefect() -> Iterator[int]:
 def test_a_server_that_answers_is_no_taken_port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefect: int) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_PORT", str(prefect))
     monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{prefect}/api")
-    found = _examined(tmp_path)
-    assert (found["port"].state, found["prefect"].state) == ("ok", "ok")
-    assert f"http://127.0.0.1:{prefect}" in found["port"].found
+    examined = _examined(tmp_path)
+    assert (examined["port"].state, examined["prefect"].state) == ("ok", "ok")
+    assert f"http://127.0.0.1:{prefect}" in examined["port"].found
 
 
 @pytest.mark.parametrize("address", ["no port", "99999999", "0x50"])
@@ -219,8 +219,8 @@ def test_nonsense_in_the_environment_is_a_finding_and_no_crash(
 ) -> None:
     monkeypatch.setenv("PREFECT_SERVER_API_PORT", address)
     monkeypatch.setenv("PREFECT_API_URL", address)
-    found = _examined(tmp_path)
-    assert (found["port"].state, found["prefect"].state) == ("wrong", "wrong")
+    examined = _examined(tmp_path)
+    assert (examined["port"].state, examined["prefect"].state) == ("wrong", "wrong")
     assert run(["server"]) == 2
 
 
@@ -241,8 +241,8 @@ def test_what_cannot_be_looked_at_is_wrong_and_the_rest_is_looked_at(tmp_path: P
     data = DataDir(tmp_path / "project" / "data")
     data.index("shop").mkdir(parents=True)
     (data.index("shop") / "CURRENT").write_bytes(b"\xff\xfe")
-    found = _examined(tmp_path)
-    assert (found["versions"].state, found["data"].state, found["port"].state) == ("wrong", "ok", "ok")
+    examined = _examined(tmp_path)
+    assert (examined["versions"].state, examined["data"].state, examined["port"].state) == ("wrong", "ok", "ok")
     (tmp_path / "project").rename(tmp_path / "moved")
     missing = _examined(tmp_path)["project"]
     assert (missing.state, "no such project folder" in missing.found) == ("wrong", True)
@@ -278,11 +278,11 @@ def test_what_declared_sources_need_is_looked_at(tmp_path: Path, monkeypatch: py
         "{name: h, kind: rows, from: 'own:rows', id: id}",
         "{name: i, kind: files, glob: '*.md', git: {url: 'https://host/x'}}",
     ]
-    (knowledge / "kb.yaml").write_text("name: kb\nsources:\n" + "".join(f"  - {one}\n" for one in fine))
+    (knowledge / "kb.yaml").write_text("name: kb\nsources:\n" + "".join(f"  - {source}\n" for source in fine))
     assert _examined(tmp_path)["sources"] == checks.Check(
         "sources", "ok", "what they need is here: command, files, rows, sql"
     )
-    (knowledge / "kb.yaml").write_text("name: kb\nsources:\n" + "".join(f"  - {one}\n" for one in sources + fine))
+    (knowledge / "kb.yaml").write_text("name: kb\nsources:\n" + "".join(f"  - {source}\n" for source in sources + fine))
     check = _examined(tmp_path)["sources"]
     findings = (
         "a of kb: no-such-program",

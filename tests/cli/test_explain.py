@@ -13,7 +13,7 @@ from almanac.schemas.reports import ItemCounts, Outcome, VersionRow
 from almanac.schemas.results import Answer
 
 
-def _said(capsys: pytest.CaptureFixture[str], *arguments: str, ends_with: int = 0) -> str:
+def _run_explain(capsys: pytest.CaptureFixture[str], *arguments: str, ends_with: int = 0) -> str:
     assert run(["explain", *arguments]) == ends_with
     return "".join(capsys.readouterr())
 
@@ -24,7 +24,7 @@ def test_what_reports_count_is_explained() -> None:
     assert {*PageCounts.model_fields, *ItemCounts.model_fields, *states} - {"in_"} <= known
     ends = {*get_args(Outcome), *get_args(Answer.model_fields["pathway"].annotation)}
     checks = {key for key in Gate.model_fields if key.startswith(("max_", "min_"))}
-    assert {one.replace("_", " ") for one in ends | checks} <= known
+    assert {name.replace("_", " ") for name in ends | checks} <= known
 
 
 def test_no_name_stands_for_two_words() -> None:
@@ -37,20 +37,20 @@ def test_a_word_takes_a_few_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, word: object
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = _said(capsys, *str(getattr(word, "name", "")).split()).splitlines()
+    lines = _run_explain(capsys, *str(getattr(word, "name", "")).split()).splitlines()
     assert 4 <= len(lines) <= 8
     assert max(map(len, lines)) <= 80
 
 
 def test_words_are_found_by_their_names_in_json_and_in_the_plural(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _said(capsys, "quarantined").startswith("rejected (quarantined, rejects in JSON)\n")
-    assert _said(capsys, "Segments") == _said(capsys, "segment")
+    assert _run_explain(capsys, "quarantined").startswith("rejected (quarantined, rejects in JSON)\n")
+    assert _run_explain(capsys, "Segments") == _run_explain(capsys, "segment")
     explain(["gone"], as_json=True)
     assert json.loads(capsys.readouterr().out)["name"] == "gone"
     explain(as_json=True)
-    assert {one["name"] for one in json.loads(capsys.readouterr().out)["words"]} >= {"gone", "kept", "gate"}
+    assert {word["name"] for word in json.loads(capsys.readouterr().out)["words"]} >= {"gone", "kept", "gate"}
 
 
 def test_a_word_that_is_none_says_which_is_close(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "did you mean vanished" in _said(capsys, "vanishd", ends_with=2)
-    assert "promote" in _said(capsys)
+    assert "did you mean vanished" in _run_explain(capsys, "vanishd", ends_with=2)
+    assert "promote" in _run_explain(capsys)

@@ -36,8 +36,8 @@ _DETAIL = (
 )
 
 
-def _ld(*things: dict[str, Any], of: str = "") -> str:
-    return f"<html lang='en'><script type='application/ld+json'>{json.dumps(things)}</script><h1>{of}</h1>{_RAIN}"
+def _ld(*things: dict[str, Any], heading: str = "") -> str:
+    return f"<html lang='en'><script type='application/ld+json'>{json.dumps(things)}</script><h1>{heading}</h1>{_RAIN}"
 
 
 _SITE = {"@type": "WebSite", "name": "Shop"}
@@ -45,13 +45,13 @@ _PRODUCT = {"@type": ["Product"], "name": "Kettle", "sku": "0012", "offers": {"p
 _PAGES = {
     "/lampen": _LISTING,
     **{f"/p/{number}": _DETAIL.replace("{0}", str(number)) for number in range(1, 5)},
-    "/shop/kettle": _ld(_SITE, _PRODUCT, of="Kettle"),
+    "/shop/kettle": _ld(_SITE, _PRODUCT, heading="Kettle"),
     "/faq": _ld({"@type": "FAQPage", "mainEntity": [
         {"@type": "Question", "name": f"Can I: {what}?", "acceptedAnswer": {"text": "<p>Yes.</p>"}}
         for what in ("swim", "row")
     ]}),
     "/news/flood.html": _ld({"@type": "NewsArticle", "headline": "Flood", "datePublished": "2024-05-03T08:00:00Z",
-                             "author": [{"@type": "Person", "name": "Ann"}]}, of="Flood"),
+                             "author": [{"@type": "Person", "name": "Ann"}]}, heading="Flood"),
     "/manual/index.html": f"<h1>Manual</h1>{_RAIN}<a href='a.html'>A</a><a href='b.pdf'>B</a><a href='/'>home</a>",
     "/app": "<div id='root'></div><noscript>Turn on JavaScript</noscript><script src='/app.js'></script>",
     "/drawn": "<div id='root'></div><script>window.tours = [{n: 'A', d: 1}, {n: 'B', d: 2}, {n: 'C', d: 3}]</script>",
@@ -90,22 +90,24 @@ def propose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Propose:
     or file.
     """
 
-    def said(*arguments: str) -> Any:
+    def run_json(*arguments: str) -> Any:
         assert run([*arguments, "--json"]) == 0, capsys.readouterr()
         return json.loads(capsys.readouterr().out)
 
     def declare(origin: str) -> dict[str, Any]:
-        said("init", "kb", "--folder", str(tmp_path), "--from", origin, "--allow-private")
+        run_json("init", "kb", "--folder", str(tmp_path), "--from", origin, "--allow-private")
         declared = str(tmp_path / "kb.yaml")
-        assert said("validate", declared)["ok"]
-        shown = {} if Path(origin).is_dir() else said("test-url", declared, origin)
+        assert run_json("validate", declared)["ok"]
+        shown = {} if Path(origin).is_dir() else run_json("test-url", declared, origin)
         assert not shown.get("rejects")
         declaration = load_declaration(declared, env="")
         (tmp_path / "kb.yaml").rename(tmp_path / "last.yaml")
         return {
             "declaration": declaration,
             "keys": declaration.sources[0].model_dump(by_alias=True, exclude_unset=True),
-            "items": [{name: one["value"] for name, one in item["fields"].items()} for item in shown.get("items", [])],
+            "items": [
+                {name: field["value"] for name, field in item["fields"].items()} for item in shown.get("items", [])
+            ],
             "shown": shown,
             "text": (tmp_path / "last.yaml").read_text(encoding="utf-8"),
         }
@@ -114,16 +116,16 @@ def propose(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Propose:
 
 
 def test_cards_are_a_listing_and_the_page_behind_one_is_looked_at(site: str, propose: Propose) -> None:
-    found = propose(f"{site}/lampen")
-    keys = found["keys"]
+    proposal = propose(f"{site}/lampen")
+    keys = proposal["keys"]
     assert (keys["listing"]["match"], keys["match"]) == (r"/lampen(\?|$)", r"/p/\d+$")
     assert (keys["listing"]["each"], keys["listing"]["link"]) == ({"css": "li.item"}, {"css": "h3 a", "attr": "href"})
     assert keys["pagination"] == {"parameter": "page"}
     assert list(keys["fields"]) == ["name", "price", "hohe", "description"]
-    assert (found["declaration"].language, keys["yields"]) == ("de-AT", "records")
-    assert found["declaration"].title == 'Lampen: "alle" # ${NAME} {x}'
-    assert found["items"][0] == {"price": {"amount": "19.50", "currency": "€"}, "image": f"{site}/i/1.jpg"}
-    assert "# 4 cards with links" in found["text"]
+    assert (proposal["declaration"].language, keys["yields"]) == ("de-AT", "records")
+    assert proposal["declaration"].title == 'Lampen: "alle" # ${NAME} {x}'
+    assert proposal["items"][0] == {"price": {"amount": "19.50", "currency": "€"}, "image": f"{site}/i/1.jpg"}
+    assert "# 4 cards with links" in proposal["text"]
 
 
 def test_a_page_of_one_heading_and_a_price_is_a_record(site: str, propose: Propose) -> None:
@@ -133,24 +135,24 @@ def test_a_page_of_one_heading_and_a_price_is_a_record(site: str, propose: Propo
 
 
 def test_what_a_page_describes_is_its_record(site: str, propose: Propose) -> None:
-    found = propose(f"{site}/shop/kettle")
-    assert (found["keys"]["match"], found["keys"]["yields"]) == ("/shop/[^/?&]+$", "records")
-    [item] = found["items"]
+    proposal = propose(f"{site}/shop/kettle")
+    assert (proposal["keys"]["match"], proposal["keys"]["yields"]) == ("/shop/[^/?&]+$", "records")
+    [item] = proposal["items"]
     assert (item["name"], item["sku"]) == ("Kettle", "0012")
     assert item["price"] == {"amount": "12.50", "currency": "EUR"}
-    assert "# json-ld with 1 Product" in found["text"]
+    assert "# json-ld with 1 Product" in proposal["text"]
 
 
 def test_questions_are_records_each(site: str, propose: Propose) -> None:
-    found = propose(f"{site}/faq")
-    assert found["keys"]["each"] == {"json": "[?\"@type\"=='Question']", "from": "json-ld"}
-    assert found["items"] == [{"name": f"Can I: {what}?", "answer": "Yes."} for what in ("swim", "row")]
+    proposal = propose(f"{site}/faq")
+    assert proposal["keys"]["each"] == {"json": "[?\"@type\"=='Question']", "from": "json-ld"}
+    assert proposal["items"] == [{"name": f"Can I: {what}?", "answer": "Yes."} for what in ("swim", "row")]
 
 
 def test_an_article_is_a_document_with_what_is_said_of_it(site: str, propose: Propose) -> None:
-    found = propose(f"{site}/news/flood.html")
-    assert found["keys"]["yields"] == "documents"
-    assert found["items"] == [{"date_published": "2024-05-03T08:00:00+00:00", "author": ["Ann"]}]
+    proposal = propose(f"{site}/news/flood.html")
+    assert proposal["keys"]["yields"] == "documents"
+    assert proposal["items"] == [{"date_published": "2024-05-03T08:00:00+00:00", "author": ["Ann"]}]
 
 
 def test_a_text_is_a_document_with_what_it_leads_to(site: str, propose: Propose) -> None:
@@ -168,10 +170,10 @@ def test_what_scripts_draw_is_read_from_their_data_or_remarked(site: str, propos
 
 
 def test_an_api_is_read_by_its_keys(site: str, propose: Propose) -> None:
-    found = propose(f"{site}/api?page=1")
-    keys = found["keys"]
+    proposal = propose(f"{site}/api?page=1")
+    keys = proposal["keys"]
     assert (keys["each"], keys["id"], keys["pagination"]) == ({"json": "rows[]"}, "{id}", {"json": "meta.next"})
-    assert found["items"][1] == {"id": 1, "name": "N1", "by": "A", "tags": ["x"]}
+    assert proposal["items"][1] == {"id": 1, "name": "N1", "by": "A", "tags": ["x"]}
 
 
 def test_a_feed_names_the_documents(site: str, propose: Propose) -> None:
@@ -183,9 +185,9 @@ def test_what_only_a_person_can_decide_is_a_remark(loopback_site: Site, propose:
     czech = "Příliš žluťoučký kůň úpěl ďábelské ódy, a potom šel domů spát, protože byl unavený a měl hlad."
     links = "".join(f"<link rel=alternate hreflang={tag} href=/{tag}>" for tag in ("en", "de"))
     loopback_site.page("/cs", f"<html>{links}<h1>Kůň</h1><p>{czech}</p>".encode("cp1250"), content_type="text/html")
-    found = propose(f"{loopback_site.base}/cs")
-    assert (found["declaration"].language, "encoding" in found["keys"]) == ("cs", False)
-    assert "# encoding: cp1250" in found["text"] and "en, de (hreflang)" in found["text"]
+    proposal = propose(f"{loopback_site.base}/cs")
+    assert (proposal["declaration"].language, "encoding" in proposal["keys"]) == ("cs", False)
+    assert "# encoding: cp1250" in proposal["text"] and "en, de (hreflang)" in proposal["text"]
 
 
 def test_cards_without_pages_of_their_own_are_items(loopback_site: Site, propose: Propose) -> None:
@@ -202,17 +204,17 @@ def test_rows_of_files_have_the_names_of_their_columns(tmp_path: Path, propose: 
     table.parent.mkdir()
     rows = [("Nr", "Größe", "שם", "Preis"), *((f"00{n}", "3", "א", f"{n}.249,00 €") for n in range(1, 5))]
     table.write_text("\n".join(";".join(row) for row in rows), encoding="utf-8")
-    found = propose(str(table))
-    assert found["items"][0] == {
+    proposal = propose(str(table))
+    assert proposal["items"][0] == {
         "nr": "001", "grosse": 3, "field_3": "א", "preis": {"amount": "1249.00", "currency": "€"}
     }  # fmt: skip
-    assert (found["keys"]["id"], found["keys"]["fields"]["grosse"]["label"]) == ("{nr}", "Größe")
+    assert (proposal["keys"]["id"], proposal["keys"]["fields"]["grosse"]["label"]) == ("{nr}", "Größe")
     (table.parent / "note.md").write_text("# A note\n\nSome text.", encoding="utf-8")
     (table.parent / "broken.pdf").write_bytes(b"%PDF-1.7 and no more")
     (table.parent / "odd.json").write_text("[1, 2]")
-    found = propose(str(table.parent))
-    assert [source.name for source in found["declaration"].sources] == ["pdf", "md", "csv"]
-    assert "broken.pdf cannot be read" in found["text"] and "odd.json: no rows with values" in found["text"]
+    proposal = propose(str(table.parent))
+    assert [source.name for source in proposal["declaration"].sources] == ["pdf", "md", "csv"]
+    assert "broken.pdf cannot be read" in proposal["text"] and "odd.json: no rows with values" in proposal["text"]
 
 
 @pytest.mark.parametrize(

@@ -257,8 +257,8 @@ def test_a_mistyped_data_directory_is_refused_and_not_made(
 ) -> None:
     mistyped = tmp_path / "daat" / "here"
     done = almanac(arguments[0], kb, *arguments[1:], "--json", data=mistyped)
-    told = f"{done.json['error']['where']} {done.json['error']['hint']}"
-    assert (done.code, str(mistyped) in told, mistyped.parent.exists()) == (2, True, False)
+    message = f"{done.json['error']['where']} {done.json['error']['hint']}"
+    assert (done.code, str(mistyped) in message, mistyped.parent.exists()) == (2, True, False)
 
 
 @pytest.mark.parametrize("arguments", [["prune"], ["compact"], ["forget", "http://shop/1"]])

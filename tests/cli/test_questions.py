@@ -16,8 +16,10 @@ def answering(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Any:
     declaration.write_text("name: kb\nsources: [{name: s, kind: files, glob: '*.md'}]\n")
     monkeypatch.setattr("almanac.query.published.resolve_version", lambda *_: "v0001")
 
-    def gives(found: Answer | SearchResult) -> str:
-        monkeypatch.setattr(PublishedIndex, "ask" if isinstance(found, Answer) else "search", lambda *_, **__: found)
+    def gives(outcome: Answer | SearchResult) -> str:
+        monkeypatch.setattr(
+            PublishedIndex, "ask" if isinstance(outcome, Answer) else "search", lambda *_, **__: outcome
+        )
         return str(declaration)
 
     return gives
@@ -44,7 +46,7 @@ def test_a_refusal_shows_the_closest_passages_as_such(answering: Any, capsys: py
         ),
         Related(chunk_id="c", document_id="d", url="c.md", title="Cats", text="Cats sleep."),
     ]
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "kb": "kb",
         "version": "v0001",
         "answered": False,
@@ -53,7 +55,7 @@ def test_a_refusal_shows_the_closest_passages_as_such(answering: Any, capsys: py
         "citation": None,
         "sources": [],
     }
-    ask(answering(Answer(**told, related=related, searched="boats to bangkok")), "Boats to Bangok?")
+    ask(answering(Answer(**fields, related=related, searched="boats to bangkok")), "Boats to Bangok?")
     lines = capsys.readouterr().out.splitlines()
     assert lines[:3] == [
         "I don't know.",

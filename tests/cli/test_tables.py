@@ -15,10 +15,10 @@ def test_no_word_of_a_table_is_broken(
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
     print_table("products", _COLUMNS, [_ROW])
-    said = capsys.readouterr().out
-    words = said.split()
+    printed = capsys.readouterr().out
+    words = printed.split()
     assert [word for cell in (*_COLUMNS, *map(str, _ROW)) for word in cell.split() if word not in words] == []
-    assert max(map(len, said.splitlines())) <= max(int(width), 80)
+    assert max(map(len, printed.splitlines())) <= max(int(width), 80)
 
 
 def test_what_is_longer_than_a_column_is_there_to_the_last_letter(
@@ -37,6 +37,6 @@ def test_a_title_is_on_one_line_however_narrow_its_table_is(
     monkeypatch.setenv("COLUMNS", "80")
     title = "Gate refused, and nothing is live; a first version compares with nothing"
     print_table(title, ("a", "b"), [(1, 2)])
-    said, *rows = capsys.readouterr().out.splitlines()
-    assert said == title
+    title_line, *rows = capsys.readouterr().out.splitlines()
+    assert title_line == title
     assert [row.replace("─", "").split() for row in rows] == [["a", "b"], [], ["1", "2"]]
