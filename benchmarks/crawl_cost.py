@@ -152,7 +152,7 @@ def _almanac(arguments: argparse.Namespace) -> None:
 
     batches = stage_pages(run, (pages,)) if is_worth_sharing(run, (pages,)) else None
     do_all(map_batch, run, batches)
-    _report(pages.counts.fetched, map_pages(run, (pages,), batches=batches).found)
+    _report(pages.counts.fetched, map_pages(run, (pages,), batches=batches).extracted)
 
 
 def _serve(arguments: argparse.Namespace) -> None:

@@ -46,15 +46,15 @@ def show_summary(report: RunReport) -> None:
     """The run's counters, the gate's checks, the pages that did not arrive, those whose text may be lost, and the
     duplicates, each as a table.
     """
-    kb, of, sources = report.kb, f"run {report.run_id} of {report.kb}", report.sources
-    _table(kb, "summary", as_records(_COUNTERS, tables.summary_rows(report)), f"Summary of {of}")
+    kb, run_name, sources = report.kb, f"run {report.run_id} of {report.kb}", report.sources
+    _table(kb, "summary", as_records(_COUNTERS, tables.summary_rows(report)), f"Summary of {run_name}")
     if report.gate is not None:
         title = tables.gate_title(report.gate, report.previous)
-        _table(kb, "gate", as_records(tables.GATE_COLUMNS, tables.gate_rows(report.gate)), f"{title} ({of})")
-    much = "".join(f"; {one}" for one in tables.much_left_out(sources))
+        _table(kb, "gate", as_records(tables.GATE_COLUMNS, tables.gate_rows(report.gate)), f"{title} ({run_name})")
+    much = "".join(f"; {sentence}" for sentence in tables.much_left_out(sources))
     duplicates, dropped = tables.duplicate_rows(report), report.items.deduplicated
     shown = f"the first {len(duplicates)} of {dropped}" if dropped > len(duplicates) else "all"
-    for what, columns, rows, said in (
+    for what, columns, rows, description in (
         (
             "missing pages",
             tables.LOST_COLUMNS,
@@ -93,7 +93,7 @@ def show_summary(report: RunReport) -> None:
         ),
     ):
         if rows:
-            _table(kb, what, as_records(columns, rows), f"{said} ({of})")
+            _table(kb, what, as_records(columns, rows), f"{description} ({run_name})")
 
 
 def show_run(ledger: Ledger, report: RunReport) -> None:
@@ -101,12 +101,12 @@ def show_run(ledger: Ledger, report: RunReport) -> None:
     run = ledger.run
     show_summary(report)
     _show_validation_page(report)
-    if report.recall is not None and (asked := report.version or report.previous) is not None:
+    if report.recall is not None and (version := report.version or report.previous) is not None:
         rows = tables.retrieval_rows(report.recall, ledger.live_recall, run.declaration.retrieve.k)
-        found = as_records(("golden questions", asked, "live"), rows)
-        _table(run.kb, "retrieval", found, f"What {asked} finds of its golden questions")
+        table_rows = as_records(("golden questions", version, "live"), rows)
+        _table(run.kb, "retrieval", table_rows, f"What {version} finds of its golden questions")
         if missed := [{"question": question} for question in report.recall.missed]:
-            _table(run.kb, "missed questions", missed, f"Golden questions without their answer in {asked}")
+            _table(run.kb, "missed questions", missed, f"Golden questions without their answer in {version}")
     if report.version is None:
         return
     _show_version(run, report, report.version)
@@ -148,11 +148,11 @@ def _show_version(run: Run, report: RunReport, version: str) -> None:
 def _show_history(run: Run) -> None:
     """The versions as a chart and as a table."""
     if history := history_of(run.data, run.kb):
-        chart = as_data_uri(draw_bars([one.version for one in history], history_panels(history)))
+        chart = as_data_uri(draw_bars([made.version for made in history], history_panels(history)))
         rows = [COLUMNS, ["---"] * 3 + ["---:"] * (len(COLUMNS) - 3), *history_rows(history)]
         table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-        said = f"{run.kb} from version to version"
-        _markdown(run.kb, "history", f"![{run.kb} over its versions]({chart})\n\n{table}\n", said)
+        description = f"{run.kb} from version to version"
+        _markdown(run.kb, "history", f"![{run.kb} over its versions]({chart})\n\n{table}\n", description)
 
 
 def _table(kb: str, what: str, rows: list[dict[str, Any]], description: str) -> None:

@@ -51,8 +51,8 @@ def note_absence(error: BaseException) -> None:
     """Notes that a request got no answer."""
     if not _absence.is_on:
         logging.raiseExceptions = False  # else Prefect would print about each batch of logs that it cannot send
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
-        _log.warning("Prefect does not answer: the run goes on without it", error=said)
+        message = f"{type(error).__name__}: {error}".rstrip(": ")
+        _log.warning("Prefect does not answer: the run goes on without it", error=message)
     _absence.until, _absence.is_on = time.monotonic() + _absence.pause_s, True
     _absence.pause_s *= 2
 

@@ -31,7 +31,7 @@ from almanac.core.logs import get_logger
 from almanac.core.machine import machine_id
 
 TAG = "command line"
-_KEPT = 50  # runs of the command line that have ended; reports and versions are the record
+_KEPT_RUNS = 50  # runs of the command line that have ended; reports and versions are the record
 _PAGE = 200
 _PROCESS = "almanac.process"  # a label: machine, process id, and when the process started
 _SOON_S = 86_400.0  # a process of another machine, or of one that has restarted since, counts as alive for so long
@@ -68,8 +68,10 @@ def mark_dead_runs(work_pool: str | None = None) -> None:
             dead += [run for run in runs if not _has_process(run)]
         for run in dead:
             is_cancelled = run.state is not None and run.state.type == StateType.CANCELLING
-            said = "Its process has ended without a word: it was killed, or the machine went down."
-            state: State[Any] = Cancelled(message="Its process has ended.") if is_cancelled else Crashed(message=said)
+            message = "Its process has ended without a word: it was killed, or the machine went down."
+            state: State[Any] = (
+                Cancelled(message="Its process has ended.") if is_cancelled else Crashed(message=message)
+            )
             client.set_flow_run_state(run.id, state, force=True)
             _log.warning("a run without a process is marked as crashed", run=run.name)
 
@@ -79,7 +81,7 @@ def forget_old_commands() -> None:
     with get_client(sync_client=True) as client:
         ended = FlowRunFilter(state=_ENDED, tags=_COMMANDS)
         for run in client.read_flow_runs(
-            flow_run_filter=ended, sort=FlowRunSort.END_TIME_DESC, offset=_KEPT, limit=_PAGE
+            flow_run_filter=ended, sort=FlowRunSort.END_TIME_DESC, offset=_KEPT_RUNS, limit=_PAGE
         ):
             shown = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
             for artifact in client.read_artifacts(artifact_filter=shown, limit=_PAGE):

@@ -165,9 +165,9 @@ class _Cluster:
             raise self._lost(error) from error
 
     def _lost(self, error: BaseException) -> OperationalError:
-        told = next(iter(str(error).splitlines()), "") or type(error).__name__
+        message = next(iter(str(error).splitlines()), "") or type(error).__name__
         hint = f"look after the scheduler, or start another, and its workers, which end with it; {AGAIN}"
-        return OperationalError(f"the Dask cluster does not answer: {told}", where=self._address, hint=hint)
+        return OperationalError(f"the Dask cluster does not answer: {message}", where=self._address, hint=hint)
 
 
 def _resources(step: Step, run: Run, workers: list[dict[str, Any]]) -> dict[str, int] | None:

@@ -32,14 +32,14 @@ def state_of(report: RunReport) -> State[Any]:
     """A completed or failed state, named for the outcome. Its message gives version and counts, or the reasons against
     publishing.
     """
-    name, message, told = (
+    name, message, report_fields = (
         report.outcome.replace("_", " ").capitalize(),
         describe_run(report),
         report.model_dump(by_alias=True),
     )
     if report.outcome in NOT_FINE:
-        return Failed(name=name, message=message, data=VerdictFailure(message, told))
-    return Completed(name=name, message=message, data=told)
+        return Failed(name=name, message=message, data=VerdictFailure(message, report_fields))
+    return Completed(name=name, message=message, data=report_fields)
 
 
 def state_of_error(error: AlmanacError) -> State[Any]:

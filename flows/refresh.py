@@ -218,10 +218,10 @@ def _take_steps(ledger: Ledger, lease: Lease, workers: FanOut | None, *, go_live
     """The tasks in their order, and where a run ends early."""
     run, stage, show = ledger.run, ledger.stage, partial(show_progress, ledger.run.kb)
     known, pages = begin_survey(ledger), tuple[Pages, ...]()
-    with stage("crawl"), crawls_ahead(run, known) as ahead:
+    with stage("crawl"), crawls_ahead(run, known) as crawls:
         for source in run.declaration.sources:
             with show(f"crawl {source.name}") as on_page:
-                pages += (acquire(run, source, known, ahead.beside(source, on_page), ahead.take),)
+                pages += (acquire(run, source, known, crawls.on_progress_of(source, on_page), crawls.take),)
     live = find_live(run)  # after the crawl, which may have taken hours
     surveyed = confirmed(ledger, pages, live)
     if surveyed is None:

@@ -61,7 +61,7 @@ def acquire(
             _require_pages(run, source, outcome)
         _log_losses(run, outcome)
     fingerprint = raw.index(outcome.crawl).fingerprint
-    not_fetched = sum(one.known_urls_not_fetched for one in outcome.limits_reached)
+    not_fetched = sum(limit.known_urls_not_fetched for limit in outcome.limits_reached)
     return Pages(
         source.name,
         outcome.crawl,
@@ -89,7 +89,7 @@ def read_outcomes(run: Run, mapped: Iterable[MappedSource] = ()) -> list[CrawlOu
     """
     paths = [_outcome_file(run, source) for source in run.declaration.sources]
     outcomes = [CrawlOutcome.model_validate_json(path.read_bytes()) for path in paths if path.is_file()]
-    texts = {one.source: dict(one.texts) for one in mapped}
+    texts = {mapped_source.source: dict(mapped_source.texts) for mapped_source in mapped}
     return [outcome.model_copy(update=texts.get(outcome.source, {})) for outcome in outcomes]
 
 
@@ -197,13 +197,13 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         )
     if outcome.nofollow:
         log.info("pages ask that their links are not followed", **where, pages=outcome.nofollow)
-    for one in outcome.unknown_urls:
-        shown = f"the page of {one.shows}" if one.shows else "a page"
+    for unknown_url in outcome.unknown_urls:
+        shown = f"the page of {unknown_url.shows}" if unknown_url.shows else "a page"
         log.warning(
             f"the site answers a made-up URL with {shown}; those that show the same are gone",
             **where,
-            url=one.url,
-            gone=one.pages,
+            url=unknown_url.url,
+            gone=unknown_url.pages,
         )
     if outside := [failure for failure in outcome.failures if failure.reason == "outside_root"]:
         log.warning(
@@ -217,7 +217,7 @@ def _log_losses(run: Run, outcome: CrawlOutcome) -> None:
         log.info(
             "pages lead to files that are not fetched",
             **where,
-            **{one.type: one.documents for one in outcome.not_fetched},
+            **{not_fetched.type: not_fetched.documents for not_fetched in outcome.not_fetched},
         )
     if outcome.beyond_depth:
         log.info("links lead beyond the declared depth", **where, links=outcome.beyond_depth)

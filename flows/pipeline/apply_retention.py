@@ -101,14 +101,14 @@ def _bodies_of_versions(index_dir: Path) -> set[str] | None:
 
 def _item_tables(index_dir: Path) -> Iterator[TablePart]:
     """The tables of items of all versions, each once, without the rows that every version of it has deleted."""
-    found: dict[Path, TablePart] = {}
+    parts: dict[Path, TablePart] = {}
     for version in version_names(index_dir):
         for part in _item_tables_of(index_dir, version):
-            before = found.get(part.path)
-            found[part.path] = (
+            before = parts.get(part.path)
+            parts[part.path] = (
                 part if before is None else replace(part, without=np.intersect1d(part.without, before.without))
             )
-    yield from found.values()
+    yield from parts.values()
 
 
 def _item_tables_of(index_dir: Path, version: str) -> list[TablePart]:

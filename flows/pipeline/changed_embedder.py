@@ -68,14 +68,18 @@ def try_embedder(
     if not most or not golden:
         return change, None
     of_live = VectorStore(run.data.vectors, live.manifest.embedder)
-    kept: _EmbedQueries | None = known_questions(of_live, live.manifest.embedder.query_prompt)
+    embed_known: _EmbedQueries | None = known_questions(of_live, live.manifest.embedder.query_prompt)
     try:
-        hits = _found(run, live, golden, kept)
+        hits = _find_live_hits(run, live, golden, embed_known)
     except UnknownQuestions:
-        kept, hits = None, _found(run, live, golden, None)
+        embed_known, hits = None, _find_live_hits(run, live, golden, None)
     chosen = _chosen(batches_of(tables.chunks), golden, hits, most)
-    asked = [one for one, found in zip(golden, hits, strict=True) if _can_be_asked(one, found, chosen)]
-    if not any(one.is_answerable for one in asked):
+    questions = [
+        question
+        for question, question_hits in zip(golden, hits, strict=True)
+        if _can_be_asked(question, question_hits, chosen)
+    ]
+    if not any(question.is_answerable for question in questions):
         why = f"no answer of a golden question is in a sample of {most:,} chunks; --sample N takes more"
         return change.model_copy(update={"unmeasured": why}), None
 
@@ -91,17 +95,17 @@ def try_embedder(
     for number in range(staged.checkpoints):
         embed_checkpoint(texts, number, run.model(), new.store)
     ask = kept_questions(new.store, run.model, run.embedder.query_prompt)
-    recall, was = new.recall(derive(new.chunks, run.embed), ask, asked), None
-    if kept is not None:
+    recall, was = new.recall(derive(new.chunks, run.embed), ask, questions), None
+    if embed_known is not None:
         old = _Sample(run, live, run.staging / "before", live.manifest.embedder)
         old.fill({name: live.tables.batches_of(name) for name in paths}, chosen)
         for folder, sealed in live.tables.readable_folders():
             restore_vectors(old.store, keys_in(old.chunks), folder, sealed)
-        was = old.recall(live.manifest.derived, kept, asked)
-    told = {"sampled": new.size, "left_out": len(golden) - len(asked), "recall": recall, "live_recall": was}
+        was = old.recall(live.manifest.derived, embed_known, questions)
+    figures = {"sampled": new.size, "left_out": len(golden) - len(questions), "recall": recall, "live_recall": was}
     path = _written(run.staging / "recall.json", recall)
     live_path = None if was is None else _written(run.staging / "recall-live.json", was)
-    return change.model_copy(update=told), Measured(path, live_path)
+    return change.model_copy(update=figures), Measured(path, live_path)
 
 
 def _texts(staged: Path) -> list[str]:
@@ -113,13 +117,15 @@ def _written(path: Path, recall: Recall) -> Path:
     return path
 
 
-def _found(run: Run, live: Live, golden: Sequence[Golden], kept: _EmbedQueries | None) -> list[list[Hit]]:
+def _find_live_hits(
+    run: Run, live: Live, golden: Sequence[Golden], embed_known: _EmbedQueries | None
+) -> list[list[Hit]]:
     """The live version's first hits of each question. Without vectors of the questions, it is asked by their words
     alone; one that is damaged finds nothing.
     """
     size = live.manifest.embedder.dimension
-    embed = kept or (lambda texts: np.full((len(texts), size), size**-0.5, dtype=np.float32))
-    requests = requests_for(run.declaration, embed, golden, k=_DEPTH, mode=None if kept else "lexical")
+    embed = embed_known or (lambda texts: np.full((len(texts), size), size**-0.5, dtype=np.float32))
+    requests = requests_for(run.declaration, embed, golden, k=_DEPTH, mode=None if embed_known else "lexical")
     try:
         with OpenVersion(run.index_dir, live.manifest.version) as opened:
             retriever = Retriever(run.declaration, opened, embed)
@@ -138,16 +144,18 @@ def _chosen(chunks: Batches, golden: Sequence[Golden], hits: Sequence[list[Hit]]
         ids = batch.column("document_id").to_pylist()
         sizes.update(ids)
         urls.update(zip(ids, batch.column("url").to_pylist(), strict=True))
-    ids = frozenset[str]().union(*(one.document_ids for one in golden))
-    wanted = frozenset[str]().union(*(one.urls for one in golden))
-    expected = (one for one, url in urls.items() if one in ids or not wanted.isdisjoint(_names_of(url)))
-    found = (hit.document_id for rank in zip_longest(*hits) for hit in rank if hit is not None)
+    ids = frozenset[str]().union(*(question.document_ids for question in golden))
+    wanted = frozenset[str]().union(*(question.urls for question in golden))
+    expected = (
+        document_id for document_id, url in urls.items() if document_id in ids or not wanted.isdisjoint(_names_of(url))
+    )
+    hit_ids = (hit.document_id for rank in zip_longest(*hits) for hit in rank if hit is not None)
     others = list(urls)[:: max(1, sum(sizes.values()) // most)]
     chosen: dict[str, str] = {}
-    for one in chain(expected, found, others):
-        if one in urls and one not in chosen and sizes[one] <= most:
-            chosen[one] = urls[one]
-            most -= sizes[one]
+    for document_id in chain(expected, hit_ids, others):
+        if document_id in urls and document_id not in chosen and sizes[document_id] <= most:
+            chosen[document_id] = urls[document_id]
+            most -= sizes[document_id]
     return chosen
 
 
@@ -155,11 +163,11 @@ def _names_of(url: str) -> tuple[str, str]:
     return unquote(url), unquote(url.partition("#")[0])
 
 
-def _can_be_asked(golden: Golden, found: Sequence[Hit], chosen: Mapping[str, str]) -> bool:
+def _can_be_asked(golden: Golden, hits: Sequence[Hit], chosen: Mapping[str, str]) -> bool:
     """Whether nothing answers the question, or its answer is in the sample."""
     if golden.document_ids or golden.urls:
         return any(golden.is_from(*item) for item in chosen.items())
-    return not golden.parts or any(hit.document_id in chosen and golden.is_answered_by(hit) for hit in found)
+    return not golden.parts or any(hit.document_id in chosen and golden.is_answered_by(hit) for hit in hits)
 
 
 class _Sample:
@@ -183,9 +191,9 @@ class _Sample:
             rows = [batch.filter(pc.is_in(batch.column("document_id"), value_set=ids)) for batch in batches(None)]
             if rows:
                 self._write(name, pa.concat_tables(rows))
-        keys, kept = keys_in(self.chunks).to_pylist(), VectorStore(self._run.data.vectors, self._embedder)
-        if known := sorted(set(keys) - set(kept.missing(keys))):
-            self.store.write_part(known, kept.read(known))
+        keys, stored_vectors = keys_in(self.chunks).to_pylist(), VectorStore(self._run.data.vectors, self._embedder)
+        if known := sorted(set(keys) - set(stored_vectors.missing(keys))):
+            self.store.write_part(known, stored_vectors.read(known))
 
     def _write(self, name: str, table: pa.Table) -> None:
         write_table(self._folder / name, table)
@@ -210,8 +218,13 @@ class _Sample:
         )
         build_version(job)
         counts = Counts(**{name: self._sizes.get(f"{name}.parquet", 0) for name in Counts.model_fields})
-        told: dict[str, Any] = {"version": _VERSION, "embedder": self._embedder, "derived": derived, "counts": counts}
-        told |= {"segments": [], "files": [], "calibration": None}
-        manifest = self._live.manifest.model_copy(update=told)
+        manifest_fields: dict[str, Any] = {
+            "version": _VERSION,
+            "embedder": self._embedder,
+            "derived": derived,
+            "counts": counts,
+        }
+        manifest_fields |= {"segments": [], "files": [], "calibration": None}
+        manifest = self._live.manifest.model_copy(update=manifest_fields)
         with OpenVersion(self._folder, _VERSION, manifest=manifest) as opened:
             return measure_recall(run.declaration, opened, ask, golden)

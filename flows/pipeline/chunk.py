@@ -94,10 +94,10 @@ def _count_truncated(run: Run, before: Live | None) -> int | None:
     """
     embed = run.embed
     manifest = before.manifest if before is not None and before.manifest.embedder == run.embedder else None
-    told = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
+    report = read_report(run.data.runs(run.kb) / f"{manifest.run_id}.json") if manifest is not None else None
     known = (
-        told.chunks.truncated
-        if told is not None and manifest is not None and told.chunks.total == manifest.counts.chunks
+        report.chunks.truncated
+        if report is not None and manifest is not None and report.chunks.total == manifest.counts.chunks
         else None
     )
     truncated = count_truncated_chunks(embed, batches_of(run.staging / CHUNKS), _chunks_of(before), known)

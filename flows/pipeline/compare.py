@@ -31,19 +31,19 @@ def compare(run: Run, items: Items, validated: Validated, live: Live | None) -> 
     it (`live_items`).
     """
     reason = None
-    for found in find_live_items(run, live):
-        if isinstance(found, Incomparable):
+    for live_items in find_live_items(run, live):
+        if isinstance(live_items, Incomparable):
             log.warning(
                 "the live version cannot be compared with",
                 kb=run.kb,
-                version=found.version,
-                finding=reason or found.reason,
+                version=live_items.version,
+                finding=reason or live_items.reason,
             )
             return _compared(
-                run, items, validated, None, compared_with=found.version, incomparable=reason or found.reason
+                run, items, validated, None, compared_with=live_items.version, incomparable=reason or live_items.reason
             )
         try:
-            return _compared(run, items, validated, found, compared_with=found.version)
+            return _compared(run, items, validated, live_items, compared_with=live_items.version)
         except DamagedVersion as error:
             reason = error.message
     return _compared(run, items, validated, None)
@@ -65,20 +65,20 @@ def _compared(
         if items.redirects is None
         else {(source, url): to for source, url, to in json.loads(items.redirects.read_bytes())}
     )
-    found = compare_items(
+    compared = compare_items(
         Briefs.read(batches_of(items.table), quarantined),
         Briefs.from_briefs([]) if live is None else live.items,
         redirects,
     )
-    shrunk = 0 if live is None else _count_shrunk(items.table, quarantined, live, found)
-    split_items(items.table, found.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
+    shrunk = 0 if live is None else _count_shrunk(items.table, quarantined, live, compared)
+    split_items(items.table, compared.first_seen, quarantined, run.staging / RECORDS, run.staging / DOCUMENTS)
     counts = ItemCounts(
-        **{"in": items.found},
-        added=found.count("added"),
-        changed=found.count("changed"),
-        moved=found.count("moved"),
-        unchanged=found.count("unchanged"),
-        removed=len(found.removed),
+        **{"in": items.extracted},
+        added=compared.count("added"),
+        changed=compared.count("changed"),
+        moved=compared.count("moved"),
+        unchanged=compared.count("unchanged"),
+        removed=len(compared.removed),
         deduplicated=items.deduplicated,
         quarantined=validated.rejected,
     )
@@ -87,26 +87,26 @@ def _compared(
         live_items=None if live is None else len(live.items),
         records=run.staging / RECORDS,
         documents=run.staging / DOCUMENTS,
-        unchanged=_write_keys(run.staging / "unchanged.parquet", found.unchanged),
+        unchanged=_write_keys(run.staging / "unchanged.parquet", compared.unchanged),
         duplicates=items.duplicates,
         sources=items.sources,
-        rewritten=len(found.rewritten),
+        rewritten=len(compared.rewritten),
         shrunk=shrunk,
         compared_with=compared_with,
         incomparable=incomparable,
     )
 
 
-def _count_shrunk(table: Path, quarantined: Collection[int], live: LiveItems, found: Compared) -> int:
+def _count_shrunk(table: Path, quarantined: Collection[int], live: LiveItems, compared: Compared) -> int:
     """How many of the rewritten items have less than half of the characters that they had. Reads the texts of the rows
     in question, and no others.
     """
-    if not len(found.rewritten):
+    if not len(compared.rewritten):
         return 0
-    # in the table
-    rows = np.delete(np.arange(len(found.changes) + len(quarantined)), sorted(quarantined))[found.rewritten].tolist()
+    total = len(compared.changes) + len(quarantined)
+    rows = np.delete(np.arange(total), sorted(quarantined))[compared.rewritten].tolist()  # in the table
     lengths = text_lengths(table, rows)
-    places = found.before[found.rewritten].tolist()
+    places = compared.before[compared.rewritten].tolist()
     records = pc.sum(pc.equal(live.items.column("kind"), "record")).as_py() or 0  # they come first
     was = live.tables.text_lengths(RECORDS, [place for place in places if place < records])
     of_documents = live.tables.text_lengths(DOCUMENTS, [place - records for place in places if place >= records])

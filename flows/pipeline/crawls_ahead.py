@@ -36,7 +36,7 @@ class CrawlsAhead:
             self._waiting.remove(source)
         return self._begun.pop(source.name)[1] if source.name in self._begun else None
 
-    def beside(self, source: Source, on_page: OnProgress) -> OnProgress:
+    def on_progress_of(self, source: Source, on_page: OnProgress) -> OnProgress:
         """The progress callback of a crawl of `source` that also begins others while there is room."""
 
         def begin_and_tell(done: int, total: int) -> None:
@@ -70,18 +70,18 @@ class CrawlsAhead:
 @contextmanager
 def crawls_ahead(run: Run, live: Manifest | None) -> Iterator[CrawlsAhead]:
     """Yields the crawls of a run; those that nobody has taken are stopped when the block ends, even by an exception."""
-    ahead = CrawlsAhead(run, live)
+    crawls = CrawlsAhead(run, live)
     try:
-        yield ahead
+        yield crawls
     finally:
-        ahead.close()
+        crawls.close()
 
 
-def _share_a_host(one: Source, other: Source) -> bool:
-    if not (isinstance(one, SiteSource) and isinstance(other, SiteSource)):
+def _share_a_host(source: Source, other: Source) -> bool:
+    if not (isinstance(source, SiteSource) and isinstance(other, SiteSource)):
         return False
-    return any(is_on_domains(_url(host), other.domains) for host in one.domains) or any(
-        is_on_domains(_url(host), one.domains) for host in other.domains
+    return any(is_on_domains(_url(host), other.domains) for host in source.domains) or any(
+        is_on_domains(_url(host), source.domains) for host in other.domains
     )
 
 

@@ -100,26 +100,26 @@ def ending_of(data: DataDir, kb: str, run_id: str) -> Ending:
     "concluded": it made or confirmed a version; "failed": the gate refused it, or it reported an error; "cut off": it
     was interrupted or killed.
     """
-    told = _told_by(data.runs(kb) / f"{run_id}.json")
-    if told is not None and told.outcome in _CONCLUDED:
+    run_end = _read_run_end(data.runs(kb) / f"{run_id}.json")
+    if run_end is not None and run_end.outcome in _CONCLUDED:
         return "concluded"
-    if told is not None and (told.error or {}).get("kind") == "interrupted":
+    if run_end is not None and (run_end.error or {}).get("kind") == "interrupted":
         return "cut off"
     if run_id == _maker_of_live(data.index(kb)):
         return "concluded"
-    return "cut off" if told is None else "failed"
+    return "cut off" if run_end is None else "failed"
 
 
-class _Told(BaseModel):
+class _RunEnd(BaseModel):
     """What a report of any release says of a run's end."""
 
     outcome: str
     error: dict[str, Any] | None = None
 
 
-def _told_by(path: Path) -> _Told | None:
+def _read_run_end(path: Path) -> _RunEnd | None:
     try:
-        return _Told.model_validate_json(path.read_bytes())
+        return _RunEnd.model_validate_json(path.read_bytes())
     except (OSError, ValueError):
         return None
 
@@ -180,8 +180,8 @@ def _require_rows(run: Run, manifest: Manifest, folder: Path) -> None:
         assert isinstance(sealed, Manifest | Segment)
         if not is_as_sealed(place):
             problems = verify_folder(place, sealed, run.data.vectors)
-            if found := next((problem for problem in problems if problem.kind != "vector_missing"), None):
-                raise DamagedVersion(f"{found.kind} at {found.where}", where=str(place))
+            if damage := next((problem for problem in problems if problem.kind != "vector_missing"), None):
+                raise DamagedVersion(f"{damage.kind} at {damage.where}", where=str(place))
 
 
 def _tables_of(run: Run, manifest: Manifest) -> Iterator[tuple[Path, list[StoredFile]]]:
@@ -214,8 +214,8 @@ def crawl_as_live(run: Run, source: str, live: Manifest | None, concluded: str |
     """
     if live is None:
         return concluded
-    told = read_report(run.data.runs(run.kb) / f"{concluded}.json") if concluded else None
-    if told is not None and told.version == live.version:
+    report = read_report(run.data.runs(run.kb) / f"{concluded}.json") if concluded else None
+    if report is not None and report.version == live.version:
         return concluded
     crawl = live.lineage.get("crawls", {}).get(source)
     return crawl if crawl and run.raw(source).index(crawl).exists else concluded

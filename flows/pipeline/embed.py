@@ -211,7 +211,11 @@ def quarantine_refused(
                 reasons.setdefault((source, document_id), refused[key])
     before = validated.quarantined_rows()
     columns = (column.to_pylist() for column in read_table(items.table, ["source", "document_id", "url"]).columns)
-    rows = {row: one for row, one in enumerate(zip(*columns, strict=True)) if one[:2] in reasons and row not in before}
+    rows = {
+        row: item_key
+        for row, item_key in enumerate(zip(*columns, strict=True))
+        if item_key[:2] in reasons and row not in before
+    }
     rejects = [
         Reject(source, url, document_id, "embed", reasons[source, document_id])
         for source, document_id, url in rows.values()

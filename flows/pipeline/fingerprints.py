@@ -64,9 +64,17 @@ def cleaning_of(declaration: Declaration) -> str:
 def chunker_of(declaration: Declaration, embedder: str) -> str:
     """How documents are cut; where the embedder has a say in that, by which one."""
     chunk = declaration.chunk
-    asked = embedder if chunk.by == "semantic" or chunk.limits.unit == "tokens" else None
+    deciding_embedder = embedder if chunk.by == "semantic" or chunk.limits.unit == "tokens" else None
     return short_hash(
-        [chunk.by, chunk.limits, chunk.headings, chunk.prefix, declaration.language, asked, code_fingerprint(*CHUNKING)]
+        [
+            chunk.by,
+            chunk.limits,
+            chunk.headings,
+            chunk.prefix,
+            declaration.language,
+            deciding_embedder,
+            code_fingerprint(*CHUNKING),
+        ]
     )
 
 
@@ -74,20 +82,24 @@ def index_of(declaration: Declaration, fitted_on: Sequence[Golden] = ()) -> str:
     """Where versions are kept, how their lexical index is made, and the golden questions on which relevance is fitted,
     if it is.
     """
-    kept = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection", "segment"})]
+    storage = [declaration.collection, declaration.index.model_dump(mode="json", exclude={"collection", "segment"})]
     questions = [
-        [one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(fitted_on)
+        [question.question, sorted(question.document_ids), sorted(question.urls), question.parts]
+        for question in without_history(fitted_on)
     ]
-    return short_hash([*kept, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
+    return short_hash([*storage, declaration.language, analyzer_fingerprint(), *([questions] if questions else [])])
 
 
 def golden_of(declaration: Declaration, golden: Sequence[Golden]) -> str:
     """What golden questions a version is asked, how they are searched for, and what is demanded; empty without any."""
     gate = declaration.gate
-    asked = [[one.question, sorted(one.document_ids), sorted(one.urls), one.parts] for one in without_history(golden)]
+    questions = [
+        [question.question, sorted(question.document_ids), sorted(question.urls), question.parts]
+        for question in without_history(golden)
+    ]
     return (
-        short_hash([asked, declaration.retrieve.model_dump(mode="json"), gate.min_recall, gate.max_recall_drop])
-        if asked
+        short_hash([questions, declaration.retrieve.model_dump(mode="json"), gate.min_recall, gate.max_recall_drop])
+        if questions
         else ""
     )
 

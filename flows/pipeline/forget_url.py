@@ -60,21 +60,21 @@ def _takedown(data: DataDir, kb: str, url: str, why: str | None, anyway: bool) -
     """Collects what has to be erased. An earlier takedown of the same URL is continued."""
     before = next((takedown for takedown in takedowns(data.index(kb)) if url in takedown.urls), None)
     urls = sorted({*names_of(data, kb, url), *(before.urls if before else ())})
-    found = find_items(data, kb, urls)
+    content = find_items(data, kb, urls)
     if before is not None:
         return before.model_copy(
             update={
                 "urls": urls,
                 "why": why or before.why,
-                "keys": sorted({*before.keys, *found.keys}),
+                "keys": sorted({*before.keys, *content.keys}),
                 "done_at": None,
             }
         )
     if (
         not anyway
-        and not found.items
-        and not found.chunks
-        and found.is_whole
+        and not content.items
+        and not content.chunks
+        and content.is_whole
         and set(known_urls(data, kb)).isdisjoint(urls)
     ):
         nearest = nearest_urls(url, known_urls(data, kb))
@@ -85,7 +85,7 @@ def _takedown(data: DataDir, kb: str, url: str, why: str | None, anyway: bool) -
         )
         hint += "; --anyway denies a URL of which nothing is known"
         raise NotFound(f"nothing is known of {url}", where=kb, hint=hint)
-    return Takedown(url=url, urls=urls, at=utc_now(), why=why, keys=sorted(found.keys))
+    return Takedown(url=url, urls=urls, at=utc_now(), why=why, keys=sorted(content.keys))
 
 
 def complete_takedowns(
@@ -138,16 +138,16 @@ def _erase_from_versions(
     with vectors_in_use(data.vectors):
         for version in versions_to_clean(data.index(kb)):
             try:
-                found = forget_in_version(
+                content = forget_in_version(
                     data.index(kb), version, takedown, data.vectors, declaration.embed, lease=lease
                 )
             except (DamagedVersion, StorageError, OperationalError) as error:
                 failures[version] = error
                 continue
-            erased.add(found)
-            if found.items or found.chunks:
+            erased.add(content)
+            if content.items or content.chunks:
                 cleaned.append(version)
-                log.info("forgotten", kb=kb, version=version, items=len(found.items), chunks=len(found.chunks))
+                log.info("forgotten", kb=kb, version=version, items=len(content.items), chunks=len(content.chunks))
         remove_unnamed_segments(data.index(kb), at_once=True)  # what is left of them has the content
         remove_leftovers(data.index(kb))
     return cleaned, erased, failures
@@ -200,9 +200,9 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
     sweep(processed.rglob(TEMPORARY))
     for path in (path for name in (REJECTS, DUPLICATES) if (path := processed / name).is_file()):
         lines = [f"{line}\n" for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
-        kept = [line for line in lines if not _speaks_of(parsed(line), urls)]
-        if kept != lines:
-            write_file(path, "".join(kept))
+        kept_lines = [line for line in lines if not _speaks_of(parsed(line), urls)]
+        if kept_lines != lines:
+            write_file(path, "".join(kept_lines))
     for report in sorted(data.runs(kb).glob("*.json")):
         before = parsed(report.read_text(encoding="utf-8", errors="replace"))
         after = _without(before, urls)
@@ -218,9 +218,9 @@ def _erase_from_processed(data: DataDir, kb: str, urls: Collection[str]) -> None
 def _without(value: Any, urls: Collection[str]) -> Any:
     """The JSON value without list entries about these URLs; within texts a placeholder replaces them."""
     if isinstance(value, list):
-        return [_without(one, urls) for one in value if one not in urls and not _speaks_of(one, urls)]
+        return [_without(part, urls) for part in value if part not in urls and not _speaks_of(part, urls)]
     if isinstance(value, dict):
-        return {key: _without(one, urls) for key, one in value.items()}
+        return {key: _without(part, urls) for key, part in value.items()}
     if isinstance(value, str):
         for url in urls:
             value = re.sub(rf"{re.escape(url)}(?![\w/%.?&=~+-])", "(forgotten)", value) if url in value else value

@@ -41,7 +41,7 @@ class Rejects:
         return cls(_write_lines(path, map(asdict, rejects)), len(rejects))
 
     @classmethod
-    def of(cls, path: Path) -> "Rejects":
+    def from_file(cls, path: Path) -> "Rejects":
         """Those that a step wrote before it failed; none without a file."""
         if not path.is_file():
             return cls()
@@ -106,7 +106,7 @@ class Pages:
     crawl: str
     finish: str
     counts: PageCounts
-    kept: int
+    carried_over: int
     fingerprint: str
     unfollowed: int = 0
     not_fetched: int = 0
@@ -128,12 +128,12 @@ class PageBatches:
 
 @dataclass(frozen=True)
 class MappedSource:
-    """The result of mapping one source. `found` counts items and rejects; `texts` says what extraction made of its
+    """The result of mapping one source. `extracted` counts items and rejects; `texts` says what extraction made of its
     pages.
     """
 
     source: str
-    found: int
+    extracted: int
     texts: SourceTexts
 
 
@@ -148,7 +148,7 @@ class Items:
 
     table: Path
     sources: tuple[MappedSource, ...]
-    found: int
+    extracted: int
     duplicates: Duplicates
     rejects: Rejects
     redirects: Path | None

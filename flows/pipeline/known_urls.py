@@ -45,15 +45,15 @@ def find_items(data: DataDir, kb: str, urls: Collection[str]) -> UrlContent:
     """Items and chunks with these URLs, in all versions, also in rows that they have deleted, and in the tables of the
     latest run.
     """
-    found = UrlContent()
+    content = UrlContent()
     for folder in _table_folders(data, kb):
         try:
-            found.add(find_in_tables(folder, urls))
-            found.is_whole &= folder == data.processed(kb) or all((folder / name).is_file() for name in TABLES)
+            content.add(find_in_tables(folder, urls))
+            content.is_whole &= folder == data.processed(kb) or all((folder / name).is_file() for name in TABLES)
         except DamagedVersion as error:
             log.warning("a table cannot be read", kb=kb, folder=str(folder), error=error.message)
-            found.is_whole = False
-    return found
+            content.is_whole = False
+    return content
 
 
 def known_urls(data: DataDir, kb: str) -> Iterator[str]:
@@ -77,11 +77,11 @@ def known_urls(data: DataDir, kb: str) -> Iterator[str]:
 def _urls_in(value: Any, key: str = "") -> Iterator[str]:
     """The URLs in the JSON of a reject or report."""
     if isinstance(value, list):
-        for one in value:
-            yield from _urls_in(one, key)
+        for part in value:
+            yield from _urls_in(part, key)
     elif isinstance(value, dict):
-        for name, one in value.items():
-            yield from _urls_in(one, name)
+        for name, part in value.items():
+            yield from _urls_in(part, name)
     elif isinstance(value, str) and key in ("url", "vanished"):
         yield value
 

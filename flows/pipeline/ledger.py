@@ -62,8 +62,8 @@ class Ledger:
 
     def noted(self, kind: type[_Handle]) -> _Handle | None:
         """The recorded handle of a type; None if the run has not come so far."""
-        found = self._noted.get(kind)
-        return found if isinstance(found, kind) else None
+        handle = self._noted.get(kind)
+        return handle if isinstance(handle, kind) else None
 
     def forget(self, kind: type[_Handle]) -> None:
         """Drops the recorded handle of a type."""
@@ -102,7 +102,7 @@ class Ledger:
             exit_code=exit_code,
             version=self.version,
             previous=self.previous,
-            pages=sum((one.pages for one in sources), PageCounts()),
+            pages=sum((source.pages for source in sources), PageCounts()),
             items=counts,
             chunks=self.chunks,
             gate=verdict,
@@ -134,8 +134,8 @@ class Ledger:
             write_file(run.report_file, report.model_dump_json(by_alias=True, indent=1))
         except OSError as lost:
             _require(may_lack, lost)
-            for beside in run.report_file.parent.glob(f"{run.run_id}.*"):  # of no use without the report
-                remove(beside)
+            for sibling_path in run.report_file.parent.glob(f"{run.run_id}.*"):  # of no use without the report
+                remove(sibling_path)
         self.report = report
         return report
 
@@ -154,7 +154,7 @@ class Ledger:
         """What became of the declared rules; None if the run has not come so far."""
         validated = self.noted(Validated)
         try:
-            return None if validated is None else Judged.of(validated)
+            return None if validated is None else Judged.from_validated(validated)
         except (OSError, ValueError) as lost:
             _require(may_lack, lost)
             return None
@@ -167,7 +167,7 @@ class Ledger:
         counts = ItemCounts(quarantined=sum(reject.count for reject in self.rejects))
         counts.in_ = counts.quarantined
         if items is not None:
-            counts.in_, counts.deduplicated = items.found, items.deduplicated
+            counts.in_, counts.deduplicated = items.extracted, items.deduplicated
         return counts
 
     def _recall(self, *, may_lack: bool) -> tuple[Recall | None, Recall | None]:
@@ -180,8 +180,8 @@ class Ledger:
 
     def _outcomes(self, *, may_lack: bool) -> list[CrawlOutcome]:
         try:
-            found = self.noted(Comparison) or self.noted(Items)
-            return read_outcomes(self.run, () if found is None else found.sources)
+            handle = self.noted(Comparison) or self.noted(Items)
+            return read_outcomes(self.run, () if handle is None else handle.sources)
         except (OSError, ValueError) as lost:
             _require(may_lack, lost)
             return []
@@ -192,11 +192,11 @@ class Ledger:
         if (validated := self.noted(Validated)) is not None:
             return validated.rejects
         items = self.noted(Items)
-        return (Rejects.of(self.run.staging / MAP_REJECTS) if items is None else items.rejects,)
+        return (Rejects.from_file(self.run.staging / MAP_REJECTS) if items is None else items.rejects,)
 
     def _duplicates(self) -> Duplicates:
-        found = self.noted(Comparison) or self.noted(Items)
-        return found.duplicates if found is not None else Duplicates()
+        handle = self.noted(Comparison) or self.noted(Items)
+        return handle.duplicates if handle is not None else Duplicates()
 
 
 def _lines_of(parts: Iterable[Rejects | Duplicates], *, may_lack: bool) -> bytes:

@@ -41,7 +41,7 @@ from almanac.transforms.prepare import with_length
 MAP_REJECTS = "rejects-map.jsonl"
 log = get_logger("almanac.map")
 _FEW = 0.01  # share of a source's pages
-_Found = TypeVar("_Found", Item, Reject, WholeRead)
+_Extracted = TypeVar("_Extracted", Item, Reject, WholeRead)
 
 
 def map_pages(
@@ -125,17 +125,18 @@ class _ItemMapper:
 
     def handle(self, table: Path) -> Items:
         """What was found, once `items` has been walked through."""
-        for one in self._sources:
-            equal = self._deduplication.left_out.get(one.source, LeftOut())
-            one.texts.left_out.add_all(equal)
-            one.texts.characters -= sum(amount["characters"] for amount in equal.values())
+        for mapped_source in self._sources:
+            equal = self._deduplication.left_out.get(mapped_source.source, LeftOut())
+            mapped_source.texts.left_out.add_all(equal)
+            mapped_source.texts.characters -= sum(amount["characters"] for amount in equal.values())
         redirects = self._run.staging / "redirects.json" if self._redirects else None
         if redirects is not None:
             write_file(redirects, json.dumps(self._redirects), synced=False)
         return Items(
             table=table,
             sources=tuple(self._sources),
-            found=sum(source.found - source.texts.without_text for source in self._sources) - self._forgotten_items,
+            extracted=sum(source.extracted - source.texts.without_text for source in self._sources)
+            - self._forgotten_items,
             duplicates=Duplicates.write(self._run.staging / "duplicates.jsonl", self._deduplication.duplicates),
             rejects=self.write_rejects(),
             redirects=redirects,
@@ -152,7 +153,7 @@ class _ItemMapper:
         self._right |= {(source.name, url): right for url, right in index.right_addresses.items()}
         self._redirects += [(source.name, url, to) for url, to in index.ways_to_pages()]
         matched: Counter[str] = Counter()
-        found, total = 0, len(index.urls)
+        extracted, total = 0, len(index.urls)
         defects: dict[str, str] = {}
         texts, main = (
             SourceTexts(),
@@ -162,7 +163,7 @@ class _ItemMapper:
             self._run, source, index, {} if self._page_batches is None else dict(self._page_batches.listed)
         )
         for number, batch in enumerate(self._batches(source, works), start=1):
-            found += batch.extracted
+            extracted += batch.extracted
             texts.without_text += batch.without_text
             texts.characters += batch.characters
             texts.left_out.add_all(batch.left_out)
@@ -176,21 +177,21 @@ class _ItemMapper:
             if main is None:
                 yield from self._not_forgotten(batch.items)
             else:
-                for item, beside, edges in self._not_forgotten(batch.read()):
-                    main.note(item, beside, edges)
+                for item, side_blocks, edges in self._not_forgotten(batch.read()):
+                    main.note(item, side_blocks, edges)
         _require_few(defects, total)
         unread = [reject for reject in self._rejects if reject.source == source.name and reject.stage == "read"]
         require_matches(
             source,
             matched,
-            found,
+            extracted,
             pages.counts.present,
             raw.pages(pages.crawl),
             unfollowed=pages.unfollowed,
             unread=unread,
         )
         if main is not None:
-            yield from self._told(source, main)
+            yield from self._reduce_main_texts(source, main)
             texts.shared_texts, texts.pages_sharing_text = (
                 main.shared_texts[:TEXTS_REPORTED],
                 sum(text.pages for text in main.shared_texts),
@@ -198,10 +199,10 @@ class _ItemMapper:
             texts.characters += main.given_back - sum(amount["characters"] for amount in main.left_out.values())
             texts.left_out.give_back(main.given_back, "prose_beside", "page_furniture")
             texts.left_out.add_all(main.left_out)
-        self._sources.append(MappedSource(source.name, found, texts))
+        self._sources.append(MappedSource(source.name, extracted, texts))
         self._warn(source, texts)
 
-    def _told(self, source: Source, main: MainTexts) -> Iterator[Item]:
+    def _reduce_main_texts(self, source: Source, main: MainTexts) -> Iterator[Item]:
         """The items of a source of main texts, which are only known once all of its pages are read; from the table that
         was staged meanwhile.
         """
@@ -267,11 +268,15 @@ class _ItemMapper:
     def _staged_table(self, source: Source) -> Path:
         return self._run.staging / f"mapped-{source.name}.parquet"
 
-    def _not_forgotten(self, found: Iterable[_Found]) -> list[_Found]:
+    def _not_forgotten(self, extracted: Iterable[_Extracted]) -> list[_Extracted]:
         """A takedown holds for what a file says, too, as long as the file does."""
-        found = list(found)
-        left = [one for one in found if not self._is_forgotten((one[0] if isinstance(one, tuple) else one).url)]
-        self._forgotten_items += len(found) - len(left)
+        extracted = list(extracted)
+        left = [
+            entry
+            for entry in extracted
+            if not self._is_forgotten((entry[0] if isinstance(entry, tuple) else entry).url)
+        ]
+        self._forgotten_items += len(extracted) - len(left)
         return left
 
     def _is_forgotten(self, url: str) -> bool:

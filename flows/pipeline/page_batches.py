@@ -194,7 +194,7 @@ def _work(run: Run, source: Source, pickled: bytes) -> PageToMap:
 
 def _read_batch(run: Run, batches: PageBatches, number: int) -> tuple[Source, list[str], list[bytes]]:
     rows = read_group(batches.table, number - 1).to_pydict()
-    source = next(one for one in run.declaration.sources if one.name == rows["source"][0])
+    source = next(source for source in run.declaration.sources if source.name == rows["source"][0])
     return source, rows["key"], rows["page"]
 
 

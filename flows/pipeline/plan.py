@@ -78,8 +78,8 @@ def plan(
             surveyed = replace(surveyed, verdict=judge_run(run, *counted, measured))
         foreseen = foresee(run, surveyed)
         seconds = _seconds(run, surveyed, foreseen.chunks_to_embed, sum(ledger.seconds.values()))
-        told = {"rejects": _as_json(surveyed.validated.rejects), "seconds": seconds, "embedder": change}
-        return foreseen.model_copy(update=told)
+        facts = {"rejects": _as_json(surveyed.validated.rejects), "seconds": seconds, "embedder": change}
+        return foreseen.model_copy(update=facts)
 
 
 def survey(ledger: Ledger) -> Survey:
@@ -88,9 +88,10 @@ def survey(ledger: Ledger) -> Survey:
     """
     run = ledger.run
     known = begin_survey(ledger)
-    with ledger.stage("crawl"), crawls_ahead(run, known) as ahead:
+    with ledger.stage("crawl"), crawls_ahead(run, known) as crawls:
         pages = tuple(
-            acquire(run, source, known, ahead.beside(source, ignore), ahead.take) for source in run.declaration.sources
+            acquire(run, source, known, crawls.on_progress_of(source, ignore), crawls.take)
+            for source in run.declaration.sources
         )
     live = find_live(run)
     if (surveyed := confirmed(ledger, pages, live)) is not None:

@@ -145,14 +145,18 @@ def manifest_of(
         lineage={
             "sources": [source.name for source in run.declaration.sources],
             "crawls": {page.source: page.crawl for page in pages},
-            "pages": sum((one.counts for one in pages[1:]), pages[0].counts).model_dump(),
+            "pages": sum((page.counts for page in pages[1:]), pages[0].counts).model_dump(),
             "items": surveyed.comparison.counts.model_dump(by_alias=True),
             "build": verified.facts.model_dump(),
-            **({"golden": asked} if (asked := golden_of(run.declaration, run.golden)) and measured is not None else {}),
+            **(
+                {"golden": golden_fingerprint}
+                if (golden_fingerprint := golden_of(run.declaration, run.golden)) and measured is not None
+                else {}
+            ),
         },
         software={
             "python": platform.python_version(),
-            **{name: found for name in _SOFTWARE if (found := installed_version(name)) is not None},
+            **{name: installed for name in _SOFTWARE if (installed := installed_version(name)) is not None},
         },
         files=[],
         segments=list(verified.segments),

@@ -70,19 +70,19 @@ def _verdict(results: ValidationResults) -> str:
         for rule in rules
         if not rule.ok and (rule.severity == "refuse" or (rule.error is not None and rule.severity != "warn"))
     ]
-    broken = [one for one in rules if one.broken and one.severity == "quarantine"]
-    warned = [one for one in rules if not one.ok and one.severity == "warn"]
-    said = (
+    broken = [rule for rule in rules if rule.broken and rule.severity == "quarantine"]
+    warned = [rule for rule in rules if not rule.ok and rule.severity == "warn"]
+    phrases = (
         [f"{_count(len(refused), 'rule')} {'refuses' if len(refused) == 1 else 'refuse'} the version"]
         if refused
         else []
     )
     if broken:
-        said.append(f"{_count(results.by_expectations, 'item')} rejected for {_count(len(broken), 'broken rule')}")
+        phrases.append(f"{_count(results.by_expectations, 'item')} rejected for {_count(len(broken), 'broken rule')}")
     if warned:
-        said.append(_count(len(warned), "warning"))
-    kind = "bad" if refused else "warn" if said else "good"
-    return f'<p class="verdict {kind}">{"; ".join(said) or f"All {len(rules)} rules hold"}</p>'
+        phrases.append(_count(len(warned), "warning"))
+    kind = "bad" if refused else "warn" if phrases else "good"
+    return f'<p class="verdict {kind}">{"; ".join(phrases) or f"All {len(rules)} rules hold"}</p>'
 
 
 def _sums(results: ValidationResults) -> str:
@@ -91,7 +91,7 @@ def _sums(results: ValidationResults) -> str:
     sums = (
         ("items in", items.in_), ("left to publish", left), ("duplicates", items.deduplicated), ("rejected by rules",
         results.by_expectations),
-        ("rejected otherwise", sum(one.count for one in results.otherwise)), ("rules judged",
+        ("rejected otherwise", sum(group.count for group in results.otherwise)), ("rules judged",
         len(results.expectations)),
     )  # fmt: skip
     return f'<ul class="sums">{"".join(f"<li><b>{count:,}</b>{what}</li>" for what, count in sums)}</ul>'
@@ -123,7 +123,7 @@ def _row(rule: JudgedExpectation) -> str:
         f"{_SEVERITIES[rule.severity]}</td>",
         f'<td class="n">{rule.checked:,}</td><td class="n">{f"{rule.broken:,}" if of_items else "–"}{also}</td>'
         f'<td class="n">{share}</td>',
-        f'<td>{_tag(rule)}</td><td class="of">{_found(rule)}</td>',
+        f'<td>{_tag(rule)}</td><td class="of">{_finding_html(rule)}</td>',
     ]
     return f"<tr>{''.join(cells)}</tr>"
 
@@ -137,7 +137,7 @@ def _tag(rule: JudgedExpectation) -> str:
     return f'<span class="tag {kind}">{word}</span>'
 
 
-def _found(rule: JudgedExpectation) -> str:
+def _finding_html(rule: JudgedExpectation) -> str:
     parts = [escape(rule.error)] if rule.error is not None else []
     if rule.value is not None:
         limit = f", limit <code>{_value(rule.limit)}</code>" if rule.limit is not None else ""
@@ -174,13 +174,13 @@ def _value(value: Any) -> str:
 
 def _accounts(results: ValidationResults) -> str:
     """How the numbers agree, in words."""
-    items, other = results.items, sum(one.count for one in results.otherwise)
+    items, other = results.items, sum(group.count for group in results.otherwise)
     reasons = "".join(
         (
-            f"<li>{_count(one.count, 'item')} at stage <code>{escape(one.stage)}</code>, the first: "
-            f"{escape(one.example)}</li>"
+            f"<li>{_count(group.count, 'item')} at stage <code>{escape(group.stage)}</code>, the first: "
+            f"{escape(group.example)}</li>"
         )
-        for one in results.otherwise
+        for group in results.otherwise
     )
     return (
         "<h2>How the numbers agree</h2>"

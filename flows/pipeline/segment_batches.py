@@ -54,18 +54,20 @@ def plan_segments(run: Run, version: str, tables: Tables, live: Live | None) -> 
         run.staging / "plan.json",
     )
     write_file(path, plan.model_dump_json(), synced=False)
-    return PlannedSegments(path, len(_new(plan)), sum(one.counts.chunks for one in _new(plan)))
+    return PlannedSegments(
+        path, len(_new_segments(plan)), sum(segment.counts.chunks for segment in _new_segments(plan))
+    )
 
 
 def make_segment_of(run: Run, planned: PlannedSegments, number: int) -> int:
     """Makes a new segment, unless it is in its place; returns the number of its chunks. Raises as `make_segment`."""
     plan = planned.read()
-    one = _new(plan)[number - 1]
-    chunks = one.counts.chunks
-    if not is_intact(run.index_dir, one.name):
+    segment = _new_segments(plan)[number - 1]
+    chunks = segment.counts.chunks
+    if not is_intact(run.index_dir, segment.name):
         with at_batch(run, f"segment {number} of {planned.count} to build, of {chunks:,} chunks"):
-            make_segment_in_own_folder(run.index_dir, spec_of(run), one, known_from=plan.merged)
-        log.info("segment", kb=run.kb, number=number, of=planned.count, chunks=chunks, segment=one.name[:12])
+            make_segment_in_own_folder(run.index_dir, spec_of(run), segment, known_from=plan.merged)
+        log.info("segment", kb=run.kb, number=number, of=planned.count, chunks=chunks, segment=segment.name[:12])
     return chunks
 
 
@@ -73,13 +75,13 @@ def left_to_make(run: Run, planned: PlannedSegments) -> Plan:
     """The plan, in which segments that are in their places are not to be made; their staged tables are removed."""
     plan = planned.read()
     staged: list[StagedSegment] = []
-    for one in plan.staged:
-        is_made = one.folder is not None and is_intact(run.index_dir, one.name)
-        if is_made and one.folder is not None:
-            remove(one.folder)
-        staged.append(one.model_copy(update={"folder": None}) if is_made else one)
+    for segment in plan.staged:
+        is_made = segment.folder is not None and is_intact(run.index_dir, segment.name)
+        if is_made and segment.folder is not None:
+            remove(segment.folder)
+        staged.append(segment.model_copy(update={"folder": None}) if is_made else segment)
     return plan.model_copy(update={"staged": staged})
 
 
-def _new(plan: Plan) -> list[StagedSegment]:
-    return [one for one in plan.staged if one.is_new]
+def _new_segments(plan: Plan) -> list[StagedSegment]:
+    return [segment for segment in plan.staged if segment.is_new]

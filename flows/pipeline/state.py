@@ -68,9 +68,9 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
         raise ValueError(f"run {run.run_id} confirmed no version")
     before = _read(run.processed / STATE)
     if report.recall is not None and report.recall.questions + report.recall.unanswerable:
-        asked = golden_of(run.declaration, run.golden)
+        golden_fingerprint = golden_of(run.declaration, run.golden)
     else:
-        asked = (
+        golden_fingerprint = (
             before.golden if before is not None and (before.version, before.digest) == (report.version, digest) else ""
         )
     state = State(
@@ -86,7 +86,7 @@ def remember(run: Run, report: RunReport, digest: str) -> None:
         tables=_hashes_of_tables(run),
         validation=report.expectations,
         judged_by=judged_by(report),
-        golden=asked,
+        golden=golden_fingerprint,
         texts={source.source: SourceTexts.model_validate(source, from_attributes=True) for source in report.sources},
     )
     _write(run.processed, state)
@@ -153,13 +153,13 @@ def is_to_be_asked(run: Run, live: Live) -> bool:
     """Whether there are golden questions that the live version was not asked, neither when it was made nor since:
     others, or asked otherwise.
     """
-    asked, state = golden_of(run.declaration, run.golden), _read(run.processed / STATE)
+    golden_fingerprint, state = golden_of(run.declaration, run.golden), _read(run.processed / STATE)
     since = (
         state.golden
         if state is not None and (state.version, state.digest) == (live.manifest.version, live.manifest.digest)
         else ""
     )
-    return asked not in ("", live.manifest.lineage.get("golden"), since)
+    return golden_fingerprint not in ("", live.manifest.lineage.get("golden"), since)
 
 
 def vectors_as_confirmed(run: Run) -> bool:

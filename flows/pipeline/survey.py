@@ -124,7 +124,7 @@ def judge_run(
 ) -> Verdict:
     """The verdict of the gate on counts and, if given, recall."""
     # Of a few pages that were asked for, one that failed is a large share; those that were left alone are no failures.
-    left_alone = PageCounts(unchanged=sum(one.kept for one in pages if one.finish == "partial"))
+    left_alone = PageCounts(unchanged=sum(page.carried_over for page in pages if page.finish == "partial"))
     counted = sum((page.counts for page in pages), left_alone)
     recall, live_recall = (None, None) if measured is None else (measured.read(), measured.read_live())
     return judge(
@@ -136,7 +136,7 @@ def judge_run(
         rewritten=comparison.rewritten,
         compared_with=comparison.compared_with,
         incomparable=comparison.incomparable,
-        not_fetched=sum(one.not_fetched for one in pages),
+        not_fetched=sum(page.not_fetched for page in pages),
         broken_expectations=validated.broken,
         expectations=validated.checks,
         recall=recall,
@@ -176,15 +176,22 @@ def finished_before(run: Run, survey: Survey, previous: str | None) -> Manifest 
     if not survey.is_passed or run.scope.full:
         return None
     wanted = ("passed", previous, run.stages, run.embedder, run.declaration.collection, survey.tables.digest)
-    for kept in reversed(list_versions(run.index_dir)):
-        found = (kept.gate.verdict, kept.parent, kept.fingerprints, kept.embedder, kept.collection, kept.digest)
-        if found == wanted and ending_of(run.data, run.kb, kept.run_id) != "concluded":
-            stored = VersionTables.of(run.version_dir(kept.version), kept)
+    for manifest in reversed(list_versions(run.index_dir)):
+        actual = (
+            manifest.gate.verdict,
+            manifest.parent,
+            manifest.fingerprints,
+            manifest.embedder,
+            manifest.collection,
+            manifest.digest,
+        )
+        if actual == wanted and ending_of(run.data, run.kb, manifest.run_id) != "concluded":
+            stored = VersionTables.of(run.version_dir(manifest.version), manifest)
             if all(
                 _content_of(read_table(path, _CONTENT)) == _content_of(stored.read(path.name, _CONTENT))
                 for path in (survey.tables.records, survey.tables.documents)
             ):
-                return kept
+                return manifest
     return None
 
 
@@ -197,10 +204,10 @@ def refused_before(run: Run, digest: str) -> Manifest | None:
     """A kept version with this content that the gate has refused before. Reusing it keeps nightly refusals from filling
     the disk.
     """
-    for kept in reversed(list_versions(run.index_dir)):
-        same = kept.digest == digest and kept.declaration_sha256 == run.declaration.sha256
-        if same and kept.gate.verdict == "refused" and kept.fingerprints.get("index") == run.stages["index"]:
-            return kept
+    for manifest in reversed(list_versions(run.index_dir)):
+        same = manifest.digest == digest and manifest.declaration_sha256 == run.declaration.sha256
+        if same and manifest.gate.verdict == "refused" and manifest.fingerprints.get("index") == run.stages["index"]:
+            return manifest
     return None
 
 

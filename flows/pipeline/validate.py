@@ -50,7 +50,7 @@ def require_records(
     """Raises NoRecords where nothing is left to publish; `hint` says what to do, by default where to look for the cause
     on a page or in a file.
     """
-    if items.found - items.deduplicated > validated.rejected:
+    if items.extracted - items.deduplicated > validated.rejected:
         return
     has_sites = any(isinstance(source, SiteSource) for source in run.declaration.sources)
     usual = (
@@ -58,7 +58,7 @@ def require_records(
         if has_sites
         else "mend the files, or the rules that are declared for them"
     )
-    present = sum(one.counts.present for one in pages)
+    present = sum(page.counts.present for page in pages)
     first = next((reject for rejects in validated.rejects for reject in rejects.read()), None)
     if first is None:
         finding = f"no items in {present} pages: no page matched, or none held an item"

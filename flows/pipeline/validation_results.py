@@ -33,7 +33,7 @@ class Judged(NamedTuple):
     otherwise: list[OtherRejects]
 
     @classmethod
-    def of(cls, validated: Validated) -> Self:
+    def from_validated(cls, validated: Validated) -> Self:
         """Reads the staged files. Raises OSError and ValueError for one that is missing or unreadable."""
         return cls(
             validated.results(),
@@ -42,15 +42,15 @@ class Judged(NamedTuple):
         )
 
 
-def keep_results(run: Run, report: RunReport, found: Judged) -> None:
+def keep_results(run: Run, report: RunReport, judgement: Judged) -> None:
     """Writes the results of a run, and enters them and their paths into its report. Results that an earlier run has
     kept stay its own.
     """
-    judged = found.expectations
+    judged = judgement.expectations
     if not judged:
         return
-    report.expectations = [ExpectationResult.model_validate(one.model_dump(exclude={"samples"})) for one in judged]
-    folder, run_id = run.data.runs(run.kb), found.by or run.run_id
+    report.expectations = [ExpectationResult.model_validate(rule.model_dump(exclude={"samples"})) for rule in judged]
+    folder, run_id = run.data.runs(run.kb), judgement.by or run.run_id
     if not all((folder / f"{run_id}{suffix}").is_file() for suffix in (_RESULTS, _PAGE)):
         run_id = run.run_id
         results = ValidationResults(
@@ -58,8 +58,8 @@ def keep_results(run: Run, report: RunReport, found: Judged) -> None:
             run_id=run_id,
             judged_at=report.finished_at,
             items=report.items,
-            by_expectations=sum(one.broken for one in judged if one.severity == "quarantine"),
-            otherwise=found.otherwise if found.by is None else _rest(report, judged),
+            by_expectations=sum(rule.broken for rule in judged if rule.severity == "quarantine"),
+            otherwise=judgement.otherwise if judgement.by is None else _rest(report, judged),
             expectations=judged,
         )
         write_results(folder / f"{run_id}{_RESULTS}", results.model_dump(by_alias=True))
@@ -122,7 +122,7 @@ def _otherwise(rejects: Sequence[Rejects]) -> list[OtherRejects]:
     """The rejects that break nothing declared, by stage, each with a reason for example."""
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for reject in (one for file in rejects for one in file.read()):
+    for reject in (reject for file in rejects for reject in file.read()):
         if not reject.breaks:
             counts[reject.stage] += 1
             examples.setdefault(reject.stage, f"{reject.url}: {reject.reason}")
@@ -131,7 +131,7 @@ def _otherwise(rejects: Sequence[Rejects]) -> list[OtherRejects]:
 
 def _rest(report: RunReport, judged: Sequence[ExpectationResult]) -> list[OtherRejects]:
     """The same where the run that judged is no longer kept: rejects.jsonl does not say what breaks a rule."""
-    count = report.items.quarantined - sum(one.broken for one in judged if one.severity == "quarantine")
+    count = report.items.quarantined - sum(rule.broken for rule in judged if rule.severity == "quarantine")
     return [OtherRejects(stage="other", count=count, example="rejects.jsonl has the reasons")] if count else []
 
 

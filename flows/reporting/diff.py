@@ -28,18 +28,20 @@ def compare_versions(index_dir: Path, since: str, to: str) -> DiffResult:
     counts as removed and added.
     """
     older, newer = read_manifest(index_dir, since), read_manifest(index_dir, to)
-    before, after = (VersionTables.of(version_dir(index_dir, one.version), one) for one in (older, newer))
+    before, after = (
+        VersionTables.of(version_dir(index_dir, manifest.version), manifest) for manifest in (older, newer)
+    )
     items, live = (Briefs.read(_items(tables)) for tables in (after, before))
     compared = compare_items(items, live)
     counts = {name: compared.count(name) for name in CHANGES} | {"removed": len(compared.removed)}
     old_ids, new_ids = (_ids(tables) for tables in (before, after))
-    kept = int(DigestSet(old_ids).has(new_ids).sum())
+    kept_chunks = int(DigestSet(old_ids).has(new_ids).sum())
     stages = [
         name
         for name in {**older.fingerprints, **newer.fingerprints}
         if older.fingerprints.get(name) != newer.fingerprints.get(name)
     ]
-    chunks = {"added": len(new_ids) - kept, "kept": kept, "removed": len(old_ids) - kept}
+    chunks = {"added": len(new_ids) - kept_chunks, "kept": kept_chunks, "removed": len(old_ids) - kept_chunks}
     changes = [*_changed(items, live, compared, after), *_removed(live, compared, before)]
     return DiffResult(
         kb=index_dir.name,
@@ -74,13 +76,13 @@ def _titles(tables: VersionTables, rows: RowNumbers) -> list[str]:
 def _changed(items: Briefs, live: Briefs, compared: Comparison, tables: VersionTables) -> list[ItemChange]:
     """The items that are new or another, ordered by kind of change, source and id."""
     rows = np.flatnonzero(compared.changes != CHANGES.index("unchanged"))
-    told = []
+    changes = []
     for row, title in zip(rows.tolist(), _titles(tables, rows), strict=True):
         item, place, change = items[row], int(compared.before[row]), CHANGES[compared.changes[row]]
         was = live[place].url if place >= 0 else item.url
-        told.append((_ORDER.index(change), item, title, None if was == item.url else was))
-    told.sort(key=lambda one: (one[0], one[1].key))
-    return [_change(_ORDER[order], item, title, was) for order, item, title, was in told]
+        changes.append((_ORDER.index(change), item, title, None if was == item.url else was))
+    changes.sort(key=lambda entry: (entry[0], entry[1].key))
+    return [_change(_ORDER[order], item, title, was) for order, item, title, was in changes]
 
 
 def _removed(live: Briefs, compared: Comparison, tables: VersionTables) -> list[ItemChange]:

@@ -58,16 +58,16 @@ def history_rows(history: Sequence[Made]) -> list[tuple[str, ...]]:
     """One row for each version, newest first."""
     return [
         (
-            one.version,
-            one.made.replace("T", " ").removesuffix("+00:00"),
-            one.outcome,
-            f"{one.documents:,}",
-            f"{one.chunks:,}",
-            f"{one.embedded:,}",
-            NOTHING if one.recall is None else percent(one.recall),
-            seconds(one.seconds),
+            made.version,
+            made.made.replace("T", " ").removesuffix("+00:00"),
+            made.outcome,
+            f"{made.documents:,}",
+            f"{made.chunks:,}",
+            f"{made.embedded:,}",
+            NOTHING if made.recall is None else percent(made.recall),
+            seconds(made.seconds),
         )
-        for one in reversed(history)
+        for made in reversed(history)
     ]
 
 
@@ -77,14 +77,14 @@ def history_panels(history: Sequence[Made]) -> list[Panel]:
     def panel(
         title: str, value: Callable[[Made], float | None], label: Callable[[float], str], top: float | None = None
     ) -> Panel:
-        return Panel(title, [value(one) for one in history], label, top)
+        return Panel(title, [value(made) for made in history], label, top)
 
     return [
-        panel("documents", lambda one: one.documents, lambda n: f"{n:,.0f}"),
-        panel("chunks", lambda one: one.chunks, lambda n: f"{n:,.0f}"),
-        panel("embedded", lambda one: one.embedded, lambda n: f"{n:,.0f}"),
-        panel("recall", lambda one: one.recall, percent, 1.0),
-        panel("duration", lambda one: one.seconds, seconds),
+        panel("documents", lambda made: made.documents, lambda n: f"{n:,.0f}"),
+        panel("chunks", lambda made: made.chunks, lambda n: f"{n:,.0f}"),
+        panel("embedded", lambda made: made.embedded, lambda n: f"{n:,.0f}"),
+        panel("recall", lambda made: made.recall, percent, 1.0),
+        panel("duration", lambda made: made.seconds, seconds),
     ]
 
 

@@ -105,15 +105,15 @@ def expectations_line(results: Sequence[ExpectationResult]) -> str:
     broken = [
         result for result in results if result.severity == "quarantine" and not result.ok and result.error is None
     ]
-    items = sum(one.broken for one in broken)
+    items = sum(rule.broken for rule in broken)
     parts = [
         f"{len(results)} rules judged",
         f"{len(broken)} broken by {items} item{'' if items == 1 else 's'}" if broken else "no item breaks one",
     ]
     for count, what in (
-        (sum(one.severity == "warn" and not one.ok for one in results), "warned of"),
-        (sum(one.severity == "refuse" and not one.ok for one in results), "refused"),
-        (sum(one.error is not None for one in results), "not judged"),
+        (sum(rule.severity == "warn" and not rule.ok for rule in results), "warned of"),
+        (sum(rule.severity == "refuse" and not rule.ok for rule in results), "refused"),
+        (sum(rule.error is not None for rule in results), "not judged"),
     ):
         parts += [f"{count} {what}"] if count else []
     return ", ".join(parts)
@@ -147,7 +147,10 @@ def lost_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, int, str, str]
     for url, reason in lost_pages(sources):
         urls.setdefault(reason, []).append(url)
     rows = sorted(urls.items(), key=lambda entry: (-len(entry[1]), entry[0]))
-    return [(reason, len(found), say_folders(by_folder(found, _FOLDERS)), found[0]) for reason, found in rows]
+    return [
+        (reason, len(lost_urls), say_folders(by_folder(lost_urls, _FOLDERS)), lost_urls[0])
+        for reason, lost_urls in rows
+    ]
 
 
 def lost_title(sources: Iterable[CrawlOutcome], verb: str = "did") -> str:
@@ -169,14 +172,14 @@ def lost_pages(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str]]:
 
 def _more_of(page: FailedPage) -> str:
     """What a reason leaves open: the way out of a format, and what an error was, without the address that it names."""
-    said = (
+    detail = (
         page.detail
         if page.reason.startswith("unsupported format")
         else page.detail.partition(",")[0]
         if page.reason == "error"
         else ""
     )
-    return f": {said}" if said and "://" not in said else ""
+    return f": {detail}" if detail and "://" not in detail else ""
 
 
 def not_fetched_rows(sources: Iterable[CrawlOutcome]) -> list[tuple[str, str, int, str, str]]:
@@ -372,13 +375,13 @@ def retrieval_rows(recall: Recall, live: Recall | None, k: int) -> list[tuple[st
         return (what, tell(recall), None if live is None else tell(live))
 
     return [
-        row(f"recall@{k}", lambda one: None if one.recall is None else percent(one.recall)),
-        row("found", lambda one: f"{one.questions - len(one.missed)} of {one.questions}"),
-        row("missed", lambda one: str(len(one.missed))),
-        row("answered, right or wrong", lambda one: f"{one.answered} of {one.questions}"),
+        row(f"recall@{k}", lambda measured: None if measured.recall is None else percent(measured.recall)),
+        row("found", lambda measured: f"{measured.questions - len(measured.missed)} of {measured.questions}"),
+        row("missed", lambda measured: str(len(measured.missed))),
+        row("answered, right or wrong", lambda measured: f"{measured.answered} of {measured.questions}"),
         row(
             "abstained where nothing answers",
-            lambda one: f"{one.abstained} of {one.unanswerable}" if one.unanswerable else None,
+            lambda measured: f"{measured.abstained} of {measured.unanswerable}" if measured.unanswerable else None,
         ),
     ]
 
@@ -409,9 +412,9 @@ def _arrived(report: RunReport) -> str:
         return _count(report.pages.present, "pages")
     parts = []
     for unit in ("pages", "files", "rows"):
-        found = [one.pages for one in report.sources if one.counted == unit]
-        parts += [_count(sum(one.present for one in found), unit)] if found else []
-        parts += [f"{failed:,} failed"] if (failed := sum(one.failed for one in found)) else []
+        counts = [source.pages for source in report.sources if source.counted == unit]
+        parts += [_count(sum(pages.present for pages in counts), unit)] if counts else []
+        parts += [f"{failed:,} failed"] if (failed := sum(pages.failed for pages in counts)) else []
     return ", ".join(parts)
 
 

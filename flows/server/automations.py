@@ -60,30 +60,30 @@ def ensure_automations(declarations: Sequence[Declaration], webhook: str | None,
         *(_stale(declaration, block, ui) for declaration in declarations if declaration.schedule),
     ]
     with get_client(sync_client=True) as client:
-        there = {one.name: one for one in client.read_automations() if _TAG in one.tags}
+        there = {automation.name: automation for automation in client.read_automations() if _TAG in automation.tags}
         changed = {automation.name for automation in wanted if _ensure(client, automation, there.get(automation.name))}
         for name in there.keys() - {automation.name for automation in wanted}:
             client.delete_automation(there[name].id)
-    for one in declarations:
-        if _stale_name(one.name) in changed:
+    for declaration in declarations:
+        if _stale_name(declaration.name) in changed:
             # From now on a success is waited for, also of a knowledge base that never had one.
             emit_event(
                 _WATCHED,
-                resource={"prefect.resource.id": f"almanac.watch.{one.name}"},
-                related=[knowledge_base(one.name)],
+                resource={"prefect.resource.id": f"almanac.watch.{declaration.name}"},
+                related=[knowledge_base(declaration.name)],
             )
     return [automation.name for automation in wanted]
 
 
-def _ensure(client: SyncPrefectClient, wanted: AutomationCore, found: Automation | None) -> bool:
+def _ensure(client: SyncPrefectClient, wanted: AutomationCore, existing: Automation | None) -> bool:
     """Whether the automation was created or changed."""
-    if found is None:
+    if existing is None:
         client.create_automation(wanted)
         return True
-    wanted = wanted.model_copy(update={"enabled": found.enabled})
-    if _meaning(wanted) == _meaning(found):
+    wanted = wanted.model_copy(update={"enabled": existing.enabled})
+    if _meaning(wanted) == _meaning(existing):
         return False
-    client.update_automation(found.id, wanted)
+    client.update_automation(existing.id, wanted)
     return True
 
 
@@ -94,13 +94,17 @@ def _meaning(automation: AutomationCore) -> str:
 
     def ordered(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: ordered(one) for key, one in value.items() if key != "id"}
+            return {key: ordered(part) for key, part in value.items() if key != "id"}
         return (
-            sorted(value, key=str) if isinstance(value, list) and all(isinstance(one, str) for one in value) else value
+            sorted(value, key=str)
+            if isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+            else value
         )
 
-    said = automation.model_dump(mode="json", include={"name", "description", "enabled", "tags", "trigger", "actions"})
-    return json.dumps({**said, "trigger": ordered(said["trigger"])}, sort_keys=True)
+    definition = automation.model_dump(
+        mode="json", include={"name", "description", "enabled", "tags", "trigger", "actions"}
+    )
+    return json.dumps({**definition, "trigger": ordered(definition["trigger"])}, sort_keys=True)
 
 
 def _save_block(url: str) -> UUID:
@@ -128,20 +132,20 @@ def _on(events: set[str], related: dict[str, str]) -> EventTrigger:
 
 
 def _gate_refused(block: UUID | None) -> AutomationCore:
-    said = "A run found something that the gate does not let pass. The live version serves on."
-    return _automation("gate refused", said, _on({f"{EVENT}gate_refused"}, _ANY_BASE), _call(block, _OF_A_RUN))
+    description = "A run found something that the gate does not let pass. The live version serves on."
+    return _automation("gate refused", description, _on({f"{EVENT}gate_refused"}, _ANY_BASE), _call(block, _OF_A_RUN))
 
 
 def _failed(block: UUID | None) -> AutomationCore:
-    said = "A run ended without a verdict, or found no records at all."
+    description = "A run ended without a verdict, or found no records at all."
     trigger = _on({f"{EVENT}failed", f"{EVENT}no_records"}, _ANY_BASE)
-    return _automation("run failed", said, trigger, _call(block, _OF_A_RUN))
+    return _automation("run failed", description, trigger, _call(block, _OF_A_RUN))
 
 
 def _crashed(block: UUID | None) -> AutomationCore:
-    said = "A run ended without a word, or was found to have no process any more."
+    description = "A run ended without a word, or was found to have no process any more."
     ours = {"prefect.resource.role": "tag", "prefect.resource.id": "prefect.tag.almanac"}
-    return _automation("crashed", said, _on({"prefect.flow-run.Crashed"}, ours), _call(block, _OF_A_CRASH))
+    return _automation("crashed", description, _on({"prefect.flow-run.Crashed"}, ours), _call(block, _OF_A_CRASH))
 
 
 def _zombie() -> AutomationCore:
@@ -164,8 +168,8 @@ def _zombie() -> AutomationCore:
         within=_SILENCE,
     )
     marked = ChangeFlowRunState(state=StateType.CRASHED, message=f"Zombie: {heard}.")
-    said = "A run that sends no heartbeat has no process any more: it is marked as crashed."
-    return _automation("zombie", f"{said} ({heard})", trigger, marked)
+    description = "A run that sends no heartbeat has no process any more: it is marked as crashed."
+    return _automation("zombie", f"{description} ({heard})", trigger, marked)
 
 
 def _stale(declaration: Declaration, block: UUID | None, ui: str) -> AutomationCore:
@@ -182,10 +186,12 @@ def _stale(declaration: Declaration, block: UUID | None, ui: str) -> AutomationC
         threshold=1,
         within=patience,
     )
-    said = f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule ({schedule}), "
+    description = (
+        f"No refresh has succeeded for {hours}: the longest time between two starts of its schedule ({schedule}), "
+    )
     text = f"{kb}: stale. No refresh has succeeded for {hours}; its schedule is {schedule}"
     payload = {"text": text, "kb": kb, "outcome": "stale", "run": None, "link": f"{ui}/runs"}
-    return _automation(f"{kb} is stale", f"{said}and an hour.", trigger, _call(block, json.dumps(payload)))
+    return _automation(f"{kb} is stale", f"{description}and an hour.", trigger, _call(block, json.dumps(payload)))
 
 
 def _stale_name(kb: str) -> str:

@@ -42,7 +42,7 @@ class Children:
         """Ends all of them, the last one first: the server takes what a run reports at its end, and a worker would kill
         its runs before they report.
         """
-        for child in reversed([one for one in self._started if one.poll() is None]):
+        for child in reversed([child for child in self._started if child.poll() is None]):
             with suppress(psutil.NoSuchProcess):
                 process = psutil.Process(child.pid)
                 _end(process.children())
@@ -55,12 +55,12 @@ def _end(processes: Iterable[psutil.Process]) -> None:
     stay by SIGKILL.
     """
     processes = list(processes)
-    for one in processes:
+    for process in processes:
         with suppress(psutil.NoSuchProcess):
-            one.terminate()
-    for one in psutil.wait_procs(processes, timeout=_TIMEOUT_S)[1]:
+            process.terminate()
+    for process in psutil.wait_procs(processes, timeout=_TIMEOUT_S)[1]:
         with suppress(psutil.NoSuchProcess):
-            one.kill()
+            process.kill()
 
 
 @contextmanager

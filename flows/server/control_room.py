@@ -48,9 +48,12 @@ def remove_undeclared(declared: set[str]) -> None:
 def deployments() -> list[str]:
     """All deployments, as `prefect deployment run` names them, such as `voyago/refresh`, in alphabetical order."""
     with get_client(sync_client=True) as client:
-        found = client.read_deployments(limit=_PAGE)
-        flows = {flow_id: client.read_flow(flow_id).name for flow_id in {one.flow_id for one in found}}
-    return sorted(f"{flows[one.flow_id]}/{one.name}" for one in found)
+        all_deployments = client.read_deployments(limit=_PAGE)
+        flows = {
+            flow_id: client.read_flow(flow_id).name
+            for flow_id in {deployment.flow_id for deployment in all_deployments}
+        }
+    return sorted(f"{flows[deployment.flow_id]}/{deployment.name}" for deployment in all_deployments)
 
 
 def _deployed() -> Iterator[Declaration]:

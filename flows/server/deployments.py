@@ -111,7 +111,7 @@ def _is_understood(cron: str | None, path: Path) -> bool:
     now = datetime.now(UTC)
     meant = list(islice(CronSim(cron, now), _COMPARED))
     try:
-        found = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(_COMPARED, start=now))
+        dates = asyncio.run(CronSchedule(cron=cron, timezone="UTC").get_dates(_COMPARED, start=now))
     except ValueError as error:
         _log.warning(
             "Prefect does not understand a schedule: its runs start by hand",
@@ -120,7 +120,7 @@ def _is_understood(cron: str | None, path: Path) -> bool:
             error=str(error),
         )
         return False
-    if [when.timestamp() for when in found] != [when.timestamp() for when in meant]:
+    if [when.timestamp() for when in dates] != [when.timestamp() for when in meant]:
         _log.warning(
             "Prefect would start runs at other times than declared: they start by hand", file=str(path), schedule=cron
         )

@@ -79,13 +79,13 @@ def start_api(data: DataDir) -> Ready:
             if child.poll() is not None or time.monotonic() > deadline:
                 tail = log_path.read_text(errors="replace")[-1000:].strip()
                 free = f"{shutil.disk_usage(log_path.parent).free / 1e6:,.1f} MB of its disk are free"
-                found = (
+                failure = (
                     f"within {_START_TIMEOUT_S} s"
                     if child.returncode is None
                     else f"and ended with code {child.returncode}"
                 )
                 raise OperationalError(
-                    f"Prefect's API did not start {found}: {tail or 'it said nothing'}",
+                    f"Prefect's API did not start {failure}: {tail or 'it said nothing'}",
                     where=str(log_path),
                     hint=f"run again; {free}",
                 )
@@ -126,9 +126,9 @@ def _take_empty_database(place: Path) -> None:
     """
     fresh = temporary_beside(place)
     try:
-        with closing(sqlite3.connect(f"{_kept_database().as_uri()}?immutable=1", uri=True)) as kept:
-            if kept.execute("PRAGMA integrity_check").fetchall() == [("ok",)]:
-                write_file(fresh, kept.serialize())
+        with closing(sqlite3.connect(f"{_kept_database().as_uri()}?immutable=1", uri=True)) as empty_database:
+            if empty_database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]:
+                write_file(fresh, empty_database.serialize())
                 os.link(fresh, place)  # never over what another command has just made
     except (OSError, sqlite3.Error):
         pass  # Prefect makes it

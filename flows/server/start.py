@@ -129,9 +129,9 @@ def _carry_out(started: Children, *arguments: str) -> int:
     """The exit code of a Prefect command. What it says is advice on Prefect, and shown only where it fails."""
     process = started.start(*arguments, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    said = process.stdout.read()
+    output = process.stdout.read()
     if code := process.wait():
-        sys.stderr.write(said.decode(errors="replace"))
+        sys.stderr.write(output.decode(errors="replace"))
     return code
 
 

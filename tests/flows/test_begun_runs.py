@@ -72,7 +72,7 @@ def test_a_killed_run_is_marked_and_of_those_that_ended_the_newest_are_kept(
 
         assert names() == ["Crashed", "Cancelled", "Running", "Running"]
         old, new = begin(Completed(), "", TAG), begin(Completed(), "", TAG)
-        monkeypatch.setattr(begun_runs, "_KEPT", 1)
+        monkeypatch.setattr(begun_runs, "_KEPT_RUNS", 1)
         forget_old_commands()
         with pytest.raises(ObjectNotFound):
             client.read_flow_run(old)
