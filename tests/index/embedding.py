@@ -19,7 +19,7 @@ def embed_missing(
 ) -> tuple[StagedTexts, list[EmbeddedPart]]:
     """`load` is asked for the embedder only where a text has no vector."""
     staged = chunks.with_name("texts.parquet")
-    found = stage_missing(chunks, store, staged, checkpoint=checkpoint)
-    return found, [
-        embed_checkpoint(staged, number, load(), store, on_progress=on_progress) for number in range(found.checkpoints)
+    texts = stage_missing(chunks, store, staged, checkpoint=checkpoint)
+    return texts, [
+        embed_checkpoint(staged, number, load(), store, on_progress=on_progress) for number in range(texts.checkpoints)
     ]

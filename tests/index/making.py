@@ -33,19 +33,19 @@ def item(url: str, text: str) -> Item:
     return Item("pages", "document", url, url, f"Title of {url}", text, {}, {}, f"raw-{text}", AT)
 
 
-def chunk_of(one: Item) -> ChunkRow:
-    text = one.text
+def chunk_of(document: Item) -> ChunkRow:
+    text = document.text
     return ChunkRow(
-        one.document_id,
-        one.source,
-        one.url,
-        one.title,
+        document.document_id,
+        document.source,
+        document.url,
+        document.title,
         "document",
         0,
         0,
         len(text),
         text,
-        f"{one.title}. {text}",
+        f"{document.title}. {text}",
         {},
         AT,
     )
@@ -53,7 +53,7 @@ def chunk_of(one: Item) -> ChunkRow:
 
 def put_tables(folder: Path, texts: Texts) -> list[ChunkRow]:
     items = [item(url, text) for url, text in texts.items()]
-    chunks = [chunk_of(one) for one in items]
+    chunks = [chunk_of(document) for document in items]
     write_table(folder / RECORDS, items_table([]))
     write_table(folder / DOCUMENTS, items_table(items))
     write_table(folder / CHUNKS, chunks_table(chunks))

@@ -28,9 +28,9 @@ def save_embedder(folder: Path, *, prompts: dict[str, Any] | None = None, defaul
         str(folder)
     )
     settings = folder / "config_sentence_transformers.json"
-    told = json.loads(settings.read_text())
-    told["prompts"].update(prompts or {})
-    settings.write_text(json.dumps({**told, "default_prompt_name": default}))
+    config = json.loads(settings.read_text())
+    config["prompts"].update(prompts or {})
+    settings.write_text(json.dumps({**config, "default_prompt_name": default}))
     return folder
 
 

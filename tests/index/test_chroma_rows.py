@@ -69,12 +69,12 @@ def _stored(metadata: dict[str, Any], number: int = 0, text: str = "text") -> di
 
 def _publish(base: Base, rows: list[ChunkRow]) -> None:
     manifest = base.build(rows=rows)
-    found: list[Problem] = []
+    problems: list[Problem] = []
     verify_here(
         VerifyJob(version_dir=base.job().version_dir, manifest=manifest, vectors_root=base.vectors, embedder=INFO),
-        found.append,
+        problems.append,
     )
-    assert found == []
+    assert problems == []
     publish(base.index_dir, "v0001")
 
 
@@ -192,10 +192,10 @@ def test_chroma_gives_back_what_it_was_given(tmp_path: Path) -> None:
         if draw.random() < 0.2:
             metadata[draw.choice(OWN_KEYS)] = _random_value(draw)
         rows.append(_stored(metadata, number, _random_text(draw)))
-    found = _round_trip(tmp_path, rows)
-    assert len(found) == len(rows)
+    read_rows = _round_trip(tmp_path, rows)
+    assert len(read_rows) == len(rows)
     for row in rows:
-        text, metadata = found[row["chunk_id"]]
+        text, metadata = read_rows[row["chunk_id"]]
         assert text == document_of(row)
         assert {key: (type(value), value) for key, value in metadata.items()} == {
             key: (type(value), value) for key, value in metadata_of(row).items()

@@ -17,14 +17,14 @@ _FILLED = (0xA5, 0x5A, 0)  # by glibc as memory is freed or given out; by the ke
 
 def _beyond(folder: Path, rows: int) -> list[set[int]]:
     """The bytes that the files of each index below a folder hold beyond these rows."""
-    found = []
+    byte_sets = []
     for name in ("data_level0.bin", "length.bin"):
         for path in folder.rglob(name):
             content = path.read_bytes()
             width, rest = divmod(len(content), max(rows, _AT_LEAST))
             assert rest == 0
-            found.append({*content[rows * width :]})
-    return found
+            byte_sets.append({*content[rows * width :]})
+    return byte_sets
 
 
 @pytest.mark.parametrize("rows", [1, 60])

@@ -95,11 +95,11 @@ _FINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("language", "one", "other"), _SAME)
-def test_one_word_written_in_two_ways_has_the_same_terms(language: str, one: str, other: str) -> None:
-    found = tokens(one, language)
-    assert found
-    assert sorted(set(found)) == sorted(set(tokens(other, language)))
+@pytest.mark.parametrize(("language", "spelling", "other_spelling"), _SAME)
+def test_one_word_written_in_two_ways_has_the_same_terms(language: str, spelling: str, other_spelling: str) -> None:
+    terms = tokens(spelling, language)
+    assert terms
+    assert sorted(set(terms)) == sorted(set(tokens(other_spelling, language)))
 
 
 @pytest.mark.parametrize(("language", "text", "query"), _FINDS)
@@ -142,14 +142,14 @@ def test_regions_and_old_codes_are_the_same_language() -> None:
 
 @given(st.text(max_size=200), st.sampled_from(_LANGUAGES))
 def test_any_text_has_terms_without_spaces_the_same_in_nfc_and_nfd(text: str, language: str) -> None:
-    found = tokens(text, language)
+    terms = tokens(text, language)
     assert (
-        found
+        terms
         == tokens(unicodedata.normalize("NFD", text), language)
         == tokens(unicodedata.normalize("NFC", text), language)
     )
     stored = stored_tokens(text, language)
-    assert set(found) - {term for term in found if "_" in term} <= set(stored)
+    assert set(terms) - {term for term in terms if "_" in term} <= set(stored)
     for term in [*stored, *folded_tokens(text)]:
         assert term and len(term) <= 200 and not any(character.isspace() or character == "\0" for character in term)
         term.encode()

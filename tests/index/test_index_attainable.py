@@ -10,9 +10,9 @@ from almanac.index.lexical.lexical_reader import AnalyzedQuery
 
 
 def _analyzed(query: str, language: str, texts: list[str]) -> AnalyzedQuery:
-    found = [set(tokens(text, language)) for text in texts]
+    row_terms = [set(tokens(text, language)) for text in texts]
     return AnalyzedQuery(
-        language, False, {term: sum(term in one for one in found) for term in tokens(query, language)}, len(texts)
+        language, False, {term: sum(term in row for row in row_terms) for term in tokens(query, language)}, len(texts)
     )
 
 

@@ -117,8 +117,8 @@ def test_a_model_is_converted_once_and_then_needs_no_torch(tmp_path: Path) -> No
 def test_a_damaged_conversion_is_made_again(tmp_path: Path, empty_cache: Path) -> None:
     folder = save_embedder(tmp_path / "small")
     first, _, _ = _embedded_apart(folder)
-    [kept] = (empty_cache / "models").iterdir()
-    (kept / "model.bin").write_bytes(bytes((kept / "model.bin").stat().st_size))
+    [converted] = (empty_cache / "models").iterdir()
+    (converted / "model.bin").write_bytes(bytes((converted / "model.bin").stat().st_size))
     again, has_torch, _ = _embedded_apart(folder)
     assert has_torch
     assert np.abs(again - first).max() < 1e-5
@@ -152,14 +152,14 @@ def test_where_nothing_can_be_kept_a_model_is_computed_by_its_library(
 def test_what_a_killed_conversion_has_left_is_removed(tmp_path: Path, empty_cache: Path) -> None:
     embed = Embed(model=str(save_embedder(tmp_path / "small")), precision="float32")
     load_embedder(embed)
-    [kept] = (empty_cache / "models").iterdir()
-    left = kept.parent / f".{kept.name}-abcd"
+    [converted] = (empty_cache / "models").iterdir()
+    left = converted.parent / f".{converted.name}-abcd"
     left.mkdir()
     os.utime(left, (0, 0))
-    shutil.rmtree(kept)
+    shutil.rmtree(converted)
     _load.cache_clear()
     load_embedder(embed)
-    assert list(kept.parent.iterdir()) == [kept]
+    assert list(converted.parent.iterdir()) == [converted]
 
 
 @pytest.fixture(scope="module")
@@ -193,8 +193,8 @@ def test_documents_come_in_their_order_when_threads_share_a_model(small: LocalEm
     for embed_all in (small.embed_queries, small.embed_documents):
         expected = embed_all(texts)
         with ThreadPoolExecutor(4) as pool:
-            for found in pool.map(embed_all, [texts] * 6):
-                assert np.abs(found - expected).max() < 1e-5
+            for vectors in pool.map(embed_all, [texts] * 6):
+                assert np.abs(vectors - expected).max() < 1e-5
 
 
 def test_who_is_stopped_halfway_frees_nothing_that_is_read(small: LocalEmbedder) -> None:
@@ -226,15 +226,18 @@ def test_who_is_stopped_halfway_frees_nothing_that_is_read(small: LocalEmbedder)
 
 def test_embedders_of_a_model_share_it() -> None:
     declared = Embed(precision="float32", prompts={"query": "asked: "})
-    one, other = load_embedder(declared, for_queries=True), load_embedder(Embed(precision="float32"), for_queries=True)
-    assert isinstance(one, LocalEmbedder) and isinstance(other, LocalEmbedder) and one._asked is other._asked
-    found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(LocalEmbedder(declared)._written)) for _ in range(4)]
+    prompted, plain = (
+        load_embedder(declared, for_queries=True),
+        load_embedder(Embed(precision="float32"), for_queries=True),
+    )
+    assert isinstance(prompted, LocalEmbedder) and isinstance(plain, LocalEmbedder) and prompted._asked is plain._asked
+    encoders: list[Any] = []
+    threads = [threading.Thread(target=lambda: encoders.append(LocalEmbedder(declared)._written)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(map(id, found))) == 1
+    assert len(set(map(id, encoders))) == 1
 
 
 @pytest.mark.parametrize("call", ["for_queries=True).embed_queries", "for_queries=False).embed_documents"])
@@ -277,9 +280,9 @@ def test_a_process_is_interrupted_whichever_thread_released_its_model() -> None:
 
 @given(lengths=st.lists(st.integers(0, 512), max_size=60))
 def test_passes_hold_each_text_once_and_little_padding(lengths: list[int]) -> None:
-    found = list(passes(lengths))
-    assert sorted(row for rows in found for row in rows) == [row for row, length in enumerate(lengths) if length]
-    for rows in found:
+    all_passes = list(passes(lengths))
+    assert sorted(row for rows in all_passes for row in rows) == [row for row, length in enumerate(lengths) if length]
+    for rows in all_passes:
         of_rows = [lengths[row] for row in rows]
         assert of_rows[0] == max(of_rows)
         assert len(rows) == 1 or len(rows) * of_rows[0] <= 2048

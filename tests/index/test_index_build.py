@@ -254,16 +254,16 @@ def test_flipped_byte_is_found_wherever_it_is(base: Base, name: str) -> None:
         changed = bytearray(whole)
         changed[place] ^= 1 << place % 8
         path.write_bytes(changed)
-        found: list[Problem] = []
+        problems: list[Problem] = []
         with contextlib.suppress(DamagedVersion):
             check_files(
                 version_dir(base.index_dir, "v0001"),
                 read_manifest(base.index_dir, "v0001"),
-                ProblemCollector(found.append),
+                ProblemCollector(problems.append),
             )
             # A name in the manifest, once altered, is that of a missing file.
-            beside = kinds(found) - {"file_missing"} if name == "manifest.json" else kinds(found)
-            assert beside == {"file_altered"}, f"{name}, byte {place}"
+            problem_kinds = kinds(problems) - {"file_missing"} if name == "manifest.json" else kinds(problems)
+            assert problem_kinds == {"file_altered"}, f"{name}, byte {place}"
     path.write_bytes(whole)
     assert verify(base, read_manifest(base.index_dir, "v0001")) == []
 

@@ -93,14 +93,14 @@ def content(folder: Path) -> Content:
 
 
 def problems(base: Any, version: str, manifest: Manifest | None = None) -> list[Problem]:
-    found: list[Problem] = []
+    collected: list[Problem] = []
     folder = version_dir(base.index_dir, version)
     info = base.job().embedder
     verify_here(
         VerifyJob(version_dir=folder, manifest=manifest, vectors_root=base.vectors, embedder=info),
-        found.append,
+        collected.append,
     )
-    return found
+    return collected
 
 
 def finish(base: Any, version: str, rows: list[ChunkRow], facts: told.BuildFacts) -> Manifest:
@@ -199,8 +199,8 @@ def test_versions_made_one_from_another_hold_what_a_plain_set_holds(base: Any, r
     assert problems(base, name, OpenVersion(base.index_dir, name).manifest) == []
     vectors = VectorStore(base.vectors, base.job().embedder).read([row.text_sha256 for row in live])
     with OpenVersion(base.index_dir, name) as version:
-        found = [version.query(vector, 1)[0][1] for vector in vectors[::7]]
-    assert found == pytest.approx([1.0] * len(found), abs=1e-5)
+        cosines = [version.query(vector, 1)[0][1] for vector in vectors[::7]]
+    assert cosines == pytest.approx([1.0] * len(cosines), abs=1e-5)
 
 
 def _flip(path: Path) -> None:
@@ -325,14 +325,14 @@ def _alter_vector(collection: Collection, chunk_id: str) -> None:
         (_alter_vector, "vector_altered"),
     ],
 )
-@pytest.mark.parametrize("of", ["new", "taken over"])
+@pytest.mark.parametrize("tampered_row", ["new", "taken over"])
 def test_verification_of_a_delta_finds_what_differs(
-    base: Any, rows: list[ChunkRow], tamper: Callable[[Collection, str], None], expected: str, of: str
+    base: Any, rows: list[ChunkRow], tamper: Callable[[Collection, str], None], expected: str, tampered_row: str
 ) -> None:
     after = [*rows[10:], *new_rows(10)]
     build(base, after)
     with stock_client(version_dir(base.index_dir, "v0002")) as collection:
-        tamper(collection, after[-1 if of == "new" else 0].chunk_id)
+        tamper(collection, after[-1 if tampered_row == "new" else 0].chunk_id)
     assert expected in {problem.kind for problem in problems(base, "v0002")}
 
 

@@ -126,7 +126,7 @@ def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(
 
 
 @pytest.mark.parametrize(
-    ("cpuinfo", "found"),
+    ("cpuinfo", "message"),
     [
         ("processor\t: 0\nmodel name\t: Old Xeon\nflags\t\t: fpu avx2 avx512f avx512_bf16x\n", "Old Xeon without them"),
         ("processor\t: 0\nFeatures\t: fp asimd\n", "a processor without them"),
@@ -134,10 +134,10 @@ def test_precision_is_part_of_the_fingerprint_and_floors_are_the_models(
     ],
 )
 def test_half_precision_is_refused_where_the_processor_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, found: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpuinfo: str, message: str
 ) -> None:
     pretend_processor(monkeypatch, tmp_path, cpuinfo)
-    with pytest.raises(DeclarationError, match=found) as raised:
+    with pytest.raises(DeclarationError, match=message) as raised:
         require_precision(Embed(precision="bfloat16"))
     assert raised.value.where == "embed.precision"
     assert all(way in (raised.value.hint or "") for way in ("reuse: tolerant", "precision: float32"))

@@ -51,14 +51,14 @@ def test_a_vocabulary_of_many_languages_knows_what_it_can_read(monkeypatch: pyte
     assert _fit("人生人生") == 1.0  # two characters count as a word
     assert _fit("ⲡⲉⲛⲉⲓⲱⲧ ⲉⲧϩⲛ") == 0.0
     assert _fit("abcdefgh ijklmnop") == 0.0  # letter by letter
-    found = subword_fertility(Embed(), ["abc ⲡⲉⲛⲉⲓⲱⲧ"])
-    assert found is not None and found.unread == 0.5
+    fertility = subword_fertility(Embed(), ["abc ⲡⲉⲛⲉⲓⲱⲧ"])
+    assert fertility is not None and fertility.unread == 0.5
 
 
 def test_a_vocabulary_without_an_unknown_piece_reads_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     _of_many_languages(monkeypatch, has_unknown=False)
-    found = subword_fertility(Embed(), ["abc"])
-    assert found is not None and found.unread == 0.0
+    fertility = subword_fertility(Embed(), ["abc"])
+    assert fertility is not None and fertility.unread == 0.0
 
 
 def test_an_embedder_without_a_readable_vocabulary_counts_as_one_that_knows_the_language() -> None:

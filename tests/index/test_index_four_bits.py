@@ -143,9 +143,9 @@ def test_the_multilingual_model_makes_the_vectors_that_its_file_stands_for() -> 
         "print(json.dumps([*embedder.embed_queries([question]).tolist(), "
         "*embedder.embed_documents(passages).tolist()]))"
     )
-    asked = json.dumps([QUESTION, *PASSAGES])
+    texts_json = json.dumps([QUESTION, *PASSAGES])
     done = subprocess.run(
-        [sys.executable, "-c", code], input=asked, capture_output=True, text=True, cwd=installation(), check=True
+        [sys.executable, "-c", code], input=texts_json, capture_output=True, text=True, cwd=installation(), check=True
     )
     assert done.stderr == ""  # no report on weights, no progress bar
     vectors = np.asarray(json.loads(done.stdout), dtype=np.float32)

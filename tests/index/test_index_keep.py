@@ -305,8 +305,8 @@ def _takedown(url: str) -> Takedown:
 def test_forgetting_makes_the_version_that_never_had_the_page(data: DataDir, tmp_path: Path) -> None:
     url = "http://shop/3"
     (secret,) = {FIRST[url]}
-    found = forget_in_version(data.index("shop"), "v0002", _takedown(url), data.vectors, Embed())
-    assert (found.items, len(found.chunks), found.keys) == ({("pages", url)}, 1, {_key(url, secret)})
+    forgotten = forget_in_version(data.index("shop"), "v0002", _takedown(url), data.vectors, Embed())
+    assert (forgotten.items, len(forgotten.chunks), forgotten.keys) == ({("pages", url)}, 1, {_key(url, secret)})
     never = DataDir(tmp_path / "never")
     expected = making.make_version(never, "shop", "v0001", {key: text for key, text in SECOND.items() if key != url})
     manifest = read_manifest(data.index("shop"), "v0002")

@@ -80,8 +80,8 @@ def _build(
 def _problems(base: Base, version: str = "v0001") -> set[tuple[str, str]]:
     with without_children(), OpenVersion(base.index_dir, version) as opened:
         return {
-            (one.kind, one.where)
-            for one in verify_version(version_dir(base.index_dir, version), opened.manifest, base.vectors, INFO)
+            (problem.kind, problem.where)
+            for problem in verify_version(version_dir(base.index_dir, version), opened.manifest, base.vectors, INFO)
         }
 
 
@@ -168,9 +168,9 @@ def test_rows_added_to_a_copy_score_as_in_a_full_build(base: Base, tmp_path: Pat
 @pytest.mark.slow
 def test_after_rows_are_gone_the_others_score_as_in_a_full_build(base: Base, tmp_path: Path) -> None:
     rows = _plain(range(420))
-    kept = [*rows[10:400], *rows[400:]]
+    left = [*rows[10:400], *rows[400:]]
     _build(base, rows[:400], "en").close()
-    with _build(base, kept, "en", "v0002", "v0001") as changed, _build(Base(tmp_path / "full"), kept, "en") as full:
+    with _build(base, left, "en", "v0002", "v0001") as changed, _build(Base(tmp_path / "full"), left, "en") as full:
         assert changed.manifest.lineage["build"]["kind"] == "delta"
         assert changed.lexical(_name(3), 5) == []
         for query in (f"{_name(410)} garden", f"palace 5 {_name(77)}"):
@@ -311,10 +311,10 @@ def test_a_version_without_a_lexical_index_says_what_to_do(base: Base) -> None:
     shutil.rmtree(version_dir(base.index_dir, "v0001") / LEXICAL)
     finish_version(base.index_dir, base.manifest("v0001", rows, Verdict(verdict="passed", checks=[])))
     with OpenVersion(base.index_dir, "v0001") as opened:
-        with pytest.raises(DamagedVersion, match="no lexical index") as told:
+        with pytest.raises(DamagedVersion, match="no lexical index") as raised:
             opened.lexical("palace", 3)
-        assert "almanac run" in str(told.value.hint)
-        assert told.value.where == str(version_dir(base.index_dir, "v0001"))
+        assert "almanac run" in str(raised.value.hint)
+        assert raised.value.where == str(version_dir(base.index_dir, "v0001"))
 
 
 def test_a_version_with_no_chunks_finds_nothing(base: Base) -> None:
@@ -388,17 +388,17 @@ def test_a_record_is_found_by_its_fields_but_not_by_a_number_that_is_its_id_nor_
     ]
     with _build(base, rows, "en") as opened:
 
-        def found(query: str) -> list[int]:
+        def find_rows(query: str) -> list[int]:
             return [[row.chunk_id for row in rows].index(chunk_id) for chunk_id, _ in opened.lexical(query, 3)]
 
-        assert [found(query) for query in ("departure 14/11/2026", "TO1101", "7", "lagoon", "nights")] == [
+        assert [find_rows(query) for query in ("departure 14/11/2026", "TO1101", "7", "lagoon", "nights")] == [
             [0],
             [1],
             [1],
             [],
             [1],
         ]
-        assert sorted(found("friday")) == [0, 2]
+        assert sorted(find_rows("friday")) == [0, 2]
         (equal, scores) = (dict(opened.lexical("castle", 3)), [rows[0].chunk_id, rows[1].chunk_id])
         assert set(equal) == set(scores)  # neither says its name more often than the other
     assert _problems(base) == set()

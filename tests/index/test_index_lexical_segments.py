@@ -80,7 +80,7 @@ def _index(folders: Sequence[Path], rows: Rows) -> LexicalIndex:
     )
 
 
-def _one(folder: Path, rows: Sequence[ChunkRow], language: str = "en") -> LexicalIndex:
+def _build_single(folder: Path, rows: Sequence[ChunkRow], language: str = "en") -> LexicalIndex:
     return _index([_build(folder, rows, language)], [(row, True) for row in rows])
 
 
@@ -89,7 +89,7 @@ def _split(
 ) -> tuple[LexicalIndex, Rows]:
     """An index of `count` parts, over which the rows are spread at will; and its rows."""
     parts: list[list[tuple[ChunkRow, bool]]] = [[] for _ in range(count)]
-    for row in [*((one, True) for one in live), *((one, False) for one in dead)]:
+    for row in [*((chunk, True) for chunk in live), *((chunk, False) for chunk in dead)]:
         chance.choice(parts).append(row)
     for part in parts:
         chance.shuffle(part)
@@ -128,19 +128,19 @@ def test_any_segments_and_deletions_rank_as_one_index_of_the_live_rows(
         )
     # of the same id
     earlier = [replace(row, fetched_at="2025-01-01T00:00:00+00:00") for row in chance.sample(live, len(live) // 2)]
-    one = _one(root / "one", live, language)
+    single = _build_single(root / "one", live, language)
     several, rows = _split(root, live, [*gone, *earlier], chance.randint(1, 6), language, chance)
     some = {row.chunk_id for row in chance.sample([*live, *gone], (len(live) + len(gone)) // 2)}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "_FEW", few)
         for query in _QUERIES:
-            assert several.readings(query) == one.readings(query)
-            everything = one.search(query, 200)
+            assert several.readings(query) == single.readings(query)
+            everything = single.search(query, 200)
             for k in (1, 5, 200):
-                assert several.search(query, k) == one.search(query, k) == everything[:k]
+                assert several.search(query, k) == single.search(query, k) == everything[:k]
                 among = [hit for hit in everything if hit[0] in some][:k]
                 assert several.search(query, k, _mask(rows, some)) == among
-                assert one.search(query, k, _mask([(row, True) for row in live], some)) == among
+                assert single.search(query, k, _mask([(row, True) for row in live], some)) == among
 
 
 def test_rows_with_none_of_the_rarest_words_are_left_out_only_where_that_changes_no_hit(
@@ -160,8 +160,8 @@ def test_rows_with_none_of_the_rarest_words_are_left_out_only_where_that_changes
     folders = [
         _build(tmp_path / name, rows) for name, rows in (("short", short), ("long", long), ("dead", [*dead, last]))
     ]
-    rows = [*((one, True) for one in (*short, *long)), *((one, False) for one in dead), (last, True)]
-    several, one = _index(folders, rows), _one(tmp_path / "one", [*short, *long, last])
+    rows = [*((chunk, True) for chunk in (*short, *long)), *((chunk, False) for chunk in dead), (last, True)]
+    several, single = _index(folders, rows), _build_single(tmp_path / "one", [*short, *long, last])
     looked_up, look_up = list[int](), reader._looked_up
 
     def noted(having: Any, counts: Any, among: Any, span: slice) -> Any:
@@ -172,10 +172,10 @@ def test_rows_with_none_of_the_rarest_words_are_left_out_only_where_that_changes
     questions = [" ".join(chance.choices(words, often, k=chance.choice([2, 5, 9]))) for _ in range(30)]
     for query in ("w250", "w250 w0", "w0", "w0 w1 w2", "w17 w90 w251", " ".join(words), *questions):
         looked_up.clear()
-        everything = one.search(query, 3000)
+        everything = single.search(query, 3000)
         assert not looked_up
         for k in (1, 10, 50):
-            assert several.search(query, k) == one.search(query, k) == everything[:k]
+            assert several.search(query, k) == single.search(query, k) == everything[:k]
         many = {hit for hit, _ in everything[::2]} | {last.chunk_id}
         assert several.search(query, 10, _mask(rows, many)) == [hit for hit in everything if hit[0] in many][:10]
     several.search("w250 w0", 1)
@@ -184,7 +184,9 @@ def test_rows_with_none_of_the_rarest_words_are_left_out_only_where_that_changes
 
 def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
     texts = ["wa wb", "wa wa wc wd we", "wb wb wb", "other words of no matter", ""]
-    found = dict(_one(tmp_path / "one", rows := [_chunk(n, text) for n, text in enumerate(texts)]).search("wa wb", 9))
+    scores = dict(
+        _build_single(tmp_path / "one", rows := [_chunk(n, text) for n, text in enumerate(texts)]).search("wa wb", 9)
+    )
     average = sum(len(text.split()) for text in texts) / 5
     for row, text in zip(rows[:3], texts, strict=False):
         counts, length = Counter(text.split()), len(text.split())
@@ -193,17 +195,17 @@ def test_scores_are_those_of_the_formula(tmp_path: Path) -> None:
             * (2.2 * counts[term] / (counts[term] + 1.2 * (0.25 + 0.75 * length / average)))
             for term in ("wa", "wb")
         )
-        assert found.pop(row.chunk_id) == float(f"{expected:.6g}")
-    assert not found
+        assert scores.pop(row.chunk_id) == float(f"{expected:.6g}")
+    assert not scores
 
 
 def test_a_word_counts_however_often_it_is_said(tmp_path: Path) -> None:
-    index = _one(tmp_path / "one", [_chunk(0, "castle " * 70_000), _chunk(1, "castle " * 3 + "hut " * 3)])
+    index = _build_single(tmp_path / "one", [_chunk(0, "castle " * 70_000), _chunk(1, "castle " * 3 + "hut " * 3)])
     assert [score > 0 for _, score in index.search("castle", 2)] == [True, True]
     assert Postings(tmp_path / "one" / LEXICAL).misfit() is None
 
 
-def _known(tmp_path: Path, name: str, rows: list[ChunkRow], kept: Sequence[int], places: Sequence[int]) -> KnownRows:
+def _known(tmp_path: Path, name: str, rows: list[ChunkRow], numbers: Sequence[int], places: Sequence[int]) -> KnownRows:
     folder = _build(tmp_path / name, rows, "auto")
     paths = [folder / LEXICAL / f"{array}.npy" for array in ARRAYS]
     stored = [
@@ -211,7 +213,7 @@ def _known(tmp_path: Path, name: str, rows: list[ChunkRow], kept: Sequence[int],
     ]
     manifest = Base(tmp_path).manifest(name, rows, Verdict(verdict="passed", checks=[]))
     return KnownRows(
-        folder, manifest.model_copy(update={"files": stored}), np.array(kept, np.int64), np.array(places, np.int64)
+        folder, manifest.model_copy(update={"files": stored}), np.array(numbers, np.int64), np.array(places, np.int64)
     )
 
 
@@ -238,14 +240,14 @@ def test_terms_of_several_earlier_segments_are_taken_over(tmp_path: Path, monkey
         build_lexical(tmp_path / name, "auto", sources)
         return tmp_path / name / LEXICAL
 
-    one = merged("merged")
+    folder = merged("merged")
     assert again == [
         row.chunk_id for number, row in enumerate(rows) if number < 5 or (number >= 900 and number not in set(order))
     ]
     for array in set(ARRAYS) - {"languages"}:  # of which the order is that in which they are met
-        assert (one / f"{array}.npy").read_bytes() == (full / f"{array}.npy").read_bytes()
+        assert (folder / f"{array}.npy").read_bytes() == (full / f"{array}.npy").read_bytes()
     of_both = [
-        np.array(opened.facts.languages)[opened.languages].tolist() for opened in (Postings(one), Postings(full))
+        np.array(opened.facts.languages)[opened.languages].tolist() for opened in (Postings(folder), Postings(full))
     ]
     assert of_both[0] == of_both[1]
     again.clear()
@@ -268,9 +270,9 @@ def test_a_damaged_file_is_a_damaged_version(tmp_path: Path, name: str, damage: 
         path.write_bytes(
             {"truncated": content[: len(content) // 2], "altered": b"x" * len(content), "empty": b""}[damage]
         )
-    with pytest.raises(DamagedVersion) as told:
+    with pytest.raises(DamagedVersion) as raised:
         _index([folder], [(row, True) for row in rows])
-    assert str(folder / LEXICAL) == told.value.where and told.value.hint
+    assert str(folder / LEXICAL) == raised.value.where and raised.value.hint
 
 
 def test_an_index_of_another_number_of_rows_is_damaged(tmp_path: Path) -> None:

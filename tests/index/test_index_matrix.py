@@ -68,8 +68,8 @@ def test_another_vector_in_the_file_is_found_and_rebuild_mends_it(base: Base) ->
     vectors[[3, 5]] = vectors[[5, 3]]
     vectors[7] = np.nan
     np.save(path, vectors)
-    found = {(problem.kind, problem.where) for problem in problems(base, "v0001")}
-    assert found == {("vector_altered", f"{MATRIX}: {make_chunks(60)[row].chunk_id}") for row in (3, 5, 7)}
+    altered = {(problem.kind, problem.where) for problem in problems(base, "v0001")}
+    assert altered == {("vector_altered", f"{MATRIX}: {make_chunks(60)[row].chunk_id}") for row in (3, 5, 7)}
     rebuild_version(base.index_dir, "v0001", base.vectors)
     assert problems(base, "v0001") == []
 
@@ -99,11 +99,11 @@ def test_filters_wide_and_narrow_find_what_comparing_every_vector_finds(
         for step in (2, 3, 20, 150):
             mask = np.arange(300) % step == 1
             known = version.ids_where(mask)
-            exact = sorted(((one, cosines[one]) for one in known), key=lambda hit: (-hit[1], hit[0]))[:5]
+            exact = sorted(((chunk_id, cosines[chunk_id]) for chunk_id in known), key=lambda hit: (-hit[1], hit[0]))[:5]
             for ids in (known, list(known)):
-                found = version.query(vector, 5, ids)
-                assert [one for one, _ in found] == [one for one, _ in exact]
-                assert [cosine for _, cosine in found] == pytest.approx([cosine for _, cosine in exact], abs=2e-6)
+                hits = version.query(vector, 5, ids)
+                assert [chunk_id for chunk_id, _ in hits] == [chunk_id for chunk_id, _ in exact]
+                assert [cosine for _, cosine in hits] == pytest.approx([cosine for _, cosine in exact], abs=2e-6)
 
 
 def test_nothing_is_a_version_too(base: Base) -> None:

@@ -55,8 +55,8 @@ def _key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def embedder_of(server: LoopbackMistral, provider: str = "mistral", **declared: Any) -> ApiEmbedder:
-    said = {"provider": provider, **address_of(server, provider), "dimension": DIMENSION, "timeout_s": 0.3, **declared}
-    return ApiEmbedder(Embed.model_validate(said), retry=QUICK)
+    embed = {"provider": provider, **address_of(server, provider), "dimension": DIMENSION, "timeout_s": 0.3, **declared}
+    return ApiEmbedder(Embed.model_validate(embed), retry=QUICK)
 
 
 def expected(texts: list[str]) -> np.ndarray[Any, Any]:
@@ -174,12 +174,12 @@ def test_requests_are_packed_and_too_many_tokens_halve_them(server: LoopbackMist
     embedder = embedder_of(server)
     texts = [f"{number} " + "word " * 200 for number in range(40)]
     embedder.embed_documents(texts)
-    packed = [len(asked["input"]) for asked in server.requests]
+    packed = [len(request["input"]) for request in server.requests]
     assert sum(packed) == 40
     assert len(packed) <= 2
     server.strike("400_too_many_tokens")
     assert np.allclose(embedder.embed_documents(texts), expected(texts), atol=1e-5)
-    assert max(len(asked["input"]) for asked in server.requests[2:]) < 40
+    assert max(len(request["input"]) for request in server.requests[2:]) < 40
 
 
 def test_tokens_are_those_that_the_server_bills_or_else_estimated(server: LoopbackMistral) -> None:
@@ -241,7 +241,7 @@ def test_key_is_in_no_log_and_no_representation(
         )
         assert KEY not in shown
     captured = capfd.readouterr()
-    told = [
+    shown_texts = [
         caplog.text,
         captured.out,
         captured.err,
@@ -250,7 +250,7 @@ def test_key_is_in_no_log_and_no_representation(
         repr(vars(embedder._api)),
         repr(embedder._api._client),
     ]
-    assert not [text for text in told if KEY in text]
+    assert not [text for text in shown_texts if KEY in text]
 
 
 def test_redirect_takes_the_key_nowhere(server: LoopbackMistral) -> None:
@@ -274,7 +274,7 @@ def test_fingerprint_is_of_model_dimension_and_server() -> None:
     plain = described()
     assert (plain.provider, plain.model, plain.dimension, plain.metric) == ("mistral", "mistral-embed", 1024, "cosine")
     others = [described(server_url="http://127.0.0.1:9"), described(model="codestral-embed"), described(dimension=512)]
-    assert len({plain.fingerprint, *(one.fingerprint for one in others)}) == 4
+    assert len({plain.fingerprint, *(info.fingerprint for info in others)}) == 4
     assert described(server_url="http://127.0.0.1:9", same_as="https://api.mistral.ai/v1/") == plain
     assert described(price_per_million=0.1, max_cost=1, requests_per_second=2, timeout_s=5) == plain
 
@@ -293,13 +293,13 @@ def test_who_waits_for_an_answer_is_told_sooner(server: LoopbackMistral) -> None
     embedder = ApiEmbedder(
         Embed(provider="mistral", server_url=server.url, dimension=DIMENSION), retry=Retry(base_s=0.001, cap_s=0.002)
     )
-    asked = []
+    request_counts = []
     for embed in (embedder.embed_queries, embedder.embed_documents):
         server.strike("503")
         with pytest.raises(Retriable):
             embed(["a"])
-        asked.append(len(server.requests))
-    assert asked == [3, 6]
+        request_counts.append(len(server.requests))
+    assert request_counts == [3, 6]
 
 
 def test_floors_belong_to_the_model() -> None:
@@ -388,15 +388,15 @@ def test_key_that_a_server_repeats_in_any_form_is_masked(
         (200, b"{}", f"text/{key}"),
         (418, json.dumps([key]).encode(), "application/json"),
     ]
-    told: list[tuple[int, bytes, str]] = []
+    sent_answers: list[tuple[int, bytes, str]] = []
 
     def echo(exchange: Exchange) -> None:
-        status, body, kind = told[-1]
+        status, body, kind = sent_answers[-1]
         exchange.send(status, body, kind=kind)
 
     monkeypatch.setitem(FAULTS, "echo", echo)
-    for one in answers:
-        told.append(one)
+    for answer in answers:
+        sent_answers.append(answer)
         server.strike("echo")
         with pytest.raises(AlmanacError) as raised:
             embedder_of(server).embed_documents(["a"])

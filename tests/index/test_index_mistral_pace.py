@@ -71,8 +71,8 @@ def test_requests_hold_every_text_once_in_order_and_keep_both_limits(tokens: lis
     for request in requests:
         assert 0 < len(request) <= MAX_INPUTS
         assert len(request) == 1 or sum(tokens[row] for row in request) <= MAX_TOKENS
-    for one, following in pairwise(requests):
-        assert len(one) == MAX_INPUTS or sum(tokens[row] for row in one) + tokens[following[0]] > MAX_TOKENS, (
+    for earlier, following in pairwise(requests):
+        assert len(earlier) == MAX_INPUTS or sum(tokens[row] for row in earlier) + tokens[following[0]] > MAX_TOKENS, (
             "two requests would go as one"
         )
 

@@ -27,8 +27,8 @@ _QUANTISED_FROM = "almanac.index.vectors.quantized._FEW"
 
 
 def nearest(rows: list[Rows], query: Any, k: int) -> list[tuple[str, float]]:
-    with seek_nearest(rows, query, k) as found:
-        return found()
+    with seek_nearest(rows, query, k) as take_hits:
+        return take_hits()
 
 
 def _around_topics(rows: int, dimension: int, random: np.random.Generator) -> Any:
@@ -85,15 +85,15 @@ def test_the_nearest_are_those_of_all(name: str, tmp_path: Path) -> None:
         case.vectors[0],
         *(case.vectors[np.random.default_rng(8).integers(0, len(case.vectors), size=30)] + 0.05),
     ]
-    found = {
-        (number, k): [one for one, _ in nearest([rows], query, k)]
+    chunk_ids = {
+        (number, k): [chunk_id for chunk_id, _ in nearest([rows], query, k)]
         for number, query in enumerate(queries)
         for k in (1, 10, 50)
     }
     # Errors of estimates are nearly normal, and one row in some thousands may lie beyond four deviations.
-    missed = sum(len(set(case.by_hand(queries[number], k)) - set(hits)) for (number, k), hits in found.items())
+    missed = sum(len(set(case.by_hand(queries[number], k)) - set(hits)) for (number, k), hits in chunk_ids.items())
     assert missed <= 1  # of 1,891
-    assert all(len(hits) == k for (_, k), hits in found.items())
+    assert all(len(hits) == k for (_, k), hits in chunk_ids.items())
 
 
 def _beside_copies(copies: int, noise: float, gap: float, random: np.random.Generator) -> tuple[Any, Any]:
@@ -129,7 +129,7 @@ def test_copies_of_a_text_do_not_hide_what_is_nearer(copies: int, noise: float, 
         case = Case(vectors)
         rows = case.rows(tmp_path)
         for k in (10, 50):
-            missed += len(set(case.by_hand(question, k)[:10]) - {one for one, _ in nearest([rows], question, k)})
+            missed += len(set(case.by_hand(question, k)[:10]) - {hit[0] for hit in nearest([rows], question, k)})
     assert missed <= 1  # of 80
 
 
@@ -147,18 +147,18 @@ def test_copies_in_one_segment_do_not_hide_what_is_nearer_in_another(
         Case(np.ascontiguousarray(vectors[chosen]))
         for chosen in (are_copies | (np.arange(9_000) % 2 == 0), ~are_copies)
     ]
-    found = []
+    segment_rows = []
     for number, part in enumerate(parts):
         (tmp_path / str(number)).mkdir()
         rows = part.rows(tmp_path / str(number))
-        found.append(Rows(rows.vectors, partial(_called, number), rows.count, None, rows.quantized))
+        segment_rows.append(Rows(rows.vectors, partial(_called, number), rows.count, None, rows.quantized))
     cosines = [
         (f"{number}-{row:06}", cosine)
         for number, part in enumerate(parts)
         for row, cosine in enumerate((part.vectors @ question).tolist())
     ]
-    wanted = {one for one, _ in sorted(cosines, key=lambda hit: -hit[1])[:10]}
-    assert {one for one, _ in nearest(found, question, 10)} == wanted
+    wanted = {chunk_id for chunk_id, _ in sorted(cosines, key=lambda hit: -hit[1])[:10]}
+    assert {chunk_id for chunk_id, _ in nearest(segment_rows, question, 10)} == wanted
 
 
 @pytest.mark.parametrize("name", ["around topics", "a third deleted", "made up"])
@@ -170,7 +170,7 @@ def test_few_rows_are_read_of_many(name: str, tmp_path: Path, monkeypatch: pytes
     rows = case.rows(tmp_path)
     monkeypatch.setattr(module, "_all_compared", None)
     for question in random.normal(size=(10, case.vectors.shape[1])).astype(np.float32):
-        assert [one for one, _ in nearest([rows], question, 10)] == case.by_hand(question, 10)
+        assert [chunk_id for chunk_id, _ in nearest([rows], question, 10)] == case.by_hand(question, 10)
 
 
 def test_nothing_is_near_to_nothing(tmp_path: Path) -> None:

@@ -59,12 +59,12 @@ def data(tmp_path: Path) -> DataDir:
 
 
 def _needed(needs: Needs, fingerprint: str) -> str | None:
-    found = needs.of(fingerprint)
+    keys = needs.of(fingerprint)
     letters = "abcdefghxyz"
     return (
         None
-        if found is None
-        else "".join(np.array(list(letters))[found.has(digests_of([sha256(letter) for letter in letters]))])
+        if keys is None
+        else "".join(np.array(list(letters))[keys.has(digests_of([sha256(letter) for letter in letters]))])
     )
 
 
@@ -74,9 +74,9 @@ def test_needed_is_what_any_table_of_the_embedder_or_of_an_unknown_one_has(data:
         "fghx",
         "fgh",
     )
-    asked = [sha256(letter) for letter in "xyac"]
-    found = Needs(data).among(pa.array(asked))
-    assert found is not None and found.to_pylist() == [True, False, True, True]
+    keys = [sha256(letter) for letter in "xyac"]
+    are_needed = Needs(data).among(pa.array(keys))
+    assert are_needed is not None and are_needed.to_pylist() == [True, False, True, True]
 
 
 def test_tables_of_the_same_content_are_read_once(data: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_a_table_that_moves_while_others_are_read_is_read_where_it_is_then(
 
 
 def test_no_table_is_read_for_an_embedder_without_old_vectors(tmp_path: Path) -> None:
-    asked: list[str] = []
+    fingerprints: list[str] = []
     for fingerprint, age in (("old", 1000), ("young", 0)):
         store = VectorStore(
             tmp_path, EmbedderInfo(provider="t", model="m", revision="1", dimension=2, fingerprint=fingerprint)
@@ -123,7 +123,7 @@ def test_no_table_is_read_for_an_embedder_without_old_vectors(tmp_path: Path) ->
         os.utime(part, (time.time() - age, time.time() - age))
 
     def needed(fingerprint: str) -> None:
-        asked.append(fingerprint)
+        fingerprints.append(fingerprint)
 
     assert prune_vectors(tmp_path, needed, time.time() - 500) == (0, 0)
-    assert asked == ["old"]
+    assert fingerprints == ["old"]

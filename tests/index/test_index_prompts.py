@@ -113,8 +113,8 @@ def test_prompts_that_cannot_be_read_are_an_error_of_the_folder(plain: Path, tmp
 
 def test_vectors_of_texts_under_another_prompt_are_of_another_embedder() -> None:
     none, query, document, both, other = (
-        describe_embedder(Embed(prompts=Prompts(**told)))
-        for told in (
+        describe_embedder(Embed(prompts=Prompts(**prompts)))
+        for prompts in (
             {},
             {"query": "q: "},
             {"document": "d: "},
@@ -166,7 +166,7 @@ def test_prompts_are_sent_to_a_server_too(monkeypatch: pytest.MonkeyPatch, tmp_p
         embedder.embed_queries(["a"])
         embedder.embed_documents(["a"])
         embedder.embed_each(["b", "c"])
-        assert [asked["input"] for asked in server.requests] == [
+        assert [request["input"] for request in server.requests] == [
             ["Instruct: find it\nQuery: a"],
             ["passage: a"],
             ["passage: b", "passage: c"],
@@ -194,20 +194,20 @@ def test_a_new_prompt_for_questions_embeds_questions_alone(plain: Path, tmp_path
         path.write_text(f"{_DECLARATION}embed: {json.dumps({'model': str(plain), 'prompts': prompts})}\n")
         return carry_out(Run(load_declaration(str(path)), data))
 
-    def found(question: str) -> float:
+    def find_score(question: str) -> float:
         with open_index(str(path), data=data.root) as index:
             return index.search(question, k=1, mode="dense").hits[0].score
 
     with without_children():
         first = run({})
-        alone = found("When does the garden close?")
+        alone = find_score("When does the garden close?")
         second = run({"query": "query: "})
-        assert [(one["outcome"], one["chunks"]["embedded"]) for one in (first, second)] == [
+        assert [(report["outcome"], report["chunks"]["embedded"]) for report in (first, second)] == [
             ("published", 3),
             ("published", 0),
         ]
         assert read_manifest(data.index("small"), second["version"]).embedder.query_prompt == "query: "
-        assert found("When does the garden close?") != alone
+        assert find_score("When does the garden close?") != alone
         assert run({"query": "query: "})["outcome"] == "unchanged"
 
         path.write_text(path.read_text().replace('"prompts": {', '"prompts": {"document": "passage: ", '))

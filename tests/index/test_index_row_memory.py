@@ -15,7 +15,7 @@ class _Rows:
 
     def __call__(self, chunk_ids: Sequence[str]) -> list[Row]:
         self.read += chunk_ids
-        return [{"chunk_id": one, "text": self._text} for one in chunk_ids]
+        return [{"chunk_id": chunk_id, "text": self._text} for chunk_id in chunk_ids]
 
 
 def test_a_row_is_read_once_for_each_choice_of_columns() -> None:

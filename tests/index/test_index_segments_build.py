@@ -196,7 +196,7 @@ def test_policy_merges_what_is_alike_with_all_that_is_smaller() -> None:
     alike = [Size(f"s{number}", 1000, 1000) for number in range(12)]
     assert to_merge(alike, 0, 50_000) == set()
     assert to_merge([*alike, Size("tiny", 5, 5), Size("big", 60_000, 59_000)], 1200, 50_000) == {
-        *(one.name for one in alike),
+        *(size.name for size in alike),
         "tiny",
     }
     assert to_merge([Size(f"s{number}", 60_000, 60_000) for number in range(40)], 60_000, 50_000) == set()

@@ -78,7 +78,7 @@ class Pair:
 
     base: Base
     several: OpenVersion
-    one: OpenVersion
+    single: OpenVersion
     gone: list[str]
 
 
@@ -96,8 +96,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     segments = spread(live, [*gone, *again], count, chance)
     build_segmented(base, "v0001", segments)
     as_one(base, "v0002", [row for segment in segments for row, is_live in segment if is_live])
-    with OpenVersion(base.index_dir, "v0001") as several, OpenVersion(base.index_dir, "v0002") as one:
-        yield Pair(base, several, one, [row.chunk_id for row in gone])
+    with OpenVersion(base.index_dir, "v0001") as several, OpenVersion(base.index_dir, "v0002") as single:
+        yield Pair(base, several, single, [row.chunk_id for row in gone])
 
 
 def _vectors(texts: Sequence[str] = _QUERIES) -> Any:
@@ -106,95 +106,93 @@ def _vectors(texts: Sequence[str] = _QUERIES) -> Any:
 
 def _exact(opened: OpenVersion, vector: Any, k: int, ids: Any = None) -> list[tuple[str, float]]:
     cosines = opened.cosines(
-        vector, opened.chunk_ids if ids is None else [one for one in opened.chunk_ids if one in ids]
+        vector, opened.chunk_ids if ids is None else [chunk_id for chunk_id in opened.chunk_ids if chunk_id in ids]
     )
     return sorted(cosines.items(), key=lambda hit: (-hit[1], hit[0]))[:k]
 
 
 def test_dense_search_finds_the_nearest_live_rows(pair: Pair) -> None:
     chance = random.Random(5)
-    some = {*chance.sample(pair.one.chunk_ids, 40), pair.gone[0]}
+    some = {*chance.sample(pair.single.chunk_ids, 40), pair.gone[0]}
     for vector in _vectors():
         for k in (1, 10, 1000):
-            assert pair.several.query(vector, k) == pair.one.query(vector, k) == _exact(pair.one, vector, k)
+            assert pair.several.query(vector, k) == pair.single.query(vector, k) == _exact(pair.single, vector, k)
             assert (
                 pair.several.query(vector, k, some)
-                == pair.one.query(vector, k, some)
-                == _exact(pair.one, vector, k, some)
+                == pair.single.query(vector, k, some)
+                == _exact(pair.single, vector, k, some)
             )
 
 
 def test_lexical_search_ranks_alike(pair: Pair) -> None:
-    half = pair.one.chunk_ids[::2]
+    half = pair.single.chunk_ids[::2]
     for query in _QUERIES:
-        assert pair.several.readings(query) == pair.one.readings(query)
+        assert pair.several.readings(query) == pair.single.readings(query)
         for k in (1, 10, 1000):
-            assert pair.several.lexical(query, k) == pair.one.lexical(query, k)
-            assert pair.several.lexical(query, k, half) == pair.one.lexical(query, k, half)
+            assert pair.several.lexical(query, k) == pair.single.lexical(query, k)
+            assert pair.several.lexical(query, k, half) == pair.single.lexical(query, k, half)
 
 
 def test_a_set_of_chunks_restricts_as_its_ids_do(pair: Pair) -> None:
-    half = pair.one.chunk_ids[::2]
+    half = pair.single.chunk_ids[::2]
     wanted = [pair.several.lexical(query, 10, half) for query in _QUERIES]
     chosen = pair.several.chunk_set(half)
     assert [pair.several.lexical(query, 10, chosen) for query in _QUERIES] == wanted
     assert len(chosen) == len(half)
     assert set(chosen) == set(half)
-    assert [one in chosen for one in (half[0], pair.one.chunk_ids[1], pair.gone[0], "unknown", "é" * 32)] == [
-        True,
-        False,
-        False,
-        False,
-        False,
-    ]
+    assert [
+        chunk_id in chosen for chunk_id in (half[0], pair.single.chunk_ids[1], pair.gone[0], "unknown", "é" * 32)
+    ] == [True, False, False, False, False]
 
 
 def test_rows_columns_and_vectors_are_those_of_the_live_rows_in_order(pair: Pair) -> None:
-    ids = pair.one.chunk_ids
+    ids = pair.single.chunk_ids
     assert pair.several.chunk_ids == ids
     for name in COLUMNS:
-        assert pair.several.column(name).to_pylist() == pair.one.column(name).to_pylist()
-    assert pair.several.rows(ids[::-7]) == pair.one.rows(ids[::-7])
+        assert pair.several.column(name).to_pylist() == pair.single.column(name).to_pylist()
+    assert pair.several.rows(ids[::-7]) == pair.single.rows(ids[::-7])
     assert pair.several.rows([ids[3], ids[3]])[1]["chunk_id"] == ids[3]
-    assert np.array_equal(pair.several.vectors(ids[::-1]), pair.one.vectors(ids[::-1]))
+    assert np.array_equal(pair.several.vectors(ids[::-1]), pair.single.vectors(ids[::-1]))
     assert pair.several.rows(ids, ("metadata", "title")) == [
-        {"metadata": row["metadata"], "title": row["title"]} for row in pair.one.rows(ids)
+        {"metadata": row["metadata"], "title": row["title"]} for row in pair.single.rows(ids)
     ]
-    numbers = [opened.coded_metadata(lambda metadata: metadata.get("number")) for opened in (pair.several, pair.one)]
+    numbers = [opened.coded_metadata(lambda metadata: metadata.get("number")) for opened in (pair.several, pair.single)]
     assert numbers[0].values() == numbers[1].values()
-    assert pair.several.metadata_keys == pair.one.metadata_keys == ["language", "number", "tags", "team"]
-    assert pair.several.smallest(17) == pair.one.smallest(17) == sorted(ids)[:17]
+    assert pair.several.metadata_keys == pair.single.metadata_keys == ["language", "number", "tags", "team"]
+    assert pair.several.smallest(17) == pair.single.smallest(17) == sorted(ids)[:17]
     some = pair.several.chunk_set(ids[::5])
     assert pair.several.smallest(7, some) == sorted(ids[::5])[:7]
-    assert pair.several.mask_of(some).tolist() == [one in some for one in ids]
+    assert pair.several.mask_of(some).tolist() == [chunk_id in some for chunk_id in ids]
     assert list(pair.several.ids_where(pair.several.mask_of(some))) == ids[::5]
 
 
 def test_deleted_rows_are_found_by_nothing(pair: Pair) -> None:
-    known = set(pair.one.chunk_ids)
-    for one in pair.gone:
+    known = set(pair.single.chunk_ids)
+    for chunk_id in pair.gone:
         with pytest.raises(KeyError):
-            pair.several.rows([one])
+            pair.several.rows([chunk_id])
         with pytest.raises(KeyError):
-            pair.several.vectors([one])
-        assert pair.several.row_of(one) == -1
+            pair.several.vectors([chunk_id])
+        assert pair.several.row_of(chunk_id) == -1
     assert len(pair.several.chunk_set(pair.gone)) == 0
     assert pair.several.query(_vectors()[0], 10, pair.gone) == []
     assert pair.several.lexical("castle garden", 10, pair.gone) == []
-    assert {one for one, _ in pair.several.query(_vectors()[0], 1000)} == known
-    assert {one for query in _WORDS for one, _ in pair.several.lexical(query, 1000)} <= known
+    assert {chunk_id for chunk_id, _ in pair.several.query(_vectors()[0], 1000)} == known
+    assert {chunk_id for query in _WORDS for chunk_id, _ in pair.several.lexical(query, 1000)} <= known
     assert {
-        one for document in range(40) for _, one in pair.several.chunks_of(f"s{document % 2}", f"doc{document}")
+        chunk_id
+        for document in range(40)
+        for _, chunk_id in pair.several.chunks_of(f"s{document % 2}", f"doc{document}")
     } == known
 
 
 def test_a_document_has_its_chunks_from_all_segments(pair: Pair) -> None:
     for document in (0, 7, 24, 99):
-        of_one = pair.one.chunks_of(f"s{document % 2}", f"doc{document}")
+        of_one = pair.single.chunks_of(f"s{document % 2}", f"doc{document}")
         assert pair.several.chunks_of(f"s{document % 2}", f"doc{document}") == of_one
         assert {ordinal for ordinal, _ in of_one} == ({0, 1, 2, 3} if document < 25 else set())
         assert pair.several.chunks_of(f"s{document % 2}", f"doc{document}", {1}) == [
-            one for one in of_one if one[0] == 1
+            numbered_chunk for numbered_chunk in of_one if numbered_chunk[0] == 1
         ]
     assert pair.several.chunks_of("s1", "doc0") == []
 
@@ -208,7 +206,7 @@ _DECLARED = {
 
 def test_searches_are_the_same_with_filters_workspaces_tags_and_neighbours(pair: Pair) -> None:
     retrievers = [
-        Retriever(Declaration.model_validate(_DECLARED), opened, _vectors) for opened in (pair.several, pair.one)
+        Retriever(Declaration.model_validate(_DECLARED), opened, _vectors) for opened in (pair.several, pair.single)
     ]
     filters: list[Any] = [
         None,
@@ -222,10 +220,10 @@ def test_searches_are_the_same_with_filters_workspaces_tags_and_neighbours(pair:
         for workspace in (None, "red", "blue", "green"):
             for text, vector in zip(_QUERIES, _vectors(), strict=True):
                 request = Request(text, vector, 7, "hybrid", where, workspace=workspace)
-                several, one = (retriever.find(request) for retriever in retrievers)
-                assert several.hits == one.hits
-                assert several.rivals == one.rivals
-                assert [{**step, "ms": 0} for step in several.trace] == [{**step, "ms": 0} for step in one.trace]
+                several, single = (retriever.find(request) for retriever in retrievers)
+                assert several.hits == single.hits
+                assert several.rivals == single.rivals
+                assert [{**step, "ms": 0} for step in several.trace] == [{**step, "ms": 0} for step in single.trace]
     for workspace in (None, "red", "blue", "green"):
         assert retrievers[0].documents(workspace).equals(retrievers[1].documents(workspace))
     assert retrievers[0].documents()["source"].to_pylist()[:6] == [
@@ -284,10 +282,10 @@ def test_damage_to_a_sealed_segment_is_found_when_it_is_opened(small: Base, patt
                 file.seek(0)
                 file.write(bytes([byte ^ 0xFF]))
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a program may
-    with pytest.raises(DamagedVersion) as told:
+    with pytest.raises(DamagedVersion) as raised:
         OpenVersion(small.index_dir, "v0001")
-    assert str(small.index_dir) in str(told.value.where)
-    assert told.value.hint
+    assert str(small.index_dir) in str(raised.value.where)
+    assert raised.value.hint
 
 
 def test_damage_to_what_is_deleted_and_a_missing_segment_are_found_when_it_is_opened(small: Base) -> None:
@@ -343,7 +341,7 @@ def test_a_reader_keeps_its_segments_while_they_are_exchanged_or_removed(small: 
         assert remove_unnamed_segments(small.index_dir)[0] == ["v0001-1"]  # the exchanged folder; nobody has opened it
         hits = reader.query(_vectors()[0], 36)
         assert len(hits) == 35
-        assert len(reader.rows([one for one, _ in hits])) == 35
+        assert len(reader.rows([chunk_id for chunk_id, _ in hits])) == 35
         assert reader.lexical("castle", 3)
     assert remove_unnamed_segments(small.index_dir)[0] == ["v0001-0"]
 
@@ -398,9 +396,9 @@ def test_segments_that_other_threads_search_give_the_same_hits(pair: Pair, monke
     alone = [pair.several.query(vector, 7) for vector in _vectors()]
     monkeypatch.setattr("almanac.index.vectors.nearest._MANY", 0)
     assert [pair.several.query(vector, 7) for vector in _vectors()] == alone
-    with pair.several.begin_query(_vectors()[0], 7) as found:
+    with pair.several.begin_query(_vectors()[0], 7) as take_hits:
         words = pair.several.lexical("castle", 7)
-        assert (found(), words) == (alone[0], pair.several.lexical("castle", 7))
+        assert (take_hits(), words) == (alone[0], pair.several.lexical("castle", 7))
 
 
 def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_of_others_alone(
@@ -412,8 +410,8 @@ def test_a_search_that_another_thread_begins_tells_damage_and_leaves_the_errors_
         with pytest.raises(ZeroDivisionError), opened.begin_query(vector, 3):
             raise ZeroDivisionError
         monkeypatch.setattr("almanac.index.vectors.nearest._all_compared", lambda *_: 1 // 0)
-        with opened.begin_query(vector, 3) as found, pytest.raises(DamagedVersion, match="v0001 cannot be read"):
-            found()
+        with opened.begin_query(vector, 3) as take_hits, pytest.raises(DamagedVersion, match="v0001 cannot be read"):
+            take_hits()
 
 
 def test_rows_of_many_batches_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,7 +446,7 @@ def test_ids_that_begin_alike_are_told_apart(tmp_path: Path, monkeypatch: pytest
 def test_what_is_no_id_is_found_by_nothing_beside_few_and_many(
     pair: Pair, others: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids = pair.one.chunk_ids
+    ids = pair.single.chunk_ids
     for most in (0, 1000):
         monkeypatch.setattr("almanac.index.reader._AT_ONCE", most)
         longer = [*others, *ids, ids[0] + "0", ids[0][:-1], ids[0].upper() + "é"]

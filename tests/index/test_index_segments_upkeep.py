@@ -170,18 +170,18 @@ def test_vectors_are_restored_from_the_other_segments_where_one_cannot_be_read(d
 def test_mapped_rows_that_differ_from_the_table_are_found_before_anything_is_sealed(data: DataDir) -> None:
     folder = _segment(data, 1)
 
-    def found() -> set[str]:
+    def find_damaged_files() -> set[str]:
         return {problem.where.partition(":")[0] for problem in verify_version(folder, None, data.vectors, INFO)}
 
-    assert found() == set()
+    assert find_damaged_files() == set()
     content = (folder / ROWS).read_bytes()
     (folder / ROWS).write_bytes(content.replace(b"text of page 5", b"text of page 6"))
-    assert found() == {ROWS}
+    assert find_damaged_files() == {ROWS}
     (folder / ROWS).write_bytes(content[:-200])
-    assert found() == {ROWS}
+    assert find_damaged_files() == {ROWS}
     (folder / ROWS).write_bytes(content)
     np.save(folder / BY_ID, np.load(folder / BY_ID)[::-1])
-    assert found() == {BY_ID}
+    assert find_damaged_files() == {BY_ID}
 
 
 def test_a_segment_that_is_gone_is_named(data: DataDir) -> None:
@@ -253,8 +253,8 @@ def test_a_chunk_that_is_live_twice_is_found(data: DataDir) -> None:
     making.make_segmented(data, "shop", "v0003", {"http://shop/2": FIRST["http://shop/2"]}, limit=LIMIT)
     twice = [*_manifest(data, "v0001").segments, *_manifest(data, "v0003").segments]
     manifest = _manifest(data, "v0001").model_copy(update={"segments": twice})
-    found = verify_whole(_folder(data, "v0001"), manifest)
-    assert [problem.found for problem in found if problem.where.startswith(CHUNKS)] == ["live twice"]
+    problems = verify_whole(_folder(data, "v0001"), manifest)
+    assert [problem.found for problem in problems if problem.where.startswith(CHUNKS)] == ["live twice"]
 
 
 def test_a_sealed_segment_is_trusted_until_its_files_are_touched(data: DataDir) -> None:
@@ -340,9 +340,9 @@ def test_rebuild_takes_vectors_that_the_store_has_lost_from_the_segments(data: D
 
 def _forget(data: DataDir, version: str, *urls: str) -> UrlContent:
     takedown = Takedown(url=urls[0], urls=list(urls), at=making.AT)
-    found = forget_in_version(data.index("shop"), version, takedown, data.vectors, Embed())
+    forgotten = forget_in_version(data.index("shop"), version, takedown, data.vectors, Embed())
     remove_unnamed_segments(data.index("shop"), at_once=True)
-    return found
+    return forgotten
 
 
 def _bytes_of(folder: Path) -> bytes:
@@ -360,8 +360,8 @@ def test_forgetting_makes_the_segments_that_never_had_the_page_once_for_all_vers
     data: DataDir, tmp_path: Path
 ) -> None:
     url, before = "http://shop/2", [use.segment for use in _manifest(data).segments]
-    found = _forget(data, "v0002", url)
-    assert (found.items, len(found.chunks)) == ({("pages", url)}, 1)
+    forgotten = _forget(data, "v0002", url)
+    assert (forgotten.items, len(forgotten.chunks)) == ({("pages", url)}, 1)
     with_secret = segment_dir(data.index("shop"), before[0])
     assert with_secret.is_dir(), "another version has it"
     made = _segment(data, 0).stat().st_ino
@@ -417,8 +417,8 @@ def test_a_segment_that_is_read_meanwhile_goes_as_soon_as_it_is_not(data: DataDi
 
 def test_urls_are_known_of_rows_that_every_version_has_deleted(data: DataDir) -> None:
     shutil.rmtree(_folder(data, "v0001"))
-    found = find_items(data, "shop", ["http://shop/7"])
-    assert (found.items, len(found.keys), found.is_whole) == ({("pages", "http://shop/7")}, 1, True)
+    content = find_items(data, "shop", ["http://shop/7"])
+    assert (content.items, len(content.keys), content.is_whole) == ({("pages", "http://shop/7")}, 1, True)
     assert "http://shop/7" in set(known_urls(data, "shop"))
     shutil.rmtree(_segment(data, 2))
     assert not find_items(data, "shop", ["http://shop/7"]).is_whole
@@ -603,8 +603,8 @@ def test_stock_chroma_opens_an_exported_version(data: DataDir, tmp_path: Path, i
     collection = client.get_collection("shop", embedding_function=None)
     stored = collection.get(include=["documents", "metadatas"])
     assert sorted(stored["documents"] or []) == sorted(SECOND.values())
-    asked = HashEmbedder().embed_queries(["Title of http://shop/new. a new page"])
-    hit = collection.query(query_embeddings=asked, n_results=1)
+    query_vectors = HashEmbedder().embed_queries(["Title of http://shop/new. a new page"])
+    hit = collection.query(query_embeddings=query_vectors, n_results=1)
     assert [row["url"] for row in (hit["metadatas"] or [])[0]] == ["http://shop/new"]
     with pytest.raises(UsageError, match="empty directory"):
         export_chroma(data.index("shop"), "v0002", tmp_path / "out")

@@ -38,7 +38,7 @@ def unit_vectors(count: int) -> Any:
     st.lists(st.lists(st.integers(0, 30), unique=True, min_size=1, max_size=8), max_size=4),
     st.lists(st.integers(0, 30), max_size=20),
 )
-def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], asked: list[int]) -> None:
+def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[list[int]], numbers: list[int]) -> None:
     """Parts may overlap, as those of two knowledge bases do; a key's vector is the same in each."""
     every = unit_vectors(31)
     with tempfile.TemporaryDirectory() as folder:
@@ -48,10 +48,10 @@ def test_every_written_vector_is_read_back_in_the_order_asked_for(parts: list[li
         store = VectorStore(Path(folder), INFO)
         known = {n for part in parts for n in part}
         assert set(store.keys()) == {sha256(str(n)) for n in known}
-        assert store.missing(sha256(str(n)) for n in asked) == [
-            sha256(str(n)) for n in dict.fromkeys(asked) if n not in known
+        assert store.missing(sha256(str(n)) for n in numbers) == [
+            sha256(str(n)) for n in dict.fromkeys(numbers) if n not in known
         ]
-        wanted = [n for n in asked if n in known]
+        wanted = [n for n in numbers if n in known]
         assert np.array_equal(store.read([sha256(str(n)) for n in wanted]), every[wanted])
         assert np.array_equal(store.read_to_disk([sha256(str(n)) for n in wanted]), every[wanted])
 
@@ -146,10 +146,10 @@ def test_killed_embedding_resumes_without_repeating_parts(
 
     store = VectorStore(vectors, embedder.info)
     assert len(list(store.keys())) == 10 * after
-    kept = {path: path.stat().st_mtime_ns for path in store.folder.glob("*.parquet")} if after else {}
+    parts_before = {path: path.stat().st_mtime_ns for path in store.folder.glob("*.parquet")} if after else {}
     staged, parts = embed_missing(chunks, store, lambda: embedder, checkpoint=10)
     assert staged.texts == sum(part.embedded for part in parts) == 37 - 10 * after
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert {path: path.stat().st_mtime_ns for path in parts_before} == parts_before
     assert store.missing(row.text_sha256 for row in chunk_rows(40)) == []
 
 
@@ -207,14 +207,14 @@ def test_texts_are_staged_longest_first_however_often_the_table_is_read(
     wanted = sorted(
         {(-len(row.embedded_text), row.text_sha256, row.embedded_text) for row in rows if row.text_sha256 not in known}
     )
-    found = stage_missing(tmp_path / "chunks.parquet", store, tmp_path / "texts.parquet", checkpoint=6)
+    staged_texts = stage_missing(tmp_path / "chunks.parquet", store, tmp_path / "texts.parquet", checkpoint=6)
     staged = pq.ParquetFile(tmp_path / "texts.parquet")
     assert [(row["text_sha256"], row["text"]) for row in staged.read().to_pylist()] == [
         (key, text) for _, key, text in wanted
     ]
     sizes = [staged.metadata.row_group(group).num_rows for group in range(staged.num_row_groups)]
     assert sizes == [min(6, len(wanted) - begin) for begin in range(0, len(wanted), 6)]
-    assert found == StagedTexts(len(wanted), -(-len(wanted) // 6), len(rows) - len(wanted))
+    assert staged_texts == StagedTexts(len(wanted), -(-len(wanted) // 6), len(rows) - len(wanted))
 
 
 @pytest.mark.parametrize("texts", [0, 1, 5, 600, 3601])
@@ -224,15 +224,15 @@ def test_checkpoints_that_workers_share_get_smaller_so_that_they_end_together(
     with TableWriter(tmp_path / "chunks.parquet", CHUNK_SCHEMA) as writer:
         writer.write(chunks_table(chunk_rows(texts)))
     store, staged = VectorStore(tmp_path / "vectors", INFO), [tmp_path / "alone.parquet", tmp_path / "shared.parquet"]
-    found = [
+    staged_texts = [
         stage_missing(tmp_path / "chunks.parquet", store, table, is_shared=is_shared)
         for table, is_shared in zip(staged, (False, True), strict=True)
     ]
     alone, shared = map(pq.ParquetFile, staged)
     assert alone.read().equals(shared.read())
     sizes = [shared.metadata.row_group(group).num_rows for group in range(shared.num_row_groups)]
-    blocks = -(-found[0].texts // CHECKPOINT)
-    assert [one.checkpoints for one in found] == [blocks, len(sizes)]
+    blocks = -(-staged_texts[0].texts // CHECKPOINT)
+    assert [staging.checkpoints for staging in staged_texts] == [blocks, len(sizes)]
     assert all(size <= CHECKPOINT for size in sizes)
     assert all(size <= max(62, -(-sum(sizes[at:]) // 4)) for at, size in enumerate(sizes)), (
         "none has more than a quarter of what is left, or 62"
@@ -245,11 +245,11 @@ def test_a_column_of_keys_is_read_as_a_list_of_them_is(tmp_path: Path) -> None:
     keys = [sha256(str(n)) for n in range(9)]
     store.write_part(keys[:5], every[:5])
     store.write_part(keys[4:], every[4:])
-    asked = pa.chunked_array([[keys[7], keys[1]], [keys[7], keys[4]]])
-    assert np.array_equal(store.read(asked), every[[7, 1, 7, 4]])
+    key_column = pa.chunked_array([[keys[7], keys[1]], [keys[7], keys[4]]])
+    assert np.array_equal(store.read(key_column), every[[7, 1, 7, 4]])
     assert store.absent(pa.array(["x", keys[0], "y", "x"])).tolist() == [0, 2]
     out = np.zeros((5, 4), dtype=np.float32)
-    store.read_into(asked.combine_chunks(), out, np.array([4, 3, 0, 1]))
+    store.read_into(key_column.combine_chunks(), out, np.array([4, 3, 0, 1]))
     assert np.array_equal(out, np.array([every[7], every[4], np.zeros(4), every[1], every[7]]))
 
 

@@ -475,7 +475,7 @@ def test_a_flipped_byte_in_the_record_of_publications_is_noticed_and_kept(base: 
     base.pretend("v0003")
     publish(base.index_dir, "v0003")
     assert altered_publications(base.index_dir) == ["published.jsonl:1"]
-    assert [one.version for one in publications(base.index_dir)] == ["v0002", "v0003"]
+    assert [publication.version for publication in publications(base.index_dir)] == ["v0002", "v0003"]
 
 
 def test_a_lost_pointer_beside_a_damaged_record_is_no_first_publication(base: Any) -> None:

@@ -41,9 +41,9 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         made.add_special_tokens(["[END]"])
         made.save(str(path))
         return read_word_pieces(path), made
-    found = find_model(Embed(model=request.param)).tokenizer()
-    assert found is not None
-    return read_word_pieces(found), Tokenizer.from_file(str(found))
+    tokenizer_path = find_model(Embed(model=request.param)).tokenizer()
+    assert tokenizer_path is not None
+    return read_word_pieces(tokenizer_path), Tokenizer.from_file(str(tokenizer_path))
 
 
 @given(texts=st.lists(st.text(max_size=60) | st.sampled_from(_ODD) | st.text("abé [END]", max_size=20), max_size=12))
@@ -53,11 +53,11 @@ def test_pieces_are_those_of_the_library(both: tuple[WordPieces, Tokenizer], tex
     library.no_truncation()
     library.no_padding()
     expected = library.encode_batch(texts)
-    assert ours.numbers(texts) == [one.ids for one in expected]
-    assert [one.offsets for one in ours.encode(texts)] == [one.offsets for one in expected]
+    assert ours.numbers(texts) == [encoding.ids for encoding in expected]
+    assert [encoding.offsets for encoding in ours.encode(texts)] == [encoding.offsets for encoding in expected]
     assert ours.size == library.get_vocab_size()
     library.enable_truncation(7)
-    assert ours.numbers(texts, 7) == [one.ids for one in library.encode_batch(texts)]
+    assert ours.numbers(texts, 7) == [encoding.ids for encoding in library.encode_batch(texts)]
 
 
 def test_what_the_vocabulary_lacks_is_told(both: tuple[WordPieces, Tokenizer]) -> None:

@@ -62,8 +62,8 @@ def test_a_version_whose_folder_may_not_be_entered_is_named_with_its_permission(
     folder = version_dir(base.index_dir, "v0001")
     closed.append(folder)
     folder.chmod(0)
-    found = _try("versions", base.index_dir)
-    assert found.startswith(
+    printed = _try("versions", base.index_dir)
+    assert printed.startswith(
         f"StorageError v0001 may not be read: Permission denied {folder} this process runs as user {os.geteuid()}"
     )
 
